@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
 from benchmarks.coordinator import KEYED, state
-from kit.protocol.messages import (
+from kit.core.protocol.messages import (
     AcknowledgeCheckpoint,
     CheckpointMetrics,
     DeployTask,
@@ -28,19 +28,19 @@ from kit.protocol.messages import (
     TaskStateChanged,
     TriggerTaskCheckpoint,
 )
-from kit.protocol.tasks import ExecutionState, split_task_name
-from kit.protocol.words import Envelope
-from kit.spark.addresses import CONNECT
-from kit.spark.auth import DRIVER, Party, Purpose
-from kit.spark.codec import pack_words, unpack_words
-from kit.spark.control import LEAVE, SlotHello
-from kit.spark.endpoint import WireSettings, dial
-from kit.spark.slot import CONNECTED, DELIVER, SlotTicket
-from kit.spark.stream import Endpoint, Stream
-from kit.spark.wire import HEADER, Buffers, ControlMessage, FrameKind, pack_frame, parse_header
-from kit.spark.working_slot import SAID
-from kit.state.key_groups import key_group_partitions
-from kit.state.operator_state import TaskStateSnapshot
+from kit.core.protocol.tasks import ExecutionState, split_task_name
+from kit.core.protocol.words import Envelope
+from kit.core.state.key_groups import key_group_partitions
+from kit.core.state.operator_state import TaskStateSnapshot
+from kit.hosts.spark.slot.slot import CONNECTED, DELIVER, SlotTicket
+from kit.hosts.spark.slot.working_slot import SAID
+from kit.hosts.spark.wire.addresses import CONNECT
+from kit.hosts.spark.wire.auth import DRIVER, Party, Purpose
+from kit.hosts.spark.wire.codec import pack_words, unpack_words
+from kit.hosts.spark.wire.control import LEAVE, SlotHello
+from kit.hosts.spark.wire.endpoint import WireSettings, dial
+from kit.hosts.spark.wire.stream import Endpoint, Stream
+from kit.hosts.spark.wire.wire import HEADER, Buffers, ControlMessage, FrameKind, pack_frame, parse_header
 
 HEARTBEAT_S = 1.0
 BEATS = 50

@@ -20,10 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks._options import options
-from kit.restore.restored import StateAssignment
-from kit.restore.state_assignment import assign_states
-from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
-from kit.state.handles import (
+from kit.core.state.handles import (
     FileStateHandle,
     InputChannelInfo,
     InputChannelStateHandle,
@@ -34,8 +31,11 @@ from kit.state.handles import (
     ResultSubpartitionStateHandle,
     StateMetaInfo,
 )
-from kit.state.key_groups import key_group_partitions
-from kit.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.core.state.key_groups import key_group_partitions
+from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.machines.restore.restored import StateAssignment
+from kit.machines.restore.state_assignment import assign_states
+from kit.machines.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
 from scripts.flink import VERSION, FlinkMissing, fetch, run_java
 
 MAX_PARALLELISM = 32768

@@ -30,9 +30,9 @@ import pyarrow as pa
 
 from benchmarks._options import options
 from kit import CheckpointConfig, CollectSink, GeneratorSource, NoRestart, SparkJob, StreamEnvironment, create_session
-from kit.channel.result_partition import MAX_QUEUED_BUFFERS
-from kit.lab.actions import Action, LetTimePass, TakeTurn
-from kit.lab.lab import Lab
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.world.actions import Action, LetTimePass, TakeTurn
+from kit.machines.channel.result_partition import MAX_QUEUED_BUFFERS
 
 PARALLELISM = 2
 EXCHANGES = 2

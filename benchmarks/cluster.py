@@ -30,8 +30,8 @@ from benchmarks._options import options
 from benchmarks.throughput import workloads
 from benchmarks.throughput.kit_jobs import Rows, result_checksum
 from kit import CheckpointConfig, CollectSink, NoRestart, SparkJob, StreamEnvironment, count, create_session, sum_
-from kit.operators.source import ReadResult, Split
-from kit.operators.split_enumerator import NO_MORE_SPLITS
+from kit.stream.operators.sources.source import ReadResult, Split
+from kit.stream.operators.sources.split_enumerator import NO_MORE_SPLITS
 from tests.spark.cluster import StandaloneCluster, session_settings
 
 SUBTASKS = 3

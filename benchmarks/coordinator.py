@@ -25,23 +25,23 @@ from statistics import median
 from typing import Any
 
 from benchmarks._options import options
-from kit.graph.job_graph import ChainedOperator, JobGraph, JobVertex
-from kit.graph.settings import JobSettings
-from kit.job.job_master import JobMaster
-from kit.operators.base import OperatorSpec
-from kit.protocol import commands, events
-from kit.protocol.messages import AcknowledgeCheckpoint, CheckpointMetrics, TaskStateChanged
-from kit.protocol.tasks import ExecutionState, task_name
-from kit.protocol.words import Word
-from kit.state.handles import (
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import AcknowledgeCheckpoint, CheckpointMetrics, TaskStateChanged
+from kit.core.protocol.tasks import ExecutionState, task_name
+from kit.core.protocol.words import Word
+from kit.core.state.handles import (
     FileStateHandle,
     KeyGroupsStateHandle,
     OperatorStateMode,
     OperatorStreamStateHandle,
     StateMetaInfo,
 )
-from kit.state.key_groups import key_group_partitions
-from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.core.state.key_groups import key_group_partitions
+from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.machines.job.job_master import JobMaster
+from kit.stream.graph.job_graph import ChainedOperator, JobGraph, JobVertex
+from kit.stream.operators.base import OperatorSpec
+from kit.stream.settings.job_settings import JobSettings
 from scripts.flink import VERSION, FlinkMissing, fetch, run_java
 
 SUBTASKS, FEWEST = 10_000, 10

@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from benchmarks._options import options
-from kit.explore import consistent_checkpoints, exactly_once, expected_output, explore
+from kit.verify.explore import consistent_checkpoints, exactly_once, expected_output, explore
 from tests.explore.jobs import counts
 
 SMALL = {"rows": 2, "sources": 2}

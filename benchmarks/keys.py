@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks._options import options
-from kit.backend.descriptors import ReducingStateDescriptor, ValueStateDescriptor
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.state.handles import KeyGroupRange
+from kit.core.state.handles import KeyGroupRange
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.states.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 
 KEYS = 100_000
 MAX_PARALLELISM = 128

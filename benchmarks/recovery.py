@@ -45,9 +45,9 @@ from kit import (
     create_session,
     sum_,
 )
-from kit.connectors import CollectSink
-from kit.spark.driver import JobDriver
-from kit.spark.warm_slots import WarmSlots
+from kit.hosts.spark.driver.driver import JobDriver
+from kit.hosts.spark.driver.warm_slots import WarmSlots
+from kit.stream.connectors import CollectSink
 from tests.spark.cluster import StandaloneCluster, descendants, executor_of, send, session_settings
 
 PARALLELISM = 2

@@ -34,13 +34,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks._options import options
-from kit.backend.descriptors import ReducingStateDescriptor
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.backend.key_hashing import key_groups
-from kit.backend.partial_file import read_wanted
-from kit.host.storage import CheckpointLocation, CheckpointStorage
-from kit.state.handles import KeyGroupRange, KeyGroupsStateHandle
-from kit.state.key_groups import key_group_partitions
+from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle
+from kit.core.state.key_groups import key_group_partitions
+from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.stream.backend.files.partial_file import read_wanted
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.keys.key_hashing import key_groups
+from kit.stream.backend.states.descriptors import ReducingStateDescriptor
 
 KEYS, FEWEST = 10_000_000, 10_000
 RUNS = 5

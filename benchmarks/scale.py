@@ -41,7 +41,7 @@ from kit import (
     StreamEnvironment,
     sum_,
 )
-from kit.spark.driver_settings import DriverSettings
+from kit.hosts.spark.driver.driver_settings import DriverSettings
 
 LAB = (10, 100, 300, 1_000)
 SLOTS = (100, 1_000, 3_000, 10_000)

@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks._options import options
-from kit.backend.descriptors import ReducingStateDescriptor
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.host.storage import CheckpointLocation, CheckpointStorage
-from kit.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
+from kit.core.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
+from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.states.descriptors import ReducingStateDescriptor
 
 KEYS, FEWEST = 10_000_000, 10_000
 RUNS = 7

@@ -24,15 +24,15 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks._options import options
-from kit.api.environment import StreamEnvironment
-from kit.connectors.memory_sources import CollectionSource
-from kit.connectors.sink import CollectSink
+from kit.core.protocol.trace import Trace
 from kit.draw.assets import stage_css, stage_js
-from kit.draw.space_time_page import export_space_time
-from kit.graph.settings import CheckpointConfig
-from kit.lab import Lab
-from kit.operators.aggregates import sum_
-from kit.protocol.trace import Trace
+from kit.draw.space_time.space_time_page import export_space_time
+from kit.hosts.lab import Lab
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors.memory_sources import CollectionSource
+from kit.stream.connectors.sink import CollectSink
+from kit.stream.operators.aggregates import sum_
+from kit.stream.settings.job_settings import CheckpointConfig
 from widgets import Stepper
 
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]

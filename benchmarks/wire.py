@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks._options import options
-from kit.spark.auth import new_secret
-from kit.spark.channels import CreditArrived, DataPlane, ElementArrived, Route
-from kit.spark.endpoint import WireSettings
-from kit.spark.tls import Tls
+from kit.hosts.spark.wire.auth import new_secret
+from kit.hosts.spark.wire.channels import CreditArrived, DataPlane, ElementArrived, Route
+from kit.hosts.spark.wire.endpoint import WireSettings
+from kit.hosts.spark.wire.tls import Tls
 
 MAX_BATCHES = 50_000
 CREDITS = 8

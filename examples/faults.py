@@ -41,7 +41,7 @@ from pyspark.sql import SparkSession
 
 import kit
 from kit import CheckpointConfig, FixedDelay, ParquetSink, ParquetSource, SparkJob, StreamEnvironment, count, sum_
-from kit.spark import DriverSettings, WireSettings, create_session
+from kit.hosts.spark import DriverSettings, WireSettings, create_session
 
 ROWS, BATCH_ROWS, BATCH_S = 240_000, 1_000, 0.05
 """Two subtasks take six seconds over it."""
@@ -182,7 +182,7 @@ class Cluster:
             "spark.driver.bindAddress": HOST,
             "spark.ui.port": "0",
             "spark.executor.memory": "512m",
-            "spark.python.daemon.module": "kit.spark.daemon",
+            "spark.python.daemon.module": "kit.hosts.spark.slot.daemon",
         }
         return create_session("faults", master=self.url, config=config)
 

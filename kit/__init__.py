@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kit.lazily import offer as _offer
-from kit.protocol import showing as _showing
+from kit import displays as _displays
+from kit.core.lazily import offer as _offer
 
 if TYPE_CHECKING:
-    from kit.api import StreamEnvironment
-    from kit.backend.descriptors import (
+    from kit.checkup import doctor
+    from kit.core.protocol.properties import RetentionPolicy
+    from kit.core.protocol.trace import Trace
+    from kit.glossary import where
+    from kit.hosts.files.job_ended import JobEndedError
+    from kit.hosts.files.job_failed import JobFailedError
+    from kit.hosts.lab import Lab
+    from kit.hosts.spark import SparkJob, create_session, running
+    from kit.machines.coordinator import MasterHook
+    from kit.stream.api import StreamEnvironment
+    from kit.stream.backend.operator_store import BroadcastState, OperatorListState
+    from kit.stream.backend.states.descriptors import (
         AggregateFunction,
         AggregatingStateDescriptor,
         ListStateDescriptor,
@@ -21,10 +31,8 @@ if TYPE_CHECKING:
         ReducingStateDescriptor,
         ValueStateDescriptor,
     )
-    from kit.backend.keyed_states import AggregatingState, ListState, MapState, ReducingState, ValueState
-    from kit.backend.operator_store import BroadcastState, OperatorListState
-    from kit.checkup import doctor
-    from kit.connectors import (
+    from kit.stream.backend.states.keyed_states import AggregatingState, ListState, MapState, ReducingState, ValueState
+    from kit.stream.connectors import (
         CollectionSource,
         CollectSink,
         CsvSource,
@@ -33,9 +41,7 @@ if TYPE_CHECKING:
         ParquetSource,
         TextSource,
     )
-    from kit.coordinator import MasterHook
-    from kit.glossary import where
-    from kit.graph import (
+    from kit.stream.graph import (
         CheckpointConfig,
         CheckpointingMode,
         ExponentialDelay,
@@ -45,10 +51,7 @@ if TYPE_CHECKING:
         Parts,
         RescaleConfig,
     )
-    from kit.host.job_ended import JobEndedError
-    from kit.host.job_failed import JobFailedError
-    from kit.lab import Lab
-    from kit.operators import (
+    from kit.stream.operators import (
         BatchContext,
         BatchState,
         BatchTimers,
@@ -85,15 +88,12 @@ if TYPE_CHECKING:
         min_,
         sum_,
     )
-    from kit.protocol.properties import RetentionPolicy
-    from kit.protocol.trace import Trace
-    from kit.spark import SparkJob, create_session, running
 
 _offer(
     __name__,
     {
-        "kit.api": ["StreamEnvironment"],
-        "kit.backend.descriptors": [
+        "kit.stream.api": ["StreamEnvironment"],
+        "kit.stream.backend.states.descriptors": [
             "AggregateFunction",
             "AggregatingStateDescriptor",
             "ListStateDescriptor",
@@ -101,10 +101,16 @@ _offer(
             "ReducingStateDescriptor",
             "ValueStateDescriptor",
         ],
-        "kit.backend.keyed_states": ["AggregatingState", "ListState", "MapState", "ReducingState", "ValueState"],
-        "kit.backend.operator_store": ["BroadcastState", "OperatorListState"],
+        "kit.stream.backend.states.keyed_states": [
+            "AggregatingState",
+            "ListState",
+            "MapState",
+            "ReducingState",
+            "ValueState",
+        ],
+        "kit.stream.backend.operator_store": ["BroadcastState", "OperatorListState"],
         "kit.checkup": ["doctor"],
-        "kit.connectors": [
+        "kit.stream.connectors": [
             "CollectionSource",
             "CollectSink",
             "CsvSource",
@@ -113,9 +119,9 @@ _offer(
             "ParquetSource",
             "TextSource",
         ],
-        "kit.coordinator": ["MasterHook"],
+        "kit.machines.coordinator": ["MasterHook"],
         "kit.glossary": ["where"],
-        "kit.graph": [
+        "kit.stream.graph": [
             "CheckpointConfig",
             "CheckpointingMode",
             "ExponentialDelay",
@@ -125,10 +131,10 @@ _offer(
             "Parts",
             "RescaleConfig",
         ],
-        "kit.host.job_ended": ["JobEndedError"],
-        "kit.host.job_failed": ["JobFailedError"],
-        "kit.lab": ["Lab"],
-        "kit.operators": [
+        "kit.hosts.files.job_ended": ["JobEndedError"],
+        "kit.hosts.files.job_failed": ["JobFailedError"],
+        "kit.hosts.lab": ["Lab"],
+        "kit.stream.operators": [
             "BatchContext",
             "BatchState",
             "BatchTimers",
@@ -165,24 +171,21 @@ _offer(
             "min_",
             "sum_",
         ],
-        "kit.protocol.properties": ["RetentionPolicy"],
-        "kit.protocol.trace": ["Trace"],
-        "kit.spark": ["SparkJob", "create_session", "running"],
+        "kit.core.protocol.properties": ["RetentionPolicy"],
+        "kit.core.protocol.trace": ["Trace"],
+        "kit.hosts.spark": ["SparkJob", "create_session", "running"],
     },
 )
-
-_showing.DRAW_JOB.is_at("kit.draw.chains", "chains_svg")
-_showing.EXPLAIN.is_at("kit.why", "why")
-_showing.EXPLORE.is_at("widgets.explorer", "show")
 
 
 def show(thing: Any = None, *, tab: bool = False) -> Any:
     """Open the explorer: on a Lab, a SparkJob, a Trace, a play, or a job that is then stepped through in a lab. The job
-    is a StreamEnvironment, a JobGraph, or the name of a ready one (`kit.lab.ready_jobs()`, the default is the first).
+    is a StreamEnvironment, a JobGraph, or the name of a ready one (`kit.hosts.lab.ready_jobs()`, the default is the
+    first).
 
     With `tab` the explorer gets a tab of its own in JupyterLab. Raises TypeError for what is none of these.
     """
-    return _showing.EXPLORE(thing, tab=tab)
+    return _displays.explorer(thing, tab=tab)
 
 
 __all__ = [

@@ -343,7 +343,7 @@ def disk() -> Check:
 
 def jobs() -> Check:
     """Whether a job of this process still runs on Spark."""
-    from kit.spark.started_jobs import started
+    from kit.hosts.spark.started_jobs import started
 
     names = [job.job.name for job in started()]
     if names:
@@ -354,7 +354,7 @@ def jobs() -> Check:
 
 def leftovers() -> Check:
     """What processes that were killed have left among the temporary files."""
-    from kit.spark.temporary import left_by_the_dead
+    from kit.hosts.spark.temporary import left_by_the_dead
 
     names = [str(path) for path in left_by_the_dead()]
     if names:

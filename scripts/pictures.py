@@ -19,7 +19,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment, sum_
-from kit.draw.page import export_html
+from kit.draw.page.page import export_html
 from tests.house.files import ROOT
 from tests.widgets.jupyter import Notebook, jupyter_lab, write_notebook
 
@@ -31,7 +31,7 @@ TOLD = re.compile(r"\b(barrier|checkpoint) 1\b|acknowledges|snapshot", re.IGNORE
 COLOURS = 128
 EXPLORER = """
 from kit import Lab
-from kit.lab import ready_job
+from kit.hosts.lab import ready_job
 
 lab = Lab(ready_job("flights"), seed=0)
 lab.run_until(record="AllTasksRunning")

@@ -10,8 +10,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from kit.lab.play import DIRECTORY, SUFFIX, Play, all_plays, read_play
-from kit.lab.play_text import PlayError
+from kit.hosts.lab.scenarios.play import DIRECTORY, SUFFIX, Play, all_plays, read_play
+from kit.hosts.lab.scenarios.play_text import PlayError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "PLAYS.md"
 LIST = "## The plays\n"
@@ -20,7 +20,10 @@ LIST = "## The plays\n"
 def page() -> str:
     """docs/PLAYS.md with the list of the plays there are now."""
     before = PAGE.read_text(encoding="utf-8").partition(LIST)[0]
-    rows = (f"| [{each.name}](../kit/lab/plays/{each.name}.play) | {each.question} |" for each in all_plays().values())
+    rows = (
+        f"| [{each.name}](../kit/hosts/lab/scenarios/plays/{each.name}.play) | {each.question} |"
+        for each in all_plays().values()
+    )
     return f"{before}{LIST}\n| play | question |\n|---|---|\n" + "\n".join(rows) + "\n"
 
 

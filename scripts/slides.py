@@ -11,9 +11,9 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from kit.classroom.running import letters, reached, walked
+from kit.course.classroom.running import letters, reached, walked
 from kit.draw import at_risk, barriers, chains, checkpoint_life, rescaling, snapshot_contents, space_time
-from kit.lab.lab import Lab
+from kit.hosts.lab.lab import Lab
 
 ROOT = Path(__file__).resolve().parent.parent
 TO = ROOT / "build" / "slides"

@@ -12,7 +12,7 @@ from collections import Counter
 from multiprocessing import get_context
 from pathlib import Path
 
-from kit.lab.swarm import swarm
+from kit.verify.swarm.swarm import swarm
 
 SEEDS = 3_000
 AT_ONCE = 2

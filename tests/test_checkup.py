@@ -12,7 +12,7 @@ import pytest
 import kit
 from kit import checkup
 from kit.checkup import Check, Checkup, doctor, main
-from kit.spark import temporary
+from kit.hosts.spark import temporary
 
 
 def program(directory: Path, name: str, says: str) -> Path:

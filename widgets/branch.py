@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.draw.durations import duration
-from kit.draw.job_state import Moment
-from kit.draw.run import run_of
-from kit.draw.view import Folds, Subject
-from kit.lab import Lab
-from kit.lab.play import Play
+from kit.hosts.lab import Lab
+from kit.hosts.lab.scenarios.play import Play
+from kit.run.durations import duration
+from kit.run.job_state import Moment
+from kit.run.run import run_of
+from kit.run.subject import Folds, Subject
 from widgets.deeds import Deeds
 from widgets.stepper import Stepper
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import ipywidgets
 
-from kit.draw.comparison import compare
-from kit.draw.run import run_of
-from kit.lab.comparing import SLOW_MS, SLOWER_MS, compare_modes, slow_tasks, union_growth
+from kit.course.comparing import SLOW_MS, SLOWER_MS, compare_modes, slow_tasks, union_growth
+from kit.draw.charts.comparison import compare
+from kit.run.run import run_of
 from widgets.controls import ROW, App, button
 
 MODES, RUNS, GROWTH = "the four modes", "the runs above", "union state over failovers"

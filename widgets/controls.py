@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import ipywidgets
 
-from kit.draw.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
-from kit.host.job_failed import JobFailedError
-from kit.lab import Lab
+from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.lab import Lab
+from kit.run.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
 from widgets.branch import Branch
 
 ROW = {"flex_flow": "row wrap", "align_items": "center"}

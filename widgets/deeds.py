@@ -12,9 +12,17 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from kit.lab import Lab
-from kit.lab.actions import Action, Fault, LetTimePass
-from kit.lab.faults import (
+from kit.core.protocol.events import (
+    RequestCancel,
+    RequestCheckpoint,
+    RequestRescale,
+    RequestSavepoint,
+    RequestStop,
+    StartJob,
+)
+from kit.core.protocol.words import Word
+from kit.hosts.lab import Lab
+from kit.hosts.lab.faults.faults import (
     DropMessage,
     FreezeWorker,
     KillDriver,
@@ -26,16 +34,8 @@ from kit.lab.faults import (
     ThawWorker,
     WorkerFault,
 )
-from kit.lab.schedulers import Random
-from kit.protocol.events import (
-    RequestCancel,
-    RequestCheckpoint,
-    RequestRescale,
-    RequestSavepoint,
-    RequestStop,
-    StartJob,
-)
-from kit.protocol.words import Word
+from kit.hosts.lab.world.actions import Action, Fault, LetTimePass
+from kit.hosts.lab.world.schedulers import Random
 
 LINE_LENGTH = 100
 STEP, RUN = "lab.step()", "lab.run_until("
@@ -103,7 +103,7 @@ class Deeds:
         """Python that makes the lab and does all that."""
         imports, text = ["from kit import Lab"], self.body
         needed = [name for name in OF_THE_LAB if re.search(rf"\b{name}[.(]", text)]
-        imports += [f"from kit.lab import {', '.join(needed)}"] if needed else []
+        imports += [f"from kit.hosts.lab import {', '.join(needed)}"] if needed else []
         return "\n".join([*imports, "", text]) + "\n"
 
     def _lines(self) -> Iterator[str]:

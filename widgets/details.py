@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import Any
 
-from kit.draw.captions import lower_first
-from kit.draw.durations import duration
 from kit.draw.panel import frame_html
-from kit.draw.state_tables import SOURCE, STAGED
-from kit.graph.settings import NoRestart
-from kit.job.status import JobStatus
-from kit.lab import Lab, LabError
-from kit.lab.actions import Action
-from kit.lab.faults import KillWorker, TurnClock
-from kit.lab.schedulers import Adversarial, Scheduler
+from kit.draw.views.state_html import tables_html
+from kit.hosts.lab import Lab, LabError
+from kit.hosts.lab.faults.faults import KillWorker, TurnClock
+from kit.hosts.lab.world.actions import Action
+from kit.hosts.lab.world.schedulers import Adversarial, Scheduler
+from kit.machines.job.status import JobStatus
+from kit.run.captions import lower_first
+from kit.run.durations import duration
+from kit.snapshots.state_tables import SOURCE, STAGED
+from kit.stream.settings.job_settings import NoRestart
 from kit.why import Why, WhyError, why
 from widgets.branch import Branch
 from widgets.next_actions import JOB, action_of, faults_on, next_on
@@ -133,7 +134,7 @@ def _answer_html(answer: Why) -> str:
 
 def _state_html(lab: Lab, name: str) -> str:
     try:
-        return f"<h4>What it holds</h4>{lab.state(name).html(MOST_ROWS, name if '/' in name else '')}"
+        return f"<h4>What it holds</h4>{tables_html(lab.state(name), MOST_ROWS, name if '/' in name else '')}"
     except LabError as error:
         return f'<p class="kit-quiet">{escape(str(error))}</p>'
 

@@ -19,19 +19,19 @@ from typing import Any
 import ipywidgets
 from IPython.display import display
 
-from kit.api.environment import StreamEnvironment
-from kit.draw.page import export_html
+from kit.draw.page.page import export_html
 from kit.draw.picture import Svg
-from kit.draw.rescaling import VIEW as RESCALING
-from kit.draw.run import run_of
-from kit.draw.view import Subject
-from kit.draw.views import VIEWS
-from kit.graph.job_graph import JobGraph
-from kit.host.job_failed import JobFailedError
-from kit.job.status import JobStatus
-from kit.lab import Lab, LabError
-from kit.lab.interrupts import interrupts_deferred
-from kit.lab.ready_jobs import READY_JOBS, ready_job
+from kit.draw.views.rescaling import VIEW as RESCALING
+from kit.draw.views.views import VIEWS
+from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.lab import Lab, LabError
+from kit.hosts.lab.interrupts import interrupts_deferred
+from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, ready_job
+from kit.machines.job.status import JobStatus
+from kit.run.run import run_of
+from kit.run.subject import Subject
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.graph.job_graph import JobGraph
 from widgets.branch import Branch
 from widgets.compare_panel import ComparePanel
 from widgets.controls import NEXT_CHECKPOINT, ROW, Controls, button, can_go_on, why_none_can_act

@@ -7,10 +7,10 @@ from html import escape
 
 import ipywidgets
 
-from kit.draw.rescaling import Rescaling, rescaling
-from kit.draw.snapshot_pieces import KEYED as KEYED_STATE
-from kit.draw.state_tables import KEYED
-from kit.lab import Lab
+from kit.draw.views.rescaling import Rescaling, rescaling
+from kit.hosts.lab import Lab
+from kit.snapshots.pieces import KEYED as KEYED_STATE
+from kit.snapshots.state_tables import KEYED
 from widgets.controls import App
 from widgets.key_field import KeyField
 

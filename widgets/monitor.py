@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import ipywidgets as ui
 
-from kit.draw.live import Live, Story, look, page_part
+from kit.draw.charts.live import Live, Story, look, page_part
 from widgets.deferred import Ticker
 from widgets.static_form import StaysInNotebook
 
@@ -105,7 +105,7 @@ class Monitor(StaysInNotebook, ui.VBox):
     def _jobs(self) -> list[Any]:
         if not self._others:
             return self._given
-        from kit.spark import running
+        from kit.hosts.spark import running
 
         return [*self._given, *(job for job in running() if job not in self._given)]
 

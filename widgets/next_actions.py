@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kit.lab import Lab
-from kit.lab.actions import Action, Fault
-from kit.lab.faults import WorkerFault
+from kit.hosts.lab import Lab
+from kit.hosts.lab.faults.faults import WorkerFault
+from kit.hosts.lab.world.actions import Action, Fault
 from widgets.action_list import Item
 
 JOB = "job"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import ipywidgets
 
-from kit.draw.view import View
+from kit.draw.views.view import View
 from widgets.action_list import ActionList
 from widgets.code_box import CodeBox
 from widgets.controls import ROW, App, button, why_none_can_act

@@ -10,7 +10,7 @@ from html import escape
 
 import ipywidgets
 
-from kit.lab import Lab
+from kit.hosts.lab import Lab
 from widgets.controls import ROW, App, button, why_none_can_act
 from widgets.planner_panel import PlannerPanel
 

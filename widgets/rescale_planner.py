@@ -1,6 +1,6 @@
 """The rescale planner: sliders for parallelism and maximum parallelism over real keys.
 
-    RescalePlanner(flights["carrier"])       a column of keys, or of records, as for `kit.draw.rescale_plan`
+    RescalePlanner(flights["carrier"])       a column of keys, or of records, as for `kit.draw.charts.rescale_plan`
     RescalePlanner(lab)                      the keys in a lab's keyed state, from the parallelism that it has
 
 A key that is typed in is followed to its key group and to its subtask, before and after.
@@ -14,8 +14,8 @@ from typing import Any
 import ipywidgets
 import pyarrow as pa
 
-from kit.draw import state_tables
-from kit.draw.rescale_plan import RescalePlan, rescale_plan
+from kit.draw.charts.rescale_plan import RescalePlan, rescale_plan
+from kit.snapshots import state_tables
 from widgets.static_form import StaysInNotebook
 
 MOST = 32_768

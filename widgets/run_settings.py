@@ -13,10 +13,14 @@ from typing import Any
 
 import ipywidgets
 
-from kit.api.environment import StreamEnvironment
-from kit.graph.job_graph import JobGraph
-from kit.graph.parallelism import at_parallelism
-from kit.graph.settings import (
+from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.lab import Adversarial, Fair, First, Lab, ready_job
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, default_settings
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.graph.parallelism import at_parallelism
+from kit.stream.settings.job_settings import (
     CheckpointConfig,
     ExponentialDelay,
     FailureRate,
@@ -25,10 +29,6 @@ from kit.graph.settings import (
     NoRestart,
     RescaleConfig,
 )
-from kit.host.job_failed import JobFailedError
-from kit.lab import Adversarial, Fair, First, Lab, ready_job
-from kit.lab.errors import LabError
-from kit.lab.ready_jobs import READY_JOBS, default_settings
 from widgets.controls import ROW, App, button
 from widgets.snapshots import TakenSnapshot, snapshots_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kit.draw.durations import duration
-from kit.lab import Lab
+from kit.hosts.lab import Lab
+from kit.run.durations import duration
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from IPython.core.getipython import get_ipython
 from ipywidgets import widget_serialization
 
 from kit.draw.picture import Svg
-from kit.draw.run import run_of
-from kit.draw.space_time import SpaceTime, space_time
-from kit.draw.space_time_data import SpaceTimeFeed
-from kit.draw.space_time_page import space_time_script, space_time_styles
+from kit.draw.space_time.space_time import SpaceTime, space_time
+from kit.draw.space_time.space_time_data import SpaceTimeFeed
+from kit.draw.space_time.space_time_page import space_time_script, space_time_styles
 from kit.draw.svg import asset
+from kit.run.run import run_of
 from widgets.listening import ListeningWidget, listening
 from widgets.static_form import StaysInNotebook
 

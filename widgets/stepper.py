@@ -23,12 +23,12 @@ import traitlets
 from IPython.core.getipython import get_ipython
 
 from kit.draw.assets import stage_css, stage_js
-from kit.draw.film import DEFER_FROM, MOST_FRAMES, Reel
-from kit.draw.frames import Frame
-from kit.draw.job_state import Moment
 from kit.draw.picture import Svg
-from kit.draw.run import Run, run_of
-from kit.draw.uncollected import uncollected
+from kit.draw.stage.film import DEFER_FROM, MOST_FRAMES, Reel
+from kit.draw.stage.frames import Frame
+from kit.run.job_state import Moment
+from kit.run.run import Run, run_of
+from kit.run.uncollected import uncollected
 from widgets.deferred import Ticker, running_loop
 from widgets.listening import ListeningWidget, listening
 from widgets.static_form import StaysInNotebook

@@ -35,8 +35,8 @@ from kit import (
     create_session,
     sum_,
 )
-from kit.operators.source import ReadResult, Source, Split
-from kit.operators.split_enumerator import NO_MORE_SPLITS
+from kit.stream.operators.sources.source import ReadResult, Source, Split
+from kit.stream.operators.sources.split_enumerator import NO_MORE_SPLITS
 
 PARALLELISM = 2
 _RESULT = "result"

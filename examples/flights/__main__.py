@@ -31,7 +31,7 @@ from examples.flights.job import (
 )
 from examples.flights.report import compare, story, write_page
 from kit import CheckpointConfig, SparkJob, create_session
-from kit.job.status import JobStatus
+from kit.machines.job.status import JobStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from kit.draw.page import export_html
-from kit.protocol.trace import Trace, TraceRecord
-from kit.spark import SparkJob
+from kit.core.protocol.trace import Trace, TraceRecord
+from kit.draw.page.page import export_html
+from kit.hosts.spark import SparkJob
 
 MOST_DIFFERENCES = 10
 INTRO = (

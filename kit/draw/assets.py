@@ -1,4 +1,4 @@
-"""The files beside this one that pages are made of: scripts and style sheets.
+"""The scripts and style sheets of this package that pages are made of, wherever in it they are.
 
 The stage's script is one module for browsers and several files for people: each holds one concept, and they are put
 together in this order.
@@ -26,7 +26,12 @@ STAGE_CSS = ("theme.css", "stage.css", "player.css")
 @cache
 def asset(name: str) -> str:
     """The text of a file: `stage.css`, `theme.css`."""
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+    return _assets()[name].read_text(encoding="utf-8")
+
+
+@cache
+def _assets() -> dict[str, Path]:
+    return {path.name: path for path in Path(__file__).parent.rglob("*.*s") if path.suffix in (".js", ".css")}
 
 
 @cache

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.draw.assets import light_colours
-from kit.draw.layout import Box, Point
 from kit.draw.picture import Svg
+from kit.draw.stage.layout import Box, Point
 from kit.draw.themed import light_svg
 
 if TYPE_CHECKING:

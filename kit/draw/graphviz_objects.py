@@ -20,8 +20,8 @@ from typing import Any
 import graphviz
 import pygraphviz
 
+from kit.core.protocol.json_lines import file_of
 from kit.draw.picture import page_html, recoloured
-from kit.protocol.json_lines import file_of
 
 NOISE = b"Fontconfig"
 """How the lines begin that the library's own font finder writes about the machine's settings."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS, event_time_text
 from kit.draw.themed import themed
-from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS, event_time_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from html import escape
 from io import BytesIO
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from kit.core.protocol.json_lines import file_of
 from kit.draw.assets import asset, light_block, light_colours, light_theme
-from kit.protocol.json_lines import file_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,7 +77,7 @@ class Svg(str):
         made.caption = caption
         return made
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | PathLike[str]) -> Path:
         """Write the picture to a file, whose name must end in .svg; returns its path.
 
         Raises ValueError for another name, FileNotFoundError when the file's directory does not exist.
@@ -109,7 +110,7 @@ class Chart:
         self.figure = figure
         self.caption = caption
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | PathLike[str]) -> Path:
         """Write the chart to a file, as what its name ends in: .svg, .png, .pdf and what else matplotlib knows.
 
         Raises FileNotFoundError when the file's directory does not exist.

@@ -1,7 +1,7 @@
 """A moment as a picture that stands alone: static SVG, with a legend, that a stranger can read.
 
 The picture has two parts. The backdrop is the same for all moments of a stage: titles of operators, the legend. On it
-are the sprites of `kit.draw.scene`, in layers.
+are the sprites of `kit.draw.stage.scene`, in layers.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from html import escape
 
 from kit.draw.assets import asset, light_theme
-from kit.draw.drawing import scene
-from kit.draw.job_master_panel import GRAPH_TOP, Words, words_of
-from kit.draw.job_state import Moment
-from kit.draw.layout import Layout, lay_out
-from kit.draw.legend import legend_svg
 from kit.draw.picture import CARD, LEAST_WIDTH, MOST_GROWTH, Svg
-from kit.draw.scene import LAYERS, Scene, Sprite, fit
-from kit.draw.stage import Stage
+from kit.draw.stage.drawing import scene
+from kit.draw.stage.job_master_panel import GRAPH_TOP, Words, words_of
+from kit.draw.stage.layout import Layout, lay_out
+from kit.draw.stage.legend import legend_svg
+from kit.draw.stage.scene import LAYERS, Scene, Sprite, fit
+from kit.run.job_state import Moment
+from kit.run.stage import Stage
 
 __all__ = ["asset", "backdrop", "document", "element", "picture_layout", "still"]
 

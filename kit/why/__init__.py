@@ -8,14 +8,14 @@ answered as one about a lesson. A trace without single buffers tells less; where
     evidence.py     what the trace tells at one moment
     under_way.py    what was asked for or sent, and has not come
     channels.py, tasks.py, pending.py, ended.py, requests.py, life.py    the answers
-    fact.py, answer.py, picture.py    what an answer is: a chain of facts, as text, table and picture
+    fact.py, answer.py    what an answer is: a chain of facts, as text and table; `kit.draw.views.answer` draws it
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kit.lazily import offer as _offer
+from kit.core.lazily import offer as _offer
 
 if TYPE_CHECKING:
     from kit.why.answer import Why

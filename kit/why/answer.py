@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pandas as pd
 
-from kit.draw.captions import lower_first
-from kit.draw.durations import duration
-from kit.draw.picture import Svg
+from kit.core.display import Picture, display
+from kit.run.captions import lower_first
+from kit.run.durations import duration
 from kit.why.fact import Fact, Told, story
-
-if TYPE_CHECKING:
-    from kit.draw.graphviz_objects import Dot
 
 COLUMNS = ["number", "because_of", "at_ms", "machine", "says", "kind", "checkpoint_id", "is_root", "record_id"]
 
@@ -67,17 +64,14 @@ class Why:
             f"<p><b>{escape(self.question)}</b></p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
         )
 
-    def svg(self) -> Svg:
+    def svg(self) -> Picture:
         """The picture: the question at the top, each fact in a box below the one that it explains."""
-        from kit.why.picture import facts_svg
+        picture: Picture = display("answer_svg", self)
+        return picture
 
-        return facts_svg(self.question, self.told)
-
-    def dot(self) -> Dot:
+    def dot(self) -> Any:
         """The picture as an object of the `graphviz` package: it shows itself, `.source` is its text."""
-        from kit.why.picture import facts_graph
-
-        return facts_graph(self.question, self.told).dot()
+        return display("answer_dot", self)
 
 
 def _row(each: Told) -> tuple[object, ...]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from kit.draw.durations import duration
-from kit.draw.job_state import ALIGNING, Item, lacks_barrier
-from kit.protocol.trace import TraceRecord
+from kit.core.protocol.trace import TraceRecord
+from kit.run.durations import duration
+from kit.run.job_state import ALIGNING, Item, lacks_barrier
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, named, some, untold
 from kit.why.inquiry import Inquiry, Topic

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kit.draw.captions import lower_first
-from kit.draw.checkpoint_path import BARRIER, PHASES, TRIGGER
-from kit.draw.durations import duration
-from kit.draw.gantt import phases
-from kit.draw.job_state import COMPLETED, CheckpointMoment
-from kit.draw.kinds import DETAIL, level_of
-from kit.protocol.duties import Duty
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.trace import TraceRecord
-from kit.protocol.vocabulary import COMMANDS
+from kit.core.protocol.duties import Duty
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.trace import TraceRecord
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.run.captions import lower_first
+from kit.run.checkpoint_path import BARRIER, PHASES, TRIGGER
+from kit.run.durations import duration
+from kit.run.job_state import COMPLETED, CheckpointMoment
+from kit.run.kinds import DETAIL, level_of
+from kit.run.phases import phases
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, untold
 from kit.why.inquiry import Inquiry, Topic

@@ -12,16 +12,16 @@ from functools import cached_property
 from itertools import chain, takewhile
 from typing import Any
 
-from kit.draw.captions import caption_of
-from kit.draw.job_state import ChannelMoment, Moment, only_last, task_of
-from kit.draw.moment import advance
-from kit.draw.run import Run, run_of
-from kit.draw.stage import Stage, stage_for
-from kit.draw.steps import event_of, steps
-from kit.protocol.commands import CancelTimer, ScheduleTimer
-from kit.protocol.duties import Duty
-from kit.protocol.trace import TraceRecord, led_by
-from kit.protocol.vocabulary import COMMANDS
+from kit.core.protocol.commands import CancelTimer, ScheduleTimer
+from kit.core.protocol.duties import Duty
+from kit.core.protocol.trace import TraceRecord, led_by
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.run.captions import caption_of
+from kit.run.job_state import ChannelMoment, Moment, only_last, task_of
+from kit.run.moment import advance
+from kit.run.run import Run, run_of
+from kit.run.stage import Stage, stage_for
+from kit.run.steps import event_of, steps
 
 JOB = "job"
 FAULT = "fault"

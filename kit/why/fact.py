@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from kit.draw.captions import listed
-from kit.protocol.trace import TraceRecord
+from kit.core.protocol.trace import TraceRecord
+from kit.run.captions import listed
 
 NOT_TOLD = "the trace does not tell"
 MOST = 8

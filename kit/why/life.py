@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kit.draw.durations import duration
-from kit.job.status import JobStatus
-from kit.protocol.trace import TraceRecord
+from kit.core.protocol.trace import TraceRecord
+from kit.machines.job.status import JobStatus
+from kit.run.durations import duration
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry, Topic

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from kit.channel.slot_channel_state import slot_name
-from kit.coordinator.ledger import timeout_timer
-from kit.coordinator.periodic import PERIODIC_TIMER
-from kit.draw.captions import listed
-from kit.draw.durations import duration
-from kit.draw.job_state import (
+from kit.core.protocol.tasks import split_task_name
+from kit.machines.channel.channel_state.slot_channel_state import slot_name
+from kit.machines.coordinator.ledger import timeout_timer
+from kit.machines.coordinator.periodic import PERIODIC_TIMER
+from kit.run.captions import listed
+from kit.run.durations import duration
+from kit.run.job_state import (
     ABORTED,
     ACKNOWLEDGED,
     ALIGNING,
@@ -21,7 +22,6 @@ from kit.draw.job_state import (
     CheckpointMoment,
     lacks_barrier,
 )
-from kit.protocol.tasks import split_task_name
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, named, some, untold
 from kit.why.inquiry import Inquiry, Topic

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from kit.draw.durations import duration
-from kit.protocol.trace import TraceRecord
+from kit.core.protocol.trace import TraceRecord
+from kit.run.durations import duration
 from kit.why import channels, ended, life, pending, requests, tasks, values
 from kit.why.answer import Why
 from kit.why.evidence import Evidence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kit.draw.durations import duration
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.trace import TraceRecord
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.trace import TraceRecord
+from kit.run.durations import duration
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry, Topic

@@ -9,12 +9,12 @@ Follows what `StreamTask.available` goes by, from the trace alone.
 
 from __future__ import annotations
 
-from kit.channel.result_partition import MAX_QUEUED_BUFFERS
-from kit.draw.durations import duration
-from kit.draw.job_state import TaskMoment
-from kit.protocol.properties import SavepointFormatType, SavepointType
-from kit.protocol.trace import TraceRecord
-from kit.task.source_loop import SOURCE_TIMER
+from kit.core.protocol.properties import SavepointFormatType, SavepointType
+from kit.core.protocol.trace import TraceRecord
+from kit.machines.channel.result_partition import MAX_QUEUED_BUFFERS
+from kit.machines.task.source_loop import SOURCE_TIMER
+from kit.run.durations import duration
+from kit.run.job_state import TaskMoment
 from kit.why.channels import contents
 from kit.why.evidence import Evidence
 from kit.why.fact import MOST, Fact, fact, named, some, untold

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kit.draw.durations import duration
-from kit.draw.job_state import task_of
-from kit.protocol.trace import TraceRecord
+from kit.core.protocol.trace import TraceRecord
+from kit.run.durations import duration
+from kit.run.job_state import task_of
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact
 

@@ -1,14 +1,14 @@
 """What led to the state of a task, as far as a trace tells: what a restore gave it, and what it has taken since.
 
 A trace holds no values. A detailed one has each buffer that a task took, and where its source had read to; a lab, which
-can run the same steps again, finds the steps that changed one value (`kit.lab.state_history`).
+can run the same steps again, finds the steps that changed one value (`kit.hosts.lab.recordings.state_history`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from kit.protocol.trace import TraceRecord
+from kit.core.protocol.trace import TraceRecord
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry

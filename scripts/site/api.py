@@ -26,7 +26,7 @@ def rooms() -> dict[str, list[Path]]:
     for top in ("kit", "widgets"):
         for path in sorted((ROOT / top).rglob("*.py")):
             parts = path.relative_to(ROOT).parts
-            found.setdefault(".".join(parts[:2]) if len(parts) > 2 else top, []).append(path)
+            found.setdefault(".".join(parts[:-1][:3]), []).append(path)
     return found
 
 

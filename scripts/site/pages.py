@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 
-from kit.draw.state_machines import StateMachine
-from kit.graph.setting_rules import NOT_HERE
-from kit.graph.settings import CLASSES, settings_table
-from kit.lab import Lab
-from kit.lab.play import all_plays
-from kit.lab.play_text import PlayText
+from kit.draw.views.state_machines import StateMachine
+from kit.hosts.lab import Lab
+from kit.hosts.lab.scenarios.play import all_plays
+from kit.hosts.lab.scenarios.play_text import PlayText
+from kit.stream.settings.job_settings import CLASSES, settings_table
+from kit.stream.settings.setting_rules import NOT_HERE
 from scripts.site.api import ROOT, plain
 from scripts.site.places import DOCUMENTS, relinked
 from tests.behaviours import catalogue, marks, reasons
@@ -25,8 +25,8 @@ from tests.house.figures import TABLES
 SETTINGS = """# Settings
 
 Every setting of checkpointing and of restarts: what it does, its default, what is allowed, and Flink's name for it.
-`kit.graph.settings.settings_table()` gives the same table. A value that is not allowed is refused where it is set, with
-the setting, what was found and what is allowed.
+`kit.stream.settings.job_settings.settings_table()` gives the same table. A value that is not allowed is refused where
+it is set, with the setting, what was found and what is allowed.
 """
 
 

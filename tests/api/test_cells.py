@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from kit.api import StreamEnvironment
-from kit.graph import DuplicateUidError, GraphError
+from kit.stream.api import StreamEnvironment
+from kit.stream.graph import DuplicateUidError, GraphError
 
 FIRST = """
 from kit import CollectSink, CollectionSource, Lab, StreamEnvironment, sum_

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pytest
 from pyspark import cloudpickle
 
-from kit.api import OperatorStream, StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph import (
+from kit.stream.api import OperatorStream, StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.graph import (
     CheckpointConfig,
     DuplicateUidError,
     ExponentialDelay,
@@ -21,7 +21,7 @@ from kit.graph import (
     SettingError,
     operator_id_of_uid,
 )
-from kit.operators import (
+from kit.stream.operators import (
     KeyedBatchFunction,
     KeyedProcessFunction,
     OperatorSpec,

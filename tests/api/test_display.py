@@ -23,7 +23,7 @@ from kit import (
     TumblingEventTimeWindows,
     count,
 )
-from kit.api import environment
+from kit.stream.api import environment
 
 ROWS = [{"letter": "a<b", "n": 1, "at": 1_000}]
 
@@ -77,10 +77,10 @@ def test_an_environment_is_drawn() -> None:
 
 
 def test_where_nothing_can_be_drawn_there_is_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(env: StreamEnvironment) -> str:
+    def missing(name: str, env: StreamEnvironment) -> str:
         raise ImportError("no graphviz")
 
-    monkeypatch.setattr(environment, "DRAW_JOB", missing)
+    monkeypatch.setattr(environment, "display", missing)
     env, stream = letters()
     stream.key_by("letter").aggregate(n=count()).uid("totals")
     data = shown(env)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kit.api import StreamEnvironment
-from kit.backend.descriptors import MapStateDescriptor
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph import GraphError
-from kit.operators import (
+from kit.stream.api import StreamEnvironment
+from kit.stream.backend.states.descriptors import MapStateDescriptor
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.graph import GraphError
+from kit.stream.operators import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     OutputTag,

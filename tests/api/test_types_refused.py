@@ -20,9 +20,9 @@ from kit import (
     StreamEnvironment,
     ValueStateDescriptor,
 )
-from kit.api.datastream import DataStream
-from kit.operators import SchemaError
-from kit.state.errors import StateDescriptorError
+from kit.core.state.errors import StateDescriptorError
+from kit.stream.api.datastream import DataStream
+from kit.stream.operators import SchemaError
 
 UNION = pa.dense_union([pa.field("i", pa.int64()), pa.field("s", pa.string())])
 SCHEMA = pa.schema(

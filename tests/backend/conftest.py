@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.backend.tables import StateTable
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.states.tables import StateTable
 
 PAIR = pa.struct([("a", pa.string()), ("b", pa.int32())])
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.decimals import from_limbs, limbs
-from kit.backend.key_hashing import assign_to_key_group, java_hash, java_hash_code, key_groups
+from kit.stream.backend.keys.key_hashing import assign_to_key_group, java_hash, java_hash_code, key_groups
+from kit.stream.backend.types.decimals import from_limbs, limbs
 
 HASH_CODES = [  # what Java 17 gives for new BigDecimal(text).hashCode()
     ("0", 0),

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.backend.exact_values import InexactError, exact_array
+from kit.stream.backend.types.exact_values import InexactError, exact_array
 
 NAIVE = dt.datetime(2024, 5, 1, 12, 30)  # noqa: DTZ001 (local time is the point)
 UTC = NAIVE.replace(tzinfo=dt.UTC)

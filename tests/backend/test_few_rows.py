@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.descriptors import ReducingStateDescriptor
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.backend.slot_index import FEW_ROWS
-from kit.state.handles import KeyGroupRange
+from kit.core.state.handles import KeyGroupRange
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.keys.slot_index import FEW_ROWS
+from kit.stream.backend.states.descriptors import ReducingStateDescriptor
 from tests.backend.conftest import written
 
 LARGEST, SMALLEST = (1 << 63) - 1, -(1 << 63)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend import frozen_array, row_order
-from kit.backend.descriptors import ReducingStateDescriptor, ValueStateDescriptor
-from kit.backend.frozen_array import FrozenArray, Readers
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.backend.snapshot import KeyedStateFile
-from kit.state.handles import KeyGroupRange
+from kit.core.state.handles import KeyGroupRange
+from kit.stream.backend.files import frozen_array, row_order
+from kit.stream.backend.files.frozen_array import FrozenArray, Readers
+from kit.stream.backend.files.snapshot import KeyedStateFile
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.states.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from tests.backend.conftest import KEYS
 
 SIZE = 12

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.key_codec import UNKNOWN, codec_for
-from kit.backend.key_store import hash_of_text
-from kit.state.errors import StateTypeError
+from kit.core.state.errors import StateTypeError
+from kit.stream.backend.keys.key_codec import UNKNOWN, codec_for
+from kit.stream.backend.keys.key_store import hash_of_text
 
 NESTED = pa.struct(
     [

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.descriptors import (
+from kit.core.state.errors import StateDescriptorError, StateError, StateTypeError
+from kit.core.state.handles import KeyGroupRange
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.states.descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -19,9 +22,6 @@ from kit.backend.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.state.errors import StateDescriptorError, StateError, StateTypeError
-from kit.state.handles import KeyGroupRange
 from tests.backend.conftest import written
 
 TOTALS = pa.struct([("total", pa.int64()), ("count", pa.int64())])

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.descriptors import ListStateDescriptor, MapStateDescriptor
-from kit.backend.operator_store import OperatorStateStore
-from kit.state.errors import StateDescriptorError, StateRestoreError, StateTypeError
-from kit.state.handles import (
+from kit.core.state.errors import StateDescriptorError, StateRestoreError, StateTypeError
+from kit.core.state.handles import (
     ByteStreamStateHandle,
     OperatorStateMode,
     OperatorStreamStateHandle,
     StateMetaInfo,
 )
+from kit.stream.backend.operator_store import OperatorStateStore
+from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor
 
 SPLIT = pa.struct([("path", pa.string()), ("offset", pa.int64())])
 SPLITS = ListStateDescriptor("splits", SPLIT)

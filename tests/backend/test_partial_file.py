@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.backend.descriptors import ReducingStateDescriptor
-from kit.backend.framing import PREFIX_BYTES
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.backend.partial_file import HEADER_READ_BYTES, READ_WHOLE_BYTES, PartialFile, read_wanted
-from kit.host.local_state import StateReader
-from kit.host.storage import CheckpointStorage
-from kit.state.errors import StateRestoreError, StorageError
-from kit.state.handles import NO_OFFSET_SET, ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
-from kit.state.key_groups import key_group_partitions
-from kit.state.operator_state import OperatorSubtaskState
+from kit.core.state.errors import StateRestoreError, StorageError
+from kit.core.state.handles import NO_OFFSET_SET, ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
+from kit.core.state.key_groups import key_group_partitions
+from kit.core.state.operator_state import OperatorSubtaskState
+from kit.hosts.files.local_state import StateReader
+from kit.hosts.files.storage import CheckpointStorage
+from kit.stream.backend.files.framing import PREFIX_BYTES
+from kit.stream.backend.files.partial_file import HEADER_READ_BYTES, READ_WHOLE_BYTES, PartialFile, read_wanted
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.states.descriptors import ReducingStateDescriptor
 from tests.backend.conftest import contents, written
 
 MAXIMUM = 32

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from kit.backend.raw_state import RawStateInputs, RawStateOutputs
-from kit.metadata import read_metadata
-from kit.restore.keyed import redistribute_keyed
-from kit.restore.repartition import repartition_state
-from kit.state.errors import StateError
-from kit.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle
-from kit.state.key_groups import key_group_range_for_operator_index
-from kit.state.operator_state import OperatorState
+from kit.core.metadata import read_metadata
+from kit.core.state.errors import StateError
+from kit.core.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle
+from kit.core.state.key_groups import key_group_range_for_operator_index
+from kit.core.state.operator_state import OperatorState
+from kit.machines.restore.keyed import redistribute_keyed
+from kit.machines.restore.repartition import repartition_state
+from kit.stream.backend.raw_state import RawStateInputs, RawStateOutputs
 from tests.metadata.truth import case_names, load
 
 RAW_STATE = [name for name in case_names() if name.endswith("/raw-state")]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.key_codec import UNKNOWN, codec_for
-from kit.backend.key_hashing import assign_to_key_group, key_groups
-from kit.backend.repeated_text import MIN_ROWS, as_dictionary
+from kit.stream.backend.keys.key_codec import UNKNOWN, codec_for
+from kit.stream.backend.keys.key_hashing import assign_to_key_group, key_groups
+from kit.stream.backend.types.repeated_text import MIN_ROWS, as_dictionary
 
 WORDS = st.lists(st.text(max_size=12) | st.sampled_from(["", "x" * 8, "ü" * 70]), min_size=1, max_size=12)
 TYPES = st.sampled_from([pa.string(), pa.large_string()])

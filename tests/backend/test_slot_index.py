@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.backend.slot_index import ABSENT, SlotIndex
+from kit.stream.backend.keys.slot_index import ABSENT, SlotIndex
 
 NEAR = st.integers(-30, 30)
 FAR = st.sampled_from([k * 0x123456789ABCDEF - (1 << 61) for k in range(40)])

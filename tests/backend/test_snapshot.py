@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.descriptors import (
+from kit.core.state.errors import StateDescriptorError, StateRestoreError
+from kit.core.state.handles import NO_OFFSET_SET, ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
+from kit.core.state.key_groups import key_group_partitions
+from kit.stream.backend.files.framing import state_kind, state_name
+from kit.stream.backend.files.snapshot import KeyedStateFile
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.keys.key_hashing import assign_key_to_parallel_operator
+from kit.stream.backend.states.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from kit.backend.framing import state_kind, state_name
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.backend.key_hashing import assign_key_to_parallel_operator
-from kit.backend.snapshot import KeyedStateFile
-from kit.state.errors import StateDescriptorError, StateRestoreError
-from kit.state.handles import NO_OFFSET_SET, ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
-from kit.state.key_groups import key_group_partitions
 from tests.backend.conftest import KEYS, contents, plain, written
 
 MAXIMUM = 32

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.backend.descriptors import ReducingStateDescriptor, ValueStateDescriptor
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.backend.key_hashing import assign_to_key_group
-from kit.backend.snapshot import KeyedStateFile
-from kit.backend.state_definition import StateDefinition, aspects_of, to_metadata
-from kit.state.errors import StateDescriptorError
-from kit.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
+from kit.core.state.errors import StateDescriptorError
+from kit.core.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
+from kit.stream.backend.files.snapshot import KeyedStateFile
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.keys.key_hashing import assign_to_key_group
+from kit.stream.backend.states.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from kit.stream.backend.states.state_definition import StateDefinition, aspects_of, to_metadata
 
 ALL = KeyGroupRange(0, 3)
 VALUE = ValueStateDescriptor("value", pa.int64())

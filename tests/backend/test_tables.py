@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.descriptors import (
+from kit.core.state.errors import StateDescriptorError, StateError, StateTypeError
+from kit.core.state.handles import KeyGroupRange
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.keys.key_hashing import key_groups
+from kit.stream.backend.states.descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -20,11 +24,7 @@ from kit.backend.descriptors import (
     StateKind,
     ValueStateDescriptor,
 )
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.backend.key_hashing import key_groups
-from kit.backend.keyed_states import KINDS
-from kit.state.errors import StateDescriptorError, StateError, StateTypeError
-from kit.state.handles import KeyGroupRange
+from kit.stream.backend.states.keyed_states import KINDS
 from tests.backend.conftest import KEYS, contents, plain
 
 DELAYS = pa.struct([("flights", pa.int64()), ("delay", pa.float64()), ("worst", pa.int32()), ("first", pa.int16())])

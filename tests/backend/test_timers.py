@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.backend.key_hashing import assign_to_key_group
-from kit.backend.timers import TimerService
-from kit.state.errors import StateDescriptorError, StateError, StateTypeError
-from kit.state.handles import KeyGroupRange
+from kit.core.state.errors import StateDescriptorError, StateError, StateTypeError
+from kit.core.state.handles import KeyGroupRange
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.keys.key_hashing import assign_to_key_group
+from kit.stream.backend.timers import TimerService
 
 MAXIMUM = 16
 

@@ -8,8 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.channel.channel_state_outbox import ChannelStateOutbox
-from kit.channel.channel_state_requests import (
+from kit.core.protocol.commands import CancelChannelStateFile, WriteChannelStateFile
+from kit.core.protocol.elements import Buffer, DataElement
+from kit.core.protocol.events import ChannelStateFileWritten
+from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten, OutputDataDecided, SubmitChannelState
+from kit.core.protocol.options import AlignmentType, CheckpointOptions
+from kit.core.protocol.snapshots import RestoredPart
+from kit.core.protocol.words import Word
+from kit.core.state.handles import InputChannelInfo, ResultSubpartitionInfo, StateObject
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import MemoryOutput
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.task_files import TaskFiles
+from kit.machines.channel.channel_state.channel_state_outbox import ChannelStateOutbox
+from kit.machines.channel.channel_state.channel_state_requests import (
     ChannelStateWriteRequest,
     CheckpointAbortRequest,
     CheckpointStartRequest,
@@ -20,22 +32,10 @@ from kit.channel.channel_state_requests import (
     WriteOutputFutureRequest,
     WriteOutputRequest,
 )
-from kit.channel.channel_state_serializer import ChannelStateSerializer
-from kit.channel.channel_state_writer import ChannelStateWriter
-from kit.channel.data_future import DataFuture
-from kit.channel.slot_channel_state import SlotChannelState
-from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
-from kit.host.storage import CheckpointStorage
-from kit.host.task_files import TaskFiles
-from kit.protocol.commands import CancelChannelStateFile, WriteChannelStateFile
-from kit.protocol.elements import Buffer, DataElement
-from kit.protocol.events import ChannelStateFileWritten
-from kit.protocol.messages import ChannelStateFailed, ChannelStateWritten, OutputDataDecided, SubmitChannelState
-from kit.protocol.options import AlignmentType, CheckpointOptions
-from kit.protocol.snapshots import RestoredPart
-from kit.protocol.words import Word
-from kit.state.handles import InputChannelInfo, ResultSubpartitionInfo, StateObject
+from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer
+from kit.machines.channel.channel_state.channel_state_writer import ChannelStateWriter
+from kit.machines.channel.channel_state.data_future import DataFuture
+from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
 from tests.task.harness import fan_in
 
 LOCATION = "/checkpoints/chk"

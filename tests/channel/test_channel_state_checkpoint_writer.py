@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kit.channel.channel_state_checkpoint_writer import ChannelStateCheckpointWriter, ChannelStateFile, WriterState
-from kit.protocol.elements import Buffer
-from kit.protocol.events import ChannelStateFileFailed
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.state.handles import ByteStreamStateHandle, InputChannelInfo, RelativeFileStateHandle
+from kit.core.protocol.elements import Buffer
+from kit.core.protocol.events import ChannelStateFileFailed
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.state.handles import ByteStreamStateHandle, InputChannelInfo, RelativeFileStateHandle
+from kit.machines.channel.channel_state.channel_state_checkpoint_writer import (
+    ChannelStateCheckpointWriter,
+    ChannelStateFile,
+    WriterState,
+)
 from tests.channel.channel_state import (
     IN,
     LOCATION,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kit.channel.channel_state_checkpoint_writer import ChannelStateFile
-from kit.channel.channel_state_dispatcher import ChannelStateWriteRequestDispatcher
-from kit.channel.channel_state_requests import ChannelStateWriteRequest, RequestState, SubtaskReleaseRequest
-from kit.channel.data_future import DataFuture
-from kit.protocol.elements import EndOfData
-from kit.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.elements import EndOfData
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.machines.channel.channel_state.channel_state_checkpoint_writer import ChannelStateFile
+from kit.machines.channel.channel_state.channel_state_dispatcher import ChannelStateWriteRequestDispatcher
+from kit.machines.channel.channel_state.channel_state_requests import (
+    ChannelStateWriteRequest,
+    RequestState,
+    SubtaskReleaseRequest,
+)
+from kit.machines.channel.channel_state.data_future import DataFuture
 from tests.channel.channel_state import (
     TASK,
     Outbox,

@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.channel.channel_state_executor import (
+from kit.core.protocol.messages import ChannelStateFailed, SubmitChannelState
+from kit.core.protocol.words import Word
+from kit.machines.channel.channel_state.channel_state_executor import (
     ChannelStateWriteRequestExecutor,
     ChannelStateWriteRequestExecutorFactory,
 )
-from kit.channel.channel_state_requests import (
+from kit.machines.channel.channel_state.channel_state_requests import (
     ChannelStateWriteRequest,
     SubtaskRegisterRequest,
     SubtaskReleaseRequest,
     WriteInputRequest,
 )
-from kit.channel.data_future import DataFuture
-from kit.channel.slot_channel_state import SlotChannelState
-from kit.graph.settings import CheckpointConfig
-from kit.protocol.messages import ChannelStateFailed, SubmitChannelState
-from kit.protocol.words import Word
+from kit.machines.channel.channel_state.data_future import DataFuture
+from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.channel.channel_state import TASK, Outbox, buffer, complete_in, start, watched, write_in, write_out_future
 from tests.task.harness import fan_in
 

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from kit.channel.channel_state_persister import ChannelStatePersister, InputStateWriter, NoInputStateWriter
-from kit.protocol.elements import CheckpointBarrier, DataElement, EndOfData, Watermark, WatermarkStatus
-from kit.protocol.options import CheckpointOptions
-from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.state.handles import InputChannelInfo
+from kit.core.protocol.elements import CheckpointBarrier, DataElement, EndOfData, Watermark, WatermarkStatus
+from kit.core.protocol.options import CheckpointOptions
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.state.handles import InputChannelInfo
+from kit.machines.channel.channel_state.channel_state_persister import (
+    ChannelStatePersister,
+    InputStateWriter,
+    NoInputStateWriter,
+)
 from tests.task.barrier_harness import data
 
 

@@ -13,23 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.channel.channel_state_reader import (
-    INPUT_CHANNEL,
-    RESULT_SUBPARTITION,
-    UPSTREAM_OUTPUT_BUFFER,
-    ChannelStateChunkReader,
-    SequentialChannelStateReader,
-)
-from kit.channel.channel_state_serializer import HEADER_LENGTH, ChannelStateSerializer
-from kit.channel.recovered_channel import RecoveredInputChannel
-from kit.channel.recovered_state_handlers import (
-    InputChannelRecoveredStateHandler,
-    ResultSubpartitionRecoveredStateHandler,
-)
-from kit.protocol.elements import Buffer, DataElement, Element, EndOfChannelState, SubtaskConnectionDescriptor
-from kit.protocol.snapshots import RestoredPart
-from kit.state.errors import StateRestoreError
-from kit.state.handles import (
+from kit.core.protocol.elements import Buffer, DataElement, Element, EndOfChannelState, SubtaskConnectionDescriptor
+from kit.core.protocol.snapshots import RestoredPart
+from kit.core.state.errors import StateRestoreError
+from kit.core.state.handles import (
     ByteStreamStateHandle,
     ChannelStateContent,
     InputChannelInfo,
@@ -38,12 +25,25 @@ from kit.state.handles import (
     ResultSubpartitionInfo,
     ResultSubpartitionStateHandle,
 )
-from kit.state.rescale_mappings import (
+from kit.core.state.rescale_mappings import (
     NO_RESCALE,
     GateOrPartitionRescalingDescriptor,
     InflightDataRescalingDescriptor,
     MappingType,
     RescaleMappings,
+)
+from kit.machines.channel.channel_state.channel_state_reader import (
+    INPUT_CHANNEL,
+    RESULT_SUBPARTITION,
+    UPSTREAM_OUTPUT_BUFFER,
+    ChannelStateChunkReader,
+    SequentialChannelStateReader,
+)
+from kit.machines.channel.channel_state.channel_state_serializer import HEADER_LENGTH, ChannelStateSerializer
+from kit.machines.channel.recovered_channel import RecoveredInputChannel
+from kit.machines.channel.recovered_state_handlers import (
+    InputChannelRecoveredStateHandler,
+    ResultSubpartitionRecoveredStateHandler,
 )
 from tests.channel.channel_state import IN, OPTIONS, OUT, Slot, buffer, values, watched
 

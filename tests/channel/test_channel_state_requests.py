@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kit.channel.channel_state_requests import CheckpointInProgressRequest, RequestState
-from kit.channel.data_future import DataFuture
-from kit.protocol.loggable import loggable
+from kit.core.protocol.loggable import loggable
+from kit.machines.channel.channel_state.channel_state_requests import CheckpointInProgressRequest, RequestState
+from kit.machines.channel.channel_state.data_future import DataFuture
 from tests.channel.channel_state import buffer, start, write_in, write_out, write_out_future
 
 

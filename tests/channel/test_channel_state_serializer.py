@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.channel.channel_state_serializer import ChannelStateSerializer, decode_elements
-from kit.protocol.elements import Buffer, DataElement, RecordFragment, Watermark, WatermarkStatus
-from kit.state.errors import StateRestoreError
+from kit.core.protocol.elements import Buffer, DataElement, RecordFragment, Watermark, WatermarkStatus
+from kit.core.state.errors import StateRestoreError
+from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer, decode_elements
 from tests.channel.channel_state import buffer, encode_element, values
 
 SERIALIZER = ChannelStateSerializer()

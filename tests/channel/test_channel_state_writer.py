@@ -6,11 +6,11 @@ import copy
 
 import pytest
 
-from kit.channel.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
-from kit.channel.data_future import DataFuture
-from kit.protocol.elements import CheckpointBarrier, EndOfData, Watermark
-from kit.protocol.messages import ChannelStateFailed, ChannelStateWritten
-from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.elements import CheckpointBarrier, EndOfData, Watermark
+from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.machines.channel.channel_state.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
+from kit.machines.channel.channel_state.data_future import DataFuture
 from tests.channel.channel_state import IN, OPTIONS, OUT, Slot, buffer, read_back, values, watched
 
 CP = 42

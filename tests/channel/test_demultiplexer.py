@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.channel.demultiplexer import Demultiplexer, PartitionFilter, accept_all
-from kit.graph.partitioners import PartitionerKind, create_partitioner
-from kit.protocol.elements import MIN_WATERMARK_MS, SubtaskConnectionDescriptor
-from kit.protocol.words import ProtocolError
-from kit.state.errors import StateRestoreError
-from kit.state.handles import InputChannelInfo
-from kit.state.rescale_mappings import GateOrPartitionRescalingDescriptor, MappingType, RescaleMappings
+from kit.core.protocol.elements import MIN_WATERMARK_MS, SubtaskConnectionDescriptor
+from kit.core.protocol.words import ProtocolError
+from kit.core.state.errors import StateRestoreError
+from kit.core.state.handles import InputChannelInfo
+from kit.core.state.rescale_mappings import GateOrPartitionRescalingDescriptor, MappingType, RescaleMappings
+from kit.machines.channel.demultiplexer import Demultiplexer, PartitionFilter, accept_all
+from kit.stream.graph.partitioners import PartitionerKind, create_partitioner
 
 FIRST, SECOND = SubtaskConnectionDescriptor(0, 0), SubtaskConnectionDescriptor(1, 0)
 KINDS = [PartitionerKind.HASH, PartitionerKind.REBALANCE, PartitionerKind.GLOBAL]

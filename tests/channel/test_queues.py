@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.channel.data_future import DataFuture
-from kit.channel.input_gate import InputGates
-from kit.channel.result_partition import MAX_QUEUED_BUFFERS, ResultPartition
-from kit.protocol.elements import (
+from kit.core.protocol.elements import (
     Buffer,
     CheckpointBarrier,
     DataElement,
@@ -23,9 +20,12 @@ from kit.protocol.elements import (
     Watermark,
     WatermarkStatus,
 )
-from kit.protocol.options import AlignmentType, CheckpointOptions
-from kit.protocol.words import ProtocolError
-from kit.state.handles import InputChannelInfo, ResultSubpartitionInfo
+from kit.core.protocol.options import AlignmentType, CheckpointOptions
+from kit.core.protocol.words import ProtocolError
+from kit.core.state.handles import InputChannelInfo, ResultSubpartitionInfo
+from kit.machines.channel.channel_state.data_future import DataFuture
+from kit.machines.channel.input_gate import InputGates
+from kit.machines.channel.result_partition import MAX_QUEUED_BUFFERS, ResultPartition
 
 BATCH = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.channel.record_assembler import RecordAssembler
-from kit.channel.record_writer import RecordWriter
-from kit.protocol.elements import Buffer, CreditedElement, RecordFragment, Watermark
-from kit.protocol.words import ProtocolError
-from kit.state.errors import StateRestoreError
+from kit.core.protocol.elements import Buffer, CreditedElement, RecordFragment, Watermark
+from kit.core.protocol.words import ProtocolError
+from kit.core.state.errors import StateRestoreError
+from kit.machines.channel.record_assembler import RecordAssembler
+from kit.machines.channel.record_writer import RecordWriter
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string()), ("list", pa.list_(pa.string()))])
 TEXTS = st.one_of(st.none(), st.text(max_size=8), st.integers(0, 300).map("x".__mul__))

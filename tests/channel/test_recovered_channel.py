@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.channel.recovered_channel import RecoveredInputChannel
+from kit.machines.channel.recovered_channel import RecoveredInputChannel
 from tests.channel.channel_state import IN, buffer, values
 
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import pytest
 from _pytest.mark import ParameterSet
 
-from kit.classroom.checking import NotYet
-from kit.classroom.find_the_bug import explored, job, wanted
-from kit.classroom.planted_bugs import BUGS
-from kit.explore import Exploration
-from kit.graph.job_graph import JobGraph
-from kit.lab.lab import Lab as KitLab
+from kit.course.classroom.checking import NotYet
+from kit.course.classroom.find_the_bug import explored, job, wanted
+from kit.course.classroom.planted_bugs import BUGS
+from kit.hosts.lab.lab import Lab as KitLab
+from kit.stream.graph.job_graph import JobGraph
+from kit.verify.explore import Exploration
 from scripts.labs import NOTHING, RIGHT, SOLUTION, TEACHING, Answer, Lab, graded, labs, text_of, with_guide
 
 LABS = list(labs())

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kit import CheckpointConfig, CsvSource, Lab, ParquetSink, ParquetSource, StreamEnvironment, count
-from kit.lab import LabError
-from kit.operators import Source
-from kit.spark import JobFailedError, SparkJob
+from kit.hosts.lab import LabError
+from kit.hosts.spark import JobFailedError, SparkJob
+from kit.stream.operators import Source
 from tests.lab.jobs import failure, output_of_failed
 from tests.spark.jobs import ThreadGang
 

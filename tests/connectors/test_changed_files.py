@@ -21,8 +21,8 @@ from kit import (
     StreamEnvironment,
     TextSource,
 )
-from kit.connectors.file_versions import FileChangedError
-from kit.operators.source import Source, Split, SplitReader
+from kit.stream.connectors.file_versions import FileChangedError
+from kit.stream.operators.sources.source import Source, Split, SplitReader
 
 ROWS = 400_000
 

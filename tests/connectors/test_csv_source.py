@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit import CsvSource
-from kit.connectors import csv_files
-from kit.operators import SchemaError
+from kit.stream.connectors import csv_files
+from kit.stream.operators import SchemaError
 
 WORDS = st.text(st.sampled_from("ab é,;\"'"), min_size=1, max_size=5).map(lambda word: f"w{word}")
 VALUES = {

@@ -11,8 +11,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from kit import CheckpointConfig, CsvSource, FixedDelay, Lab, ParquetSink, ParquetSource, StreamEnvironment, count, sum_
-from kit.operators import Source
-from kit.spark import SparkJob
+from kit.hosts.spark import SparkJob
+from kit.stream.operators import Source
 from tests.spark.jobs import ThreadGang
 
 FLIGHTS = pd.DataFrame(

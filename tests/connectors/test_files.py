@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kit.connectors import CommitError, CsvSource, ParquetSink, ParquetSource, SinkSpec, files
-from kit.operators import SchemaError
-from kit.protocol.snapshots import Effect
+from kit.core.protocol.snapshots import Effect
+from kit.stream.connectors import CommitError, CsvSource, ParquetSink, ParquetSource, SinkSpec, files
+from kit.stream.operators import SchemaError
 from tests.operators.harness import Harness
 
 ROWS = pa.schema([("row", pa.int64()), ("name", pa.string())])

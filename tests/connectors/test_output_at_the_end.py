@@ -8,8 +8,8 @@ import warnings
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment
-from kit.lab import LabWarning
-from kit.spark import SparkJob
+from kit.hosts.lab import LabWarning
+from kit.hosts.spark import SparkJob
 from tests.spark.jobs import ThreadGang
 
 ROWS = [{"n": n} for n in range(60)]

@@ -17,12 +17,12 @@ import pandas as pd
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, ParquetSink, StreamEnvironment
-from kit.connectors import Sink
-from kit.graph import GraphError
-from kit.lab import LabError
-from kit.spark import SparkJob
-from kit.spark.edge import COLLECTED
-from kit.spark.temporary import process_directory
+from kit.hosts.lab import LabError
+from kit.hosts.spark import SparkJob
+from kit.hosts.spark.edge import COLLECTED
+from kit.hosts.spark.temporary import process_directory
+from kit.stream.connectors import Sink
+from kit.stream.graph import GraphError
 from tests.house.files import ROOT
 from tests.lab.jobs import failure, output_of_failed
 from tests.spark.jobs import ThreadGang
@@ -362,7 +362,7 @@ def test_a_driver_that_recovers_in_another_process_has_no_row_of_other_jobs(tmp_
 
 
 def test_rows_that_another_run_published_under_the_same_name_are_not_dropped_in_silence() -> None:
-    """Real files raise the same error: `kit.connectors.files`."""
+    """Real files raise the same error: `kit.stream.connectors.files`."""
     first = Lab(numbers(ParquetSink("/out")))
     first.run_until(checkpoint=1)
     savepoint = first.savepoint(wait=True)

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kit import CsvSource, ParquetSource
-from kit.connectors.file_sources import _FileSource
-from kit.operators import SchemaError
+from kit.stream.connectors.file_sources import _FileSource
+from kit.stream.operators import SchemaError
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from kit.connectors import CollectSink, CommitError, ParquetSink, SinkSpec
-from kit.connectors.files import staging_directory
-from kit.protocol.snapshots import Effect
+from kit.core.protocol.snapshots import Effect
+from kit.stream.connectors import CollectSink, CommitError, ParquetSink, SinkSpec
+from kit.stream.connectors.files import staging_directory
 from tests.operators.harness import Harness, Snapshot, restored
 
 ROWS = pa.schema([("number", pa.int64())])

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kit import TextSource
-from kit.connectors import text_files
-from kit.connectors.file_versions import version_of
-from kit.operators import SchemaError
+from kit.stream.connectors import text_files
+from kit.stream.connectors.file_versions import version_of
+from kit.stream.operators import SchemaError
 
 settings_ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 LINES = st.lists(

@@ -6,18 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from kit.coordinator import (
-    CheckpointCoordinator,
-    CheckpointStatsTracker,
-    CompletedCheckpoint,
-    CompletedCheckpointStore,
-)
-from kit.graph.execution_graph import ExecutionGraph
-from kit.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex
-from kit.graph.partitioners import PartitionerKind
-from kit.graph.settings import CheckpointConfig, JobSettings
-from kit.protocol import commands, events
-from kit.protocol.messages import (
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import (
     AcknowledgeCheckpoint,
     CheckpointMetrics,
     DeclineCheckpoint,
@@ -25,11 +15,21 @@ from kit.protocol.messages import (
     NotifyCheckpointComplete,
     TriggerTaskCheckpoint,
 )
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.tasks import ExecutionState, split_task_name
-from kit.protocol.words import Word
-from kit.state.handles import FileStateHandle, KeyGroupRange, KeyGroupsStateHandle
-from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.tasks import ExecutionState, split_task_name
+from kit.core.protocol.words import Word
+from kit.core.state.handles import FileStateHandle, KeyGroupRange, KeyGroupsStateHandle
+from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.machines.coordinator import (
+    CheckpointCoordinator,
+    CheckpointStatsTracker,
+    CompletedCheckpoint,
+    CompletedCheckpointStore,
+)
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex
+from kit.stream.graph.partitioners import PartitionerKind
+from kit.stream.settings.job_settings import CheckpointConfig, JobSettings
 
 JOB = "0" * 32
 W = TypeVar("W", bound=Word)

@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kit.protocol import commands, events
-from kit.protocol.messages import NotifyCheckpointAborted, NotifyCheckpointComplete
-from kit.protocol.reasons import CheckpointFailureReason as Reason
-from kit.protocol.tasks import ExecutionState
-from kit.protocol.words import Word
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import NotifyCheckpointAborted, NotifyCheckpointComplete
+from kit.core.protocol.reasons import CheckpointFailureReason as Reason
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.protocol.words import Word
 from tests.coordinator.harness import Harness, keyed_state, operator_id
 
 TASKS = ("source/0", "source/1", "sums/0", "sums/1")

@@ -6,19 +6,19 @@ from copy import deepcopy
 
 import pytest
 
-from kit.coordinator.ledger import REMEMBERED
-from kit.coordinator.store import CompletedCheckpointStore
-from kit.metadata import read_metadata
-from kit.protocol import commands, events
-from kit.protocol.messages import (
+from kit.core.metadata import read_metadata
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import (
     CheckpointMetrics,
     NotifyCheckpointAborted,
     ReportCheckpointMetrics,
     TriggerTaskCheckpoint,
 )
-from kit.protocol.properties import RetentionPolicy
-from kit.protocol.reasons import CheckpointFailureReason as Reason
-from kit.state.operator_state import FINISHED_ON_RESTORE, TaskStateSnapshot
+from kit.core.protocol.properties import RetentionPolicy
+from kit.core.protocol.reasons import CheckpointFailureReason as Reason
+from kit.core.state.operator_state import FINISHED_ON_RESTORE, TaskStateSnapshot
+from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.ledger import REMEMBERED
 from tests.coordinator.harness import JOB, Harness, keyed_state, operator_id
 from tests.coordinator.test_shared_state_registry import incremental
 

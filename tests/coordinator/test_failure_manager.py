@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kit.coordinator.failure_manager import CheckpointFailureManager, failure_reasons
-from kit.protocol.properties import CheckpointProperties, RetentionPolicy
-from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.machines.coordinator.failure_manager import CheckpointFailureManager, failure_reasons
 from tests.flink_data import vectors
 
 PROPERTIES = {

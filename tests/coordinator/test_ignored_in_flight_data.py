@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kit.job.restoring import restore_job
-from kit.metadata import CheckpointMetadata
-from kit.protocol.properties import CheckpointProperties, RetentionPolicy
-from kit.protocol.tasks import TaskRestore
-from kit.state.handles import (
+from kit.core.metadata import CheckpointMetadata
+from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
+from kit.core.protocol.tasks import TaskRestore
+from kit.core.state.handles import (
     ByteStreamStateHandle,
     FileStateHandle,
     InputChannelInfo,
@@ -21,7 +20,8 @@ from kit.state.handles import (
     ResultSubpartitionStateHandle,
     StateMetaInfo,
 )
-from kit.state.operator_state import OperatorState, OperatorSubtaskState, TaskStateSnapshot
+from kit.core.state.operator_state import OperatorState, OperatorSubtaskState, TaskStateSnapshot
+from kit.machines.job.task_restores import restore_job
 from tests.coordinator.harness import Harness, graph, operator_id
 
 FILE = FileStateHandle("file", 100)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kit.coordinator.periodic import PERIODIC_TIMER
-from kit.protocol import commands, events
-from kit.protocol.tasks import ExecutionState
-from kit.state.operator_state import TaskStateSnapshot
+from kit.core.protocol import commands, events
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.state.operator_state import TaskStateSnapshot
+from kit.machines.coordinator.periodic import PERIODIC_TIMER
 from tests.coordinator.harness import Harness
 
 SOURCES = ("source/0", "source/1")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kit.coordinator.master_hooks import MasterHooks
-from kit.protocol.commands import RestoreMasterHooks, TriggerMasterHook
-from kit.protocol.events import MasterHookFailed, MasterHooksRestored, MasterHookTriggered
+from kit.core.protocol.commands import RestoreMasterHooks, TriggerMasterHook
+from kit.core.protocol.events import MasterHookFailed, MasterHooksRestored, MasterHookTriggered
+from kit.machines.coordinator.master_hooks import MasterHooks
 
 
 class Text:

@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
-from kit.coordinator.plan import CheckpointPlan, CheckpointPlanCalculator
-from kit.coordinator.request_decider import CheckpointTriggerRequest
-from kit.coordinator.statistics import CheckpointStatsTracker
-from kit.protocol import commands, events
-from kit.protocol.properties import CheckpointProperties, RetentionPolicy
-from kit.protocol.reasons import CheckpointException
-from kit.protocol.reasons import CheckpointFailureReason as Reason
-from kit.protocol.tasks import ExecutionState
-from kit.protocol.words import ProtocolError
-from kit.state.operator_state import FINISHED_ON_RESTORE, MasterState, OperatorSubtaskState, TaskStateSnapshot
+from kit.core.protocol import commands, events
+from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
+from kit.core.protocol.reasons import CheckpointException
+from kit.core.protocol.reasons import CheckpointFailureReason as Reason
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.protocol.words import ProtocolError
+from kit.core.state.operator_state import FINISHED_ON_RESTORE, MasterState, OperatorSubtaskState, TaskStateSnapshot
+from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
+from kit.machines.coordinator.plan import CheckpointPlan, CheckpointPlanCalculator
+from kit.machines.coordinator.request_decider import CheckpointTriggerRequest
+from kit.machines.coordinator.statistics import CheckpointStatsTracker
 from tests.coordinator.harness import Harness, graph, keyed_state, operator_id
 
 SUCCESS, DUPLICATE, UNKNOWN, DISCARDED = TaskAcknowledgeResult

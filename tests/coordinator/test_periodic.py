@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kit.coordinator.periodic import PERIODIC_TIMER
-from kit.protocol.messages import TriggerTaskCheckpoint
+from kit.core.protocol.messages import TriggerTaskCheckpoint
+from kit.machines.coordinator.periodic import PERIODIC_TIMER
 from tests.coordinator.harness import Harness, operator_id
 
 A, B = operator_id("source"), operator_id("other")

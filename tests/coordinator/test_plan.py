@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kit.coordinator.plan import (
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.state.handles import ByteStreamStateHandle, OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
+from kit.core.state.operator_state import FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState
+from kit.machines.coordinator.plan import (
     CheckpointPlan,
     CheckpointPlanCalculator,
     OperatorStateBuilder,
     PartialFinishingNotSupportedByState,
 )
-from kit.graph.execution_graph import ExecutionGraph
-from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.protocol.tasks import ExecutionState
-from kit.state.handles import ByteStreamStateHandle, OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
-from kit.state.operator_state import FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState
+from kit.stream.graph.execution_graph import ExecutionGraph
 from tests.coordinator.harness import graph, operator_id
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kit.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
-from kit.protocol.properties import CheckpointProperties, RetentionPolicy
-from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.machines.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
 from tests.flink_data import vectors
 
 CHECKPOINT = CheckpointProperties.for_checkpoint(RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION)

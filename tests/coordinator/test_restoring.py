@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from kit.coordinator.shared_state_registry import RecoveryClaimMode
-from kit.coordinator.store import CompletedCheckpointStore
-from kit.metadata import CheckpointMetadata, write_metadata
-from kit.protocol import commands
-from kit.protocol.messages import TriggerTaskCheckpoint
-from kit.protocol.properties import CHECKPOINT, FULL_CHECKPOINT, CheckpointProperties, RetentionPolicy
-from kit.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
-from kit.protocol.words import ProtocolError
-from kit.restore.errors import FinishedOperatorsError
-from kit.state.operator_state import MasterState, OperatorState
+from kit.core.metadata import CheckpointMetadata, write_metadata
+from kit.core.protocol import commands
+from kit.core.protocol.messages import TriggerTaskCheckpoint
+from kit.core.protocol.properties import CHECKPOINT, FULL_CHECKPOINT, CheckpointProperties, RetentionPolicy
+from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
+from kit.core.protocol.words import ProtocolError
+from kit.core.state.operator_state import MasterState, OperatorState
+from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.shared_state_registry import RecoveryClaimMode
+from kit.machines.restore.errors import FinishedOperatorsError
 from tests.coordinator.harness import Harness, operator_id
 from tests.coordinator.test_completing import snapshot_of
 from tests.coordinator.test_shared_state_registry import incremental

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from kit.protocol import commands, events
-from kit.protocol.messages import TriggerTaskCheckpoint
-from kit.protocol.properties import SavepointFormatType
-from kit.protocol.reasons import CheckpointFailureReason as Reason
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import TriggerTaskCheckpoint
+from kit.core.protocol.properties import SavepointFormatType
+from kit.core.protocol.reasons import CheckpointFailureReason as Reason
 from tests.coordinator.harness import Harness, keyed_state
 from tests.coordinator.test_completing import TASKS, snapshot_of
 

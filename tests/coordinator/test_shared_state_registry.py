@@ -7,15 +7,8 @@ from typing import Any
 
 import pytest
 
-from kit.coordinator.shared_state_registry import (
-    PLACEHOLDER,
-    RecoveryClaimMode,
-    SharedStateRegistry,
-    private_files,
-    register_shared_state,
-)
-from kit.protocol.properties import SharingFilesStrategy
-from kit.state.handles import (
+from kit.core.protocol.properties import SharingFilesStrategy
+from kit.core.state.handles import (
     FileStateHandle,
     HandleAndLocalPath,
     IncrementalRemoteKeyedStateHandle,
@@ -25,7 +18,14 @@ from kit.state.handles import (
     StateScope,
     StreamStateHandle,
 )
-from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.machines.coordinator.shared_state_registry import (
+    PLACEHOLDER,
+    RecoveryClaimMode,
+    SharedStateRegistry,
+    private_files,
+    register_shared_state,
+)
 from tests.flink_data import vectors
 
 SHARING = {"checkpoint": SharingFilesStrategy.FORWARD_BACKWARD, "savepoint_native": SharingFilesStrategy.NO_SHARING}

@@ -8,7 +8,12 @@ from dataclasses import astuple, fields
 import pandas as pd
 import pytest
 
-from kit.coordinator.statistics import (
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import CheckpointMetrics, InitializationMetrics
+from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.tasks import ExecutionState
+from kit.machines.coordinator.statistics import (
     CheckpointStats,
     CheckpointStatsCounts,
     CheckpointStatsTracker,
@@ -17,11 +22,6 @@ from kit.coordinator.statistics import (
     RestoredCheckpointStats,
     SubtaskStats,
 )
-from kit.protocol import commands, events
-from kit.protocol.messages import CheckpointMetrics, InitializationMetrics
-from kit.protocol.properties import CheckpointProperties, RetentionPolicy
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.tasks import ExecutionState
 from tests.coordinator.harness import Harness
 
 CHECKPOINT = CheckpointProperties.for_checkpoint(RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION)

@@ -6,13 +6,13 @@ import itertools
 
 import pytest
 
-from kit.coordinator.completed_checkpoint import CompletedCheckpoint
-from kit.coordinator.shared_state_registry import RecoveryClaimMode, shared_handles
-from kit.coordinator.store import CompletedCheckpointStore
-from kit.protocol.commands import DiscardState, RemoveStored
-from kit.protocol.properties import CheckpointProperties, RetentionPolicy, SharingFilesStrategy
-from kit.state.handles import FileStateHandle
-from kit.state.operator_state import OperatorState
+from kit.core.protocol.commands import DiscardState, RemoveStored
+from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy, SharingFilesStrategy
+from kit.core.state.handles import FileStateHandle
+from kit.core.state.operator_state import OperatorState
+from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.shared_state_registry import RecoveryClaimMode, shared_handles
 from tests.coordinator.test_shared_state_registry import incremental
 
 CHECKPOINT = CheckpointProperties.for_checkpoint(RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION)

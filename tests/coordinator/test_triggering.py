@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kit.coordinator.periodic import PERIODIC_TIMER
-from kit.protocol import commands, events
-from kit.protocol.messages import TriggerTaskCheckpoint
-from kit.protocol.options import AlignmentType
-from kit.protocol.properties import CHECKPOINT, FULL_CHECKPOINT
-from kit.protocol.reasons import CheckpointFailureReason as Reason
-from kit.protocol.tasks import ExecutionState
-from kit.protocol.words import ProtocolError
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import TriggerTaskCheckpoint
+from kit.core.protocol.options import AlignmentType
+from kit.core.protocol.properties import CHECKPOINT, FULL_CHECKPOINT
+from kit.core.protocol.reasons import CheckpointFailureReason as Reason
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.protocol.words import ProtocolError
+from kit.machines.coordinator.periodic import PERIODIC_TIMER
 from tests.coordinator.harness import Harness, graph, operator_id
 
 SOURCES = ["source/0", "source/1"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kit.coordinator.vertex_finished_state_checker import validate_operators_finished_state
-from kit.restore.errors import FinishedOperatorsError
-from kit.restore.operator_id_pair import OperatorIDPair
-from kit.restore.topology import AssignmentVertex
-from kit.state.operator_state import FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState
+from kit.core.state.operator_state import FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState
+from kit.machines.coordinator.vertex_finished_state_checker import validate_operators_finished_state
+from kit.machines.restore.errors import FinishedOperatorsError
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.topology import AssignmentVertex
 from tests.coordinator.harness import graph, operator_id
 
 RUNNING, PARTLY, FULLY = "running", "partly", "fully"

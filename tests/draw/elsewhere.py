@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kit.core.protocol.trace import Trace
 from kit.draw import chains_svg, film, gantt, last_frame, phases, redistribution, rescaling, space_time
-from kit.draw.page import page_html
-from kit.protocol.trace import Trace
+from kit.draw.page.page import page_html
 from tests.house.files import ROOT
 from widgets import Stepper
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from kit.draw.graphs import Graph, text_width
-from kit.draw.layout import Box, Point
+from kit.draw.stage.layout import Box, Point
 
 
 def crossings(graph: Graph) -> list[str]:

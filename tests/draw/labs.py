@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors.memory_sources import CollectionSource
-from kit.connectors.sink import CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.lab import Lab
-from kit.operators.aggregates import sum_
+from kit.hosts.lab import Lab
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors.memory_sources import CollectionSource
+from kit.stream.connectors.sink import CollectSink
+from kit.stream.operators.aggregates import sum_
+from kit.stream.settings.job_settings import CheckpointConfig
 
 
 def letters(rows: int = 40, parallelism: int = 2, **checkpoint: Any) -> StreamEnvironment:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from kit import Lab
-from kit.api.environment import StreamEnvironment
-from kit.connectors.memory_sources import CollectionSource
-from kit.connectors.sink import CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.lab.ready_jobs import Join
-from kit.operators.aggregates import sum_
+from kit.hosts.lab.jobs.ready_jobs import Join
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors.memory_sources import CollectionSource
+from kit.stream.connectors.sink import CollectSink
+from kit.stream.operators.aggregates import sum_
+from kit.stream.settings.job_settings import CheckpointConfig
 
 WIDTHS = (390, 1366, 2560)
 THEMES = ("light", "dark")

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kit.draw.stage import Stage
-from kit.protocol.commands import GrantCredit, JobStatusChanged, Note, SendElement, StartEpoch, WriteSnapshot
-from kit.protocol.elements import Buffer, CheckpointBarrier, Element, Watermark
-from kit.protocol.events import ElementReceived, ProcessInput, SlotLost, SnapshotWritten, StartJob, TimerFired
-from kit.protocol.messages import (
+from kit.core.protocol.commands import GrantCredit, JobStatusChanged, Note, SendElement, StartEpoch, WriteSnapshot
+from kit.core.protocol.elements import Buffer, CheckpointBarrier, Element, Watermark
+from kit.core.protocol.events import ElementReceived, ProcessInput, SlotLost, SnapshotWritten, StartJob, TimerFired
+from kit.core.protocol.messages import (
     AcknowledgeCheckpoint,
     CheckpointMetrics,
     DeployTask,
@@ -20,12 +19,13 @@ from kit.protocol.messages import (
     TaskStateChanged,
     TriggerTaskCheckpoint,
 )
-from kit.protocol.options import CheckpointOptions
-from kit.protocol.shape import ShapeChannel, ShapeVertex
-from kit.protocol.tasks import ExecutionState, TaskRestore
-from kit.protocol.trace import Trace
-from kit.protocol.words import Envelope, Machine, Word
-from kit.state.operator_state import TaskStateSnapshot
+from kit.core.protocol.options import CheckpointOptions
+from kit.core.protocol.shape import ShapeChannel, ShapeVertex
+from kit.core.protocol.tasks import ExecutionState, TaskRestore
+from kit.core.protocol.trace import Trace
+from kit.core.protocol.words import Envelope, Machine, Word
+from kit.core.state.operator_state import TaskStateSnapshot
+from kit.run.stage import Stage
 
 
 def stage(epoch: int = 1, counts: int = 2, sources: int = 2) -> Stage:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.draw.at_risk import at_risk
-from kit.draw.state_tables import KEYED, SOURCE
-from kit.lab import Lab
-from kit.lab.ready_jobs import ready_job
-from kit.protocol.trace import Trace
+from kit.core.protocol.trace import Trace
+from kit.draw.views.at_risk import at_risk
+from kit.hosts.lab import Lab
+from kit.hosts.lab.jobs.ready_jobs import ready_job
+from kit.snapshots.state_tables import KEYED, SOURCE
 
 
 def _lab(**settings: Any) -> Lab:

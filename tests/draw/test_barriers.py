@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from kit.draw.barriers import barriers
-from kit.draw.moment import moments
-from kit.lab import Lab
-from kit.protocol.trace import Trace, keeps_record
+from kit.core.protocol.trace import Trace, keeps_record
+from kit.draw.views.barriers import barriers
+from kit.hosts.lab import Lab
+from kit.run.moment import moments
 from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of
 from tests.draw.test_chains import texts

@@ -6,13 +6,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kit.draw.chains import chains, chains_svg, draw_chains
-from kit.draw.execution_graph import execution_graph
-from kit.draw.stage import Stage
-from kit.draw.view import Subject
-from kit.lab import ready_job
-from kit.lab.ready_jobs import ready_jobs
-from kit.protocol.shape import EpochShape
+from kit.core.protocol.shape import EpochShape
+from kit.draw.views.chains import chains, chains_svg, draw_chains
+from kit.draw.views.execution_graph import execution_graph
+from kit.hosts.lab import ready_job
+from kit.hosts.lab.jobs.ready_jobs import ready_jobs
+from kit.run.stage import Stage
+from kit.run.subject import Subject
 from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of, letters
 

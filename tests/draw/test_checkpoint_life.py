@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kit.draw.checkpoint_life import checkpoint_life
-from kit.draw.checkpoint_log import CheckpointLog
-from kit.draw.state_machines import handlers_of, phase_of, state_machines
-from kit.draw.view import Subject
-from kit.draw.views import VIEWS
-from kit.lab import Lab
-from kit.protocol.trace import Trace, keeps_record
+from kit.core.protocol.trace import Trace, keeps_record
+from kit.draw.views.checkpoint_life import checkpoint_life
+from kit.draw.views.state_machines import handlers_of, phase_of, state_machines
+from kit.draw.views.views import VIEWS
+from kit.hosts.lab import Lab
+from kit.run.checkpoint_log import CheckpointLog
+from kit.run.subject import Subject
 from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of
 from tests.draw.test_barriers import played

@@ -14,6 +14,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 import kit.draw
+from kit.core.protocol.trace import Trace
 from kit.draw import (
     at_risk,
     barriers,
@@ -43,10 +44,9 @@ from kit.draw import (
     state_machines,
 )
 from kit.draw.picture import CARD
-from kit.draw.views import VIEWS
-from kit.lab import Lab
-from kit.protocol.trace import Trace
-from kit.spark import SparkJob
+from kit.draw.views.views import VIEWS
+from kit.hosts.lab import Lab
+from kit.hosts.spark import SparkJob
 from tests.draw.elsewhere import shown, shown_elsewhere
 from tests.draw.labs import lab_of, letters
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from kit.draw.assets import asset
-from kit.draw.durations import duration
+from kit.run.durations import duration
 
 TOLD = {
     0: "0 ms",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS, Watermark
 from kit.draw.panel import frame_html
-from kit.lab import Lab
-from kit.lab.ready_jobs import ready_job
-from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS, Watermark
+from kit.hosts.lab import Lab
+from kit.hosts.lab.jobs.ready_jobs import ready_job
 
 RAW = (str(MAX_WATERMARK_MS), str(MIN_WATERMARK_MS))
 

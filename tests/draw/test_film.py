@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit import Lab
-from kit.draw.drawing import Touched, graph
-from kit.draw.facts import facts_of
-from kit.draw.film import MOST_FRAMES, WELL_FILLED, Reel, film, film_layout
-from kit.draw.frames import Frame, frame_at, frames
-from kit.draw.run import run_of
-from kit.draw.stage import Stage
-from kit.lab.errors import LabError
-from kit.protocol.shape import ShapeChannel, ShapeVertex
+from kit.core.protocol.shape import ShapeChannel, ShapeVertex
+from kit.draw.stage.drawing import Touched, graph
+from kit.draw.stage.facts import facts_of
+from kit.draw.stage.film import MOST_FRAMES, WELL_FILLED, Reel, film, film_layout
+from kit.draw.stage.frames import Frame, frame_at, frames
+from kit.hosts.lab.errors import LabError
+from kit.run.run import run_of
+from kit.run.stage import Stage
 from tests.draw.labs import lab_of, letters
 from tests.draw.script import stage
 from tests.draw.unpacked import drawn, unpacked
@@ -159,7 +159,7 @@ def test_the_first_picture_of_a_long_run_does_not_wait_for_the_others() -> None:
 
 
 def test_a_run_that_goes_back_before_its_pictures_are_drawn_is_drawn_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["kit.draw.film"], "MARK_EVERY", 50)
+    monkeypatch.setattr(sys.modules["kit.draw.stage.film"], "MARK_EVERY", 50)
     lab = lab_of(seed=3)
     lab.run_until(checkpoint=1)
     reel = Reel(defer_from=300)
@@ -172,7 +172,7 @@ def test_a_run_that_goes_back_before_its_pictures_are_drawn_is_drawn_right(monke
 
 
 def test_steps_that_were_skipped_get_frames_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["kit.draw.film"]
+    module = sys.modules["kit.draw.stage.film"]
     for name, value in {"MOST_FRAMES": 150, "WELL_FILLED": 80, "MOST_INSERTED": 30}.items():
         monkeypatch.setattr(module, name, value)
     lab = lab_of(rows=150)

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from kit.draw.statistics import CheckpointStatistics
-from kit.lab import Lab
+from kit.hosts.lab import Lab
+from kit.run.statistics import CheckpointStatistics
 from tests.draw.labs import lab_of
 
 Table = Callable[[CheckpointStatistics], "pd.DataFrame | pd.Series[Any]"]

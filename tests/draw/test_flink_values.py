@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.draw.flink_values import TIMER_FORM, Entry, FlinkKeyedFile, UnknownSerializerError
-from kit.draw.snapshot_pieces import KEYED
-from kit.draw.snapshot_source import inline_bytes, snapshot_at
-from kit.draw.snapshot_values import values_of
-from kit.state.errors import StateError
+from kit.core.state.errors import StateError
+from kit.snapshots.flink_values import TIMER_FORM, Entry, FlinkKeyedFile, UnknownSerializerError
+from kit.snapshots.pieces import KEYED
+from kit.snapshots.source import inline_bytes, snapshot_at
+from kit.snapshots.values import values_of
 from tests.flink_data import uids_of, value_cases, values, values_truth
 
 CASES = pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from itertools import compress
 
-from kit.draw.film import film
-from kit.draw.frames import Frame, frames
-from kit.draw.frames import story as story_of
-from kit.draw.kinds import MILESTONE
-from kit.draw.steps import steps
-from kit.protocol.trace import Trace
+from kit.core.protocol.trace import Trace
+from kit.draw.stage.film import film
+from kit.draw.stage.frames import Frame, frames
+from kit.draw.stage.frames import story as story_of
+from kit.run.kinds import MILESTONE
+from kit.run.steps import steps
 from tests.draw.labs import lab_of
 from tests.draw.script import stage, story
 from tests.draw.unpacked import drawn, unpacked

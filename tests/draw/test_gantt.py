@@ -6,8 +6,9 @@ from io import BytesIO
 
 import pytest
 
-from kit.draw.gantt import gantt, phases
-from kit.protocol.trace import Trace
+from kit.core.protocol.trace import Trace
+from kit.draw.charts.gantt import gantt
+from kit.run.phases import phases
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 

@@ -9,14 +9,14 @@ from typing import get_args
 
 import pytest
 
-from kit.draw.captions import caption_of
-from kit.draw.element_kinds import ELEMENTS
-from kit.draw.kinds import KINDS, MILESTONE, ROLES
-from kit.lab.breakable import Breakable
-from kit.protocol import commands, elements, events, messages
-from kit.protocol.notes import NoteKind
-from kit.protocol.trace import TraceRecord
-from kit.protocol.words import Word
+from kit.core.protocol import commands, elements, events, messages
+from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.trace import TraceRecord
+from kit.core.protocol.words import Word
+from kit.hosts.lab.faults.breakable import Breakable
+from kit.run.captions import caption_of
+from kit.run.element_kinds import ELEMENTS
+from kit.run.kinds import KINDS, MILESTONE, ROLES
 from tests.house.files import read, shipped
 
 NOTES = frozenset(get_args(NoteKind))
@@ -51,24 +51,24 @@ def test_a_word_is_told_in_the_roles_it_plays(name: str) -> None:
 
 
 def test_every_kind_of_note_is_noted_somewhere() -> None:
-    rooms = ("kit/job", "kit/coordinator", "kit/task", "kit/channel")
+    rooms = ("kit/machines/job", "kit/machines/coordinator", "kit/machines/task", "kit/machines/channel")
     noted = {text for path in shipped() if path.startswith(rooms) for text in strings(path)}
     assert sorted(NOTES - noted) == []
 
 
 READERS = frozenset(
     {
-        "kit/draw/at_risk.py",
-        "kit/draw/barrier_log.py",
-        "kit/draw/checkpoint_life.py",
-        "kit/draw/checkpoint_log.py",
-        "kit/draw/comparison.py",
-        "kit/draw/list_growth.py",
-        "kit/draw/live.py",
-        "kit/draw/snapshot_source.py",
-        "kit/draw/state_machines.py",
-        "kit/draw/transfers.py",
-        "kit/draw/wait_for.py",
+        "kit/draw/views/at_risk.py",
+        "kit/run/barrier_log.py",
+        "kit/draw/views/checkpoint_life.py",
+        "kit/run/checkpoint_log.py",
+        "kit/draw/charts/comparison.py",
+        "kit/draw/charts/list_growth.py",
+        "kit/draw/charts/live.py",
+        "kit/snapshots/source.py",
+        "kit/draw/views/state_machines.py",
+        "kit/snapshots/transfers.py",
+        "kit/run/wait_for.py",
         "widgets/controls.py",
         "widgets/details.py",
         "widgets/rescale_panel.py",

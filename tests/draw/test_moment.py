@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from kit.core.protocol.elements import Buffer, CheckpointBarrier
+from kit.core.protocol.trace import Trace, TraceRecord
 from kit.draw import film, moment_svg
-from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, CAPTURING, COMPLETED, PENDING, SENT, WRITING, Moment
-from kit.draw.moment import advance, moment_at, moments
-from kit.graph import CheckpointingMode
-from kit.lab import Lab
-from kit.protocol.elements import Buffer, CheckpointBarrier
-from kit.protocol.trace import Trace, TraceRecord
+from kit.hosts.lab import Lab
+from kit.run.captions import caption_of_moment
+from kit.run.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, CAPTURING, COMPLETED, PENDING, SENT, WRITING, Moment
+from kit.run.moment import advance, moment_at, moments
+from kit.stream.graph import CheckpointingMode
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 
@@ -128,7 +129,7 @@ def test_what_is_not_known_changes_nothing_but_the_clock() -> None:
     before = moment_at(story(), 50)
     record = TraceRecord("job#999", "", before.at_ms + 5, "job", "event", "SomethingNew", None, {})
     moment = [*moments([record])][-1]
-    assert (moment.at_ms, moment.tasks, moment.caption) == (record.at_ms, {}, "the JobMaster: Something new")
+    assert (moment.at_ms, moment.tasks, caption_of_moment(moment)) == (record.at_ms, {}, "the JobMaster: Something new")
 
 
 def truth(lab: Lab) -> tuple[dict[int, list[str]], dict[int, list[str]], set[int]]:

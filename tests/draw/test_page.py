@@ -11,12 +11,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kit import Lab
-from kit.draw.drawing import graph
-from kit.draw.film import film_layout
-from kit.draw.frames import Frame, frames
-from kit.draw.page import export_html, page_html, table_html
-from kit.draw.scene import Scene
-from kit.draw.views import VIEWS
+from kit.draw.page.page import export_html, page_html, table_html
+from kit.draw.stage.drawing import graph
+from kit.draw.stage.film import film_layout
+from kit.draw.stage.frames import Frame, frames
+from kit.draw.stage.scene import Scene
+from kit.draw.views.views import VIEWS
 from tests.draw.labs import lab_of, letters
 from tests.draw.script import story
 from tests.draw.unpacked import drawn

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from kit.draw import phases
-from kit.draw.checkpoint_words import SHARE, outliers, slow_phases
-from kit.draw.journeys import journeys
-from kit.draw.phase_bars import MOST_SHOWN, phase_bars
-from kit.draw.view import Subject
+from kit.draw.views.phase_bars import MOST_SHOWN, phase_bars
+from kit.run.checkpoint_words import SHARE, outliers, slow_phases
+from kit.run.journeys import journeys
+from kit.run.subject import Subject
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from kit.draw.redistribution import redistribution, restores_of
-from kit.draw.rescaling import rescaling
-from kit.lab import Lab
-from kit.lab.actions import LetTimePass, TakeTurn
+from kit.draw.views.rescaling import rescaling
+from kit.hosts.lab import Lab
+from kit.hosts.lab.world.actions import LetTimePass, TakeTurn
+from kit.run.redistribution import redistribution, restores_of
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.backend.key_hashing import assign_key_to_parallel_operator
 from kit.draw import rescale_plan
+from kit.stream.backend.keys.key_hashing import assign_key_to_parallel_operator
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS = [f"carrier-{number}" for number in range(300)]

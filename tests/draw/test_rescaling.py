@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kit.backend.key_hashing import assign_key_to_parallel_operator
-from kit.draw.rescaling import rescaling, rescaling_view
-from kit.draw.state_tables import IN_FLIGHT, KEYED, SOURCE, UNION
-from kit.draw.view import Subject
-from kit.lab import Lab
-from kit.lab.ready_jobs import ready_job
+from kit.draw.views.rescaling import rescaling, rescaling_view
+from kit.hosts.lab import Lab
+from kit.hosts.lab.jobs.ready_jobs import ready_job
+from kit.run.subject import Subject
+from kit.snapshots.state_tables import IN_FLIGHT, KEYED, SOURCE, UNION
+from kit.stream.backend.keys.key_hashing import assign_key_to_parallel_operator
 from tests.draw.labs import lab_of, letters
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kit.draw import chains, export_html, gantt, moment_svg
-from kit.draw.space_time_page import export_space_time
-from kit.host.memory import MemoryFiles
-from kit.lab import Lab
-from kit.lab.ready_jobs import ready_job
+from kit.draw.space_time.space_time_page import export_space_time
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.lab import Lab
+from kit.hosts.lab.jobs.ready_jobs import ready_job
 from tests.draw.labs import lab_of, letters
 
 

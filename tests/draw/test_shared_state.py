@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kit.coordinator.shared_state_registry import SharedStateRegistry, register_shared_state
-from kit.draw.shared_state import shared_state
-from kit.lab import Lab
-from kit.lab.ready_jobs import ready_job
-from kit.metadata import read_metadata
-from kit.state.operator_state import TaskStateSnapshot
+from kit.core.metadata import read_metadata
+from kit.core.state.operator_state import TaskStateSnapshot
+from kit.draw.views.shared_state import shared_state
+from kit.hosts.lab import Lab
+from kit.hosts.lab.jobs.ready_jobs import ready_job
+from kit.machines.coordinator.shared_state_registry import SharedStateRegistry, register_shared_state
 from tests.flink_data import checkpoint_cases, checkpoints
 
 INCREMENTAL = pytest.mark.parametrize(

@@ -11,15 +11,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from kit.draw.snapshot_contents import MOST_BARS, snapshot_contents, snapshot_view
-from kit.draw.snapshot_pieces import HEADER
-from kit.draw.snapshot_source import inline_bytes
-from kit.draw.snapshot_values import positions, rows_in_flight
-from kit.draw.state_tables import KEYED, UNION
-from kit.draw.view import Subject
-from kit.lab import Lab
-from kit.lab.ready_jobs import ready_job
-from kit.protocol.trace import Trace
+from kit.core.protocol.trace import Trace
+from kit.draw.views.snapshot_contents import MOST_BARS, snapshot_contents, snapshot_view
+from kit.hosts.lab import Lab
+from kit.hosts.lab.jobs.ready_jobs import ready_job
+from kit.run.subject import Subject
+from kit.snapshots.pieces import HEADER
+from kit.snapshots.source import inline_bytes
+from kit.snapshots.state_tables import KEYED, UNION
+from kit.snapshots.values import positions, rows_in_flight
 from tests.flink_data import checkpoint_cases, checkpoints, uids_of, value_cases, values, values_truth
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, Lab, StreamEnvironment, count
 from kit.draw import Crossing, journeys, space_time
-from kit.draw.snapshot_contents import snapshot_contents
-from kit.draw.snapshot_values import rows_in_flight
-from kit.lab.ready_jobs import ready_job
+from kit.draw.views.snapshot_contents import snapshot_contents
+from kit.hosts.lab.jobs.ready_jobs import ready_job
+from kit.snapshots.values import rows_in_flight
 from tests.draw.labs import lab_of
 
 ROWS = 60

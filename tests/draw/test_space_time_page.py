@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page
 
 from kit import Lab
 from kit.draw import journeys
-from kit.draw.space_time_page import export_space_time
+from kit.draw.space_time.space_time_page import export_space_time
 from tests.draw.labs import lab_of
 
 
@@ -214,7 +214,7 @@ def test_a_job_of_many_vertices_or_subtasks_is_seen_whole(page: Page, exported: 
 
 
 def test_a_run_that_goes_on_is_followed(page: Page, tmp_path: Path) -> None:
-    from kit.draw.space_time_data import SpaceTimeFeed
+    from kit.draw.space_time.space_time_data import SpaceTimeFeed
 
     lab = lab_of(3)
     lab.run_until(record="BarrierAligned")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from kit.draw.page import export_html
+from kit.draw.page.page import export_html
 from tests.draw.labs import lab_of
 from tests.draw.looks import JOBS, KEEP_TEXTS, SETTLED, THEMES, WIDTHS, WRONG, picture_file, run_of_job
 from tests.draw.script import story

@@ -8,10 +8,10 @@ from itertools import accumulate
 
 import pytest
 
-from kit.draw.film import Reel, film
-from kit.draw.run import Run, run_of
-from kit.draw.steps import Ordering, event_of, steps
-from kit.protocol.trace import Trace, TraceRecord, keeps_record
+from kit.core.protocol.trace import Trace, TraceRecord, keeps_record
+from kit.draw.stage.film import Reel, film
+from kit.run.run import Run, run_of
+from kit.run.steps import Ordering, event_of, steps
 from tests.draw.labs import lab_of
 from tests.draw.unpacked import drawn, unpacked
 

@@ -6,16 +6,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kit.draw.captions import listed
-from kit.draw.drawing import scene
-from kit.draw.frames import frames, moment_svg
-from kit.draw.job_master_panel import Words
-from kit.draw.job_state import Moment
-from kit.draw.layout import cells_in_a_row, lay_out
-from kit.draw.moment import moment_at, moments
-from kit.draw.scene import Scene, fit, fit_name, size_text
+from kit.draw.stage.drawing import scene
+from kit.draw.stage.frames import frames, moment_svg
+from kit.draw.stage.job_master_panel import Words
+from kit.draw.stage.layout import cells_in_a_row, lay_out
+from kit.draw.stage.scene import Scene, fit, fit_name
 from kit.draw.svg import picture_layout, still
-from kit.lab import Lab
+from kit.hosts.lab import Lab
+from kit.run.captions import listed
+from kit.run.job_state import Moment
+from kit.run.moment import moment_at, moments
+from kit.run.sizes import size_text
 from tests.draw.script import stage, story
 
 

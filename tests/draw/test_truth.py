@@ -11,10 +11,10 @@ from matplotlib.patches import Rectangle
 
 from kit.draw import gantt, phases, space_time, space_time_data
 from kit.draw.assets import light_colours
-from kit.draw.gantt import PHASE_INKS
-from kit.lab import Lab
-from kit.lab.play import all_plays
-from kit.lab.swarm import drawn
+from kit.draw.charts.gantt import PHASE_INKS
+from kit.hosts.lab import Lab
+from kit.hosts.lab.scenarios.play import all_plays
+from kit.verify.swarm.swarm import drawn
 from tests.draw.labs import lab_of
 from tests.draw.truth import untruths
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kit.draw.moment import moment_at
-from kit.draw.stage import Stage
-from kit.draw.view import Subject
+from kit.run.moment import moment_at
+from kit.run.stage import Stage
+from kit.run.subject import Subject
 from tests.draw.labs import lab_of
 
 

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Page
 
 from kit.draw import at_risk, rescale_plan, rescaling, shared_state, snapshot_contents
-from kit.lab import Lab
-from kit.lab.ready_jobs import ready_job
+from kit.hosts.lab import Lab
+from kit.hosts.lab.jobs.ready_jobs import ready_job
 from tests.draw.labs import letters
 from tests.flink_data import checkpoint_versions, checkpoints, value_cases, values
 

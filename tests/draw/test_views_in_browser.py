@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from kit.draw.barriers import barriers
-from kit.draw.chains import chains
-from kit.draw.checkpoint_life import checkpoint_life
-from kit.lab import Lab
-from kit.lab.ready_jobs import ready_job
+from kit.draw.views.barriers import barriers
+from kit.draw.views.chains import chains
+from kit.draw.views.checkpoint_life import checkpoint_life
+from kit.hosts.lab import Lab
+from kit.hosts.lab.jobs.ready_jobs import ready_job
 from tests.draw.labs import lab_of, letters
 from tests.draw.test_barriers import played
 

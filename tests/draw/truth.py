@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from kit.draw import waiting
-from kit.draw.barriers import draw_barriers
-from kit.draw.captions import listed
-from kit.draw.checkpoint_life import draw_checkpoint_life
-from kit.draw.drawing import Touched
-from kit.draw.facts import facts_of
-from kit.draw.gantt import phases_of
-from kit.draw.layout import lay_out
-from kit.draw.scene import Sight, task_sprites
-from kit.draw.view import Subject
-from kit.lab import Lab
-from kit.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint
-from kit.task.barrier_tracker import CheckpointBarrierTracker
-from kit.task.stream_task import StreamTask
+from kit.core.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint
+from kit.draw.stage.drawing import Touched
+from kit.draw.stage.facts import facts_of
+from kit.draw.stage.layout import lay_out
+from kit.draw.stage.scene import Sight, task_sprites
+from kit.draw.views.barriers import draw_barriers
+from kit.draw.views.checkpoint_life import draw_checkpoint_life
+from kit.hosts.lab import Lab
+from kit.machines.task.barrier_tracker import CheckpointBarrierTracker
+from kit.machines.task.stream_task import StreamTask
+from kit.run import waiting
+from kit.run.captions import listed
+from kit.run.phases import phases_of
+from kit.run.subject import Subject
 
 
 @dataclass(frozen=True)

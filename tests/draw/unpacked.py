@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.draw.drawing import graph
-from kit.draw.film import film_layout
-from kit.draw.frames import Frame
-from kit.draw.scene import Scene
+from kit.draw.stage.drawing import graph
+from kit.draw.stage.film import film_layout
+from kit.draw.stage.frames import Frame
+from kit.draw.stage.scene import Scene
 
 
 def unpacked(packed: dict[str, Any]) -> list[Scene]:

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from examples.flights.job import carrier_totals, destination_days, flights_job, read_flights, write_flights
-from kit.graph.settings import CheckpointConfig
-from kit.job.status import JobStatus
-from kit.lab.lab import Lab
+from kit.hosts.lab.lab import Lab
+from kit.machines.job.status import JobStatus
+from kit.stream.settings.job_settings import CheckpointConfig
 
 ROWS = 1_000
 

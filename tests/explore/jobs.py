@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.operators import count
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import count
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 
 def counts(*, rows: int = 1, sources: int = 1, keyed: int = 1, sinks: int | None = None, **checkpoint: Any) -> Any:

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.explore import (
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.lab import Lab
+from kit.machines.task.stream_task import StreamTask
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.settings.parts import Parts
+from kit.verify.explore import (
     Property,
     always,
     complete_checkpoints,
@@ -20,12 +24,8 @@ from kit.explore import (
     explore,
     sometimes,
 )
-from kit.explore.kinds import FAULTS
-from kit.explore.properties import LabSituation, Situation
-from kit.graph.parts import Parts
-from kit.lab.errors import LabError
-from kit.lab.lab import Lab
-from kit.task.stream_task import StreamTask
+from kit.verify.explore.kinds import FAULTS
+from kit.verify.explore.properties import LabSituation, Situation
 from tests.explore.jobs import collects, counts, overtakes, timed
 from tests.lab import own_parts as own
 

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kit.explore.exploration import explorable
-from kit.explore.kinds import FAULTS
-from kit.explore.machines import Broken
-from kit.explore.properties import LabSituation
-from kit.explore.replay import moves, replay
-from kit.explore.situation import RowSituation
-from kit.explore.space import Space
-from kit.explore.steps import Step
-from kit.lab import ready_job
-from kit.lab.lab import Lab
-from kit.protocol.words import Machine
-from kit.task.stream_task import StreamTask
+from kit.core.protocol.words import Machine
+from kit.hosts.lab import ready_job
+from kit.hosts.lab.lab import Lab
+from kit.machines.task.stream_task import StreamTask
+from kit.verify.explore.exploration import explorable
+from kit.verify.explore.kinds import FAULTS
+from kit.verify.explore.machines import Broken
+from kit.verify.explore.properties import LabSituation
+from kit.verify.explore.replay import moves, replay
+from kit.verify.explore.situation import RowSituation
+from kit.verify.explore.space import Space
+from kit.verify.explore.steps import Step
 from tests.explore.jobs import counts, overtakes, timed
 
 

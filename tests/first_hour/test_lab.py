@@ -28,13 +28,13 @@ from kit import (
     StreamEnvironment,
     sum_,
 )
-from kit.draw.frames import last_frame
-from kit.job.failures import REPEATS
-from kit.lab import LabError, LabWarning
-from kit.lab import lab as lab_module
-from kit.lab.failures import LAB_ATTEMPTS
-from kit.lab.record_kinds import record_kinds
-from kit.operators import ReadResult, Split
+from kit.draw.stage.frames import last_frame
+from kit.hosts.lab import LabError, LabWarning
+from kit.hosts.lab import lab as lab_module
+from kit.hosts.lab.failures import LAB_ATTEMPTS
+from kit.hosts.lab.scenarios.record_kinds import record_kinds
+from kit.machines.job.failures import REPEATS
+from kit.stream.operators import ReadResult, Split
 
 ROWS = [{"letter": "abc"[n % 3], "n": n} for n in range(40)]
 OUT = pa.schema([("n", pa.int64())])

@@ -32,7 +32,7 @@ from kit import (
     ValueStateDescriptor,
     sum_,
 )
-from kit.protocol import signposts
+from kit.core.protocol import signposts
 from tests.spark.jobs import ThreadGang
 from widgets import Stepper
 

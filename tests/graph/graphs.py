@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.graph.partitioners import PartitionerKind
-from kit.graph.stream_graph import ChainingStrategy, StreamEdge, StreamGraph, StreamNode
-from kit.operators.base import OperatorSpec
+from kit.stream.graph.partitioners import PartitionerKind
+from kit.stream.graph.stream_graph import ChainingStrategy, StreamEdge, StreamGraph, StreamNode
+from kit.stream.operators.base import OperatorSpec
 
 SCHEMA = pa.schema([("carrier", pa.string()), ("delay", pa.int64())])
 SPEC = OperatorSpec("operator", (SCHEMA,), SCHEMA)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kit.graph.chaining import RULES, chaining_reason, is_chainable
-from kit.graph.stream_graph import ChainingStrategy, StreamGraph
+from kit.stream.graph.chaining import RULES, chaining_reason, is_chainable
+from kit.stream.graph.stream_graph import ChainingStrategy, StreamGraph
 from tests.graph.graphs import edge, node, stream_graph, unchained
 
 NEVER, HEAD = ChainingStrategy.NEVER, ChainingStrategy.HEAD
@@ -51,7 +51,7 @@ def test_reason(graph: StreamGraph, reason: str | None) -> None:
 
 
 def test_every_rule_refuses_some_case() -> None:
-    from kit.graph.chaining import Link
+    from kit.stream.graph.chaining import Link
 
     used = set()
     for graph, _ in CASES:

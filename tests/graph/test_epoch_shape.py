@@ -7,9 +7,9 @@ import copy
 import pytest
 
 from kit import CollectionSource, CollectSink, StreamEnvironment, sum_
-from kit.graph.epoch_shape import epoch_shape
-from kit.graph.execution_graph import ExecutionGraph
-from kit.protocol.shape import EpochShape
+from kit.core.protocol.shape import EpochShape
+from kit.stream.graph.epoch_shape import epoch_shape
+from kit.stream.graph.execution_graph import ExecutionGraph
 
 
 def graph(parallelism: int) -> ExecutionGraph:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.graph.execution_graph import ExecutionGraph, ParallelismError
-from kit.graph.job_graph import create_job_graph
-from kit.graph.partitioners import PartitionerKind, RebalancePartitioner
+from kit.stream.graph.execution_graph import ExecutionGraph, ParallelismError
+from kit.stream.graph.job_graph import create_job_graph
+from kit.stream.graph.partitioners import PartitionerKind, RebalancePartitioner
 from tests.graph.graphs import edge, node, pipeline, stream_graph, unchained
 
 KINDS = ["hash", "rebalance", "broadcast", "global", "rescale"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.graph.hashing import murmur3_128, operator_id_of_uid, operator_ids
+from kit.stream.graph.hashing import murmur3_128, operator_id_of_uid, operator_ids
 from tests.flink_data import checkpoint_cases, checkpoints
 from tests.graph.graphs import edge, node, stream_graph, unchained
 

@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
-from kit.graph.hashing import operator_id_of_uid
-from kit.graph.job_graph import create_job_graph, unique_names
-from kit.graph.stream_graph import DuplicateUidError, GraphError
+from kit.stream.graph.hashing import operator_id_of_uid
+from kit.stream.graph.job_graph import create_job_graph, unique_names
+from kit.stream.graph.stream_graph import DuplicateUidError, GraphError
 from tests.graph.graphs import edge, node, pipeline, stream_graph
 
 

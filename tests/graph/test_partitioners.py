@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.backend.key_hashing import assign_key_to_parallel_operator
-from kit.graph.execution_graph import ExecutionGraph
-from kit.graph.job_graph import create_job_graph
-from kit.graph.partitioners import (
+from kit.stream.backend.keys.key_hashing import assign_key_to_parallel_operator
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.graph.job_graph import create_job_graph
+from kit.stream.graph.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
     ForwardPartitioner,

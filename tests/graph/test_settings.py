@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kit.graph.setting_rules import NOT_HERE, RULES
-from kit.graph.settings import (
+from kit.core.protocol.properties import RetentionPolicy
+from kit.stream.settings.job_settings import (
     DISABLED_CHECKPOINT_INTERVAL_MS as NEVER,
 )
-from kit.graph.settings import (
+from kit.stream.settings.job_settings import (
     MAX_PAUSE_MS,
     CheckpointConfig,
     CheckpointCoordinatorConfiguration,
@@ -25,7 +25,7 @@ from kit.graph.settings import (
     SettingError,
     settings_table,
 )
-from kit.protocol.properties import RetentionPolicy
+from kit.stream.settings.setting_rules import NOT_HERE, RULES
 
 KB, SECOND, MINUTE = 1024, 1_000, 60_000
 FLINKS = {

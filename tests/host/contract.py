@@ -8,10 +8,10 @@ from threading import Barrier, Thread
 
 import pytest
 
-from kit.host.store_errors import LeadershipLostError, StoreError
-from kit.host.stores import DurableStore, Leader, Records
-from kit.protocol.properties import RecoveryClaimMode
-from kit.protocol.stored import StoredCheckpoint
+from kit.core.protocol.properties import RecoveryClaimMode
+from kit.core.protocol.stored import StoredCheckpoint
+from kit.hosts.files.stores.errors import LeadershipLostError, StoreError
+from kit.hosts.files.stores.stores import DurableStore, Leader, Records
 
 
 def stored(checkpoint_id: int, mode: RecoveryClaimMode | None = None) -> StoredCheckpoint:

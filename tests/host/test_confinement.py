@@ -13,22 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit import CheckpointConfig, CollectionSource, Lab, ParquetSink, ParquetSource, StreamEnvironment, sum_
-from kit.connectors import files
-from kit.connectors.sink import Sink
-from kit.coordinator.master_hooks import MasterHooks
-from kit.host.confinement import OutsidePathError, check_metadata
-from kit.host.job_failed import JobFailedError
-from kit.host.job_files import JobFiles
-from kit.host.output import MemoryOutput
-from kit.host.storage import CheckpointStorage
-from kit.host.stores import MemoryStore
-from kit.metadata import read_metadata, write_metadata
-from kit.protocol import commands, events
-from kit.protocol.properties import RetentionPolicy
-from kit.protocol.snapshots import Effect
-from kit.spark.job import SparkJob
-from kit.state.errors import StateRestoreError
-from kit.state.handles import FileStateHandle, KeyGroupsStateHandle, RelativeFileStateHandle
+from kit.core.metadata import read_metadata, write_metadata
+from kit.core.protocol import commands, events
+from kit.core.protocol.properties import RetentionPolicy
+from kit.core.protocol.snapshots import Effect
+from kit.core.state.errors import StateRestoreError
+from kit.core.state.handles import FileStateHandle, KeyGroupsStateHandle, RelativeFileStateHandle
+from kit.hosts.files.confinement import OutsidePathError, check_metadata
+from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.files.job_files import JobFiles
+from kit.hosts.files.output import MemoryOutput
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.stores.stores import MemoryStore
+from kit.hosts.spark.job import SparkJob
+from kit.machines.coordinator.master_hooks import MasterHooks
+from kit.stream.connectors import files
+from kit.stream.connectors.sink import Sink
 from tests.coordinator.harness import graph
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kit.host.job_files import JobFiles
-from kit.host.task_files import TaskFiles
-from kit.lab.world import World
-from kit.protocol.duties import Duty
-from kit.protocol.vocabulary import COMMANDS
-from kit.spark.driver import JobDriver
-from kit.spark.task_host import TaskHost
+from kit.core.protocol.duties import Duty
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.hosts.files.job_files import JobFiles
+from kit.hosts.files.task_files import TaskFiles
+from kit.hosts.lab.world.world import World
+from kit.hosts.spark.driver.driver import JobDriver
+from kit.hosts.spark.slot.task_host import TaskHost
 
 CARRIED_OUT = (Duty.WORK, Duty.CLEAN_UP, Duty.READ_ROWS)
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 import pytest
 
-from kit.coordinator.master_hooks import MasterHooks
-from kit.host.file_records import FileRecords
-from kit.host.job_files import JobFiles
-from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
-from kit.host.storage import CheckpointStorage
-from kit.host.stores import CheckpointStore, DurableStore, MemoryStore
-from kit.protocol.commands import AllocateCheckpointId, DiscardState, RecoverCheckpoints, SetCheckpointIdCounter
-from kit.protocol.events import CheckpointIdAllocated, CheckpointsRecovered, StateDiscarded
-from kit.state.errors import StorageError
+from kit.core.protocol.commands import AllocateCheckpointId, DiscardState, RecoverCheckpoints, SetCheckpointIdCounter
+from kit.core.protocol.events import CheckpointIdAllocated, CheckpointsRecovered, StateDiscarded
+from kit.core.state.errors import StorageError
+from kit.hosts.files.job_files import JobFiles
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import MemoryOutput
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.stores.file_records import FileRecords
+from kit.hosts.files.stores.stores import CheckpointStore, DurableStore, MemoryStore
+from kit.machines.coordinator.master_hooks import MasterHooks
 from tests.coordinator.harness import JOB, graph
 from tests.host.contract import stored
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.host.local_state import LocalState
-from kit.protocol.commands import LocalCopies
-from kit.state.errors import StorageError
-from kit.state.handles import KeyGroupRange, KeyGroupsStateHandle, RelativeFileStateHandle
-from kit.state.operator_state import OperatorSubtaskState
+from kit.core.protocol.commands import LocalCopies
+from kit.core.state.errors import StorageError
+from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle, RelativeFileStateHandle
+from kit.core.state.operator_state import OperatorSubtaskState
+from kit.hosts.files.local_state import LocalState
 
 JOB = "0" * 32
 NAME = "ab-0-7-keyed"

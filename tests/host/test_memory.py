@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from kit.connectors.files import CommitError
-from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
-from kit.protocol.snapshots import Effect
+from kit.core.protocol.snapshots import Effect
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import MemoryOutput
+from kit.stream.connectors.files import CommitError
 
 TABLE = pa.table({"n": [1, 2]})
 

@@ -11,21 +11,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, FixedDelay, ParquetSink, StreamEnvironment, sum_
-from kit.connectors import files
-from kit.coordinator.master_hooks import MasterHooks
-from kit.graph.job_graph import JobGraph
-from kit.host.job_files import JobFiles
-from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
-from kit.host.storage import CheckpointStorage, StateFiles
-from kit.host.stores import open_store
-from kit.host.task_files import TaskFiles
-from kit.job.status import JobStatus
-from kit.metadata import read_metadata
-from kit.protocol.events import RequestSavepoint, StartJob
-from kit.protocol.snapshots import Effect
-from kit.spark.edge import SparkOutput
-from kit.state.errors import SavepointNotFoundError
+from kit.core.metadata import read_metadata
+from kit.core.protocol.events import RequestSavepoint, StartJob
+from kit.core.protocol.snapshots import Effect
+from kit.core.state.errors import SavepointNotFoundError
+from kit.hosts.files.job_files import JobFiles
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import MemoryOutput
+from kit.hosts.files.storage import CheckpointStorage, StateFiles
+from kit.hosts.files.stores.opening import open_store
+from kit.hosts.files.task_files import TaskFiles
+from kit.hosts.spark.edge import SparkOutput
+from kit.machines.coordinator.master_hooks import MasterHooks
+from kit.machines.job.status import JobStatus
+from kit.stream.connectors import files
+from kit.stream.graph.job_graph import JobGraph
 from tests.host.power_loss import Recording, recorded
 from tests.host.third_host import ThirdHost
 

@@ -9,11 +9,12 @@ from threading import Thread
 
 import pytest
 
-from kit.host import sqlite
-from kit.host.sqlite import SqliteRecords
-from kit.host.storage import CheckpointStorage
-from kit.host.store_errors import StoreError
-from kit.host.stores import DurableStore, open_store
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.stores import sqlite
+from kit.hosts.files.stores.errors import StoreError
+from kit.hosts.files.stores.opening import open_store
+from kit.hosts.files.stores.sqlite import SqliteRecords
+from kit.hosts.files.stores.stores import DurableStore
 from tests.host.contract import OpenRecords, StoreContract, begun, stored
 
 JOB = "0" * 32

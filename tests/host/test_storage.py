@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-from kit.host.storage import CheckpointStorage, exists, read, read_range, resolve
-from kit.state.errors import SavepointNotFoundError, StorageError
-from kit.state.file_names import state_file_name
-from kit.state.handles import (
+from kit.core.state.errors import SavepointNotFoundError, StorageError
+from kit.core.state.file_names import state_file_name
+from kit.core.state.handles import (
     ByteStreamStateHandle,
     FileStateHandle,
     KeyGroupRange,
@@ -21,6 +20,7 @@ from kit.state.handles import (
     SegmentFileStateHandle,
     StateScope,
 )
+from kit.hosts.files.storage import CheckpointStorage, exists, read, read_range, resolve
 
 JOB = "0123456789abcdef0123456789abcdef"
 

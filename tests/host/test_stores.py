@@ -6,20 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kit.graph.settings import CheckpointConfig, SettingError
-from kit.graph.stores import STORES, StoreKind
-from kit.host.file_records import FileRecords
-from kit.host.memory import MemoryFiles
-from kit.host.storage import CheckpointStorage
-from kit.host.stores import (
-    DurableStore,
-    InconsistentStoreError,
-    MemoryStore,
-    Records,
-    StoreError,
-    open_store,
-)
-from kit.state.errors import StorageError
+from kit.core.state.errors import StorageError
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.stores.file_records import FileRecords
+from kit.hosts.files.stores.opening import open_store
+from kit.hosts.files.stores.stores import DurableStore, InconsistentStoreError, MemoryStore, Records, StoreError
+from kit.stream.settings.job_settings import CheckpointConfig, SettingError
+from kit.stream.settings.store_addresses import STORES, StoreKind
 from tests.host.contract import OpenRecords, StoreContract, stored
 
 JOB = "0" * 32
@@ -147,5 +141,5 @@ def test_what_is_registered_opens(kind: StoreKind, tmp_path: Path) -> None:
     setting = kind.example.replace("port", "2181").replace("/path/of", str(tmp_path))
     assert CheckpointConfig(store=setting, directory=tmp_path).is_durable
     store = open_store(setting, CheckpointStorage(tmp_path, JOB))
-    assert kind.records.rpartition(".")[2] in repr(type(store.records))
+    assert type(store.records).__name__.lower() == f"{kind.name.removesuffix('system')}records"
     assert [name for name in dir(Records) if not name.startswith("_") and not hasattr(store.records, name)] == []

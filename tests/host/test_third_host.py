@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, StreamEnvironment, sum_
-from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
-from kit.job.status import JobStatus
-from kit.protocol.commands import CommitEffects, WriteMetadata, WriteSnapshot
-from kit.protocol.duties import Command, Duty
-from kit.protocol.events import RequestStop, StartJob
+from kit.core.protocol.commands import CommitEffects, WriteMetadata, WriteSnapshot
+from kit.core.protocol.duties import Command, Duty
+from kit.core.protocol.events import RequestStop, StartJob
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import MemoryOutput
+from kit.machines.job.status import JobStatus
 from tests.host.third_host import ThirdHost
 
 PAGE = Path(__file__).parents[2] / "docs" / "WRITING-A-HOST.md"

@@ -9,11 +9,12 @@ from threading import Thread
 
 import pytest
 
-from kit.host import zookeeper as client
-from kit.host.storage import CheckpointStorage
-from kit.host.store_errors import InconsistentStoreError, StoreError
-from kit.host.stores import DurableStore, Records, open_store
-from kit.host.zookeeper import ZooKeeperRecords
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.stores import zookeeper as client
+from kit.hosts.files.stores.errors import InconsistentStoreError, StoreError
+from kit.hosts.files.stores.opening import open_store
+from kit.hosts.files.stores.stores import DurableStore, Records
+from kit.hosts.files.stores.zookeeper import ZooKeeperRecords
 from tests.host.contract import OpenRecords, StoreContract, begun, stored
 from tests.zookeeper import ZooKeeper
 

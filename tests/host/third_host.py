@@ -10,25 +10,25 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from kit.channel.slot_channel_state import SlotChannelState
-from kit.coordinator.master_hooks import MasterHooks
-from kit.graph.execution_graph import ExecutionGraph
-from kit.graph.job_graph import JobGraph
-from kit.host.job_files import JobFiles
-from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
-from kit.host.storage import CheckpointStorage
-from kit.host.stores import MemoryStore
-from kit.host.task_files import TaskFiles
-from kit.job.job_master import JobMaster
-from kit.job.status import JobStatus
-from kit.protocol import commands, events, messages
-from kit.protocol.duties import Command, Duty, by_command, refused
-from kit.protocol.trace import Trace
-from kit.protocol.vocabulary import COMMANDS
-from kit.protocol.words import Machine, Word
-from kit.task.stream_task import StreamTask
-from kit.task.unknown_task import answer_for_unknown_task
+from kit.core.protocol import commands, events, messages
+from kit.core.protocol.duties import Command, Duty, by_command, refused
+from kit.core.protocol.trace import Trace
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.core.protocol.words import Machine, Word
+from kit.hosts.files.job_files import JobFiles
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import MemoryOutput
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.stores.stores import MemoryStore
+from kit.hosts.files.task_files import TaskFiles
+from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
+from kit.machines.coordinator.master_hooks import MasterHooks
+from kit.machines.job.job_master import JobMaster
+from kit.machines.job.status import JobStatus
+from kit.machines.task.stream_task import StreamTask
+from kit.machines.task.unknown_task import answer_for_unknown_task
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.graph.job_graph import JobGraph
 
 
 class ThirdHost:

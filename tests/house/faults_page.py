@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kit.lab import faults
-from kit.lab.actions import Fault
-from kit.lab.message_rules import MESSAGE_RULES
-from kit.protocol.vocabulary import COMMANDS
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.hosts.lab.faults import faults
+from kit.hosts.lab.world.actions import Fault
+from kit.hosts.lab.world.message_rules import MESSAGE_RULES
 from tests.house.files import ROOT
 from tests.house.spark_faults import FAULTS
 from tests.mutants.surroundings import SURROUNDINGS

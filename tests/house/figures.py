@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kit.coordinator import checkpoint_state
-from kit.job import state_transition_manager, status
-from kit.protocol import tasks
-from kit.protocol.transitions import Transitions
-from kit.task import barrier_states
+from kit.core.protocol import tasks
+from kit.core.protocol.transitions import Transitions
+from kit.machines.coordinator import checkpoint_state
+from kit.machines.job import state_transition_manager, status
+from kit.machines.task import barrier_states
 from tests.house.files import ROOT
 
 PAGE = ROOT / "docs" / "state-machines.md"
@@ -28,7 +28,7 @@ TABLES: Mapping[str, Transitions[Any]] = {
 """What the page shows, by the heading it goes under."""
 INTRODUCTION = """# State machines
 
-Each figure is drawn from the table that the code goes by (`kit.protocol.transitions`), and so is this page:
+Each figure is drawn from the table that the code goes by (`kit.core.protocol.transitions`), and so is this page:
 `python -m tests.house.figures` writes it anew. `table.dot()` gives a figure to Graphviz, `table.to_pandas()` its steps
 as rows. `kit.draw.state_machines(run)` draws them with the states lit that a run is in.
 """

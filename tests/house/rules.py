@@ -13,37 +13,50 @@ from pathlib import PurePosixPath
 
 # From the ground up: a floor imports floors below it, never above. `kit` is kit/__init__.py, which hands on names.
 FLOORS = (
-    "kit.lazily",
-    "kit.state",
-    "kit.protocol",
-    "kit.metadata",
-    "kit.backend",
-    "kit.operators",
-    "kit.connectors",
-    "kit.graph",
-    "kit.channel",
-    "kit.task",
-    "kit.restore",
-    "kit.coordinator",
-    "kit.job",
-    "kit.api",
-    "kit.host",
+    "kit.core.lazily",
+    "kit.core",
+    "kit.stream",
+    "kit.machines",
+    "kit.hosts",
+    "kit.verify",
+    "kit.course",
+    "kit.core.display",
+    "kit.core.state",
+    "kit.core.protocol",
+    "kit.core.metadata",
+    "kit.stream.backend",
+    "kit.stream.operators",
+    "kit.stream.connectors",
+    "kit.stream.settings",
+    "kit.stream.graph",
+    "kit.stream.api",
+    "kit.machines.channel",
+    "kit.machines.task",
+    "kit.machines.restore",
+    "kit.machines.coordinator",
+    "kit.machines.job",
+    "kit.hosts.files",
     "kit.glossary",
-    "kit.reading",
-    "kit.draw",
+    "kit.course.reading",
+    "kit.run",
+    "kit.snapshots",
     "kit.why",
-    "kit.spark",
-    "kit.lab",
-    "kit.explore",
+    "kit.hosts.spark",
+    "kit.hosts.lab",
+    "kit.draw",
+    "kit.verify.swarm",
+    "kit.verify.explore",
+    "kit.course.comparing",
     "kit.checkup",
+    "widgets",
+    "kit.displays",
     "kit",
     "kit.__main__",
-    "widgets",
-    "kit.classroom",
+    "kit.course.classroom",
 )
 
 # The pure part: an event in, commands out.
-PROTOCOL = FLOORS[: FLOORS.index("kit.host")]
+PROTOCOL = FLOORS[: FLOORS.index("kit.hosts.files")]
 
 # Dotted names by what they are; a name stands for all below it, a call of a builtin is `builtins.<name>`.
 REFUSED = {
@@ -89,29 +102,36 @@ HARMLESS = {"os.PathLike", "os.fspath", "urllib.parse"}
 # What each floor may touch although it is refused elsewhere; `None` is everything.
 FREE: dict[str, set[str] | None] = {
     **{floor: set() for floor in PROTOCOL},
-    "kit.lazily": {"imports at run time"},
-    "kit.host": {"files"},
+    "kit.core.lazily": {"imports at run time"},
+    "kit.hosts.files": {"files"},
     "kit.glossary": {"files"},
-    "kit.reading": set(),
+    "kit.course.reading": set(),
+    "kit.run": set(),
+    "kit.snapshots": {"files"},
     "kit.draw": {"files", "pictures"},
     "kit.why": set(),
-    "kit.spark": None,
-    "kit.lab": set(REFUSED) - {"Spark", "ZooKeeper"},
-    "kit.explore": {"clocks", "widgets"},
+    "kit.hosts.spark": None,
+    "kit.hosts.lab": set(REFUSED) - {"Spark", "ZooKeeper"},
+    "kit.verify.swarm": set(REFUSED) - {"Spark", "ZooKeeper"},
+    "kit.verify.explore": {"clocks", "widgets"},
+    "kit.hosts": set(),
+    "kit.verify": set(),
+    "kit.course": set(),
+    "kit.course.comparing": set(),
+    "kit.displays": set(),
     "kit.checkup": {"files", "processes", "widgets", "imports at run time"},
     "kit": set(),
     "kit.__main__": set(),
     "widgets": set(REFUSED) - {"Spark", "ZooKeeper"},
-    "kit.classroom": {"widgets"},
+    "kit.course.classroom": {"widgets"},
 }
 # The single files through which bytes come and go.
 DOORS = {
-    "kit/protocol/json_lines.py": {"files"},
-    "kit/host/zookeeper.py": {"ZooKeeper"},
-    "kit/host/stores.py": {"imports at run time"},
-    "kit/connectors/disk.py": {"files"},
-    "kit/connectors/file_versions.py": {"files"},
-    "kit/connectors/files.py": {"files"},
+    "kit/core/protocol/json_lines.py": {"files"},
+    "kit/hosts/files/stores/zookeeper.py": {"ZooKeeper"},
+    "kit/stream/connectors/disk.py": {"files"},
+    "kit/stream/connectors/file_versions.py": {"files"},
+    "kit/stream/connectors/files.py": {"files"},
 }
 # Never imported by what we ship.
 OUTSIDE = {"tests", "benchmarks", "examples", "scripts", "notebooks"}
@@ -153,6 +173,9 @@ class Names(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id.endswith("offer") and isinstance(node.args[-1], ast.Dict):
+            for key in node.args[-1].keys:  # the modules whose names a package offers, imported when a name is used
+                self.imported.append((node.lineno, ast.literal_eval(key) if key is not None else ""))
         if isinstance(node.func, ast.Name) and node.func.id not in self.known_as:
             self.used.append((node.lineno, f"builtins.{node.func.id}"))
         self.generic_visit(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kit.lab.breakable import Breakable
+from kit.hosts.lab.faults.breakable import Breakable
 from tests.house.faults_page import DOORS, PAGE, page
 from tests.house.files import ROOT
 from tests.house.spark_faults import FAULTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from kit.protocol.transitions import Transitions
+from kit.core.protocol.transitions import Transitions
 from tests.house.figures import PAGE, TABLES, page
 from tests.house.files import shipped
 

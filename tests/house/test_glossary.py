@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import kit
+from kit.course.reading import ARTICLES, article
 from kit.glossary import Entry, glossary, places
-from kit.reading import ARTICLES, article
 from scripts.glossary import PAGE, page
 from tests.house.files import ROOT
 
@@ -52,7 +52,7 @@ def test_a_class_may_stand_before_the_name() -> None:
     asked = ("SubtaskCheckpointCoordinatorImpl#checkpointState", "SubtaskCheckpointCoordinatorImpl.checkpointState")
     for name in (*asked, "org.apache.flink.SubtaskCheckpointCoordinatorImpl#checkpointState"):
         (entry,) = kit.where(name)
-        assert entry.kit == "kit.task.subtask_coordinator.SubtaskCheckpointCoordinator.checkpoint_state"
+        assert entry.kit == "kit.machines.task.subtask_coordinator.SubtaskCheckpointCoordinator.checkpoint_state"
     assert kit.where("SubtaskCheckpointCoordinatorImpl#takeSnapshotSync")[0].name == "takeSnapshotSync"
 
 
@@ -88,9 +88,9 @@ def test_an_articles_names_become_a_table() -> None:
     assert found[0][1] == kit.where("initializeCheckpoint")[0]
     assert found[1][1] is None
     first, unknown, last = repr(found).splitlines()
-    assert first.endswith("  CheckpointTrigger.on_id_allocated  kit/coordinator/triggering.py")
+    assert first.endswith("  CheckpointTrigger.on_id_allocated  kit/machines/coordinator/triggering.py")
     assert unknown.endswith("  nothing of that name")
-    assert last.endswith("  kit/channel/channel_state_reader.py")
+    assert last.endswith("  kit/machines/channel/channel_state/channel_state_reader.py")
     assert ">CheckpointTrigger.on_id_allocated</td>" in found._repr_html_().replace("<wbr>", "")
 
 

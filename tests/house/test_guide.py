@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.spark import DriverSettings, WireSettings
+from kit.hosts.spark import DriverSettings, WireSettings
 from tests.house.files import ROOT
 
 GUIDE = ROOT / "docs" / "site" / "guide"

@@ -12,7 +12,7 @@ import pytest
 from pyspark import cloudpickle
 
 import kit
-from kit.lazily import Later, Offering
+from kit.core.lazily import Later, Offering
 from tests.house.files import ROOT, read, shipped
 
 OFFERING = [path for path in shipped() if path.endswith("__init__.py") and "_offer(" in read(path)]
@@ -39,7 +39,12 @@ def in_a_process(code: str) -> str:
 
 
 def test_packages_that_offer_names() -> None:
-    assert {"kit/__init__.py", "kit/draw/__init__.py", "kit/lab/__init__.py", "kit/spark/__init__.py"} <= set(OFFERING)
+    assert {
+        "kit/__init__.py",
+        "kit/draw/__init__.py",
+        "kit/hosts/lab/__init__.py",
+        "kit/hosts/spark/__init__.py",
+    } <= set(OFFERING)
 
 
 @pytest.mark.parametrize("path", OFFERING)
@@ -66,7 +71,7 @@ def test_star_gives_all_names_and_nothing_else() -> None:
 
 
 def test_classes_are_pickled_by_where_they_are_defined() -> None:
-    assert kit.CheckpointConfig.__module__ == "kit.graph.settings"
+    assert kit.CheckpointConfig.__module__ == "kit.stream.settings.job_settings"
     config = kit.CheckpointConfig(interval_ms=50)
     assert pickle.loads(pickle.dumps(config)) == config
     assert pickle.loads(pickle.dumps(kit.Lab)) is kit.Lab
@@ -83,29 +88,30 @@ def test_a_function_that_uses_the_package_travels_to_spark() -> None:
 
 def test_submodules_are_attributes_without_being_imported() -> None:
     code = (
-        "import kit; print(kit.lab.Lab.__name__, kit.graph.settings.CheckpointConfig.__name__, kit.metadata.__name__)"
+        "import kit\n"
+        "print(kit.hosts.lab.Lab.__name__, kit.stream.graph.CheckpointConfig.__name__, kit.core.metadata.__name__)"
     )
-    assert in_a_process(code) == "Lab CheckpointConfig kit.metadata"
+    assert in_a_process(code) == "Lab CheckpointConfig kit.core.metadata"
 
 
 def test_a_submodule_does_not_take_the_place_of_a_name() -> None:
     code = (
-        "import kit.draw.gantt, kit.lab.swarm\n"
+        "import kit.draw.charts.gantt, kit.verify.swarm.swarm\n"
         "from kit.draw import gantt\n"
-        "print(gantt.__module__, kit.draw.gantt is gantt, kit.lab.swarm.__name__, callable(kit.lab.swarm))"
+        "print(gantt.__module__, kit.draw.gantt is gantt, kit.verify.swarm.swarm.__name__, callable(kit.draw.gantt))"
     )
-    assert in_a_process(code) == "kit.draw.gantt True swarm True"
+    assert in_a_process(code) == "kit.draw.charts.gantt True swarm True"
 
 
 def test_methods_find_what_higher_packages_do_for_them() -> None:
     code = (
-        "from kit.api.environment import StreamEnvironment\n"
-        "from kit.connectors.memory_sources import CollectionSource\n"
-        "from kit.connectors.sink import CollectSink\n"
+        "from kit.stream.api.environment import StreamEnvironment\n"
+        "from kit.stream.connectors.memory_sources import CollectionSource\n"
+        "from kit.stream.connectors.sink import CollectSink\n"
         "env = StreamEnvironment('job')\n"
         "env.from_source(CollectionSource([{'n': 1}]), uid='numbers').sink_to(CollectSink('out'), uid='out')\n"
         "print(env._repr_svg_()[:4])\n"
-        "from kit.lab.lab import Lab\n"
+        "from kit.hosts.lab.lab import Lab\n"
         "lab = Lab(env)\n"
         "lab.run()\n"
         "print(type(lab.trace.why('job')).__name__, type(lab.trace.show()).__name__)\n"

@@ -13,7 +13,7 @@ from traitlets.config import Config
 import kit
 from tests.house.files import ROOT
 
-PACKAGES = ("kit", "kit.draw", "kit.lab", "kit.spark", "widgets")
+PACKAGES = ("kit", "kit.draw", "kit.hosts.lab", "kit.hosts.spark", "widgets")
 
 
 @pytest.fixture(params=["jedi", "dir"])

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kit.draw.assets import asset
-from kit.graph.setting_rules import RULES
-from kit.graph.settings import settings_table
+from kit.stream.settings.job_settings import settings_table
+from kit.stream.settings.setting_rules import RULES
 from scripts.site import api, links, notebooks, pages, places
 from scripts.site.__main__ import Site, theme
 from scripts.site.api import ROOT
@@ -41,7 +41,7 @@ def test_a_page_that_asks_another_host_is_found(tmp_path: Path) -> None:
 def test_the_documents_lead_to_places_of_the_site() -> None:
     found = dict(pages.documents())
     assert set(found) == set(places.DOCUMENTS.values())
-    assert "(../api/kit.protocol.md#kit.protocol.messages)" in found["reference/glossary"]
+    assert "(../api/kit.core.protocol.md#kit.core.protocol.messages)" in found["reference/glossary"]
     assert "(../plays/late-ack.md)" in found["plays/index"]
     assert "mermaid" not in found["reference/state-machines"]
     assert "RESTARTING" in " ".join(words(found["reference/state-machines"]))
@@ -61,13 +61,13 @@ def test_a_documents_link_that_leads_nowhere_is_refused_and_one_out_of_the_site_
 
 
 def test_every_module_of_a_room_is_on_its_page() -> None:
-    for room in ("kit.task", "kit.graph", "widgets"):
+    for room in ("kit.machines.task", "kit.stream.graph", "widgets"):
         text = api.page(room)
         for path in api.rooms()[room]:
             assert f"{{py:module}} {api.module_of(path)}\n" in text
-    assert "{py:class} CheckpointConfig(interval_ms: int | None = None" in api.page("kit.graph")
+    assert "{py:class} CheckpointConfig(interval_ms: int | None = None" in api.page("kit.stream.settings")
     assert "{py:method} refresh() -> Stepper" in api.page("widgets")
-    assert {"kit", "kit.lab", "kit.spark"} <= set(api.rooms())
+    assert {"kit", "kit.hosts.lab", "kit.hosts.spark"} <= set(api.rooms())
 
 
 def test_a_docstring_is_shown_as_it_is_written() -> None:
@@ -118,10 +118,10 @@ def test_make_test_builds_the_site() -> None:
 
 CLASSES = """# Classes
 ```{py:class} Task
-:module: kit.task
+:module: kit.machines.task
 ```
 ```{py:function} start(task: Task, attempt: int) -> Task
-:module: kit.job
+:module: kit.machines.job
 ```
 """
 
@@ -139,5 +139,7 @@ def test_a_warning_ends_every_build_until_it_is_mended(tmp_path: Path) -> None:
     (source / "index.md").write_text(index.format(""))
     assert site.build() == 0
     other = (site.html / "other.html").read_text()
-    assert other.count('href="#kit.task.Task"') >= 3, "a type in a signature leads to the class in another module"
+    assert other.count('href="#kit.machines.task.Task"') >= 3, (
+        "a type in a signature leads to the class in another module"
+    )
     assert "index.html: none.html leads nowhere" in list(links.faults(site.html))

@@ -117,7 +117,7 @@ UNTIDY = {
 
 @pytest.mark.parametrize(("source", "why"), UNTIDY.values(), ids=UNTIDY)
 def test_untidiness_is_found(source: str, why: str) -> None:
-    (found,) = untidy("kit/backend/heap.py", source)
+    (found,) = untidy("kit/stream/backend/heap.py", source)
     assert why in found
 
 

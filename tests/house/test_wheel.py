@@ -63,7 +63,7 @@ def test_the_glossary_is_read_from_the_wheel(python: Path, tmp_path: Path) -> No
         [str(python), "-c", "import kit; print(kit.where('SubtaskCheckpointCoordinatorImpl#takeSnapshotSync'))"],
         tmp_path,
     )
-    assert said.startswith("takeSnapshotSync: kit.task.subtask_coordinator.SubtaskCheckpointCoordinator.")
+    assert said.startswith("takeSnapshotSync: kit.machines.task.subtask_coordinator.SubtaskCheckpointCoordinator.")
 
 
 def test_the_wheel_has_what_is_no_python(python: Path, tmp_path: Path) -> None:

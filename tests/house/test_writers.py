@@ -7,7 +7,7 @@ import pytest
 from tests.house.files import read, shipped
 from tests.house.writers import foreign_writes
 
-ROOMS = ("kit/coordinator/", "kit/job/")
+ROOMS = ("kit/machines/coordinator/", "kit/machines/job/")
 
 
 @pytest.mark.parametrize("path", [path for path in shipped() if path.startswith(ROOMS)])

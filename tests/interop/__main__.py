@@ -21,8 +21,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from kit.metadata import CheckpointMetadata, MetadataVersion, read_metadata, write_metadata
-from kit.metadata.versions import V2, V3, V4, V5, V6
+from kit.core.metadata import CheckpointMetadata, MetadataVersion, read_metadata, write_metadata
+from kit.core.metadata.versions import V2, V3, V4, V5, V6
 from scripts.flink import VERSION, FlinkMissing, fetch, run_java
 from tests.interop.jobs import lab_directories
 from tests.metadata import strategies as some

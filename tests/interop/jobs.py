@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from examples.flights.job import flights_job, write_flights
-from kit.api.environment import StreamEnvironment
-from kit.graph.settings import CheckpointConfig
-from kit.lab.lab import Lab
-from kit.protocol.properties import RetentionPolicy
+from kit.core.protocol.properties import RetentionPolicy
+from kit.hosts.lab.lab import Lab
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.lab.jobs import WAYS, Shape, environment, settle
 
 INLINE_BYTES = 20 * 1024

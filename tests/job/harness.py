@@ -10,14 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from kit.graph.job_graph import JobGraph
-from kit.graph.settings import FixedDelay, JobSettings, RestartStrategy
-from kit.job.job_master import JobMaster
-from kit.job.status import JobStatus
-from kit.operators.base import OperatorSpec
-from kit.operators.coordinator import CoordinatorSnapshot, OperatorCoordinator, OperatorCoordinatorContext, Payload
-from kit.protocol import commands, events
-from kit.protocol.messages import (
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
     DeployTask,
@@ -25,10 +19,21 @@ from kit.protocol.messages import (
     OperatorEventToTask,
     TaskStateChanged,
 )
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.tasks import ExecutionState
-from kit.protocol.words import Word
-from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.protocol.words import Word
+from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.machines.job.job_master import JobMaster
+from kit.machines.job.status import JobStatus
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.base import OperatorSpec
+from kit.stream.operators.coordinator import (
+    CoordinatorSnapshot,
+    OperatorCoordinator,
+    OperatorCoordinatorContext,
+    Payload,
+)
+from kit.stream.settings.job_settings import FixedDelay, JobSettings, RestartStrategy
 from tests.coordinator.harness import JOB, graph, operator_id
 
 W = TypeVar("W", bound=Word)

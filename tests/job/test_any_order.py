@@ -8,10 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kit.graph.settings import FixedDelay
-from kit.job.status import PHASES, JobStatus
-from kit.protocol import commands, events
-from kit.protocol.messages import (
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import (
     CheckpointMetrics,
     DeployTask,
     NotifyCheckpointAborted,
@@ -19,8 +17,10 @@ from kit.protocol.messages import (
     OperatorEventToTask,
     ReportCheckpointMetrics,
 )
-from kit.protocol.tasks import ExecutionState
-from kit.protocol.words import Word
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.protocol.words import Word
+from kit.machines.job.status import PHASES, JobStatus
+from kit.stream.settings.job_settings import FixedDelay
 from tests.coordinator.harness import JOB, keyed_state
 from tests.job.harness import ANSWERED, JobHarness
 

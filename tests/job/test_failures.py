@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.graph.settings import (
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import TaskStateChanged
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.tasks import ExecutionState
+from kit.machines.job.failures import REPEATS, FailureCause, Raised, RepeatedFailures, is_left_to_count
+from kit.machines.job.status import JobStatus
+from kit.stream.operators.spec import UserFunctionError
+from kit.stream.settings.job_settings import (
     ExponentialDelay,
     FailureRate,
     FixedDelay,
@@ -18,13 +25,6 @@ from kit.graph.settings import (
     NoRestart,
     RestartStrategy,
 )
-from kit.job.failures import REPEATS, FailureCause, Raised, RepeatedFailures, is_left_to_count
-from kit.job.status import JobStatus
-from kit.operators.spec import UserFunctionError
-from kit.protocol import commands, events
-from kit.protocol.messages import TaskStateChanged
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.tasks import ExecutionState
 from tests.job.harness import JobHarness
 
 ENDLESS = FixedDelay(attempts=1_000_000, delay_ms=5)

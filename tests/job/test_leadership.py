@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kit.graph.settings import FixedDelay, NoRestart
-from kit.job.status import JobStatus, Phase
-from kit.protocol import commands, events
-from kit.protocol.messages import NotifyCheckpointAborted, NotifyCheckpointComplete
-from kit.protocol.tasks import ExecutionState
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import NotifyCheckpointAborted, NotifyCheckpointComplete
+from kit.core.protocol.tasks import ExecutionState
+from kit.machines.job.status import JobStatus, Phase
+from kit.stream.settings.job_settings import FixedDelay, NoRestart
 from tests.coordinator.harness import keyed_state
 from tests.job.harness import JobHarness
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from kit.coordinator.completed_checkpoint import CompletedCheckpoint
-from kit.coordinator.master_hooks import MasterHooks
-from kit.host.job_files import JobFiles
-from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
-from kit.host.storage import CheckpointStorage
-from kit.host.stores import MemoryStore
-from kit.job.leftovers import remove_orphans
-from kit.protocol.commands import RemoveOrphans
-from kit.protocol.events import OrphansRemoved
-from kit.protocol.properties import CheckpointProperties, RetentionPolicy
-from kit.state.file_names import checkpoint_of, state_file_name
-from kit.state.operator_state import OperatorState
+from kit.core.protocol.commands import RemoveOrphans
+from kit.core.protocol.events import OrphansRemoved
+from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
+from kit.core.state.file_names import checkpoint_of, state_file_name
+from kit.core.state.operator_state import OperatorState
+from kit.hosts.files.job_files import JobFiles
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import MemoryOutput
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.stores.stores import MemoryStore
+from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.master_hooks import MasterHooks
+from kit.machines.job.leftovers import remove_orphans
 from tests.coordinator.harness import JOB, graph
 from tests.coordinator.test_shared_state_registry import incremental
 

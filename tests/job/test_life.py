@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kit.graph.settings import FixedDelay, NoRestart
-from kit.job.job_master import JobMaster
-from kit.job.status import PHASES, JobEvent, JobStatus, Phase
-from kit.protocol import commands, events
-from kit.protocol.messages import NotifyCheckpointAborted, TaskStateChanged
-from kit.protocol.tasks import ExecutionState
-from kit.protocol.words import ProtocolError
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import NotifyCheckpointAborted, TaskStateChanged
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.protocol.words import ProtocolError
+from kit.machines.job.job_master import JobMaster
+from kit.machines.job.status import PHASES, JobEvent, JobStatus, Phase
+from kit.stream.settings.job_settings import FixedDelay, NoRestart
 from tests.coordinator.harness import keyed_state
 from tests.job.harness import JobHarness
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.lab.actions import DeliverMessage, LetTimePass
-from kit.lab.faults import DropMessage
-from kit.lab.lab import Lab, LabError
-from kit.protocol.events import OperatorEventLost
-from kit.protocol.messages import OperatorEventToTask
+from kit.core.protocol.events import OperatorEventLost
+from kit.core.protocol.messages import OperatorEventToTask
+from kit.hosts.lab.faults.faults import DropMessage
+from kit.hosts.lab.lab import Lab, LabError
+from kit.hosts.lab.world.actions import DeliverMessage, LetTimePass
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 ROWS = 100
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.graph.job_graph import ChainedOperator
-from kit.job.operator_coordinators import OperatorCoordinatorHolder
-from kit.job.subtask_gateway import GatedSubtask
-from kit.operators.coordinator import NO_CHECKPOINT, Payload
-from kit.protocol.commands import Note
-from kit.protocol.words import Word
+from kit.core.protocol.commands import Note
+from kit.core.protocol.words import Word
+from kit.machines.job.operator_coordinators import OperatorCoordinatorHolder
+from kit.machines.job.subtask_gateway import GatedSubtask
+from kit.stream.graph.job_graph import ChainedOperator
+from kit.stream.operators.coordinator import NO_CHECKPOINT, Payload
 from tests.coordinator.harness import graph
 from tests.job.harness import STATE, CoordinatedSpec, RecordingCoordinator
 

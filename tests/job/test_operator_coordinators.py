@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from kit.graph.settings import NoRestart
-from kit.job.status import JobStatus
-from kit.metadata import CheckpointMetadata, write_metadata
-from kit.operators.coordinator import NO_CHECKPOINT
-from kit.protocol import commands, events
-from kit.protocol.messages import DeployTask, OperatorEventToTask, TriggerTaskCheckpoint
-from kit.protocol.tasks import ExecutionState
-from kit.state.handles import ByteStreamStateHandle
-from kit.state.operator_state import OperatorState
+from kit.core.metadata import CheckpointMetadata, write_metadata
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import DeployTask, OperatorEventToTask, TriggerTaskCheckpoint
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.state.handles import ByteStreamStateHandle
+from kit.core.state.operator_state import OperatorState
+from kit.machines.job.status import JobStatus
+from kit.stream.operators.coordinator import NO_CHECKPOINT
+from kit.stream.settings.job_settings import NoRestart
 from tests.job.harness import STATE, JobHarness
 
 

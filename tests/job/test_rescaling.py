@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.protocol.commands import StoreParallelism
-from kit.protocol.events import ParallelismStored, RequestRescale
+from kit.core.protocol.commands import StoreParallelism
+from kit.core.protocol.events import ParallelismStored, RequestRescale
 from tests.job.harness import JobHarness
 
 DURABLE = {"store": "filesystem", "directory": "/there"}

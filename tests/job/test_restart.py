@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.graph.settings import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
-from kit.job.restart import create_restarts
+from kit.machines.job.restart import create_restarts
+from kit.stream.settings.job_settings import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 
 
 def delays(strategy: RestartStrategy, *failures: int) -> list[int | None]:

@@ -9,23 +9,23 @@ from itertools import pairwise
 
 import pytest
 
-from kit.graph.job_graph import ChainedOperator, JobGraph
-from kit.graph.settings import NoRestart
-from kit.job.job_master import JobMaster
-from kit.job.status import JobStatus
-from kit.metadata import CheckpointMetadata, write_metadata
-from kit.protocol import commands, events
-from kit.protocol.messages import AcknowledgeCheckpoint, DeployTask, TaskStateChanged
-from kit.protocol.tasks import ExecutionState, split_task_name
-from kit.state.handles import (
+from kit.core.metadata import CheckpointMetadata, write_metadata
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import AcknowledgeCheckpoint, DeployTask, TaskStateChanged
+from kit.core.protocol.tasks import ExecutionState, split_task_name
+from kit.core.state.handles import (
     FileStateHandle,
     KeyGroupsStateHandle,
     OperatorStateMode,
     OperatorStreamStateHandle,
     StateMetaInfo,
 )
-from kit.state.key_groups import key_group_range_for_operator_index
-from kit.state.operator_state import OperatorState, OperatorSubtaskState, TaskStateSnapshot
+from kit.core.state.key_groups import key_group_range_for_operator_index
+from kit.core.state.operator_state import OperatorState, OperatorSubtaskState, TaskStateSnapshot
+from kit.machines.job.job_master import JobMaster
+from kit.machines.job.status import JobStatus
+from kit.stream.graph.job_graph import ChainedOperator, JobGraph
+from kit.stream.settings.job_settings import NoRestart
 from tests.coordinator.harness import JOB, graph
 from tests.job.harness import CoordinatedSpec
 

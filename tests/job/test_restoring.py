@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.job_graph import JobGraph
-from kit.job.restoring import assignment_edges, assignment_vertices, describe_assignments
-from kit.protocol.tasks import TaskRestore, task_name
-from kit.restore import SharedHandles, assign_states
-from kit.state.handles import FileStateHandle, OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
-from kit.state.operator_state import OperatorState, OperatorSubtaskState, TaskStateSnapshot
-from kit.state.restored_state import RestoredSubtaskState
+from kit.core.protocol.tasks import TaskRestore, task_name
+from kit.core.state.handles import FileStateHandle, OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
+from kit.core.state.operator_state import OperatorState, OperatorSubtaskState, TaskStateSnapshot
+from kit.core.state.restored_state import RestoredSubtaskState
+from kit.machines.job.task_restores import assignment_edges, assignment_vertices, describe_assignments
+from kit.machines.restore import SharedHandles, assign_states
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.graph.job_graph import JobGraph
 
 LISTS = st.dictionaries(
     st.sampled_from(["left", "right", "all", "more"]),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kit.graph.settings import RescaleConfig
-from kit.job.state_transition_manager import RescalePhase, StateTransitionManager
-from kit.protocol.commands import CancelTimer, ScheduleTimer
-from kit.protocol.words import Word
+from kit.core.protocol.commands import CancelTimer, ScheduleTimer
+from kit.core.protocol.words import Word
+from kit.machines.job.state_transition_manager import RescalePhase, StateTransitionManager
+from kit.stream.settings.job_settings import RescaleConfig
 
 COOLDOWN_MS, STABILIZATION_MS, MAX_DELAY_MS = 100, 50, 200
 COOLDOWN, IDLING, STABILIZING, STABILIZED, TRANSITIONING = RescalePhase

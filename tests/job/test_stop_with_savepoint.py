@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from kit.graph.settings import FixedDelay, NoRestart, RestartStrategy
-from kit.job.status import JobStatus
-from kit.protocol import commands, events
-from kit.protocol.messages import NotifyCheckpointAborted, NotifyCheckpointComplete, TriggerTaskCheckpoint
-from kit.protocol.properties import RecoveryClaimMode
-from kit.protocol.tasks import ExecutionState
+from kit.core.protocol import commands, events
+from kit.core.protocol.messages import NotifyCheckpointAborted, NotifyCheckpointComplete, TriggerTaskCheckpoint
+from kit.core.protocol.properties import RecoveryClaimMode
+from kit.core.protocol.tasks import ExecutionState
+from kit.machines.job.status import JobStatus
+from kit.stream.settings.job_settings import FixedDelay, NoRestart, RestartStrategy
 from tests.job.harness import JobHarness
 
 

@@ -13,7 +13,7 @@ from random import Random
 from types import CodeType, FrameType
 from typing import Any
 
-from kit.lab.lab import Lab
+from kit.hosts.lab.lab import Lab
 
 SPARED = ("get_type_name", "uncollected", "garbage_among_new_objects_only")
 """The first is called from C++, which cannot pass an exception on. The others end with a single call that restores the

@@ -9,16 +9,16 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.job.status import JobStatus
-from kit.lab.actions import LetTimePass
-from kit.lab.errors import LabError, LabWarning
-from kit.lab.lab import Lab
-from kit.metadata import read_metadata
-from kit.operators import TumblingEventTimeWindows, count, sum_
-from kit.protocol.properties import RetentionPolicy
+from kit.core.metadata import read_metadata
+from kit.core.protocol.properties import RetentionPolicy
+from kit.hosts.lab.errors import LabError, LabWarning
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.world.actions import LetTimePass
+from kit.machines.job.status import JobStatus
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import TumblingEventTimeWindows, count, sum_
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 CHECKPOINTS = "/checkpoints"
 WINDOW_MS = 10

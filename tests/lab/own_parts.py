@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kit.channel.channel_state_capture import CaptureWriter, ChannelStateCapture
-from kit.channel.input_channel import InputChannel
-from kit.connectors.sink import CollectSink, SinkOperator, SinkSpec
-from kit.coordinator.request_decider import CheckpointTriggerRequest, Refuse, Reschedule
-from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier, DataElement, Element
-from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.state.handles import (
+from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier, DataElement, Element
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.state.handles import (
     InputChannelInfo,
     OperatorStateMode,
     OperatorStreamStateHandle,
     ResultSubpartitionInfo,
     StateMetaInfo,
 )
-from kit.task.barrier_handler import CheckpointBarrierHandler
+from kit.machines.channel.channel_state.channel_state_capture import CaptureWriter, ChannelStateCapture
+from kit.machines.channel.input_channel import InputChannel
+from kit.machines.coordinator.request_decider import CheckpointTriggerRequest, Refuse, Reschedule
+from kit.machines.task.barrier_handler import CheckpointBarrierHandler
+from kit.stream.connectors.sink import CollectSink, SinkOperator, SinkSpec
 
 # ---- barrier handlers -----------------------------------------------------------------------------------------------
 

@@ -6,12 +6,14 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from kit.lab import Lab, LabError, actions, faults
-from kit.lab.actions import Action, CarryOut, DeliverMessage, Fault, FireTimer, LetTimePass, TakeTurn
-from kit.lab.breakable import Breakable
-from kit.lab.faults import DropMessage, FailCommand, KillWorker, MessageFault
-from kit.lab.possible_faults import possible_faults, refusal
-from kit.lab.world import World
+from kit.hosts.lab import Lab, LabError
+from kit.hosts.lab.faults import faults
+from kit.hosts.lab.faults.breakable import Breakable
+from kit.hosts.lab.faults.faults import DropMessage, FailCommand, KillWorker, MessageFault
+from kit.hosts.lab.faults.possible_faults import possible_faults, refusal
+from kit.hosts.lab.world import actions
+from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, Fault, FireTimer, LetTimePass, TakeTurn
+from kit.hosts.lab.world.world import World
 from tests.lab.jobs import Shape, environment
 
 SHAPE = Shape("totals", rows=24, splits=4, batch_rows=3, parallelism=2)

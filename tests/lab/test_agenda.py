@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from kit.api.environment import StreamEnvironment
-from kit.channel.ready_numbers import ReadyNumbers
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.lab import Lab, keyframes
-from kit.lab.actions import (
+from kit.core.protocol.commands import ScheduleTimer
+from kit.core.protocol.messages import CancelTask
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.protocol.words import Envelope
+from kit.hosts.lab import Lab
+from kit.hosts.lab.world import keyframes
+from kit.hosts.lab.world.actions import (
     Action,
     CarryOut,
     DeliverMessage,
@@ -25,14 +26,14 @@ from kit.lab.actions import (
     ReceiveElement,
     TakeTurn,
 )
-from kit.lab.agenda import Agenda
-from kit.lab.copying import copy_of
-from kit.operators import sum_
-from kit.protocol.commands import ScheduleTimer
-from kit.protocol.messages import CancelTask
-from kit.protocol.tasks import ExecutionState
-from kit.protocol.words import Envelope
-from kit.task.stream_task import StreamTask
+from kit.hosts.lab.world.agenda import Agenda
+from kit.hosts.lab.world.copying import copy_of
+from kit.machines.channel.ready_numbers import ReadyNumbers
+from kit.machines.task.stream_task import StreamTask
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import sum_
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.lab.jobs import Shape, environment
 
 MODES: list[dict[str, Any]] = [

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.lab.lab import Lab
-from kit.operators.source_coordinator import SourceCoordinator
+from kit.hosts.lab.lab import Lab
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators.sources.source_coordinator import SourceCoordinator
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 ROWS = 200
 """Half of them are the backlog."""

@@ -24,11 +24,11 @@ from kit import (
     max_,
     sum_,
 )
-from kit.api.datastream import DataStream
-from kit.backend import snapshot
-from kit.host.job_failed import JobFailedError
-from kit.operators.window_assigners import WindowAssigner
-from kit.spark import SparkJob
+from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.spark import SparkJob
+from kit.stream.api.datastream import DataStream
+from kit.stream.backend.files import snapshot
+from kit.stream.operators.windows.window_assigners import WindowAssigner
 from tests.lab.jobs import failure
 from tests.spark.jobs import ThreadGang
 

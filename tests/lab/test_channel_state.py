@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.draw.captions import caption_of
-from kit.graph.settings import CheckpointConfig
-from kit.job.status import JobStatus
-from kit.lab.actions import CarryOut
-from kit.lab.lab import Lab
-from kit.lab.schedulers import Adversarial
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.world.actions import CarryOut
+from kit.hosts.lab.world.schedulers import Adversarial
+from kit.machines.job.status import JobStatus
+from kit.run.captions import caption_of
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, referenced_files, settle, wrong
 
 SHAPE = Shape(rows=90, splits=4, parallelism=2, chaining=False)

@@ -29,13 +29,13 @@ from kit import (
     ProcessFunction,
     StreamEnvironment,
 )
-from kit.connectors import SinkSpec
-from kit.connectors.sink import SinkOperator
-from kit.draw.captions import caption_of
-from kit.graph.settings import RestartStrategy
-from kit.lab.errors import LabError
-from kit.operators import SourceListener, Split
-from kit.protocol.properties import RetentionPolicy
+from kit.core.protocol.properties import RetentionPolicy
+from kit.hosts.lab.errors import LabError
+from kit.run.captions import caption_of
+from kit.stream.connectors import SinkSpec
+from kit.stream.connectors.sink import SinkOperator
+from kit.stream.operators import SourceListener, Split
+from kit.stream.settings.job_settings import RestartStrategy
 from tests.lab.jobs import failure
 
 ROWS = 60

@@ -28,9 +28,9 @@ from kit import (
     RetentionPolicy,
     StreamEnvironment,
 )
-from kit.graph.settings import RestartStrategy
-from kit.job.status import JobStatus
-from kit.lab.errors import LabError
+from kit.hosts.lab.errors import LabError
+from kit.machines.job.status import JobStatus
+from kit.stream.settings.job_settings import RestartStrategy
 from tests.lab.jobs import failure
 
 ROWS = 90

@@ -17,10 +17,10 @@ from kit import (
     StreamEnvironment,
     count,
 )
-from kit.lab.actions import Action, DeliverMessage, LetTimePass, TakeTurn
-from kit.lab.schedulers import First
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.trace import TraceRecord
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.trace import TraceRecord
+from kit.hosts.lab.world.actions import Action, DeliverMessage, LetTimePass, TakeTurn
+from kit.hosts.lab.world.schedulers import First
 
 pytestmark = pytest.mark.filterwarnings("ignore:job closing. with checkpoints_after_tasks_finish=False")
 

@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from kit.draw.comparison import compare
-from kit.draw.moment import moments
-from kit.lab import Lab, LabError, Slow, compare_modes, ready_job, run_modes, union_growth
+from kit.course.comparing import compare_modes, run_modes, union_growth
+from kit.draw.charts.comparison import compare
+from kit.hosts.lab import Lab, LabError, Slow, ready_job
+from kit.run.moment import moments
 
 ROWS = 40
 SOURCES = 2

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kit.lab.copying import COLUMNS, copy_of
+from kit.hosts.lab.world.copying import COLUMNS, copy_of
 
 BATCH = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit import CheckpointConfig, GeneratorSource, Lab, ParquetSink, StreamEnvironment, sum_
-from kit.lab import LabError
+from kit.hosts.lab import LabError
 
 KEYS, ROWS = 3, 60
 

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, StreamEnvironment
-from kit.job.status import JobStatus
-from kit.lab import lab as lab_module
-from kit.lab.lab import Lab, LabError
+from kit.hosts.lab import lab as lab_module
+from kit.hosts.lab.lab import Lab, LabError
+from kit.machines.job.status import JobStatus
 from tests.lab.jobs import WAYS, Shape, environment, failure, referenced_files, settle, state_files, wrong
 
 SHAPES = st.builds(

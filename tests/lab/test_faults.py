@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from kit.lab import Lab, LabError
-from kit.lab.actions import DeliverMessage, Fault
-from kit.lab.faults import (
+from kit.core.protocol import messages
+from kit.core.protocol.commands import StoreCheckpoint
+from kit.core.protocol.duties import Command, Duty
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.hosts.lab import Lab, LabError
+from kit.hosts.lab.faults.faults import (
     DelayMessage,
     DropMessage,
     DuplicateMessage,
@@ -23,11 +26,8 @@ from kit.lab.faults import (
     ThawWorker,
     TurnClock,
 )
-from kit.lab.message_rules import MESSAGE_RULES, MessageRule
-from kit.protocol import messages
-from kit.protocol.commands import StoreCheckpoint
-from kit.protocol.duties import Command, Duty
-from kit.protocol.vocabulary import COMMANDS
+from kit.hosts.lab.world.actions import DeliverMessage, Fault
+from kit.hosts.lab.world.message_rules import MESSAGE_RULES, MessageRule
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, settle, wrong
 
 SHAPE = Shape("totals", rows=24, splits=4, batch_rows=3, parallelism=2)

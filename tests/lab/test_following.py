@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, NoRestart, StreamEnvironment, sum_
-from kit.lab.actions import Fault
-from kit.lab.errors import LabError
-from kit.lab.faults import FailNextRead, KillDriver, NeverAnswer
-from kit.protocol.trace import Trace
+from kit.core.protocol.trace import Trace
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.faults.faults import FailNextRead, KillDriver, NeverAnswer
+from kit.hosts.lab.world.actions import Fault
 
 ROWS = [{"key": number % 5, "value": number} for number in range(60)]
 

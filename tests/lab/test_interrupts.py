@@ -15,15 +15,16 @@ from typing import Any
 import pytest
 
 import kit
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.explore import Exploration, explore
-from kit.graph.settings import CheckpointConfig
-from kit.lab import Interrupted, interrupts, keyframes, progress
-from kit.lab.comparing import union_growth
-from kit.lab.lab import Lab
-from kit.lab.play import Play, open_play
-from kit.lab.swarm import swarm
+from kit.course.comparing import union_growth
+from kit.hosts.lab import Interrupted, interrupts, progress
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.scenarios.play import Play, open_play
+from kit.hosts.lab.world import keyframes
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.settings.job_settings import CheckpointConfig
+from kit.verify.explore import Exploration, explore
+from kit.verify.swarm.swarm import swarm
 from tests.explore.jobs import collects
 from tests.lab.interrupting import Interrupter, Lines, interruptible, same_run, seconds
 from tests.lab.jobs import Shape, environment, wrong

@@ -18,9 +18,9 @@ from kit import (
     TumblingEventTimeWindows,
     count,
 )
-from kit.draw.live import look
-from kit.lab.errors import LabWarning
-from kit.spark import SparkJob
+from kit.draw.charts.live import look
+from kit.hosts.lab.errors import LabWarning
+from kit.hosts.spark import SparkJob
 from tests.spark.jobs import ThreadGang
 
 SCHEMA = pa.schema([("sensor", pa.string()), ("at", pa.int64())])
@@ -93,7 +93,7 @@ def test_joins_drop_them_too(kind: str) -> None:
 
 
 def test_a_job_on_spark_counts_and_logs_them(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "kit.spark"), SparkJob(windowed(), launch=ThreadGang) as job:
+    with caplog.at_level(logging.WARNING, "kit.hosts.spark"), SparkJob(windowed(), launch=ThreadGang) as job:
         job.start()
         assert job.wait() == "FINISHED"
         kept = int(job.output("out")["n"].sum())

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kit.job.status import JobStatus
-from kit.lab.edge import LOCAL_STATE
-from kit.lab.lab import Lab, LabError
+from kit.hosts.lab.lab import Lab, LabError
+from kit.hosts.lab.world.edge import LOCAL_STATE
+from kit.machines.job.status import JobStatus
 from tests.lab.jobs import Shape, environment, settle, state_files, wrong
 from tests.lab.test_exactly_once import DEEDS, LONG, SHAPES
 

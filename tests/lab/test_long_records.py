@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.job.status import JobStatus
-from kit.lab.actions import Action, LetTimePass, TakeTurn
-from kit.lab.lab import Lab
-from kit.metadata import read_metadata
-from kit.protocol.properties import RetentionPolicy
+from kit.core.metadata import read_metadata
+from kit.core.protocol.properties import RetentionPolicy
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.world.actions import Action, LetTimePass, TakeTurn
+from kit.machines.job.status import JobStatus
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 BUFFER_BYTES = 64
 FRAGMENTS = 100

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment, count
-from kit.lab.errors import LabError
+from kit.hosts.lab.errors import LabError
 
 
 class Hook:

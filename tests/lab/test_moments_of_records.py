@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit.lab import Lab
+from kit.hosts.lab import Lab
 from tests.draw.labs import lab_of
 
 

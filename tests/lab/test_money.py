@@ -24,7 +24,7 @@ from kit import (
     min_,
     sum_,
 )
-from kit.job.status import JobStatus
+from kit.machines.job.status import JobStatus
 from tests.lab.jobs import failure
 
 SCHEMA = pa.schema(

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors.sink import Sink
-from kit.host.storage import CheckpointStorage
-from kit.job.status import JobStatus
-from kit.lab.lab import Lab, LabError
-from kit.protocol.properties import RecoveryClaimMode, RetentionPolicy
-from kit.state.errors import StorageError
+from kit.core.protocol.properties import RecoveryClaimMode, RetentionPolicy
+from kit.core.state.errors import StorageError
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.lab.lab import Lab, LabError
+from kit.machines.job.status import JobStatus
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors.sink import Sink
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, referenced_files, settle, state_files, wrong
 from tests.lab.test_exactly_once import SHAPES
 

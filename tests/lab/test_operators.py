@@ -9,12 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.backend.descriptors import MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.lab.lab import Lab, LabError
-from kit.operators import (
+from kit.hosts.lab.lab import Lab, LabError
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.backend.states.descriptors import MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import (
     EventTimeSessionWindows,
     KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
@@ -25,6 +24,7 @@ from kit.operators import (
     TumblingEventTimeWindows,
     count,
 )
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.lab import jobs
 from tests.lab.jobs import Shape, environment, settle
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 import kit
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.connectors.sink import Sink
-from kit.explore import exactly_once, expected_output, explore
-from kit.graph import CheckpointConfig, FixedDelay, JobGraph, PartError
-from kit.lab.errors import LabError
-from kit.lab.lab import Lab
-from kit.lab.swarm import swarm
-from kit.operators import sum_
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.lab import Lab
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.connectors.sink import Sink
+from kit.stream.graph import CheckpointConfig, FixedDelay, JobGraph, PartError
+from kit.stream.operators import sum_
+from kit.verify.explore import exactly_once, expected_output, explore
+from kit.verify.swarm.swarm import swarm
 from tests.explore.jobs import counts
 from tests.lab import own_parts as own
 

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from kit import Lab
-from kit.draw.film import film
-from kit.lab.errors import LabError
-from kit.lab.faults import DelayMessage
-from kit.lab.play import DIRECTORY, Play, all_plays, find_play, open_play, plays, read_play
-from kit.lab.play_commands import VERBS, play_commands
-from kit.lab.play_outcome import NOTHING
-from kit.lab.play_text import PlayError, parse
-from kit.lab.play_views import VIEWS
-from kit.lab.play_writing import fault_of
-from kit.lab.ready_jobs import READY_JOBS, ready_job, ready_jobs
-from kit.lab.schedulers import First
-from kit.protocol.events import RequestStop
+from kit.core.protocol.events import RequestStop
+from kit.draw.stage.film import film
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.faults.faults import DelayMessage
+from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, ready_job, ready_jobs
+from kit.hosts.lab.scenarios.play import DIRECTORY, Play, all_plays, find_play, open_play, plays, read_play
+from kit.hosts.lab.scenarios.play_commands import VERBS, play_commands
+from kit.hosts.lab.scenarios.play_outcome import NOTHING
+from kit.hosts.lab.scenarios.play_text import PlayError, parse
+from kit.hosts.lab.scenarios.play_views import VIEWS
+from kit.hosts.lab.scenarios.play_writing import fault_of
+from kit.hosts.lab.world.schedulers import First
 from scripts.plays import PAGE, page
 from tests.behaviours import catalogue
 

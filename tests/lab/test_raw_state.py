@@ -26,9 +26,9 @@ from kit import (
     RetentionPolicy,
     StreamEnvironment,
 )
-from kit.backend.key_hashing import key_groups
-from kit.draw.redistribution import redistribution
-from kit.lab.errors import LabError
+from kit.hosts.lab.errors import LabError
+from kit.run.redistribution import redistribution
+from kit.stream.backend.keys.key_hashing import key_groups
 
 ROWS = 240
 KEYS = [f"k{number}" for number in range(11)]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kit import JobEndedError, JobFailedError, Lab
-from kit.lab import LabError, ready_job
-from kit.lab.schedulers import Random
-from kit.protocol.trace import Trace
+from kit.core.protocol.trace import Trace
+from kit.hosts.lab import LabError, ready_job
+from kit.hosts.lab.world.schedulers import Random
 
 ROWS = 60
 MANY = 400

@@ -23,7 +23,7 @@ from kit import (
     StreamEnvironment,
     TumblingEventTimeWindows,
 )
-from kit.api import DataStream, OperatorStream
+from kit.stream.api import DataStream, OperatorStream
 from tests.lab.jobs import failure, output_of_failed
 
 ROWS = [{"carrier": "AA", "delay": 5, "at": 1_000}, {"carrier": "UA", "delay": 7, "at": 2_000}]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kit.lab import Adversarial, Fair, First, Lab, LabError, Random
-from kit.lab.actions import LetTimePass, TakeTurn
-from kit.lab.faults import KillWorker
+from kit.hosts.lab import Adversarial, Fair, First, Lab, LabError, Random
+from kit.hosts.lab.faults.faults import KillWorker
+from kit.hosts.lab.world.actions import LetTimePass, TakeTurn
 from tests.lab.jobs import Shape, environment, settle, wrong
 
 SHAPE = Shape("totals", rows=18, splits=3, batch_rows=3, parallelism=2)

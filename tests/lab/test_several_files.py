@@ -25,9 +25,9 @@ from kit import (
     TumblingEventTimeWindows,
     count,
 )
-from kit.lab.errors import LabJobFailedError
-from kit.operators.source import Source
-from kit.spark import SparkJob
+from kit.hosts.lab.errors import LabJobFailedError
+from kit.hosts.spark import SparkJob
+from kit.stream.operators.sources.source import Source
 from tests.spark.jobs import ThreadGang
 
 Rows = list[tuple[str, int]]

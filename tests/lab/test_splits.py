@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, GeneratorSource, Lab, StreamEnvironment, sum_
-from kit.operators import Source
-from kit.protocol.properties import RetentionPolicy
+from kit.core.protocol.properties import RetentionPolicy
+from kit.stream.operators import Source
 
 ROWS = [{"letter": "abc"[n % 3], "n": n} for n in range(40)]
 

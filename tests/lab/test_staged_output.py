@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.lab.lab import Lab
-from kit.protocol.tasks import ExecutionState
+from kit.core.protocol.tasks import ExecutionState
+from kit.hosts.lab.lab import Lab
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.settings.job_settings import CheckpointConfig
 
 
 def numbers(first: int, rows: int) -> CollectionSource:

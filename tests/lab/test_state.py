@@ -8,12 +8,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from kit.backend.key_hashing import assign_to_key_group
-from kit.draw.state_tables import IN_FLIGHT, KEYED, KINDS, SOURCE, STAGED, TIMERS, UNION, WINDOWS
-from kit.lab import Lab
-from kit.lab.errors import LabError
-from kit.lab.ready_jobs import WINDOW_MS, ready_job
-from kit.task.stream_task import StreamTask
+from kit.hosts.lab import Lab
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.jobs.ready_jobs import WINDOW_MS, ready_job
+from kit.machines.task.stream_task import StreamTask
+from kit.snapshots.state_tables import IN_FLIGHT, KEYED, KINDS, SOURCE, STAGED, TIMERS, UNION, WINDOWS
+from kit.stream.backend.keys.key_hashing import assign_to_key_group
 from tests.draw.labs import lab_of
 
 
@@ -79,11 +79,11 @@ def test_windows_have_bounds_and_timers() -> None:
 
 
 def test_sessions_have_the_bounds_they_have_grown_to() -> None:
-    from kit.api.environment import StreamEnvironment
-    from kit.connectors.memory_sources import CollectionSource
-    from kit.connectors.sink import CollectSink
-    from kit.operators.aggregates import count
-    from kit.operators.window_assigners import EventTimeSessionWindows
+    from kit.stream.api.environment import StreamEnvironment
+    from kit.stream.connectors.memory_sources import CollectionSource
+    from kit.stream.connectors.sink import CollectSink
+    from kit.stream.operators.aggregates import count
+    from kit.stream.operators.windows.window_assigners import EventTimeSessionWindows
 
     env = StreamEnvironment("sessions", parallelism=1)
     times = [100, 104, 98, 200]

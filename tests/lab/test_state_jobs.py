@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kit import Lab
 from kit.draw import snapshot_contents
-from kit.draw.snapshot_pieces import BROADCAST, KEYED, RAW_KEYED, RAW_OPERATOR, SPLIT, UNION
-from kit.lab import ready_job
-from kit.lab.state_jobs import EveryKind
+from kit.hosts.lab import ready_job
+from kit.hosts.lab.jobs.state_jobs import EveryKind
+from kit.snapshots.pieces import BROADCAST, KEYED, RAW_KEYED, RAW_OPERATOR, SPLIT, UNION
 
 
 def checkpointed() -> Lab:

@@ -7,11 +7,11 @@ from random import Random
 import pandas as pd
 import pytest
 
-from kit.coordinator.stats_summary import StatsSummary
-from kit.draw.statistics import HISTORY, SUBTASKS
-from kit.graph.settings import settings_table
-from kit.lab.lab import Lab
-from kit.protocol.messages import AcknowledgeCheckpoint
+from kit.core.protocol.messages import AcknowledgeCheckpoint
+from kit.hosts.lab.lab import Lab
+from kit.machines.coordinator.stats_summary import StatsSummary
+from kit.run.statistics import HISTORY, SUBTASKS
+from kit.stream.settings.job_settings import settings_table
 from tests.lab.jobs import Shape, environment
 
 DONE = ["acknowledged"] * 4

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.draw import latest
-from kit.draw.kinds import BULK, level_of
-from kit.draw.moment import moment_at
-from kit.job.status import JobStatus
-from kit.lab import keyframes
-from kit.lab.actions import FireTimer, LetTimePass, ReceiveElement, TakeTurn
-from kit.lab.faults import KillWorker
-from kit.lab.lab import Lab, LabError
-from kit.lab.schedulers import Fair, First, Random
-from kit.protocol.elements import Buffer
-from kit.task.stream_task import StreamTask
+from kit.core.protocol.elements import Buffer
+from kit.draw.stage import latest
+from kit.hosts.lab.faults.faults import KillWorker
+from kit.hosts.lab.lab import Lab, LabError
+from kit.hosts.lab.world import keyframes
+from kit.hosts.lab.world.actions import FireTimer, LetTimePass, ReceiveElement, TakeTurn
+from kit.hosts.lab.world.schedulers import Fair, First, Random
+from kit.machines.job.status import JobStatus
+from kit.machines.task.stream_task import StreamTask
+from kit.run.kinds import BULK, level_of
+from kit.run.moment import moment_at
 from tests.lab.jobs import Shape, environment, settle, wrong
 
 SHAPE = Shape("totals", rows=12, splits=2, batch_rows=3, parallelism=2)

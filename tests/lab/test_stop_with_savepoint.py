@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kit.lab.errors import LabError
-from kit.lab.lab import Lab
-from kit.protocol.elements import MAX_WATERMARK_MS
+from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.lab import Lab
 from tests.lab.jobs import Shape, committed_windows, environment, expected, wrong
 
 

@@ -10,19 +10,20 @@ from random import Random
 import pandas as pd
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.lab import Lab, LabError, Play, swarm
-from kit.lab.play_text import PlayError
-from kit.lab.random_jobs import RandomJob
-from kit.lab.ready_jobs import job_of, random_job, ready_job
-from kit.lab.safety import Safety
-from kit.lab.shrinking import least_of
-from kit.lab.swarm import drawn
-from kit.lab.trial_plays import play_of_trial
-from kit.lab.trials import Deed, Trial
-from kit.operators import sum_
+from kit.hosts.lab import Lab, LabError, Play
+from kit.hosts.lab.jobs.random_jobs import RandomJob
+from kit.hosts.lab.jobs.ready_jobs import job_of, random_job, ready_job
+from kit.hosts.lab.safety import Safety
+from kit.hosts.lab.scenarios.play_text import PlayError
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import sum_
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
+from kit.verify.swarm import swarm
+from kit.verify.swarm.shrinking import least_of
+from kit.verify.swarm.swarm import drawn
+from kit.verify.swarm.trial_plays import play_of_trial
+from kit.verify.swarm.trials import Deed, Trial
 from tests.mutants.planting import planted
 from tests.mutants.table import MUTANTS
 

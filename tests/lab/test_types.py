@@ -32,12 +32,12 @@ from kit import (
     count,
     min_,
 )
-from kit.backend.descriptors import AggregateFunction
-from kit.graph.settings import NoRestart
-from kit.job.status import JobStatus
-from kit.lab.lab import LabError
-from kit.operators import SchemaError
-from kit.state.errors import StateDescriptorError
+from kit.core.state.errors import StateDescriptorError
+from kit.hosts.lab.lab import LabError
+from kit.machines.job.status import JobStatus
+from kit.stream.backend.states.descriptors import AggregateFunction
+from kit.stream.operators import SchemaError
+from kit.stream.settings.job_settings import NoRestart
 from tests.arrow_values import LEAVES, NESTED, column
 
 KEYS = 3

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from kit.metadata import LAYOUTS, CheckpointMetadata, MetadataVersion
-from kit.metadata.versions import ChangelogLayout, ChannelLayout
-from kit.protocol.properties import (
+from kit.core.metadata import LAYOUTS, CheckpointMetadata, MetadataVersion
+from kit.core.metadata.versions import ChangelogLayout, ChannelLayout
+from kit.core.protocol.properties import (
     CheckpointProperties,
     CheckpointType,
     PostCheckpointAction,
@@ -18,8 +18,8 @@ from kit.protocol.properties import (
     SavepointType,
     SharingFilesStrategy,
 )
-from kit.state import handles as h
-from kit.state.operator_state import (
+from kit.core.state import handles as h
+from kit.core.state.operator_state import (
     FINISHED_SUBTASK_STATE,
     MasterState,
     OperatorState,

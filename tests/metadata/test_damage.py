@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.metadata import CheckpointMetadata, MetadataError, read_metadata, write_metadata
-from kit.metadata.versions import V2, V3, V4, V6
-from kit.protocol.properties import CheckpointProperties, RetentionPolicy
-from kit.state import handles as h
-from kit.state.operator_state import MasterState, OperatorState, OperatorSubtaskState
+from kit.core.metadata import CheckpointMetadata, MetadataError, read_metadata, write_metadata
+from kit.core.metadata.versions import V2, V3, V4, V6
+from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
+from kit.core.state import handles as h
+from kit.core.state.operator_state import MasterState, OperatorState, OperatorSubtaskState
 from tests.metadata import strategies as some
 from tests.metadata.truth import load_ours, our_names
 

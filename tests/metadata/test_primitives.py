@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.metadata.primitives import decode_modified_utf8, encode_modified_utf8
+from kit.core.metadata.primitives import decode_modified_utf8, encode_modified_utf8
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kit.metadata import CheckpointMetadata, read_metadata, write_metadata
-from kit.protocol.properties import (
+from kit.core.metadata import CheckpointMetadata, read_metadata, write_metadata
+from kit.core.protocol.properties import (
     CheckpointProperties,
     CheckpointType,
     PostCheckpointAction,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kit.metadata import CheckpointMetadata, read_metadata, write_metadata
-from kit.state import handles as h
+from kit.core.metadata import CheckpointMetadata, read_metadata, write_metadata
+from kit.core.state import handles as h
 from tests.metadata.truth import Case, case_names, describe, differences, file_contents, load, load_ours, our_names
 
 OUTER_KEYS = ("checkpointId", "masterStates", "operatorStates", "checkpointProperties")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.metadata import (
+from kit.core.metadata import (
     CheckpointMetadata,
     MetadataError,
     MetadataVersion,
@@ -19,9 +19,9 @@ from kit.metadata import (
     read_metadata,
     write_metadata,
 )
-from kit.metadata.versions import SOCKET, V2, V3, V3_FLINK_1_11, V4, V5, V6
-from kit.state import handles as h
-from kit.state.operator_state import FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState, TaskStateSnapshot
+from kit.core.metadata.versions import SOCKET, V2, V3, V3_FLINK_1_11, V4, V5, V6
+from kit.core.state import handles as h
+from kit.core.state.operator_state import FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState, TaskStateSnapshot
 from tests.metadata import strategies as some
 
 ID = "0123456789abcdef" * 2

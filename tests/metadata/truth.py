@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kit.metadata import CheckpointMetadata
-from kit.protocol.properties import CheckpointProperties, CheckpointType
-from kit.state import handles as h
-from kit.state.operator_state import MasterState, OperatorState, OperatorSubtaskState
+from kit.core.metadata import CheckpointMetadata
+from kit.core.protocol.properties import CheckpointProperties, CheckpointType
+from kit.core.state import handles as h
+from kit.core.state.operator_state import MasterState, OperatorState, OperatorSubtaskState
 from tests.flink_data import HERE, checkpoint_archive, checkpoint_versions, checkpoints
 
 Says = dict[str, Any]

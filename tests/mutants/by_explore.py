@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import sys
 
-from kit.explore import Exploration, complete_checkpoints, consistent_checkpoints, exactly_once, explore
-from kit.explore.properties import Row
+from kit.verify.explore import Exploration, complete_checkpoints, consistent_checkpoints, exactly_once, explore
+from kit.verify.explore.properties import Row
 from tests.explore import jobs
 
 COUNTED: list[Row] = [(("k", "a"), ("rows", 1))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from kit.lab.swarm import swarm
+from kit.verify.swarm.swarm import swarm
 
 RUNS = 60
 """So many runs may make a counterexample smaller: fewer than for a person who has to read it."""

@@ -21,7 +21,7 @@ _TAKEN_OUT = (
     (
         "lost-connection-not-told",
         "a connection that breaks is a slot lost",
-        "kit.spark.slots:Slots.left",
+        "kit.hosts.spark.driver.slots:Slots.left",
         "if epoch.stop is None:",
         "if False:",
         "test_spark_job.py::test_a_killed_worker_costs_no_row_and_repeats_none",
@@ -29,7 +29,7 @@ _TAKEN_OUT = (
     (
         "silence-not-noticed",
         "the driver loses who is silent",
-        "kit.spark.switchboard:Line.look",
+        "kit.hosts.spark.wire.switchboard:Line.look",
         "awake_s - self._heard_s >= self._timeout_s:",
         "awake_s - self._heard_s >= 1e9:",
         "test_control.py::test_a_silent_slot_is_lost",
@@ -37,7 +37,7 @@ _TAKEN_OUT = (
     (
         "own-stall-counted",
         "who did not run itself calls nobody silent",
-        "kit.spark.waking:WakingClock.look",
+        "kit.hosts.spark.driver.waking:WakingClock.look",
         "max(0.0, now_s - self._looked_s - self._most_s)",
         "0.0",
         "test_faults.py::test_a_machine_that_stands_still_loses_nobody",
@@ -45,7 +45,7 @@ _TAKEN_OUT = (
     (
         "frozen-worker-not-killed",
         "a frozen worker is killed",
-        "kit.spark.slots:Slots.left",
+        "kit.hosts.spark.driver.slots:Slots.left",
         "if not item.clean:",
         "if False:",
         "test_spark_job.py::test_a_frozen_worker_is_noticed_and_replaced",
@@ -53,7 +53,7 @@ _TAKEN_OUT = (
     (
         "silent-executor-counted",
         "an executor that does not answer is given up",
-        "kit.spark.executors:replace_silent",
+        "kit.hosts.spark.driver.executors:replace_silent",
         "_replace(spark, executor)",
         "pass",
         "test_gang.py::test_an_executor_whose_task_does_not_end_is_replaced",
@@ -61,7 +61,7 @@ _TAKEN_OUT = (
     (
         "end-of-gang-not-told",
         "a stage that ends too early is a slot lost",
-        "kit.spark.slots:Slots.gang_ended",
+        "kit.hosts.spark.driver.slots:Slots.gang_ended",
         "if epoch.stop is None:",
         "if False:",
         "test_driver.py::test_a_stage_that_ends_before_its_slots_have_come_is_run_again",
@@ -69,7 +69,7 @@ _TAKEN_OUT = (
     (
         "start-not-limited",
         "slots that do not come in time are lost",
-        "kit.spark.slots:Slots.start",
+        "kit.hosts.spark.driver.slots:Slots.start",
         "int(driver.settings.start_timeout_s * 1000)",
         "10**9",
         "test_driver.py::test_slots_that_do_not_come_are_counted",
@@ -77,7 +77,7 @@ _TAKEN_OUT = (
     (
         "slots-not-waited-for",
         "a job that has lost slots waits for them",
-        "kit.job.rescaling:Rescaling.has_slots",
+        "kit.machines.job.rescaling:Rescaling.has_slots",
         "if available is None:",
         "if False:",
         "test_rescaling.py::test_a_job_that_is_not_reactive_waits_until_all_its_slots_are_there",
@@ -85,7 +85,7 @@ _TAKEN_OUT = (
     (
         "lost-peer-not-told",
         "a slot tells the driver whom it cannot reach",
-        "kit.spark.slot:Slot._peer_lost",
+        "kit.hosts.spark.slot.slot:Slot._peer_lost",
         "self._driver.send(",
         "print if self._driver else (",
         f"{DRIVERS_END}[between two slots]",
@@ -93,7 +93,7 @@ _TAKEN_OUT = (
     (
         "lost-peer-not-heard",
         "the driver loses whom another slot cannot reach",
-        "kit.spark.slots:Slots._peer_lost",
+        "kit.hosts.spark.driver.slots:Slots._peer_lost",
         "self._lose(epoch, lost, said)",
         "print(said)",
         f"{DRIVERS_END}[between two slots]",
@@ -101,7 +101,7 @@ _TAKEN_OUT = (
     (
         "slot-stays-without-driver",
         "a slot leaves that no longer reaches the driver",
-        "kit.spark.slot:Slot._driver_left",
+        "kit.hosts.spark.slot.slot:Slot._driver_left",
         "self._over = True",
         "self._over = False",
         f"{DRIVERS_END}[to the driver]",
@@ -109,7 +109,7 @@ _TAKEN_OUT = (
     (
         "failed-write-not-answered",
         "what cannot be written declines its checkpoint",
-        "kit.host.answers:carry_out",
+        "kit.hosts.files.answers:carry_out",
         "answer = command.failed(error)",
         "raise",
         FULL,
@@ -117,7 +117,7 @@ _TAKEN_OUT = (
     (
         "half-a-snapshot-stays",
         "what of a snapshot was written goes when the rest cannot be",
-        "kit.host.task_files:TaskFiles._write_snapshot",
+        "kit.hosts.files.task_files:TaskFiles._write_snapshot",
         "self._output.drop(command.effects)",
         "pass",
         "test_slot.py::test_what_of_a_snapshot_was_written_goes_when_the_rest_cannot_be",
@@ -125,7 +125,7 @@ _TAKEN_OUT = (
     (
         "checkpoint-never-expires",
         "a checkpoint that takes too long expires",
-        "kit.coordinator.coordinator:CheckpointCoordinator._on_timer",
+        "kit.machines.coordinator.coordinator:CheckpointCoordinator._on_timer",
         "if event.timer == timeout_timer(checkpoint.checkpoint_id):",
         "if False:",
         SLOW,
@@ -133,7 +133,7 @@ _TAKEN_OUT = (
     (
         "no-failure-is-tolerated",
         "so many checkpoints may fail in a row",
-        "kit.coordinator.failure_manager:CheckpointFailureManager._count",
+        "kit.machines.coordinator.failure_manager:CheckpointFailureManager._count",
         "if self.counter > self.tolerable:",
         "if self.counter > 0:",
         SLOW,
@@ -141,7 +141,7 @@ _TAKEN_OUT = (
     (
         "store-not-read",
         "the next driver begins with what is stored",
-        "kit.host.job_files:JobFiles._recover",
+        "kit.hosts.files.job_files:JobFiles._recover",
         "self._store.checkpoints() if command.recover else []",
         "[]",
         f"{TWO_DRIVERS}[in the middle of a checkpoint]",
@@ -149,7 +149,7 @@ _TAKEN_OUT = (
     (
         "dead-drivers-files-stay",
         "the next driver removes what no checkpoint needs",
-        "kit.host.job_files:JobFiles._remove_orphans",
+        "kit.hosts.files.job_files:JobFiles._remove_orphans",
         "set(self._store.ids()).difference(command.keep)",
         "set()",
         f"{TWO_DRIVERS}[in the middle of a checkpoint]",
@@ -157,7 +157,7 @@ _TAKEN_OUT = (
     (
         "slot-stays-for-good",
         "a slot that does not leave in time ends its process",
-        "kit.spark.slot:LastWord._start",
+        "kit.hosts.spark.slot.slot:LastWord._start",
         "self._timer.start()",
         "pass",
         "test_slot.py::test_a_slot_that_does_not_leave_is_ended",
@@ -165,7 +165,7 @@ _TAKEN_OUT = (
     (
         "straggler-not-killed",
         "the driver kills a worker that does not leave",
-        "kit.spark.epoch:Epoch.kill_stragglers",
+        "kit.hosts.spark.driver.epoch:Epoch.kill_stragglers",
         "self.kill(slot)",
         "pass",
         "test_driver.py::test_a_worker_of_this_machine_that_does_not_leave_is_killed",
@@ -173,7 +173,7 @@ _TAKEN_OUT = (
     (
         "error-of-a-function-gets-out",
         "an error in a function fails its task",
-        "kit.task.stream_task:StreamTask.handle",
+        "kit.machines.task.stream_task:StreamTask.handle",
         "self._fail(error)",
         "raise",
         f"{USERS}[leaks memory]",
@@ -181,7 +181,7 @@ _TAKEN_OUT = (
     (
         "exit-not-told",
         "a function that asks the process to end is trouble that the slot tells",
-        "kit.spark.slot:Slot.run",
+        "kit.hosts.spark.slot.slot:Slot.run",
         "(Exception, SystemExit)",
         "Exception",
         f"{USERS}[asks the process to end]",
@@ -189,7 +189,7 @@ _TAKEN_OUT = (
     (
         "any-proof-will-do",
         "who does not prove that he has the secret is cut off",
-        "kit.spark.auth:admit",
+        "kit.hosts.spark.wire.auth:admit",
         'not hmac.compare_digest(proof, _tag(secret, b"dials", hello, challenge))',
         "False",
         "test_strangers.py::test_a_handshake_that_was_overheard_opens_nothing",
@@ -197,7 +197,7 @@ _TAKEN_OUT = (
     (
         "same-nonce-each-time",
         "each handshake has a nonce of its own",
-        "kit.spark.auth:admit",
+        "kit.hosts.spark.wire.auth:admit",
         "secrets.token_bytes(_NONCE_BYTES)",
         "bytes(_NONCE_BYTES)",
         "test_strangers.py::test_a_handshake_that_was_overheard_opens_nothing",
@@ -205,7 +205,7 @@ _TAKEN_OUT = (
     (
         "stranger-not-written-down",
         "who is cut off is told in the log",
-        "kit.spark.strangers:CutOffs.say",
+        "kit.hosts.spark.wire.strangers:CutOffs.say",
         "logger.log(",
         "str.format(",
         STRANGER,
@@ -213,7 +213,7 @@ _TAKEN_OUT = (
     (
         "handshake-without-end",
         "a handshake has so long, however many bytes come",
-        "kit.spark.endpoint:Listener._shake_hands",
+        "kit.hosts.spark.wire.endpoint:Listener._shake_hands",
         "self._settings.handshake_timeout_ms / 1000",
         "1e6",
         STRANGER,
@@ -221,7 +221,7 @@ _TAKEN_OUT = (
     (
         "nobody-gives-way",
         "the oldest handshake of who has most gives way",
-        "kit.spark.endpoint:Listener._make_place",
+        "kit.hosts.spark.wire.endpoint:Listener._make_place",
         "oldest.end()",
         "pass",
         "test_strangers.py::test_many_connections_held_open_shut_nobody_out",
@@ -229,7 +229,7 @@ _TAKEN_OUT = (
     (
         "any-length-of-frame",
         "a frame has a greatest length",
-        "kit.spark.wire:parse_header",
+        "kit.hosts.spark.wire.wire:parse_header",
         "if length > max_frame_bytes:",
         "if False:",
         "test_channels.py::test_a_frame_longer_than_allowed_drops_the_peer",
@@ -237,7 +237,7 @@ _TAKEN_OUT = (
     (
         "frame-without-end",
         "a frame has so long to come",
-        "kit.spark.connection:lateness",
+        "kit.hosts.spark.wire.connection:lateness",
         "if taken_s <= limit_s:",
         "if True:",
         "test_strangers.py::test_a_frame_that_comes_a_byte_at_a_time_is_cut_off",
@@ -245,7 +245,7 @@ _TAKEN_OUT = (
     (
         "last-put-wins",
         "an object is only put where there is none",
-        "kit.host.object_stores:put_if",
+        "kit.hosts.files.object_stores:put_if",
         'mode="create" if version is None else version',
         'mode="overwrite"',
         "test_object_store.py::test_of_two_that_write_the_same_metadata_one_is_told",
@@ -253,7 +253,7 @@ _TAKEN_OUT = (
     (
         "leader-not-replaced",
         "a driver that takes over gets the records under a token of its own",
-        "kit.host.file_records:FileRecords.lead",
+        "kit.hosts.files.stores.file_records:FileRecords.lead",
         "self._storage.move(self._directory(found), self._directory(leader.token))",
         "leader = Leader(found, driver)",
         "test_two_leaders.py::test_a_driver_that_is_frozen_and_replaced_does_nothing_that_counts",
@@ -261,7 +261,7 @@ _TAKEN_OUT = (
     (
         "lost-leadership-not-noticed",
         "a driver that has lost the leadership stops",
-        "kit.job.job_master:JobMaster._leadership_lost",
+        "kit.machines.job.job_master:JobMaster._leadership_lost",
         "elif not self.status.is_terminal and self.phase is not Phase.SUSPENDING:",
         "elif False:",
         "test_two_leaders.py::test_a_driver_beside_one_that_runs_takes_the_job_over",
@@ -269,7 +269,7 @@ _TAKEN_OUT = (
     (
         "copy-not-compared",
         "what is published already is compared with what is staged",
-        "kit.connectors.files:_commit",
+        "kit.stream.connectors.files:_commit",
         "_check_same(system, effect, staged, final)",
         "pass",
         "test_object_store.py::test_output_that_somebody_else_has_published_is_left_alone",

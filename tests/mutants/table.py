@@ -19,7 +19,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "two-complete-at-once",
         "a checkpoint that all have acknowledged does not wait while another one is being completed",
-        "kit.coordinator.completing:CheckpointCompletion.go_on",
+        "kit.machines.coordinator.completing:CheckpointCompletion.go_on",
         "while self._queue and not any(each.state in _IN_TURN for each in self._ledger.pending.values()):",
         "while self._queue:",
         ByExplore(job="collects", checkpoints=2),
@@ -27,7 +27,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "older-not-subsumed",
         "when a checkpoint completes, the older ones go on",
-        "kit.coordinator.ledger:CheckpointLedger.abort_subsumed",
+        "kit.machines.coordinator.ledger:CheckpointLedger.abort_subsumed",
         "if checkpoint.checkpoint_id < checkpoint_id and checkpoint.can_be_subsumed:",
         "if checkpoint.checkpoint_id > checkpoint_id and checkpoint.can_be_subsumed:",
         ByExplore(job="collects", checkpoints=2),
@@ -35,7 +35,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "late-ack-forgotten",
         "the state of an acknowledgement that comes after its checkpoint was aborted is never deleted",
-        "kit.coordinator.acknowledging:CheckpointAcknowledgement._ignore",
+        "kit.machines.coordinator.acknowledging:CheckpointAcknowledgement._ignore",
         "if paths:",
         "if paths and not shared_is_registered:",
         ByTest("coordinator/test_completing.py::test_state_that_nobody_wants_is_discarded_but_never_another_jobs"),
@@ -43,7 +43,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "last-ack-not-awaited",
         "a checkpoint completes when one task has not acknowledged",
-        "kit.coordinator.pending_checkpoint:PendingCheckpoint.is_fully_acknowledged",
+        "kit.machines.coordinator.pending_checkpoint:PendingCheckpoint.is_fully_acknowledged",
         "self.is_disposed or self.not_yet_acked_tasks or",
         "self.is_disposed or len(self.not_yet_acked_tasks) > 1 or",
         EXPLORE,
@@ -51,7 +51,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "notify-before-storing",
         "the tasks hear that a checkpoint is complete before it is in the store",
-        "kit.coordinator.completing:CheckpointCompletion.on_metadata_written",
+        "kit.machines.coordinator.completing:CheckpointCompletion.on_metadata_written",
         "self._storing = checkpoint, completed\n",
         "self._storing = checkpoint, completed\n    self._notify(checkpoint, -1)\n",
         EXPLORE,
@@ -59,7 +59,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "stale-epoch-accepted",
         "an acknowledgement of an earlier attempt of the task counts",
-        "kit.coordinator.pending_checkpoint:PendingCheckpoint.acknowledge_task",
+        "kit.machines.coordinator.pending_checkpoint:PendingCheckpoint.acknowledge_task",
         "if attempt != self.plan.attempt:",
         "if attempt > self.plan.attempt:",
         ByTest("coordinator/test_pending_checkpoint.py::test_acks_are_told_apart"),
@@ -67,7 +67,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "id-given-out-again",
         "after a restore the checkpoint that was restored gets its id again",
-        "kit.coordinator.restoring:CheckpointRestore.add_savepoint",
+        "kit.machines.coordinator.restore_point:CheckpointRestore.add_savepoint",
         "next_id=completed.checkpoint_id + 1",
         "next_id=completed.checkpoint_id",
         SWARM,
@@ -75,7 +75,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "oldest-restored",
         "a job goes back to the oldest retained checkpoint instead of the newest",
-        "kit.coordinator.store:CompletedCheckpointStore.latest",
+        "kit.machines.coordinator.completed_checkpoint_store:CompletedCheckpointStore.latest",
         "self.checkpoints[-1] if",
         "self.checkpoints[0] if",
         ByTest("coordinator/test_store.py::test_the_latest_is_the_last_added"),
@@ -83,7 +83,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "savepoint-subsumes",
         "a savepoint aborts the older checkpoints that are pending",
-        "kit.coordinator.completing:CheckpointCompletion._complete",
+        "kit.machines.coordinator.completing:CheckpointCompletion._complete",
         "if not completed.properties.is_savepoint or completed.properties.is_synchronous:",
         "if True:",
         ByTest("coordinator/test_savepoints.py::test_a_savepoint_completes_is_not_kept_and_confirmed_to_nobody"),
@@ -91,7 +91,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "savepoint-subsumed",
         "a newer checkpoint aborts a pending savepoint, which somebody waits for",
-        "kit.coordinator.pending_checkpoint:PendingCheckpoint.can_be_subsumed",
+        "kit.machines.coordinator.pending_checkpoint:PendingCheckpoint.can_be_subsumed",
         "return not self.properties.is_savepoint",
         "return True",
         ByTest("coordinator/test_savepoints.py::test_checkpoints_subsume_older_checkpoints_but_no_savepoint"),
@@ -99,7 +99,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "abort-told-to-sources-only",
         "only the tasks that were triggered hear that a checkpoint was aborted",
-        "kit.coordinator.ledger:CheckpointLedger._send_aborted",
+        "kit.machines.coordinator.ledger:CheckpointLedger._send_aborted",
         "checkpoint.plan.tasks_to_commit_to",
         "checkpoint.plan.tasks_to_trigger",
         ByTest(
@@ -109,7 +109,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "complete-told-to-sources-only",
         "only the tasks that were triggered hear that a checkpoint is complete",
-        "kit.coordinator.completing:CheckpointCompletion._notify",
+        "kit.machines.coordinator.completing:CheckpointCompletion._notify",
         "checkpoint.plan.tasks_to_commit_to",
         "checkpoint.plan.tasks_to_trigger",
         EXPLORE,
@@ -117,7 +117,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "sweep-takes-completed",
         "when the workers have left, the directories of their completed checkpoints are deleted with the aborted ones",
-        "kit.job.leftovers:Leftovers.sweep",
+        "kit.machines.job.leftovers:Leftovers.sweep",
         "if not (checkpoint_id in self._checkpoints.pending or self._checkpoints.ledger.is_completed(checkpoint_id))",
         "if checkpoint_id not in self._checkpoints.pending",
         SWARM,
@@ -125,7 +125,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "sweep-forgets-aborted",
         "what a task had written for an aborted checkpoint stays when its worker dies during the next one",
-        "kit.job.leftovers:Leftovers.begin",
+        "kit.machines.job.leftovers:Leftovers.begin",
         "self._begun[checkpoint_id] = location",
         "self._begun = {checkpoint_id: location}",
         ByTest("lab/test_plays.py::test_a_play_comes_out_as_it_says[what-a-dead-worker-wrote]"),
@@ -133,7 +133,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "recovers-behind-the-savepoint",
         "a job whose savepoint to stop with stands goes back to an older checkpoint when a worker dies",
-        "kit.job.job_master:JobMaster._on_failure",
+        "kit.machines.job.job_master:JobMaster._on_failure",
         "if self.stopping.stands:",
         "if self.stopping.stands and not recoverable:",
         ByTest("job/test_stop_with_savepoint.py::test_once_the_savepoint_stands_no_failure_is_recovered_from"),
@@ -141,7 +141,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "last-checkpoint-twice",
         "the timer of the next attempt at the last checkpoint outlives the epoch and begins a second one",
-        "kit.job.last_checkpoint:LastCheckpoint.forget",
+        "kit.machines.job.last_checkpoint:LastCheckpoint.forget",
         "if self._retries:",
         "if False:",
         ByTest("job/test_life.py::test_after_a_restart_the_last_checkpoint_is_taken_once"),
@@ -149,7 +149,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "hooks-not-awaited",
         "tasks are deployed before the master hooks have been told that the job begins from nothing",
-        "kit.coordinator.restoring:CheckpointRestore.restore_hooks",
+        "kit.machines.coordinator.restore_point:CheckpointRestore.restore_hooks",
         "return bool(hooks)",
         "return False",
         ByTest("job/test_life.py::test_a_hook_that_cannot_be_reset_fails_the_job_before_a_task_is_deployed"),
@@ -157,7 +157,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "failures-never-forgiven",
         "a completed checkpoint does not reset the count of failures in a row",
-        "kit.coordinator.failure_manager:CheckpointFailureManager.handle_success",
+        "kit.machines.coordinator.failure_manager:CheckpointFailureManager.handle_success",
         "self._clear()",
         "pass",
         ByTest("coordinator/test_failure_manager.py::test_counts_as_flink_does"),
@@ -165,7 +165,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "pause-measured-from-trigger",
         "periodic checkpoints do not keep the pause after the last completion",
-        "kit.coordinator.request_decider:CheckpointRequestDecider.choose",
+        "kit.machines.coordinator.request_decider:CheckpointRequestDecider.choose",
         "if delay_ms > 0:",
         "if delay_ms > self.min_pause_ms:",
         ByTest("coordinator/test_request_decider.py::test_decides_as_flink_does"),
@@ -173,7 +173,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "periodic-trigger-drifts",
         "a trigger that comes late shifts all those after it",
-        "kit.coordinator.periodic:PeriodicTrigger.on_timer",
+        "kit.machines.coordinator.periodic:PeriodicTrigger.on_timer",
         "self._schedule(due_ms + self.interval_ms)",
         "self._schedule(self._context.at + self.interval_ms)",
         ByTest("coordinator/test_periodic.py::test_a_timer_that_fires_late_does_not_shift_those_after_it"),
@@ -181,7 +181,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "savepoint-forgives-nothing",
         "a completed savepoint does not reset the count of failures in a row",
-        "kit.coordinator.ledger:CheckpointLedger.complete",
+        "kit.machines.coordinator.ledger:CheckpointLedger.complete",
         "self.failures.handle_success(completed.checkpoint_id)",
         "completed.properties.is_savepoint or self.failures.handle_success(completed.checkpoint_id)",
         ByTest(
@@ -191,7 +191,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "hooks-by-any-case",
         "of two master hooks whose names differ in case only one gets the other's state",
-        "kit.coordinator.master_hooks:restore_command",
+        "kit.machines.coordinator.master_hooks:restore_command",
         "by_name = {state.name: state for state in states}",
         "by_name = {name: state for state in states for name in hooks if name.lower() == state.name.lower()}",
         ByTest("coordinator/test_restoring.py::test_hooks_whose_names_differ_in_case_only_get_each_its_own_state"),
@@ -199,7 +199,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "recovers-in-any-order",
         "a new driver takes the checkpoint whose location sorts last for the newest",
-        "kit.coordinator.store:CompletedCheckpointStore.recover",
+        "kit.machines.coordinator.completed_checkpoint_store:CompletedCheckpointStore.recover",
         "key=lambda each: each.checkpoint_id",
         "key=lambda each: each.location",
         ByTest(
@@ -209,7 +209,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "rescale-notes-overtake",
         "of two rescale requests under way at the same time the durable store keeps the first only",
-        "kit.job.rescaling:Rescaling._note_next",
+        "kit.machines.job.rescaling:Rescaling._note_next",
         "if self._is_noting or not",
         "if not",
         ByTest("job/test_rescaling.py::test_once_all_is_written_the_store_holds_what_is_wanted"),
@@ -221,7 +221,7 @@ TASK: tuple[Row, ...] = (
     (
         "barrier-not-passed-on",
         "a task takes its snapshot and keeps the barrier to itself",
-        "kit.task.subtask_coordinator:SubtaskCheckpointCoordinator.checkpoint_state",
+        "kit.machines.task.subtask_coordinator:SubtaskCheckpointCoordinator.checkpoint_state",
         "self._task.outputs.broadcast(barrier)",
         "pass",
         EXPLORE,
@@ -229,7 +229,7 @@ TASK: tuple[Row, ...] = (
     (
         "end-of-data-not-reported",
         "nobody hears that a task has seen all its input, so nobody begins the last checkpoint",
-        "kit.task.stream_task:StreamTask._end_data",
+        "kit.machines.task.stream_task:StreamTask._end_data",
         "self.emit(TaskStateChanged(task=self.name, attempt=self.attempt, state=self.state, end_of_data=True))",
         "pass",
         EXPLORE,
@@ -237,7 +237,7 @@ TASK: tuple[Row, ...] = (
     (
         "one-channel-not-aligned",
         "the barrier handler takes the checkpoint when one channel's barrier is still to come",
-        "kit.task.single_barrier_handler:SingleCheckpointBarrierHandler._check_new_checkpoint",
+        "kit.machines.task.single_barrier_handler:SingleCheckpointBarrierHandler._check_new_checkpoint",
         "self._target_count = len(self._gates.open_channels)",
         "self._target_count = max(1, len(self._gates.open_channels) - 1)",
         SWARM,
@@ -245,7 +245,7 @@ TASK: tuple[Row, ...] = (
     (
         "ack-before-channel-state",
         "a task acknowledges as soon as its operators' state is written, its in-flight data or not",
-        "kit.task.subtask_coordinator:AsyncCheckpoint.complete",
+        "kit.machines.task.subtask_coordinator:AsyncCheckpoint.complete",
         "self.written is not None and self.channels.done and",
         "self.written is not None and",
         SWARM,
@@ -253,7 +253,7 @@ TASK: tuple[Row, ...] = (
     (
         "barrier-after-snapshot",
         "operators that flush before the barrier do so after it has gone",
-        "kit.task.subtask_coordinator:SubtaskCheckpointCoordinator.checkpoint_state",
+        "kit.machines.task.subtask_coordinator:SubtaskCheckpointCoordinator.checkpoint_state",
         "chain.prepare_snapshot_pre_barrier(checkpoint_id)\n    self._task.outputs.broadcast(barrier)",
         "self._task.outputs.broadcast(barrier)\n    chain.prepare_snapshot_pre_barrier(checkpoint_id)",
         ByTest("task/test_checkpoints.py::test_the_barrier_goes_out_between_preparation_and_snapshot_and_the_ack_last"),
@@ -261,7 +261,7 @@ TASK: tuple[Row, ...] = (
     (
         "early-abort-forgotten",
         "a task that hears of an abort before the barrier takes that checkpoint all the same",
-        "kit.task.subtask_coordinator:SubtaskCheckpointCoordinator.notify_checkpoint_aborted",
+        "kit.machines.task.subtask_coordinator:SubtaskCheckpointCoordinator.notify_checkpoint_aborted",
         "elif checkpoint_id > self.last_checkpoint_id:",
         "elif checkpoint_id < self.last_checkpoint_id:",
         ByExplore(job="collects", fault="repeat"),
@@ -269,7 +269,7 @@ TASK: tuple[Row, ...] = (
     (
         "leaves-before-publishing",
         "a task leaves before its last output is published",
-        "kit.task.stream_task:StreamTask._may_leave",
+        "kit.machines.task.stream_task:StreamTask._may_leave",
         "if self._commits_pending or self.checkpoints.running:",
         "if self.checkpoints.running:",
         EXPLORE,
@@ -277,7 +277,7 @@ TASK: tuple[Row, ...] = (
     (
         "any-checkpoint-is-the-last",
         "a task that has ended leaves after a checkpoint that began before its end",
-        "kit.task.final_checkpoint:FinalCheckpoint.complete",
+        "kit.machines.task.final_checkpoint:FinalCheckpoint.complete",
         "elif self._checkpoint_id is not None and checkpoint_id >= self._checkpoint_id:",
         "else:",
         EXPLORE,
@@ -285,7 +285,7 @@ TASK: tuple[Row, ...] = (
     (
         "ended-channel-awaited",
         "a barrier is waited for on a channel that ends during the alignment",
-        "kit.task.single_barrier_handler:SingleCheckpointBarrierHandler.process_end_of_partition",
+        "kit.machines.task.single_barrier_handler:SingleCheckpointBarrierHandler.process_end_of_partition",
         "self._mark_aligned(channel, barrier)\n",
         "pass\n",
         SWARM,
@@ -293,7 +293,7 @@ TASK: tuple[Row, ...] = (
     (
         "newer-barrier-joins-older",
         "a newer barrier during an alignment does not give the older checkpoint up",
-        "kit.task.single_barrier_handler:SingleCheckpointBarrierHandler._check_new_checkpoint",
+        "kit.machines.task.single_barrier_handler:SingleCheckpointBarrierHandler._check_new_checkpoint",
         "if self._pending_barrier is not None:",
         "if self._pending_barrier is not None and not self._aligned:",
         ByTest("task/test_alignment.py::test_a_newer_barrier_gives_the_current_alignment_up"),
@@ -301,7 +301,7 @@ TASK: tuple[Row, ...] = (
     (
         "no-cancel-marker",
         "those downstream of a task that gives a checkpoint up are not told not to wait for its barrier",
-        "kit.task.subtask_coordinator:SubtaskCheckpointCoordinator.abort_checkpoint_on_barrier",
+        "kit.machines.task.subtask_coordinator:SubtaskCheckpointCoordinator.abort_checkpoint_on_barrier",
         "self._task.outputs.broadcast(CancelCheckpointMarker(checkpoint_id))",
         "pass",
         ByTest("task/test_alignment.py::test_a_cancel_marker_alone_declines_and_is_passed_on"),
@@ -309,7 +309,7 @@ TASK: tuple[Row, ...] = (
     (
         "aborted-rows-dropped",
         "the rows that a sink staged for an aborted checkpoint are gone with it",
-        "kit.connectors.sink:SinkOperator.notify_checkpoint_aborted",
+        "kit.stream.connectors.sink:SinkOperator.notify_checkpoint_aborted",
         "self.context.drop(effects)",
         "self.context.drop(effects)\n        self._parts.clear()",
         SWARM,
@@ -317,7 +317,7 @@ TASK: tuple[Row, ...] = (
     (
         "restored-output-not-published",
         "what a restored checkpoint had staged is not published again",
-        "kit.connectors.sink:SinkOperator.open",
+        "kit.stream.connectors.sink:SinkOperator.open",
         "for checkpoint_id, effects in self._publishing.items():",
         "for checkpoint_id, effects in ():",
         ByExplore(job="collects", fault="kill"),
@@ -325,7 +325,7 @@ TASK: tuple[Row, ...] = (
     (
         "recovered-idleness-ignored",
         "a channel that was idle at the checkpoint holds event time back after the restore",
-        "kit.task.task_input:TaskInput.take_recovered",
+        "kit.machines.task.task_input:TaskInput.take_recovered",
         "elif element is not None:",
         "elif element is not None and not isinstance(element, WatermarkStatus):",
         ByTest("task/test_recovery.py::test_recovered_watermarks_and_idleness_count_like_live_ones"),
@@ -333,7 +333,7 @@ TASK: tuple[Row, ...] = (
     (
         "recovered-watermarks-dropped",
         "watermarks that were in flight at the checkpoint are lost",
-        "kit.task.task_input:TaskInput.take_recovered",
+        "kit.machines.task.task_input:TaskInput.take_recovered",
         "elif element is not None:",
         "elif element is not None and not isinstance(element, Watermark):",
         ByTest("task/test_recovery.py::test_what_was_in_flight_has_the_same_effect_as_if_it_were_sent_again"),
@@ -341,7 +341,7 @@ TASK: tuple[Row, ...] = (
     (
         "idle-channel-counted",
         "a watermark that an idle channel sends holds event time back",
-        "kit.task.watermark_valve:WatermarkValve.watermark",
+        "kit.machines.task.watermark_valve:WatermarkValve.watermark",
         "if state.idle or timestamp_ms",
         "if timestamp_ms",
         ByTest("task/test_watermark_valve.py::test_without_the_watermarks_of_idle_channels_event_time_is_the_same"),
@@ -349,7 +349,7 @@ TASK: tuple[Row, ...] = (
     (
         "last-input-behind-others",
         "the last input to become idle lets event time go on to the lowest mark of all inputs, not to its own",
-        "kit.task.watermark_valve:InputWatermarks._combined",
+        "kit.machines.task.watermark_valve:InputWatermarks._combined",
         "active or [changed]",
         "active or self._valves.values()",
         ByTest("task/test_watermark_valve.py::test_event_time_goes_on_to_the_mark_of_the_last_input_to_become_idle"),
@@ -357,7 +357,7 @@ TASK: tuple[Row, ...] = (
     (
         "timers-not-armed",
         "processing-time timers that were restored wait for the next row before they fire",
-        "kit.task.stream_task:StreamTask._run_when_recovered",
+        "kit.machines.task.stream_task:StreamTask._run_when_recovered",
         "self._timer.arm()",
         "pass",
         ByTest("task/test_recovery.py::test_processing_time_timers_are_armed_after_a_restore"),
@@ -365,7 +365,7 @@ TASK: tuple[Row, ...] = (
     (
         "side-output-not-captured",
         "barriers do not overtake what waits in a side output, and it is missing from the snapshot",
-        "kit.task.task_outputs:TaskOutputs.__init__",
+        "kit.machines.task.task_outputs:TaskOutputs.__init__",
         "supports_unaligned=partition.edge.supports_unaligned,",
         "supports_unaligned=partition.edge.supports_unaligned and partition.edge.output_tag is None,",
         ByTest(
@@ -379,7 +379,7 @@ CHANNEL: tuple[Row, ...] = (
     (
         "persists-behind-the-barrier",
         "data that arrives on a channel after its barrier is in-flight data too",
-        "kit.channel.channel_state_persister:ChannelStatePersister.maybe_persist",
+        "kit.machines.channel.channel_state.channel_state_persister:ChannelStatePersister.maybe_persist",
         "self.status is CheckpointStatus.BARRIER_PENDING and",
         "self.status is not CheckpointStatus.COMPLETED and",
         SWARM,
@@ -387,7 +387,7 @@ CHANNEL: tuple[Row, ...] = (
     (
         "in-flight-forgotten",
         "what is queued on a channel when an unaligned checkpoint begins is not stored",
-        "kit.channel.channel_state_persister:ChannelStatePersister.start_persisting",
+        "kit.machines.channel.channel_state.channel_state_persister:ChannelStatePersister.start_persisting",
         "if known:",
         "if known and self.status is CheckpointStatus.COMPLETED:",
         ByExplore(job="overtakes"),
@@ -395,7 +395,7 @@ CHANNEL: tuple[Row, ...] = (
     (
         "in-flight-twice",
         "what is queued on a channel when an unaligned checkpoint begins is stored twice",
-        "kit.channel.input_channel:InputChannel.checkpoint_started",
+        "kit.machines.channel.input_channel:InputChannel.checkpoint_started",
         "self._persister.start_persisting(checkpoint_id, self._in_flight())",
         "self._persister.start_persisting(checkpoint_id, self._in_flight() * 2)",
         ByExplore(job="overtakes"),
@@ -403,7 +403,7 @@ CHANNEL: tuple[Row, ...] = (
     (
         "fragments-forgotten",
         "the fragments of an unfinished record are not in-flight data",
-        "kit.channel.input_channel:InputChannel._in_flight",
+        "kit.machines.channel.input_channel:InputChannel._in_flight",
         "[*self.assembler.fragments]",
         "[]",
         ByTest(
@@ -413,7 +413,7 @@ CHANNEL: tuple[Row, ...] = (
     (
         "overtakes-behind-the-barrier",
         "all that is queued counts as overtaken, also what came after the barrier",
-        "kit.channel.input_channel:InputChannel._in_flight",
+        "kit.machines.channel.input_channel:InputChannel._in_flight",
         "if self._last_barrier_number != NONE and item.sequence_number >= self._last_barrier_number:",
         "if False:",
         ByTest("task/test_barriers_in_any_order.py::test_aligned_until_it_takes_too_long"),
@@ -421,7 +421,7 @@ CHANNEL: tuple[Row, ...] = (
     (
         "single-buffer-not-stored",
         "a barrier that overtakes one buffer only does not give it to the checkpoint",
-        "kit.channel.result_partition:ResultSubpartition._overtake",
+        "kit.machines.channel.result_partition:ResultSubpartition._overtake",
         "if data:",
         "if len(data) > 1:",
         SWARM,
@@ -429,7 +429,7 @@ CHANNEL: tuple[Row, ...] = (
     (
         "timeout-stores-the-whole-queue",
         "an output barrier that times out stores what is queued behind it as well",
-        "kit.channel.result_partition:ResultSubpartition.aligned_barrier_timeout",
+        "kit.machines.channel.result_partition:ResultSubpartition.aligned_barrier_timeout",
         "before = [element for at, element in enumerate(self.queue) if at < position]",
         "before = list(self.queue)",
         ByTest(
@@ -439,7 +439,7 @@ CHANNEL: tuple[Row, ...] = (
     (
         "held-data-let-in",
         "when a channel is resumed, what follows the next aligned barrier is let in as well",
-        "kit.channel.input_channel:InputChannel.resume",
+        "kit.machines.channel.input_channel:InputChannel.resume",
         "while self._held and self._closed_by is None:",
         "while self._held:",
         ByTest("channel/test_queues.py::test_what_comes_behind_an_aligned_barrier_waits_for_resume"),
@@ -447,7 +447,7 @@ CHANNEL: tuple[Row, ...] = (
     (
         "wrong-records-recovered",
         "after a rescale recovered records are filtered where they are not ambiguous, and not where they are",
-        "kit.channel.demultiplexer:Demultiplexer.__init__",
+        "kit.machines.channel.demultiplexer:Demultiplexer.__init__",
         "create_filter() if subtask in gate.ambiguous else accept_all",
         "accept_all if subtask in gate.ambiguous else create_filter()",
         ByTest("channel/test_demultiplexer.py::test_only_ambiguous_connections_are_filtered"),
@@ -455,7 +455,7 @@ CHANNEL: tuple[Row, ...] = (
     (
         "file-ends-with-the-inputs",
         "a shared channel state file is written as soon as a subtask's inputs are there, its outputs or not",
-        "kit.channel.channel_state_checkpoint_writer:ChannelStatePendingResult.complete",
+        "kit.machines.channel.channel_state.channel_state_checkpoint_writer:ChannelStatePendingResult.complete",
         "self.all_inputs_received and self.all_outputs_received",
         "self.all_inputs_received",
         SWARM,
@@ -466,7 +466,7 @@ RESTORE: tuple[Row, ...] = (
     (
         "union-as-split",
         "union list state is dealt out entry by entry instead of given to all",
-        "kit.restore.repartition:_Grouped.__init__",
+        "kit.machines.restore.repartition:_Grouped.__init__",
         "states = by_mode[info.mode]",
         "states = by_mode[OperatorStateMode.SPLIT_DISTRIBUTE if info.mode is OperatorStateMode.UNION else info.mode]",
         ByTest("restore/test_repartition.py::test_every_vector"),
@@ -474,7 +474,7 @@ RESTORE: tuple[Row, ...] = (
     (
         "remainder-not-dealt",
         "when entries cannot be dealt out evenly, those left over are lost",
-        "kit.restore.repartition:_cut",
+        "kit.machines.restore.repartition:_cut",
         "lengths = base + (turns < remainder)",
         "lengths = np.full(parallelism, base)",
         SWARM,
@@ -482,7 +482,7 @@ RESTORE: tuple[Row, ...] = (
     (
         "last-key-group-lost",
         "a rescale takes the range of key groups to end one earlier",
-        "kit.restore.keyed:_overlaps",
+        "kit.machines.restore.keyed:_overlaps",
         "covered.end for covered in ranges",
         "covered.end - 1 for covered in ranges",
         ByTest("restore/test_state_assignment.py::test_every_vector"),
@@ -490,7 +490,7 @@ RESTORE: tuple[Row, ...] = (
     (
         "key-groups-shifted",
         "where a handle is cut, the offsets of its key groups are taken one further on",
-        "kit.restore.keyed:_cut",
+        "kit.machines.restore.keyed:_cut",
         "handle.offsets[common.start - start : common.end - start + 1]",
         "(handle.offsets * 2)[common.start - start + 1 : common.end - start + 2]",
         SWARM,
@@ -498,7 +498,7 @@ RESTORE: tuple[Row, ...] = (
     (
         "first-old-subtask-only",
         "at a smaller parallelism a subtask recovers the in-flight data of one old subtask only",
-        "kit.restore.subtask_state_mapper:SubtaskStateMapper.get_old_subtasks",
+        "kit.machines.restore.subtask_state_mapper:SubtaskStateMapper.get_old_subtasks",
         "return tuple(range(new_index, old_parallelism, new_parallelism))",
         "return tuple(range(new_index, old_parallelism, new_parallelism))[:1]",
         SWARM,
@@ -506,7 +506,7 @@ RESTORE: tuple[Row, ...] = (
     (
         "finished-tasks-run-again",
         "tasks that had finished before a restore begin from nothing",
-        "kit.restore.state_assignment:_restores",
+        "kit.machines.restore.state_assignment:_restores",
         "if assignment.is_fully_finished:",
         "if assignment.is_fully_finished and recovered:",
         SWARM,
@@ -514,7 +514,7 @@ RESTORE: tuple[Row, ...] = (
     (
         "shared-file-still-used",
         "a shared file goes while the oldest retained checkpoint still uses it",
-        "kit.coordinator.shared_state_registry:SharedStateRegistry.unregister_unused",
+        "kit.machines.coordinator.shared_state_registry:SharedStateRegistry.unregister_unused",
         "if entry.last_used_id < lowest_id:",
         "if entry.last_used_id <= lowest_id:",
         ByTest("coordinator/test_shared_state_registry.py::test_registers_and_lets_go_as_flink_does"),
@@ -525,7 +525,7 @@ STATE: tuple[Row, ...] = (
     (
         "copy-of-another-checkpoint",
         "local recovery looks among the copies of whatever checkpoint the slot has first",
-        "kit.host.local_state:LocalState._copies",
+        "kit.hosts.files.local_state:LocalState._copies",
         'directory = f"{self._directory}/{slot}/{CHECKPOINT}{checkpoint_id}"',
         "directory = f\"{self._directory}/{slot}/{self._names(f'{self._directory}/{slot}')[0]}\"",
         ByTest("host/test_local_state.py::test_copies_come_first_and_the_truth_last"),
@@ -533,7 +533,7 @@ STATE: tuple[Row, ...] = (
     (
         "snapshot-shares-arrays",
         "a snapshot of a small state looks at the living arrays, which go on changing",
-        "kit.backend.frozen_array:FrozenArray.__init__",
+        "kit.stream.backend.files.frozen_array:FrozenArray.__init__",
         "if size <= COPIED_AT_ONCE:",
         "if size < 0:",
         SWARM,
@@ -541,7 +541,7 @@ STATE: tuple[Row, ...] = (
     (
         "kept-in-the-wrong-order",
         "what was overwritten in a large state is put back the earliest first",
-        "kit.backend.frozen_array:FrozenArray.array",
+        "kit.stream.backend.files.frozen_array:FrozenArray.array",
         "for slots, values in reversed(kept.copy()):",
         "for slots, values in reversed(kept.copy()[::-1]):",
         ByTest("backend/test_frozen_array.py::test_every_frozen_array_is_what_the_array_was"),
@@ -549,7 +549,7 @@ STATE: tuple[Row, ...] = (
     (
         "operator-snapshot-not-copied",
         "a snapshot of operator state is the living list, which goes on changing",
-        "kit.backend.operator_store:OperatorStateStore.snapshot",
+        "kit.stream.backend.operator_store:OperatorStateStore.snapshot",
         "tuple(state.copy() for",
         "tuple(state for",
         ByTest("backend/test_operator_store.py::test_a_snapshot_does_not_change_with_its_store"),
@@ -557,7 +557,7 @@ STATE: tuple[Row, ...] = (
     (
         "timer-lost",
         "the timers of a key group's last key are not restored",
-        "kit.backend.timers:TimerQueue._add",
+        "kit.stream.backend.timers:TimerQueue._add",
         "_, added = self.index.find_or_add(codes)",
         "_, added = self.index.find_or_add([column[: max(1, len(column) - 1)] for column in codes])",
         SWARM,
@@ -565,7 +565,7 @@ STATE: tuple[Row, ...] = (
     (
         "one-key-group-off",
         "keys belong to the key group after their own",
-        "kit.backend.key_hashing:key_groups_for_hashes",
+        "kit.stream.backend.keys.key_hashing:key_groups_for_hashes",
         "return groups",
         "return (groups + 1) % max_parallelism",
         ByTest("state/test_key_groups.py::test_a_column_of_keys_as_flink"),
@@ -573,7 +573,7 @@ STATE: tuple[Row, ...] = (
     (
         "entry-removed-first",
         "a checkpoint's entry leaves the durable store before its files, which nobody deletes if that fails",
-        "kit.host.job_files:JobFiles._discard",
+        "kit.hosts.files.job_files:JobFiles._discard",
         "self._storage.discard(command.paths)",
         "command.stored and self._store.remove(command.checkpoint_id)\n    self._storage.discard(command.paths)",
         ByTest("host/test_job_files.py::test_the_entry_in_the_store_goes_after_the_files"),
@@ -581,7 +581,7 @@ STATE: tuple[Row, ...] = (
     (
         "directory-written-again",
         "a new run gives out the id of the newest checkpoint directory that is there",
-        "kit.host.job_files:JobFiles._recover",
+        "kit.hosts.files.job_files:JobFiles._recover",
         "default=0) + 1)",
         "default=0))",
         ByTest("host/test_job_files.py::test_no_id_is_given_out_whose_directory_is_there"),
@@ -593,7 +593,7 @@ METADATA: tuple[Row, ...] = (
     (
         "coordinator-state-dropped",
         "the state of an operator's coordinator is not written",
-        "kit.metadata.operator_states:write_operator_state",
+        "kit.core.metadata.operator_states:write_operator_state",
         "write_stream(out, operator.coordinator_state)",
         "write_stream(out, None)",
         ByTest("metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
@@ -601,7 +601,7 @@ METADATA: tuple[Row, ...] = (
     (
         "finished-marker-off-by-one",
         "the marker of a finished subtask names its neighbour",
-        "kit.metadata.operator_states:_read_subtasks",
+        "kit.core.metadata.operator_states:_read_subtasks",
         "index = -index - 1",
         "index = -index",
         ByTest("metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
@@ -609,7 +609,7 @@ METADATA: tuple[Row, ...] = (
     (
         "raw-and-managed-swapped",
         "raw keyed state is read as managed and the other way around",
-        "kit.metadata.operator_states:read_subtask_state",
+        "kit.core.metadata.operator_states:read_subtask_state",
         "return OperatorSubtaskState(managed_operator, raw_operator, managed_keyed, raw_keyed, inputs, outputs)",
         "return OperatorSubtaskState(managed_operator, raw_operator, raw_keyed, managed_keyed, inputs, outputs)",
         ByTest("metadata/test_real_checkpoints.py::test_we_say_all_that_flink_says"),
@@ -617,7 +617,7 @@ METADATA: tuple[Row, ...] = (
     (
         "master-state-length",
         "the length of a master hook's state is written without its version",
-        "kit.metadata.serializer:_write_master_state",
+        "kit.core.metadata.serializer:_write_master_state",
         "out.blob(content)",
         "out.int32(len(content) - 4)\n    out += content",
         ByTest("metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
@@ -625,7 +625,7 @@ METADATA: tuple[Row, ...] = (
     (
         "base-not-joined",
         "relative paths start from the directory's parent",
-        "kit.metadata.serializer:read_metadata",
+        "kit.core.metadata.serializer:read_metadata",
         'base = f"{base.rstrip(\'/\')}/" if base else ""',
         "base = f\"{base.rstrip('/').rpartition('/')[0]}/\" if base else \"\"",
         ByTest("metadata/test_real_checkpoints.py::test_every_file_it_refers_to_is_found_and_is_the_one_meant"),
@@ -636,7 +636,7 @@ LAB: tuple[Row, ...] = (
     (
         "messages-overtake",
         "messages between a task and the JobMaster arrive in the wrong order",
-        "kit.lab.agenda:Agenda.take_message",
+        "kit.hosts.lab.world.agenda:Agenda.take_message",
         "message = queue[place]\n    del queue[place]",
         "message = queue.pop()",
         ByTest("lab/test_agenda.py::test_messages_on_one_way_keep_their_order"),
@@ -644,7 +644,7 @@ LAB: tuple[Row, ...] = (
     (
         "timer-set-anew-fires-early",
         "a timer that is due and is set anew fires at once",
-        "kit.lab.agenda:Agenda.schedule",
+        "kit.hosts.lab.world.agenda:Agenda.schedule",
         "self._due.discard(number)\n",
         "pass\n",
         ByTest("lab/test_agenda.py::test_a_timer_that_is_due_and_is_set_anew_waits_again"),
@@ -652,7 +652,7 @@ LAB: tuple[Row, ...] = (
     (
         "rewind-loses-elements",
         "after going back, what was under way in the channels is gone",
-        "kit.lab.agenda:Agenda.__deepcopy__",
+        "kit.hosts.lab.world.agenda:Agenda.__deepcopy__",
         "other._wires = {channel: queue.copy() for channel, queue in self._wires.items()}",
         "other._wires = {channel: type(queue)() for channel, queue in self._wires.items()}",
         ByTest("lab/test_agenda.py::test_a_copy_goes_on_by_itself"),
@@ -660,7 +660,7 @@ LAB: tuple[Row, ...] = (
     (
         "rewind-shares-the-disk",
         "a lab that went back sees the files of the time that it undid",
-        "kit.host.memory:MemoryFiles.copy",
+        "kit.hosts.files.memory:MemoryFiles.copy",
         "MemoryFiles(dict(self.contents), set(self.directories))",
         "MemoryFiles(self.contents, self.directories)",
         ByTest("lab/test_stepping.py::test_the_disk_goes_back_too"),
@@ -671,7 +671,7 @@ SPARK: tuple[Row, ...] = (
     (
         "data-plane-not-fenced",
         "a slot of an earlier epoch may connect to the data plane",
-        "kit.spark.channels:DataPlane._judge",
+        "kit.hosts.spark.wire.channels:DataPlane._judge",
         "if party.epoch != self.epoch:",
         "if party.epoch > self.epoch:",
         ByTest("spark/test_channels.py::test_a_slot_of_another_epoch_or_job_cannot_connect"),
@@ -679,7 +679,7 @@ SPARK: tuple[Row, ...] = (
     (
         "control-not-fenced",
         "a slot of an earlier epoch may join the driver",
-        "kit.spark.control:ControlServer._judge",
+        "kit.hosts.spark.wire.control:ControlServer._judge",
         "if party.epoch != self.epoch:",
         "if party.epoch > self.epoch:",
         ByTest("spark/test_control.py::test_a_slot_of_another_epoch_is_refused"),
@@ -687,7 +687,7 @@ SPARK: tuple[Row, ...] = (
     (
         "barrier-waits-its-turn",
         "a barrier that may overtake is queued behind the batches on the wire",
-        "kit.spark.channels:DataPlane.send",
+        "kit.hosts.spark.wire.channels:DataPlane.send",
         "if not priority:",
         "if not priority or True:",
         ByTest("spark/test_channels.py::test_a_priority_event_overtakes_what_is_not_yet_written_and_says_what"),
@@ -695,7 +695,7 @@ SPARK: tuple[Row, ...] = (
     (
         "clock-follows-the-wall",
         "a slot's clock goes back when the machine's wall clock is set back",
-        "kit.spark.background:HostClock.__call__",
+        "kit.hosts.spark.driver.background:HostClock.__call__",
         "self._start_s + time.monotonic()",
         "time.time()",
         ByTest("spark/test_slot.py::test_the_clock_does_not_go_back"),
@@ -703,7 +703,7 @@ SPARK: tuple[Row, ...] = (
     (
         "survivors-not-heard-out",
         "what workers still did after one of them was lost is not in the trace",
-        "kit.spark.slots:Slots._said_too_late",
+        "kit.hosts.spark.driver.slots:Slots._said_too_late",
         "item.epoch == self.epoch.number and",
         "item.epoch != self.epoch.number and",
         ByTest("spark/test_recorded.py::test_a_worker_killed_in_the_middle_of_a_checkpoint_dies_so_in_the_lab"),
@@ -711,7 +711,7 @@ SPARK: tuple[Row, ...] = (
     (
         "acknowledged-before-staged",
         "a slot acknowledges before what its sinks staged is on the disk",
-        "kit.host.task_files:TaskFiles._write_snapshot",
+        "kit.hosts.files.task_files:TaskFiles._write_snapshot",
         "self._output.stage(effect)",
         "__import__('threading').Timer(2, self._output.stage, (effect,)).start()",
         ByTest("spark/test_spark_job.py::test_a_killed_worker_costs_no_row_and_repeats_none"),
@@ -719,7 +719,7 @@ SPARK: tuple[Row, ...] = (
     (
         "credit-given-twice",
         "a task gives the senders in other slots a credit more than it has room for",
-        "kit.spark.task_host:TaskHost._grant",
+        "kit.hosts.spark.slot.task_host:TaskHost._grant",
         "self._wires.grant(command.channel, command.credits)",
         "self._wires.grant(command.channel, command.credits + 1)",
         ByTest("spark/test_spark_job.py::test_a_job_publishes_each_row_once"),

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from kit.coordinator.store import CompletedCheckpointStore
+from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore
 from tests.mutants.finders import ByTest
 from tests.mutants.planting import ROOT, Mutant, MutantError, environment, planted
 from tests.mutants.table import AREAS, MUTANTS
@@ -58,7 +58,12 @@ def test_a_mutant_of_code_that_reads_otherwise_is_refused() -> None:
     with pytest.raises(MutantError, match="has 0 times 'no such code', not once"):
         Mutant(**{**vars(sound), "old": "no such code"}).code()
     with pytest.raises(MutantError, match=r"there is no kit\.coordinator\.store:CompletedCheckpointStore\.newest"):
-        Mutant(**{**vars(sound), "where": "kit.coordinator.store:CompletedCheckpointStore.newest"}).code()
+        Mutant(
+            **{
+                **vars(sound),
+                "where": "kit.machines.coordinator.completed_checkpoint_store:CompletedCheckpointStore.newest",
+            }
+        ).code()
 
 
 def test_a_planted_mutant_changes_what_the_kit_does_until_it_is_taken_back() -> None:
@@ -71,7 +76,7 @@ def test_a_planted_mutant_changes_what_the_kit_does_until_it_is_taken_back() -> 
 
 def test_another_process_has_the_mutant_that_its_environment_names() -> None:
     script = (
-        "from kit.coordinator.store import CompletedCheckpointStore as Store\n"
+        "from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore as Store\n"
         "store = Store()\nstore.checkpoints = ['older', 'newer']\nprint(store.latest)"
     )
     for mutant, latest in ((MUTANTS["oldest-restored"], "older"), (None, "newer")):

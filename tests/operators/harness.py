@@ -12,18 +12,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.backend.heap import HeapKeyedStateBackend
-from kit.backend.operator_store import OperatorStateStore
-from kit.backend.raw_state import RawStateInputs, RawStateOutputs
-from kit.backend.state_definition import StateDefinition
-from kit.graph.partitioners import HashPartitioner
-from kit.operators.base import OperatorSpec
-from kit.operators.source_operator import ReadRequest, SourceOperator
-from kit.protocol.elements import MIN_WATERMARK_MS
-from kit.protocol.snapshots import Effect
-from kit.restore.repartition import repartition_state
-from kit.state.handles import ByteStreamStateHandle, KeyGroupsStateHandle, OperatorStreamStateHandle
-from kit.state.key_groups import key_group_range_for_operator_index
+from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.core.protocol.snapshots import Effect
+from kit.core.state.handles import ByteStreamStateHandle, KeyGroupsStateHandle, OperatorStreamStateHandle
+from kit.core.state.key_groups import key_group_range_for_operator_index
+from kit.machines.restore.repartition import repartition_state
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.operator_store import OperatorStateStore
+from kit.stream.backend.raw_state import RawStateInputs, RawStateOutputs
+from kit.stream.backend.states.state_definition import StateDefinition
+from kit.stream.graph.partitioners import HashPartitioner
+from kit.stream.operators.base import OperatorSpec
+from kit.stream.operators.sources.source_operator import ReadRequest, SourceOperator
 
 MAX_PARALLELISM = 128
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.operators import KeyedAggregate, SchemaError, avg, count, max_, min_, sum_
+from kit.stream.operators import KeyedAggregate, SchemaError, avg, count, max_, min_, sum_
 from tests.operators.harness import Harness, Row, restored
 
 FLIGHTS = pa.schema(
@@ -88,8 +88,8 @@ def test_totals_are_those_of_pandas_for_any_batches_failures_and_rescales(given_
 
 def of_subtask(run: list[Row], harness: Harness, spec: KeyedAggregate) -> pa.RecordBatch:
     """The rows whose keys belong to this subtask."""
-    from kit.backend.key_hashing import key_groups
-    from kit.operators.spec import keys_of
+    from kit.stream.backend.keys.key_hashing import key_groups
+    from kit.stream.operators.spec import keys_of
 
     batch = pa.RecordBatch.from_pylist(run, schema=FLIGHTS)
     groups = key_groups(keys_of(batch, spec.keys), harness.max_parallelism)

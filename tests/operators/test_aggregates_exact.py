@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.key_hashing import key_groups
-from kit.operators import (
+from kit.core.state.errors import StateOverflowError
+from kit.stream.backend.keys.key_hashing import key_groups
+from kit.stream.operators import (
     EventTimeSessionWindows,
     KeyedAggregate,
     SchemaError,
@@ -26,8 +27,7 @@ from kit.operators import (
     min_,
     sum_,
 )
-from kit.operators.spec import keys_of
-from kit.state.errors import StateOverflowError
+from kit.stream.operators.spec import keys_of
 from tests.operators.harness import Harness, restored
 
 EXACT = Context(prec=200, rounding=ROUND_HALF_UP)

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.descriptors import (
+from kit.core.state.errors import StateDescriptorError
+from kit.stream.backend.states.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from kit.operators import (
+from kit.stream.operators import (
     FunctionInput,
     KeyedBatchFunction,
     KeyedBatchProcess,
@@ -26,7 +27,6 @@ from kit.operators import (
     OutputTag,
     UserFunctionError,
 )
-from kit.state.errors import StateDescriptorError
 from tests.operators.harness import Fleet, Harness, Row
 
 EVENTS = pa.schema([("plane", pa.string()), ("at", pa.int64()), ("n", pa.int64())])

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 import pytest
 
 import kit
-from kit.operators import batch_process, broadcast, checkpointed, process
+from kit.stream.operators.functions import batch_process, broadcast, checkpointed, process
 
 FUNCTIONS = [
     kit.ProcessFunction,

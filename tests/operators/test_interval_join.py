@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.operators import FunctionInput, IntervalJoin, OutputTag, SchemaError
-from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.stream.operators import FunctionInput, IntervalJoin, OutputTag, SchemaError
 from tests.operators.harness import Fleet, Harness, Row
 
 ORDERS = pa.schema([("id", pa.string()), ("at", pa.int64()), ("n", pa.int64()), ("note", pa.string())])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kit.backend.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
-from kit.operators import KeyedProcess, KeyedProcessFunction, SchemaError, UserFunctionError
-from kit.operators.function_operator import FunctionInput
+from kit.stream.backend.states.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
+from kit.stream.operators import KeyedProcess, KeyedProcessFunction, SchemaError, UserFunctionError
+from kit.stream.operators.functions.function_operator import FunctionInput
 from tests.operators.harness import Harness, restored
 
 EVENTS = pa.schema([("plane", pa.string()), ("at", pa.int64())])

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kit.backend.descriptors import MapStateDescriptor, ReducingStateDescriptor
-from kit.operators import (
+from kit.stream.backend.states.descriptors import MapStateDescriptor, ReducingStateDescriptor
+from kit.stream.operators import (
     BroadcastProcess,
     BroadcastProcessFunction,
     CheckpointedFunction,
@@ -30,7 +30,7 @@ from kit.operators import (
     UserFunctionError,
     WindowProcess,
 )
-from kit.operators.transform import Filter, FlatMap, Map
+from kit.stream.operators.transform import Filter, FlatMap, Map
 from tests.operators.harness import Harness, Row
 
 ROWS = pa.schema([("k", pa.string()), ("n", pa.int64())])

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.descriptors import (
+from kit.stream.backend.keys.slot_index import FEW_ROWS
+from kit.stream.backend.states.descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -17,9 +18,8 @@ from kit.backend.descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from kit.backend.slot_index import FEW_ROWS
-from kit.operators import KeyedProcess, KeyedProcessFunction
-from kit.operators.function_operator import FunctionInput
+from kit.stream.operators import KeyedProcess, KeyedProcessFunction
+from kit.stream.operators.functions.function_operator import FunctionInput
 from tests.backend.conftest import KEYS, PAIR
 from tests.operators.harness import Harness
 

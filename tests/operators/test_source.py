@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.connectors import CollectionSource, GeneratorSource
-from kit.operators import ReadResult, Source, SourceSpec, SplitEnumerator
-from kit.operators.source_operator import Exhausted, ReadRequest, Waiting, WaitUntil
+from kit.stream.connectors import CollectionSource, GeneratorSource
+from kit.stream.operators import ReadResult, Source, SourceSpec, SplitEnumerator
+from kit.stream.operators.sources.source_operator import Exhausted, ReadRequest, Waiting, WaitUntil
 from tests.operators.harness import SourceHarness, restored_sources
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.operators import ReadResult, Source, SourceSpec, SplitEnumerator
-from kit.operators.source import Split
-from kit.operators.source_coordinator import SourceCoordinator
-from kit.operators.source_operator import Exhausted
-from kit.operators.split_watermarks import SplitWatermarks
-from kit.protocol.elements import MIN_WATERMARK_MS
+from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.stream.operators import ReadResult, Source, SourceSpec, SplitEnumerator
+from kit.stream.operators.sources.source import Split
+from kit.stream.operators.sources.source_coordinator import SourceCoordinator
+from kit.stream.operators.sources.source_operator import Exhausted
+from kit.stream.operators.sources.split_watermarks import SplitWatermarks
 from tests.operators.harness import SourceHarness, restored
 
 

@@ -8,7 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kit.operators import Filter, FlatMap, Map, MapBatches, Rename, SchemaError, Select, UserFunctionError, WithColumn
+from kit.stream.operators import (
+    Filter,
+    FlatMap,
+    Map,
+    MapBatches,
+    Rename,
+    SchemaError,
+    Select,
+    UserFunctionError,
+    WithColumn,
+)
 from tests.operators.harness import Harness
 
 FLIGHTS = pa.schema([("carrier", pa.string()), ("delay", pa.int64())])

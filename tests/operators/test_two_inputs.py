@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kit.backend.descriptors import MapStateDescriptor, ValueStateDescriptor
-from kit.operators import (
+from kit.stream.backend.states.descriptors import MapStateDescriptor, ValueStateDescriptor
+from kit.stream.operators import (
     BroadcastProcess,
     BroadcastProcessFunction,
     CoProcess,

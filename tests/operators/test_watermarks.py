@@ -7,8 +7,8 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from kit.operators import SchemaError, TimestampsAndWatermarks
-from kit.protocol.elements import MAX_WATERMARK_MS
+from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.stream.operators import SchemaError, TimestampsAndWatermarks
 from tests.operators.harness import Harness
 
 EVENTS = pa.schema([("at", pa.int64())])

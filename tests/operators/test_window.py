@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.operators import SchemaError, TumblingEventTimeWindows, WindowAggregate, WindowAssigner, count, sum_
-from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.stream.operators import SchemaError, TumblingEventTimeWindows, WindowAggregate, WindowAssigner, count, sum_
 from tests.operators.harness import Harness, Row, restored
 
 FLIGHTS = pa.schema([("dest", pa.string()), ("at", pa.int64()), ("delay", pa.int64())])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.operators import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WindowJoin
-from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.stream.operators import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WindowJoin
 from tests.operators.harness import Fleet, Harness
 from tests.operators.test_interval_join import LEFT, RIGHT, rows_of, steps
 

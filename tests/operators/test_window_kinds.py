@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.operators import (
+from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.stream.operators import (
     EventTimeSessionWindows,
     OutputTag,
     SchemaError,
@@ -25,8 +26,7 @@ from kit.operators import (
     max_,
     sum_,
 )
-from kit.operators.window_assigners import WindowAssigner
-from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.stream.operators.windows.window_assigners import WindowAssigner
 from tests.operators.harness import Fleet, Harness, Row, restored
 
 FLIGHTS = pa.schema([("dest", pa.string()), ("at", pa.int64()), ("delay", pa.int64())])

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from kit.channel.slot_channel_state import SlotChannelState
-from kit.job.job_master import JobMaster
-from kit.protocol import commands, events, messages
-from kit.protocol.commands import (
+from kit.core.protocol import commands, events, messages
+from kit.core.protocol.commands import (
     CancelSnapshot,
     DiscardState,
     ReadSplit,
@@ -22,13 +20,15 @@ from kit.protocol.commands import (
     WriteChannelStateFile,
     WriteSnapshot,
 )
-from kit.protocol.duties import Command, Duty, by_command, check_answer
-from kit.protocol.events import MetadataFailed, SplitRead, SplitReadFailed, StateDiscarded
-from kit.protocol.properties import CheckpointProperties
-from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.protocol.vocabulary import COMMANDS
-from kit.protocol.words import ProtocolError
-from kit.task.stream_task import StreamTask
+from kit.core.protocol.duties import Command, Duty, by_command, check_answer
+from kit.core.protocol.events import MetadataFailed, SplitRead, SplitReadFailed, StateDiscarded
+from kit.core.protocol.properties import CheckpointProperties
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.core.protocol.words import ProtocolError
+from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
+from kit.machines.job.job_master import JobMaster
+from kit.machines.task.stream_task import StreamTask
 
 MACHINES = (JobMaster, StreamTask, SlotChannelState)
 ASYNC = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION

@@ -25,8 +25,8 @@ from kit import (
     StreamEnvironment,
     TumblingEventTimeWindows,
 )
-from kit.lab import Lab, LabError
-from kit.protocol.durations import DurationError, to_ms
+from kit.core.protocol.durations import DurationError, to_ms
+from kit.hosts.lab import Lab, LabError
 from tests.lab.jobs import Shape, environment
 
 MINUTE = [

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from kit.protocol.elements import CheckpointBarrier
-from kit.protocol.messages import TriggerTaskCheckpoint
-from kit.protocol.options import NO_ALIGNED_CHECKPOINT_TIMEOUT_MS, AlignmentType, CheckpointOptions
-from kit.protocol.properties import (
+from kit.core.protocol.elements import CheckpointBarrier
+from kit.core.protocol.messages import TriggerTaskCheckpoint
+from kit.core.protocol.options import NO_ALIGNED_CHECKPOINT_TIMEOUT_MS, AlignmentType, CheckpointOptions
+from kit.core.protocol.properties import (
     CHECKPOINT,
     FULL_CHECKPOINT,
     CheckpointProperties,
@@ -18,7 +18,7 @@ from kit.protocol.properties import (
     SavepointFormatType,
     SavepointType,
 )
-from kit.spark.codec import decode, decode_element, encode, encode_element
+from kit.hosts.spark.wire.codec import decode, decode_element, encode, encode_element
 
 CANONICAL = SavepointFormatType.CANONICAL
 SAVEPOINT = SavepointType.savepoint(CANONICAL)

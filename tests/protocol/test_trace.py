@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kit.protocol.commands import Note, SendElement, WriteSnapshot
-from kit.protocol.elements import Buffer, CheckpointBarrier
-from kit.protocol.events import ElementReceived, ProcessInput, StateRead, TimerFired
-from kit.protocol.loggable import loggable
-from kit.protocol.options import AlignmentType, CheckpointOptions
-from kit.protocol.snapshots import RestoredPart, SnapshotPart
-from kit.protocol.trace import Trace, TraceRecord
-from kit.protocol.words import Machine, Word, handles
+from kit.core.protocol.commands import Note, SendElement, WriteSnapshot
+from kit.core.protocol.elements import Buffer, CheckpointBarrier
+from kit.core.protocol.events import ElementReceived, ProcessInput, StateRead, TimerFired
+from kit.core.protocol.loggable import loggable
+from kit.core.protocol.options import AlignmentType, CheckpointOptions
+from kit.core.protocol.snapshots import RestoredPart, SnapshotPart
+from kit.core.protocol.trace import Trace, TraceRecord
+from kit.core.protocol.words import Machine, Word, handles
 
 BATCH = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
 BARRIER = CheckpointBarrier(4, 0, CheckpointOptions())

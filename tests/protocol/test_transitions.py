@@ -6,8 +6,8 @@ from enum import Enum
 
 import pytest
 
-from kit.protocol.transitions import Transitions
-from kit.protocol.words import ProtocolError
+from kit.core.protocol.transitions import Transitions
+from kit.core.protocol.words import ProtocolError
 
 
 class Light(Enum):

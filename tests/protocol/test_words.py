@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.protocol import commands, events, messages
-from kit.protocol.commands import Note
-from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.protocol.tasks import TRANSITIONS, ExecutionState, split_task_name, task_name
-from kit.protocol.words import Machine, ProtocolError, Word, handles
+from kit.core.protocol import commands, events, messages
+from kit.core.protocol.commands import Note
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.tasks import TRANSITIONS, ExecutionState, split_task_name, task_name
+from kit.core.protocol.words import Machine, ProtocolError, Word, handles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

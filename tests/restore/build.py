@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kit.restore.operator_id_pair import OperatorIDPair
-from kit.restore.restored import StateAssignment
-from kit.restore.subtask_state_mapper import SubtaskStateMapper
-from kit.restore.topology import AssignmentEdge, AssignmentVertex
-from kit.state.handles import (
+from kit.core.state.handles import (
     FileStateHandle,
     IncrementalRemoteKeyedStateHandle,
     InputChannelInfo,
@@ -23,9 +19,13 @@ from kit.state.handles import (
     ResultSubpartitionStateHandle,
     StateMetaInfo,
 )
-from kit.state.operator_state import FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState
-from kit.state.rescale_mappings import InflightDataRescalingDescriptor, MappingType, RescaleMappings
-from kit.state.restored_state import RestoredSubtaskState
+from kit.core.state.operator_state import FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState
+from kit.core.state.rescale_mappings import InflightDataRescalingDescriptor, MappingType, RescaleMappings
+from kit.core.state.restored_state import RestoredSubtaskState
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.restored import StateAssignment
+from kit.machines.restore.subtask_state_mapper import SubtaskStateMapper
+from kit.machines.restore.topology import AssignmentEdge, AssignmentVertex
 
 Row = Mapping[str, Any]
 

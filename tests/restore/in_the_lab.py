@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.api.environment import StreamEnvironment
-from kit.backend.descriptors import ListStateDescriptor, MapStateDescriptor
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig, NoRestart
-from kit.lab.lab import Lab
-from kit.operators import Operator, OperatorSpec, count
-from kit.state.handles import OperatorStateMode
+from kit.core.state.handles import OperatorStateMode
+from kit.hosts.lab.lab import Lab
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import Operator, OperatorSpec, count
+from kit.stream.settings.job_settings import CheckpointConfig, NoRestart
 from tests.lab.jobs import settle
 
 SCHEMA = pa.schema([("n", pa.int64())])

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from kit import Lab, RescaleConfig
-from kit.lab import ready_job
-from kit.state.handles import OperatorStateMode
+from kit.core.state.handles import OperatorStateMode
+from kit.hosts.lab import ready_job
 from tests.lab.jobs import failure
 from tests.restore.in_the_lab import counting, found_after_restore, remembering, steps
 from tests.restore.test_rescaling_it import counts, wanted

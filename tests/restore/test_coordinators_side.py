@@ -6,16 +6,16 @@ from dataclasses import fields
 
 import pytest
 
-from kit.protocol import commands
-from kit.restore.prioritized import NOT_RESTORED
-from kit.state.handles import (
+from kit.core.protocol import commands
+from kit.core.state.handles import (
     FileStateHandle,
     InputChannelInfo,
     InputChannelStateHandle,
     ResultSubpartitionInfo,
     ResultSubpartitionStateHandle,
 )
-from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.machines.restore.prioritized import NOT_RESTORED
 from tests.coordinator.harness import Harness, keyed_state, operator_id
 
 ONE_FILE = FileStateHandle("channels", 40)

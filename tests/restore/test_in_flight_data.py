@@ -7,14 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit.restore.channels import redistribute
-from kit.restore.errors import ChainedChannelStateError, ChannelRescaleError, PointwiseRescaleError
-from kit.restore.operator_id_pair import OperatorIDPair
-from kit.restore.restored import StateAssignment
-from kit.restore.state_assignment import assign_states
-from kit.restore.subtask_state_mapper import SubtaskStateMapper
-from kit.restore.topology import AssignmentEdge, AssignmentVertex
-from kit.state.handles import (
+from kit.core.state.handles import (
     ChannelStateContent,
     InputChannelInfo,
     InputChannelStateHandle,
@@ -25,15 +18,22 @@ from kit.state.handles import (
     ResultSubpartitionStateHandle,
     StateMetaInfo,
 )
-from kit.state.operator_state import OperatorState, OperatorSubtaskState
-from kit.state.rescale_mappings import (
+from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.core.state.rescale_mappings import (
     NO_RESCALE,
     GateOrPartitionRescalingDescriptor,
     InflightDataRescalingDescriptor,
     MappingType,
     RescaleMappings,
 )
-from kit.state.restored_state import RestoredSubtaskState
+from kit.core.state.restored_state import RestoredSubtaskState
+from kit.machines.restore.channels import redistribute
+from kit.machines.restore.errors import ChainedChannelStateError, ChannelRescaleError, PointwiseRescaleError
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.restored import StateAssignment
+from kit.machines.restore.state_assignment import assign_states
+from kit.machines.restore.subtask_state_mapper import SubtaskStateMapper
+from kit.machines.restore.topology import AssignmentEdge, AssignmentVertex
 from tests.restore.build import stream
 
 ARBITRARY, FIRST, FULL, RANGE, ROUND_ROBIN, UNSUPPORTED = SubtaskStateMapper

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit.restore.java_hashmap_order import capacity_for, compute_if_absent_order, put_order
+from kit.machines.restore.java_hashmap_order import capacity_for, compute_if_absent_order, put_order
 from tests.flink_data import vectors
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kit.restore.prioritized import NOT_RESTORED, PrioritizedOperatorSubtaskState, mixed_alternative
-from kit.state.handles import (
+from kit.core.state.handles import (
     ChannelStateContent,
     FileStateHandle,
     InputChannelInfo,
@@ -20,7 +19,8 @@ from kit.state.handles import (
     OperatorStreamStateHandle,
     StateMetaInfo,
 )
-from kit.state.operator_state import EMPTY_SUBTASK_STATE, OperatorSubtaskState
+from kit.core.state.operator_state import EMPTY_SUBTASK_STATE, OperatorSubtaskState
+from kit.machines.restore.prioritized import NOT_RESTORED, PrioritizedOperatorSubtaskState, mixed_alternative
 
 
 def keyed(number: int, where: str) -> KeyGroupsStateHandle:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.restore.errors import RepartitionError
-from kit.restore.java_hashmap_order import compute_if_absent_order
-from kit.restore.repartition import repartition_state
-from kit.restore.shared_handles import SharedHandles
-from kit.state.handles import OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
+from kit.core.state.handles import OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
+from kit.machines.restore.errors import RepartitionError
+from kit.machines.restore.java_hashmap_order import compute_if_absent_order
+from kit.machines.restore.repartition import repartition_state
+from kit.machines.restore.shared_handles import SharedHandles
 from tests.flink_data import vectors
 from tests.restore.build import as_operator_set, operator_handles, operator_set, stream
 

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.restore.errors import PointwiseRescaleError
-from kit.restore.subtask_state_mapper import PARTITIONERS, SubtaskStateMapper
-from kit.state.rescale_mappings import (
+from kit.core.state.rescale_mappings import (
     NO_RESCALE,
     SYMMETRIC_IDENTITY,
     GateOrPartitionRescalingDescriptor,
@@ -18,6 +16,8 @@ from kit.state.rescale_mappings import (
     MappingType,
     RescaleMappings,
 )
+from kit.machines.restore.errors import PointwiseRescaleError
+from kit.machines.restore.subtask_state_mapper import PARTITIONERS, SubtaskStateMapper
 from tests.flink_data import vectors
 
 MAPPERS = list(SubtaskStateMapper)

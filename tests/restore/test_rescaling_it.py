@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from kit.job.status import JobStatus
-from kit.lab.lab import Lab
-from kit.state.handles import OperatorStateMode
+from kit.core.state.handles import OperatorStateMode
+from kit.hosts.lab.lab import Lab
+from kit.machines.job.status import JobStatus
 from tests.lab.jobs import failure
 from tests.restore.in_the_lab import counting, found_after_restore, remembering, rows_read, steps, stop
 

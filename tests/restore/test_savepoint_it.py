@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig, FixedDelay, NoRestart
-from kit.job.status import JobStatus
-from kit.lab.lab import Lab, LabError
-from kit.metadata import read_metadata
-from kit.operators import Operator, OperatorSpec, count
-from kit.protocol.properties import RecoveryClaimMode, RetentionPolicy
-from kit.state.handles import OperatorStateMode
+from kit.core.metadata import read_metadata
+from kit.core.protocol.properties import RecoveryClaimMode, RetentionPolicy
+from kit.core.state.handles import OperatorStateMode
+from kit.hosts.lab.lab import Lab, LabError
+from kit.machines.job.status import JobStatus
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import Operator, OperatorSpec, count
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay, NoRestart
 from tests.lab.jobs import Shape, environment, expected, failure, settle, wrong
 from tests.restore.in_the_lab import SCHEMA, FullDisk, counting, remembering, rows_read, savepoint, steps, stop
 

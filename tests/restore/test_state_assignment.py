@@ -12,20 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.restore.errors import (
-    FinishedOperatorsError,
-    MaxParallelismError,
-    NonRestoredStateError,
-    RepartitionError,
-    RestoreError,
-)
-from kit.restore.keyed import redistribute_keyed
-from kit.restore.operator_id_pair import OperatorIDPair
-from kit.restore.restored import StateAssignment, VertexParallelism
-from kit.restore.state_assignment import assign_states
-from kit.restore.topology import AssignmentEdge, AssignmentVertex
-from kit.restore.validate import load_and_validate
-from kit.state.handles import (
+from kit.core.state.handles import (
     IncrementalRemoteKeyedStateHandle,
     InputChannelInfo,
     InputChannelStateHandle,
@@ -34,8 +21,21 @@ from kit.state.handles import (
     OperatorStreamStateHandle,
     StateMetaInfo,
 )
-from kit.state.key_groups import key_group_partitions
-from kit.state.operator_state import EMPTY_SUBTASK_STATE, FINISHED_ON_RESTORE, OperatorState, OperatorSubtaskState
+from kit.core.state.key_groups import key_group_partitions
+from kit.core.state.operator_state import EMPTY_SUBTASK_STATE, FINISHED_ON_RESTORE, OperatorState, OperatorSubtaskState
+from kit.machines.restore.errors import (
+    FinishedOperatorsError,
+    MaxParallelismError,
+    NonRestoredStateError,
+    RepartitionError,
+    RestoreError,
+)
+from kit.machines.restore.keyed import redistribute_keyed
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.restored import StateAssignment, VertexParallelism
+from kit.machines.restore.state_assignment import assign_states
+from kit.machines.restore.topology import AssignmentEdge, AssignmentVertex
+from kit.machines.restore.validate import load_and_validate
 from tests.flink_data import vectors
 from tests.restore import build
 

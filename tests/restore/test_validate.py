@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kit.restore.errors import MaxParallelismError, NonRestoredStateError, RestoreError
-from kit.restore.operator_id_pair import OperatorIDPair
-from kit.restore.topology import AssignmentVertex
-from kit.restore.validate import load_and_validate
-from kit.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
-from kit.state.operator_state import EMPTY_SUBTASK_STATE, OperatorState, OperatorSubtaskState
+from kit.core.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
+from kit.core.state.operator_state import EMPTY_SUBTASK_STATE, OperatorState, OperatorSubtaskState
+from kit.machines.restore.errors import MaxParallelismError, NonRestoredStateError, RestoreError
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.topology import AssignmentVertex
+from kit.machines.restore.validate import load_and_validate
 from tests.flink_data import vectors
 from tests.restore import build
 

@@ -1,1 +1,1 @@
-"""Tests of kit.spark."""
+"""Tests of kit.hosts.spark."""

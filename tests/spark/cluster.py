@@ -112,7 +112,7 @@ def session_settings(host: str = HOST) -> dict[str, str]:
         "spark.executor.cores": str(CORES),
         "spark.executor.extraJavaOptions": QUICK_JVM,
         "spark.executorEnv.PYTHONPATH": str(Path(kit.__file__).parents[1]),
-        "spark.python.daemon.module": "kit.spark.daemon",
+        "spark.python.daemon.module": "kit.hosts.spark.slot.daemon",
         "spark.ui.enabled": "false",
     }
 

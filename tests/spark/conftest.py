@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.spark.edge import COLLECTED
-from kit.spark.temporary import process_directory
+from kit.hosts.spark.edge import COLLECTED
+from kit.hosts.spark.temporary import process_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def spark() -> Iterator[SparkSession]:
 
 def spark_session(slots: int) -> Iterator[SparkSession]:
     """A session that is stopped afterwards."""
-    from kit.spark import create_session
+    from kit.hosts.spark import create_session
 
     session = create_session("tests", slots=slots)
     yield session

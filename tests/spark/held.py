@@ -70,7 +70,7 @@ def _kind(pid: int) -> str:
         return "executor (Java)"
     if "java" in words.partition(" ")[0]:
         return "Java"
-    return "Python daemon and workers" if "kit.spark.daemon" in words else "other"
+    return "Python daemon and workers" if "kit.hosts.spark.slot.daemon" in words else "other"
 
 
 def check_flat(jobs: Sequence[Sequence[Held]]) -> dict[str, tuple[Held, Held]]:

@@ -15,7 +15,7 @@ import time
 import traceback
 from pathlib import Path
 
-from kit.spark import SparkJob
+from kit.hosts.spark import SparkJob
 from tests.spark.jobs import await_checkpoint, generator, totals_job
 
 

@@ -26,11 +26,11 @@ from kit import (
     count,
     sum_,
 )
-from kit.graph.settings import RestartStrategy
-from kit.operators import Source
-from kit.protocol.properties import RetentionPolicy
-from kit.spark.job import SparkJob
-from kit.spark.slot import Slot, SlotTicket
+from kit.core.protocol.properties import RetentionPolicy
+from kit.hosts.spark.job import SparkJob
+from kit.hosts.spark.slot.slot import Slot, SlotTicket
+from kit.stream.operators import Source
+from kit.stream.settings.job_settings import RestartStrategy
 
 ROWS, KEYS = 60_000, 500
 RESTARTS = FixedDelay(attempts=50, delay_ms=10)

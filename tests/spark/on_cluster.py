@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from kit.spark import DriverSettings, SparkJob, WireSettings, create_session
+from kit.hosts.spark import DriverSettings, SparkJob, WireSettings, create_session
 from tests.spark.cluster import StandaloneCluster, descendants, executor_of, send, session_settings
 from tests.spark.jobs import await_checkpoint, check_output, generator, totals_job, until
 

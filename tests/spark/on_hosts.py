@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kit.spark import DriverSettings, SparkJob, Tls, WireSettings, create_session
+from kit.hosts.spark import DriverSettings, SparkJob, Tls, WireSettings, create_session
 from tests.spark.cluster import StandaloneCluster, session_settings
 from tests.spark.jobs import await_checkpoint, check_output, generator, totals_job
 

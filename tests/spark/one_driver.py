@@ -18,11 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kit.host.job_failed import JobFailedError
-from kit.host.job_files import JobFiles
-from kit.host.storage import CheckpointStorage
-from kit.host.task_files import TaskFiles
-from kit.spark.job import SparkJob
+from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.files.job_files import JobFiles
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.task_files import TaskFiles
+from kit.hosts.spark.job import SparkJob
 from tests.spark.jobs import ThreadGang, generator, totals_job
 
 ROWS_PER_SECOND = 30_000

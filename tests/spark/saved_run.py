@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kit import StreamEnvironment
-from kit.protocol.trace import Trace
-from kit.spark import SparkJob, create_session
+from kit.core.protocol.trace import Trace
+from kit.hosts.spark import SparkJob, create_session
 from tests.spark.jobs import await_checkpoint, generator, totals_job, until
 
 SAVED = Path(__file__).parents[1] / "data" / "spark" / "killed-in-mid-checkpoint.play.gz"

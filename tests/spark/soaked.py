@@ -22,8 +22,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from kit import FixedDelay, StreamEnvironment
-from kit.spark import DriverSettings, SparkJob, create_session
-from kit.spark.session import QUIET
+from kit.hosts.spark import DriverSettings, SparkJob, create_session
+from kit.hosts.spark.session import QUIET
 from tests.spark.cluster import session_settings
 from tests.spark.jobs import check_output, generator, staged, totals_job
 

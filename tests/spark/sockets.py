@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kit.spark.auth import DRIVER, Party, Purpose
-from kit.spark.endpoint import WireSettings, dial
-from kit.spark.stream import Endpoint, Stream
-from kit.spark.wire import Frame, FrameReader
+from kit.hosts.spark.wire.auth import DRIVER, Party, Purpose
+from kit.hosts.spark.wire.endpoint import WireSettings, dial
+from kit.hosts.spark.wire.stream import Endpoint, Stream
+from kit.hosts.spark.wire.wire import Frame, FrameReader
 
 SECRET = bytes(range(32))
 OTHER_SECRET = bytes(32)
@@ -62,7 +62,7 @@ def deadline() -> float:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "kit.spark"]
+    return [record.getMessage() for record in caplog.records if record.name == "kit.hosts.spark"]
 
 
 def await_lines(caplog: pytest.LogCaptureFixture, count: int) -> None:

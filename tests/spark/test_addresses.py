@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.graph.execution_graph import ExecutionGraph
-from kit.graph.job_graph import create_job_graph
-from kit.protocol.tasks import split_task_name
-from kit.spark.addresses import addresses_of, connect_message, told_addresses
-from kit.spark.stream import Endpoint
+from kit.core.protocol.tasks import split_task_name
+from kit.hosts.spark.wire.addresses import addresses_of, connect_message, told_addresses
+from kit.hosts.spark.wire.stream import Endpoint
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.graph.job_graph import create_job_graph
 from tests.graph.graphs import pipeline
 
 

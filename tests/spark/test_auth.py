@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kit.spark.auth import (
+from kit.hosts.spark.wire.auth import (
     DRIVER,
     AuthenticationError,
     FencedError,
@@ -23,8 +23,8 @@ from kit.spark.auth import (
     authenticate,
     new_secret,
 )
-from kit.spark.endpoint import Listener, dial
-from kit.spark.stream import Endpoint, Stream
+from kit.hosts.spark.wire.endpoint import Listener, dial
+from kit.hosts.spark.wire.stream import Endpoint, Stream
 from tests.spark.sockets import IMPATIENT, OTHER_SECRET, SECRET, SETTINGS, Inbox, deadline
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -11,19 +11,19 @@ from typing import Any, ClassVar
 import pytest
 
 from kit import Lab, StreamEnvironment
-from kit.host.storage import CheckpointStorage
-from kit.host.task_files import TaskFiles
-from kit.job.job_master import JobMaster
-from kit.protocol.commands import CompleteRequest, WriteSnapshot
-from kit.protocol.duties import Command, Duty
-from kit.protocol.events import RequestCheckpoint, StartJob
-from kit.protocol.messages import DeployTask, NotifyCheckpointAborted
-from kit.protocol.trace import Trace
-from kit.protocol.vocabulary import COMMANDS
-from kit.protocol.words import Machine, ProtocolError, Word
-from kit.spark.driver import JobFailedError
-from kit.spark.job import SparkJob
-from kit.task.stream_task import StreamTask
+from kit.core.protocol.commands import CompleteRequest, WriteSnapshot
+from kit.core.protocol.duties import Command, Duty
+from kit.core.protocol.events import RequestCheckpoint, StartJob
+from kit.core.protocol.messages import DeployTask, NotifyCheckpointAborted
+from kit.core.protocol.trace import Trace
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.core.protocol.words import Machine, ProtocolError, Word
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.task_files import TaskFiles
+from kit.hosts.spark.driver.driver import JobFailedError
+from kit.hosts.spark.job import SparkJob
+from kit.machines.job.job_master import JobMaster
+from kit.machines.task.stream_task import StreamTask
 from tests.spark.jobs import ThreadGang, generator, totals_job
 
 CARRIED_OUT = (Duty.WORK, Duty.CLEAN_UP, Duty.READ_ROWS)

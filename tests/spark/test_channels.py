@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kit.spark.auth import AuthenticationError, FencedError, Party, Purpose
-from kit.spark.channels import (
+from kit.hosts.spark.wire.auth import AuthenticationError, FencedError, Party, Purpose
+from kit.hosts.spark.wire.channels import (
     CreditArrived,
     DataPlane,
     ElementArrived,
@@ -19,8 +19,8 @@ from kit.spark.channels import (
     PeerLost,
     Route,
 )
-from kit.spark.endpoint import WireSettings
-from kit.spark.wire import Frame, FrameFlag, FrameKind, pack_frame
+from kit.hosts.spark.wire.endpoint import WireSettings
+from kit.hosts.spark.wire.wire import Frame, FrameFlag, FrameKind, pack_frame
 from tests.spark.sockets import IMPATIENT, OTHER_SECRET, SECRET, SETTINGS, Inbox, RawPeer
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -25,7 +25,7 @@ from kit import (
     SparkJob,
     StreamEnvironment,
 )
-from kit.backend.key_hashing import key_groups
+from kit.stream.backend.keys.key_hashing import key_groups
 from tests.spark.jobs import RESTARTS, await_checkpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]

@@ -12,16 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.protocol import elements, messages
-from kit.protocol.commands import StartEpoch
-from kit.protocol.messages import JobMessage, TaskMessage
-from kit.protocol.options import CheckpointOptions
-from kit.protocol.properties import FULL_CHECKPOINT, SavepointFormatType, SavepointType
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.tasks import ExecutionState, TaskRestore
-from kit.protocol.trace import TraceRecord
-from kit.protocol.words import Envelope
-from kit.spark.codec import (
+from kit.core.protocol import elements, messages
+from kit.core.protocol.commands import StartEpoch
+from kit.core.protocol.messages import JobMessage, TaskMessage
+from kit.core.protocol.options import CheckpointOptions
+from kit.core.protocol.properties import FULL_CHECKPOINT, SavepointFormatType, SavepointType
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.tasks import ExecutionState, TaskRestore
+from kit.core.protocol.trace import TraceRecord
+from kit.core.protocol.words import Envelope
+from kit.core.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
+from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.hosts.spark.wire.codec import (
     REGISTERED,
     CodecError,
     decode,
@@ -31,9 +33,7 @@ from kit.spark.codec import (
     pack_words,
     unpack_words,
 )
-from kit.spark.wire import HEADER, ControlMessage
-from kit.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
-from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.hosts.spark.wire.wire import HEADER, ControlMessage
 
 HANDLE = KeyGroupsStateHandle(KeyGroupRange(0, 1), (0, 3), ByteStreamStateHandle("state", b"abcdef"), "state")
 SNAPSHOT = TaskStateSnapshot({"0" * 31 + "1": OperatorSubtaskState(managed_keyed_state=(HANDLE,))})

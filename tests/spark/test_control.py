@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kit.spark.auth import AuthenticationError, FencedError, Party, Purpose, Verdict
-from kit.spark.control import (
+from kit.hosts.spark.wire.auth import AuthenticationError, FencedError, Party, Purpose, Verdict
+from kit.hosts.spark.wire.control import (
     ControlClient,
     ControlServer,
     DriverLeft,
@@ -19,8 +19,8 @@ from kit.spark.control import (
     SlotLeft,
     SlotMessage,
 )
-from kit.spark.stream import Endpoint
-from kit.spark.wire import ControlMessage, FrameKind, WireError, pack_frame
+from kit.hosts.spark.wire.stream import Endpoint
+from kit.hosts.spark.wire.wire import ControlMessage, FrameKind, WireError, pack_frame
 from tests.spark.sockets import IMPATIENT, OTHER_SECRET, SECRET, SETTINGS, Inbox, RawPeer
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

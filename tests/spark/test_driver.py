@@ -30,19 +30,19 @@ from kit import (
     ValueStateDescriptor,
     count,
 )
-from kit.graph.execution_graph import ExecutionGraph
-from kit.host.job_ended import JobEndedError
-from kit.host.job_failed import JobFailedError
-from kit.operators import ReadResult, Split
-from kit.spark.auth import AuthenticationError, FencedError, new_secret
-from kit.spark.control import ControlClient, SlotHello, SlotJoined, SlotMessage
-from kit.spark.driver_settings import DriverSettings
-from kit.spark.endpoint import WireSettings
-from kit.spark.epoch import Epoch
-from kit.spark.job import SparkJob
-from kit.spark.slot import PEER_LOST, TROUBLE, SlotTicket
-from kit.spark.wire import ControlMessage
-from kit.spark.working_slot import SAID
+from kit.hosts.files.job_ended import JobEndedError
+from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.spark.driver.driver_settings import DriverSettings
+from kit.hosts.spark.driver.epoch import Epoch
+from kit.hosts.spark.job import SparkJob
+from kit.hosts.spark.slot.slot import PEER_LOST, TROUBLE, SlotTicket
+from kit.hosts.spark.slot.working_slot import SAID
+from kit.hosts.spark.wire.auth import AuthenticationError, FencedError, new_secret
+from kit.hosts.spark.wire.control import ControlClient, SlotHello, SlotJoined, SlotMessage
+from kit.hosts.spark.wire.endpoint import WireSettings
+from kit.hosts.spark.wire.wire import ControlMessage
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.operators import ReadResult, Split
 from tests.spark.jobs import (
     LASTING,
     ROWS,
@@ -303,7 +303,7 @@ def test_a_failure_that_was_overcome_is_no_error_any_more(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("nothing_left")
 def test_the_log_tells_of_checkpoints_restores_and_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "kit.spark")
+    caplog.set_level(logging.INFO, "kit.hosts.spark")
     with job_of(totals_job(tmp_path, SLOW)) as job:
         job.start()
         await_checkpoint(job, 2)
@@ -335,7 +335,7 @@ def test_a_checkpoint_that_fails_is_in_the_table_and_in_the_log(
 def test_a_driver_that_takes_over_shows_what_it_was_restored_from(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "kit.spark")
+    caplog.set_level(logging.INFO, "kit.hosts.spark")
     env = totals_job(tmp_path, generator(rows_per_second=5_000), interval_ms=300, store="filesystem")
     with job_of(env) as first, job_of(env, recover=True) as second:
         first.start()

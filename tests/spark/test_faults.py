@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kit.host.storage import CheckpointStorage
-from kit.spark.driver_settings import DriverSettings
-from kit.spark.endpoint import WireSettings
-from kit.spark.job import SparkJob
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.spark.driver.driver_settings import DriverSettings
+from kit.hosts.spark.job import SparkJob
+from kit.hosts.spark.wire.endpoint import WireSettings
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, staged, totals_job, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

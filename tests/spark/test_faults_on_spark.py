@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kit.spark import SparkJob
-from kit.spark.driver_settings import DriverSettings
+from kit.hosts.spark import SparkJob
+from kit.hosts.spark.driver.driver_settings import DriverSettings
 from tests.spark.jobs import await_checkpoint, check_output, generator, staged, totals_job, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]

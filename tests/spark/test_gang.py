@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kit.spark import executors, gang
-from kit.spark.connection import WITHOUT_END, silence
-from kit.spark.control import SlotHello
-from kit.spark.epoch import Epoch
-from kit.spark.gang import SparkGang
-from kit.spark.stream import TAKES_NOTHING
+from kit.hosts.spark.driver import executors, gang
+from kit.hosts.spark.driver.epoch import Epoch
+from kit.hosts.spark.driver.gang import SparkGang
+from kit.hosts.spark.wire.connection import WITHOUT_END, silence
+from kit.hosts.spark.wire.control import SlotHello
+from kit.hosts.spark.wire.stream import TAKES_NOTHING
 
 
 class Tasks(dict[int, str]):

@@ -16,8 +16,8 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from kit.spark import SparkJob
-from kit.spark.running_jobs import running
+from kit.hosts.spark import SparkJob
+from kit.hosts.spark.running_jobs import running
 from tests.house.files import ROOT
 from tests.spark.interrupted import interrupt_in
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job
@@ -202,8 +202,8 @@ def test_an_interrupted_cell(notebook: Notebook) -> None:
 WAITING = f"""
 import sys; sys.path.insert(0, {str(ROOT)!r})
 import threading
-from kit.spark import console
-from kit.spark.console import waiting
+from kit.hosts.spark import console
+from kit.hosts.spark.console import waiting
 console.PATIENCE_S = console.EVERY_S = 0.01
 shown, enough = [], threading.Event()
 def text():

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from kit.spark.connection import Connection
-from kit.spark.stream import Endpoint, Stream
-from kit.spark.switchboard import Line, Switchboard
-from kit.spark.wire import HEADER, MAGIC, VERSION, Buffers, Frame, FrameKind, pack_frame
+from kit.hosts.spark.wire.connection import Connection
+from kit.hosts.spark.wire.stream import Endpoint, Stream
+from kit.hosts.spark.wire.switchboard import Line, Switchboard
+from kit.hosts.spark.wire.wire import HEADER, MAGIC, VERSION, Buffers, Frame, FrameKind, pack_frame
 from tests.spark.sockets import IMPATIENT, Inbox
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

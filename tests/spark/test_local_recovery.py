@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kit.protocol.properties import RecoveryClaimMode
-from kit.spark import JobFailedError, SparkJob
+from kit.core.protocol.properties import RecoveryClaimMode
+from kit.hosts.spark import JobFailedError, SparkJob
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job, until
 from tests.zookeeper import ZooKeeper
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit import CheckpointConfig, ParquetSink, StreamEnvironment
-from kit.spark.job import SparkJob
+from kit.hosts.spark.job import SparkJob
 from tests.spark.jobs import RESTARTS, ThreadGang, await_checkpoint, generator, read
 
 ROWS = 3_000

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from kit import CheckpointConfig, CollectSink, GeneratorSource, SparkJob, StreamEnvironment, count
-from kit.draw.live import look
-from kit.lab import Lab, ready_job
-from kit.spark import meters
-from kit.spark.meters import MeterReadings, Meters
+from kit.draw.charts.live import look
+from kit.hosts.lab import Lab, ready_job
+from kit.hosts.spark.slot import meters
+from kit.hosts.spark.slot.meters import MeterReadings, Meters
 from tests.spark.jobs import ThreadGang
 from tests.task.harness import TaskHarness, buffer, fan_in
 from widgets import Monitor

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kit.spark.gang import explain
-from kit.spark.job import SparkJob
-from kit.spark.oom_kills import OomKills
+from kit.hosts.spark.driver.gang import explain
+from kit.hosts.spark.driver.oom_kills import OomKills
+from kit.hosts.spark.job import SparkJob
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job, until
 
 LOST = "Job aborted: ExecutorLostFailure (executor 1 exited) Reason: Command exited with code {code}"

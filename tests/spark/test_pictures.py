@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kit.core.protocol.trace import Trace
 from kit.draw import SnapshotContents, at_risk, frames, snapshot_contents
-from kit.draw.state_tables import KEYED
-from kit.protocol.trace import Trace
-from kit.spark.job import SparkJob
+from kit.hosts.spark.job import SparkJob
+from kit.snapshots.state_tables import KEYED
 from tests.draw.elsewhere import shown, shown_elsewhere
 from tests.draw.test_doors import DOORS, as_data
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job, until

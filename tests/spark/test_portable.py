@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kit import CollectSink, GeneratorSource, ProcessFunction, StreamEnvironment
-from kit.spark import JobFailedError, SparkJob
+from kit.hosts.spark import JobFailedError, SparkJob
 from tests.spark.jobs import ThreadGang
 
 Row = dict[str, Any]

@@ -17,13 +17,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kit import Lab, NoRestart, StreamEnvironment
-from kit.lab.errors import LabError, LabWarning
-from kit.protocol.events import StateRead, TimerFired
-from kit.protocol.schedule import Handled, Schedule
-from kit.protocol.trace import Trace, keeps_record
-from kit.spark import JobFailedError, SparkJob
-from kit.spark.recording import EventFile, read_schedule
-from kit.spark.recording import recorded as recorded_in
+from kit.core.protocol.events import StateRead, TimerFired
+from kit.core.protocol.schedule import Handled, Schedule
+from kit.core.protocol.trace import Trace, keeps_record
+from kit.hosts.lab.errors import LabError, LabWarning
+from kit.hosts.spark import JobFailedError, SparkJob
+from kit.hosts.spark.recording import EventFile, read_schedule
+from kit.hosts.spark.recording import recorded as recorded_in
 from tests.spark.jobs import RESTARTS, ThreadGang, await_checkpoint, check_output, generator, totals_job, until
 from tests.spark.one_driver import ROWS_PER_SECOND
 from tests.spark.test_two_drivers import drive

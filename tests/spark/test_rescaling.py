@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kit import JobFailedError, RescaleConfig
-from kit.spark import SparkJob
-from kit.spark.warm_slots import WarmSlots
+from kit.hosts.spark import SparkJob
+from kit.hosts.spark.driver.warm_slots import WarmSlots
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, staged, totals_job, until
 from tests.spark.test_unaligned import in_flight_bytes
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_leaves_the_job_alone(tmp_path: Path) -> None:
 def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kit.spark.slot_watch.EVERY_MS", 50)
+    monkeypatch.setattr("kit.hosts.spark.driver.slot_watch.EVERY_MS", 50)
     there = [3]
     rescaling = RescaleConfig(reactive=True, cooldown_ms=300)
     env = totals_job(tmp_path, SLOW, parallelism=3, rescaling=rescaling)
@@ -108,7 +108,7 @@ def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come
 def test_a_job_that_is_not_reactive_waits_until_all_its_slots_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("kit.spark.slot_watch.WAITING_EVERY_MS", 10)
+    monkeypatch.setattr("kit.hosts.spark.driver.slot_watch.WAITING_EVERY_MS", 10)
     there, looked = [2], []
     with SparkJob(totals_job(tmp_path, SLOW), launch=ThreadGang) as job:
         job._driver.slot_watch.count = lambda: looked.append(there[0]) or there[0]

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from kit import CheckpointConfig, CollectSink, GeneratorSource, StreamEnvironment, count, sum_
-from kit.host.storage import CheckpointStorage
-from kit.spark.job import SparkJob
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.spark.job import SparkJob
 from tests.spark.jobs import ThreadGang, until
 
 ROWS, KEYS = 400_000, 300_000

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import kit
-from kit.spark import SparkJob, preflight
-from kit.spark.driver import JobFailedError
-from kit.spark.preflight import check_session, waits_for
+from kit.hosts.spark import SparkJob, preflight
+from kit.hosts.spark.driver.driver import JobFailedError
+from kit.hosts.spark.preflight import check_session, waits_for
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job
 
 SLOW = generator(rows_per_second=2_000)  # no test waits for its end, and none may come after it

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from kit import CheckpointConfig, CollectSink, Lab, SparkJob, StreamEnvironment, TumblingEventTimeWindows, count, sum_
-from kit.operators import ReadResult, Source, Split
-from kit.protocol.properties import RetentionPolicy
+from kit.core.protocol.properties import RetentionPolicy
+from kit.stream.operators import ReadResult, Source, Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kit import CheckpointConfig, GeneratorSource, Lab, ParquetSink, SparkJob, StreamEnvironment, sum_
-from kit.host.job_failed import JobFailedError
+from kit.hosts.files.job_failed import JobFailedError
 from tests.lab.test_master_hooks import Hook
 from tests.spark.jobs import ThreadGang
 

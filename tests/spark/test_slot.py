@@ -11,12 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kit.graph.execution_graph import ExecutionGraph
-from kit.host.task_files import TaskFiles
-from kit.protocol.commands import CancelSnapshot, ScheduleTimer, WriteSnapshot
-from kit.protocol.elements import CheckpointBarrier, EndOfData
-from kit.protocol.events import SnapshotFailed, SnapshotWritten
-from kit.protocol.messages import (
+from kit.core.protocol.commands import CancelSnapshot, ScheduleTimer, WriteSnapshot
+from kit.core.protocol.elements import CheckpointBarrier, EndOfData
+from kit.core.protocol.events import SnapshotFailed, SnapshotWritten
+from kit.core.protocol.messages import (
     AcknowledgeCheckpoint,
     CancelTask,
     DeclineCheckpoint,
@@ -25,18 +23,20 @@ from kit.protocol.messages import (
     TaskStateChanged,
     TriggerTaskCheckpoint,
 )
-from kit.protocol.options import CheckpointOptions
-from kit.protocol.snapshots import Effect, SnapshotPart
-from kit.protocol.tasks import ExecutionState
-from kit.protocol.words import Envelope, Word
-from kit.spark import slot as slot_module
-from kit.spark.background import Background, HostClock
-from kit.spark.codec import decode_element
-from kit.spark.control import LEAVE, DriverLeft, DriverMessage
-from kit.spark.edge import SparkOutput, open_storage
-from kit.spark.slot import LastWord
-from kit.spark.task_host import TaskHost, Work
-from kit.spark.wire import ControlMessage
+from kit.core.protocol.options import CheckpointOptions
+from kit.core.protocol.snapshots import Effect, SnapshotPart
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.protocol.words import Envelope, Word
+from kit.hosts.files.task_files import TaskFiles
+from kit.hosts.spark.driver.background import Background, HostClock
+from kit.hosts.spark.edge import SparkOutput, open_storage
+from kit.hosts.spark.slot import slot as slot_module
+from kit.hosts.spark.slot.slot import LastWord
+from kit.hosts.spark.slot.task_host import TaskHost, Work
+from kit.hosts.spark.wire.codec import decode_element
+from kit.hosts.spark.wire.control import LEAVE, DriverLeft, DriverMessage
+from kit.hosts.spark.wire.wire import ControlMessage
+from kit.stream.graph.execution_graph import ExecutionGraph
 from tests.spark.jobs import generator, totals_job
 
 

@@ -8,22 +8,17 @@ from typing import TypeVar
 import pyarrow as pa
 import pytest
 
-from kit.channel.channel_state_reader import SequentialChannelStateReader
-from kit.channel.recovered_channel import RecoveredInputChannel
-from kit.graph.execution_graph import ExecutionGraph
-from kit.host.storage import CheckpointLocation
-from kit.host.task_files import TaskFiles
-from kit.protocol.commands import ReadState
-from kit.protocol.duties import Command
-from kit.protocol.elements import Buffer, CheckpointBarrier
-from kit.protocol.events import (
+from kit.core.protocol.commands import ReadState
+from kit.core.protocol.duties import Command
+from kit.core.protocol.elements import Buffer, CheckpointBarrier
+from kit.core.protocol.events import (
     ChannelStateFileFailed,
     ChannelStateFileWritten,
     ProcessInput,
     SnapshotWritten,
     StateRead,
 )
-from kit.protocol.messages import (
+from kit.core.protocol.messages import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
     DeployTask,
@@ -31,13 +26,11 @@ from kit.protocol.messages import (
     NotifyCheckpointAborted,
     TriggerTaskCheckpoint,
 )
-from kit.protocol.options import AlignmentType, CheckpointOptions
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.tasks import TaskRestore
-from kit.protocol.words import Envelope, Word
-from kit.spark.edge import SparkOutput, open_storage
-from kit.spark.task_host import TaskHost
-from kit.state.handles import (
+from kit.core.protocol.options import AlignmentType, CheckpointOptions
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.tasks import TaskRestore
+from kit.core.protocol.words import Envelope, Word
+from kit.core.state.handles import (
     ByteStreamStateHandle,
     InputChannelInfo,
     InputChannelStateHandle,
@@ -45,9 +38,16 @@ from kit.state.handles import (
     ResultSubpartitionInfo,
     ResultSubpartitionStateHandle,
 )
-from kit.state.operator_state import TaskStateSnapshot
-from kit.state.restored_state import RestoredSubtaskState
-from kit.task.stream_task import StreamTask
+from kit.core.state.operator_state import TaskStateSnapshot
+from kit.core.state.restored_state import RestoredSubtaskState
+from kit.hosts.files.storage import CheckpointLocation
+from kit.hosts.files.task_files import TaskFiles
+from kit.hosts.spark.edge import SparkOutput, open_storage
+from kit.hosts.spark.slot.task_host import TaskHost
+from kit.machines.channel.channel_state.channel_state_reader import SequentialChannelStateReader
+from kit.machines.channel.recovered_channel import RecoveredInputChannel
+from kit.machines.task.stream_task import StreamTask
+from kit.stream.graph.execution_graph import ExecutionGraph
 from tests.spark.jobs import generator, totals_job
 from tests.spark.test_slot import Held, Wires
 

@@ -18,9 +18,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kit import CheckpointConfig, NoRestart, ParquetSink, ParquetSource, StreamEnvironment
-from kit.spark import JobFailedError, SparkJob, create_session
-from kit.spark.driver_settings import DriverSettings
-from kit.spark.endpoint import WireSettings
+from kit.hosts.spark import JobFailedError, SparkJob, create_session
+from kit.hosts.spark.driver.driver_settings import DriverSettings
+from kit.hosts.spark.wire.endpoint import WireSettings
 from tests.house.files import ROOT
 from tests.spark.jobs import LASTING, await_checkpoint, check_output, generator, staged, totals_job, until
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kit.draw.statistics import HISTORY, SUBTASKS
-from kit.spark.job import SparkJob
+from kit.hosts.spark.job import SparkJob
+from kit.run.statistics import HISTORY, SUBTASKS
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job, until
 
 SLOW = generator(rows_per_second=30_000)

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from kit.spark import strangers
-from kit.spark.auth import DRIVER, AuthenticationError, Party, Purpose, Verdict
-from kit.spark.control import ControlServer, SlotHello, SlotJoined, SlotLeft
-from kit.spark.driver_settings import DriverSettings
-from kit.spark.endpoint import MAX_HANDSHAKES, Listener, WireSettings, dial
-from kit.spark.job import SparkJob
-from kit.spark.strangers import CutOffs
-from kit.spark.stream import Endpoint, Stream
-from kit.spark.wire import HEADER, MAGIC, VERSION, FrameKind
+from kit.hosts.spark.driver.driver_settings import DriverSettings
+from kit.hosts.spark.job import SparkJob
+from kit.hosts.spark.wire import strangers
+from kit.hosts.spark.wire.auth import DRIVER, AuthenticationError, Party, Purpose, Verdict
+from kit.hosts.spark.wire.control import ControlServer, SlotHello, SlotJoined, SlotLeft
+from kit.hosts.spark.wire.endpoint import MAX_HANDSHAKES, Listener, WireSettings, dial
+from kit.hosts.spark.wire.strangers import CutOffs
+from kit.hosts.spark.wire.stream import Endpoint, Stream
+from kit.hosts.spark.wire.wire import HEADER, MAGIC, VERSION, FrameKind
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job
 from tests.spark.sockets import (
     IMPATIENT,

@@ -65,7 +65,7 @@ def test_what_may_be_somebody_elses_stays(tmp_path: Path) -> None:
     directory = tmp_path / "t"
     living = """
 import subprocess
-code = "from kit.spark.temporary import process_directory; process_directory()"
+code = "from kit.hosts.spark.temporary import process_directory; process_directory()"
 subprocess.run([sys.executable, "-c", code], check=True)
 assert len(os.listdir(os.environ["TMPDIR"])) == 1
 assert job.trigger_checkpoint()
@@ -77,7 +77,7 @@ assert job.trigger_checkpoint()
     elsewhere.mkdir()
     (elsewhere / "lock").touch()
     (directory / "kit-link").symlink_to(elsewhere)
-    code = "from kit.spark.temporary import process_directory; process_directory()"
+    code = "from kit.hosts.spark.temporary import process_directory; process_directory()"
     subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"TMPDIR": str(directory), "PYTHONPATH": str(ROOT)},

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kit.spark import DriverSettings, SparkJob, Tls, WireSettings
-from kit.spark.auth import DRIVER, AuthenticationError, Party, Purpose
-from kit.spark.channels import CreditArrived, DataPlane, ElementArrived, Route
-from kit.spark.control import ControlClient, ControlServer, SlotJoined, SlotLeft, SlotMessage
-from kit.spark.endpoint import dial
-from kit.spark.tls import RUN_NAME, TlsError
-from kit.spark.wire import ControlMessage
+from kit.hosts.spark import DriverSettings, SparkJob, Tls, WireSettings
+from kit.hosts.spark.wire.auth import DRIVER, AuthenticationError, Party, Purpose
+from kit.hosts.spark.wire.channels import CreditArrived, DataPlane, ElementArrived, Route
+from kit.hosts.spark.wire.control import ControlClient, ControlServer, SlotJoined, SlotLeft, SlotMessage
+from kit.hosts.spark.wire.endpoint import dial
+from kit.hosts.spark.wire.tls import RUN_NAME, TlsError
+from kit.hosts.spark.wire.wire import ControlMessage
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job
 from tests.spark.sockets import SECRET, SETTINGS, Inbox, await_lines, lines
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kit.host.storage import CheckpointStorage
-from kit.host.stores import open_store
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.stores.opening import open_store
 from tests.spark.jobs import check_output, staged, totals_job
 from tests.zookeeper import ZooKeeper
 

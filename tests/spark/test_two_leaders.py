@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from kit.host.job_failed import JobFailedError
-from kit.spark.job import SparkJob
+from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.spark.job import SparkJob
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, staged, totals_job
 from tests.spark.test_two_drivers import ROOT, stored_ids
 from tests.zookeeper import ZooKeeper

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kit.metadata import CheckpointMetadata, read_metadata
-from kit.spark import SparkJob
+from kit.core.metadata import CheckpointMetadata, read_metadata
+from kit.hosts.spark import SparkJob
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, staged, totals_job, until
 
 MODES: dict[str, dict[str, Any]] = {

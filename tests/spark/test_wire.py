@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.backend.arrow_types import as_type, stream_type
-from kit.channel.channel_state_serializer import decode_elements, write_batch
-from kit.spark.wire import (
+from kit.hosts.spark.wire.wire import (
     FRAME_RULES,
     HEADER,
     MAGIC,
@@ -30,6 +28,8 @@ from kit.spark.wire import (
     pack_frame,
     unpack_credit,
 )
+from kit.machines.channel.channel_state.channel_state_serializer import decode_elements, write_batch
+from kit.stream.backend.types.arrow_types import as_type, stream_type
 from tests.arrow_values import LEAVES, NESTED, column
 
 

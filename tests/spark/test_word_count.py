@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kit import CheckpointConfig, FixedDelay, ParquetSink, StreamEnvironment, TextSource, count
-from kit.spark import SparkJob
+from kit.hosts.spark import SparkJob
 from tests.spark.jobs import await_checkpoint, read
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]

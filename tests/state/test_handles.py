@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.state import handles as h
-from kit.state.operator_state import (
+from kit.core.state import handles as h
+from kit.core.state.operator_state import (
     FINISHED_ON_RESTORE,
     FINISHED_SUBTASK_STATE,
     OperatorState,

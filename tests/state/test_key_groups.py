@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.backend.key_hashing import (
+from kit.core.state.handles import KeyGroupRange
+from kit.core.state.key_groups import (
+    default_max_parallelism,
+    key_group_partitions,
+    key_group_range_for_operator_index,
+    operator_index_for_key_group,
+    operator_indexes,
+)
+from kit.stream.backend.keys.key_hashing import (
     assign_key_to_parallel_operator,
     assign_to_key_group,
     java_hash,
@@ -21,14 +29,6 @@ from kit.backend.key_hashing import (
     key_groups,
     key_groups_for_hashes,
     murmur_hash,
-)
-from kit.state.handles import KeyGroupRange
-from kit.state.key_groups import (
-    default_max_parallelism,
-    key_group_partitions,
-    key_group_range_for_operator_index,
-    operator_index_for_key_group,
-    operator_indexes,
 )
 from tests.flink_data import vectors
 

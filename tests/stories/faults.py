@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kit.connectors.files import CommitError
-from kit.host.store_errors import InconsistentStoreError, StoreError
-from kit.lab.lab import Lab
-from kit.protocol.snapshots import Effect
-from kit.protocol.stored import StoredCheckpoint
+from kit.core.protocol.snapshots import Effect
+from kit.core.protocol.stored import StoredCheckpoint
+from kit.hosts.files.stores.errors import InconsistentStoreError, StoreError
+from kit.hosts.lab.lab import Lab
+from kit.stream.connectors.files import CommitError
 from tests.restore.in_the_lab import FullDisk
 
 

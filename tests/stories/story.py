@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kit.job.status import JobStatus
-from kit.lab.lab import Lab, LabError
-from kit.protocol.commands import CompleteRequest
+from kit.core.protocol.commands import CompleteRequest
+from kit.hosts.lab.lab import Lab, LabError
+from kit.machines.job.status import JobStatus
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, settle, wrong
 from tests.stories.faults import break_disk, break_publication, break_store
 

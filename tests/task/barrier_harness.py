@@ -15,10 +15,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from kit.channel.event_announcement import EventAnnouncement
-from kit.channel.input_channel import InputChannel
-from kit.channel.input_gate import InputGates
-from kit.protocol.elements import (
+from kit.core.protocol.elements import (
     Buffer,
     CancelCheckpointMarker,
     CheckpointBarrier,
@@ -27,14 +24,17 @@ from kit.protocol.elements import (
     EndOfPartition,
     Watermark,
 )
-from kit.protocol.options import AlignmentType, CheckpointOptions
-from kit.protocol.properties import SavepointFormatType, SavepointType
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.state.handles import InputChannelInfo
-from kit.task.barrier_handler import CheckpointBarrierHandler
-from kit.task.barrier_tracker import CheckpointBarrierTracker
-from kit.task.checkpoint_metrics import CheckpointMetricsBuilder
-from kit.task.single_barrier_handler import SingleCheckpointBarrierHandler
+from kit.core.protocol.options import AlignmentType, CheckpointOptions
+from kit.core.protocol.properties import SavepointFormatType, SavepointType
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.state.handles import InputChannelInfo
+from kit.machines.channel.event_announcement import EventAnnouncement
+from kit.machines.channel.input_channel import InputChannel
+from kit.machines.channel.input_gate import InputGates
+from kit.machines.task.barrier_handler import CheckpointBarrierHandler
+from kit.machines.task.barrier_tracker import CheckpointBarrierTracker
+from kit.machines.task.checkpoint_metrics import CheckpointMetricsBuilder
+from kit.machines.task.single_barrier_handler import SingleCheckpointBarrierHandler
 
 SUBSUMED = "CHECKPOINT_DECLINED_SUBSUMED"
 CANCELLED = "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER"

@@ -11,16 +11,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
-from kit.host.storage import CheckpointStorage
-from kit.host.task_files import TaskFiles
-from kit.operators import count, sum_
-from kit.protocol.commands import GrantCredit, ReadSplit, SendElement, WriteSnapshot
-from kit.protocol.elements import (
+from kit.core.protocol.commands import GrantCredit, ReadSplit, SendElement, WriteSnapshot
+from kit.core.protocol.elements import (
     Buffer,
     CancelCheckpointMarker,
     CheckpointBarrier,
@@ -30,8 +22,8 @@ from kit.protocol.elements import (
     Watermark,
     WatermarkStatus,
 )
-from kit.protocol.events import CreditReceived, ElementReceived, ProcessInput
-from kit.protocol.messages import (
+from kit.core.protocol.events import CreditReceived, ElementReceived, ProcessInput
+from kit.core.protocol.messages import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
     DeployTask,
@@ -41,11 +33,19 @@ from kit.protocol.messages import (
     TaskStateChanged,
     TriggerTaskCheckpoint,
 )
-from kit.protocol.options import CheckpointOptions
-from kit.protocol.properties import SavepointFormatType, SavepointType, SnapshotType
-from kit.protocol.tasks import ExecutionState, TaskRestore
-from kit.protocol.words import Word
-from kit.task.stream_task import StreamTask
+from kit.core.protocol.options import CheckpointOptions
+from kit.core.protocol.properties import SavepointFormatType, SavepointType, SnapshotType
+from kit.core.protocol.tasks import ExecutionState, TaskRestore
+from kit.core.protocol.words import Word
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import MemoryOutput
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.task_files import TaskFiles
+from kit.machines.task.stream_task import StreamTask
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import count, sum_
+from kit.stream.settings.job_settings import CheckpointConfig
 
 W = TypeVar("W", bound=Word)
 

@@ -11,26 +11,26 @@ from typing import Any
 
 from pyarrow import fs
 
-from kit.api.environment import StreamEnvironment
-from kit.channel.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION
-from kit.channel.slot_channel_state import SlotChannelState
-from kit.host.storage import CheckpointStorage
-from kit.host.task_files import TaskFiles
-from kit.protocol.commands import (
+from kit.core.protocol.commands import (
     CancelChannelStateFile,
     CancelSnapshot,
     DiscardSnapshot,
     WriteChannelStateFile,
     WriteSnapshot,
 )
-from kit.protocol.elements import CheckpointBarrier, DataElement
-from kit.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten
-from kit.protocol.messages import SlotMessage, SubmitChannelState
-from kit.protocol.options import AlignmentType
-from kit.protocol.snapshots import RestoredPart
-from kit.protocol.tasks import TaskRestore
-from kit.protocol.words import Word
-from kit.state.operator_state import OperatorSubtaskState
+from kit.core.protocol.elements import CheckpointBarrier, DataElement
+from kit.core.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten
+from kit.core.protocol.messages import SlotMessage, SubmitChannelState
+from kit.core.protocol.options import AlignmentType
+from kit.core.protocol.snapshots import RestoredPart
+from kit.core.protocol.tasks import TaskRestore
+from kit.core.protocol.words import Word
+from kit.core.state.operator_state import OperatorSubtaskState
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.task_files import TaskFiles
+from kit.machines.channel.channel_state.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION
+from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
+from kit.stream.api.environment import StreamEnvironment
 from tests.channel.channel_state import read_back
 from tests.task.harness import TaskHarness, fan_in, options
 

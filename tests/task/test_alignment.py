@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.channel.input_channel import InputChannel
-from kit.protocol.commands import WriteSnapshot
-from kit.protocol.elements import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfData, EndOfPartition
-from kit.protocol.messages import AcknowledgeCheckpoint
+from kit.core.protocol.commands import WriteSnapshot
+from kit.core.protocol.elements import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfData, EndOfPartition
+from kit.core.protocol.messages import AcknowledgeCheckpoint
+from kit.machines.channel.input_channel import InputChannel
 from tests.task.barrier_harness import BarrierHarness
 from tests.task.harness import SUSPEND, TaskHarness, buffer, fan_in, options
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from kit.channel.event_announcement import EventAnnouncement
-from kit.protocol.elements import CheckpointBarrier
-from kit.task.single_barrier_handler import alignment_due_ms
+from kit.core.protocol.elements import CheckpointBarrier
+from kit.machines.channel.event_announcement import EventAnnouncement
+from kit.machines.task.single_barrier_handler import alignment_due_ms
 from tests.task.barrier_harness import CANCELLED, SAVEPOINT, SUBSUMED, UNALIGNED, BarrierHarness, data, with_timeout
 
 NEVER_MS = 2**31 - 1

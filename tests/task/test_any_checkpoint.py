@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.protocol.commands import CancelSnapshot, CancelTimer, ScheduleTimer, WriteSnapshot
-from kit.protocol.events import SnapshotFailed, TimerFired
-from kit.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint
-from kit.protocol.options import AlignmentType
-from kit.protocol.tasks import ExecutionState
+from kit.core.protocol.commands import CancelSnapshot, CancelTimer, ScheduleTimer, WriteSnapshot
+from kit.core.protocol.events import SnapshotFailed, TimerFired
+from kit.core.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint
+from kit.core.protocol.options import AlignmentType
+from kit.core.protocol.tasks import ExecutionState
 from tests.task.harness import buffer
 from tests.task.slot_harness import FORCED_ALIGNED, UNALIGNED, SlotHarness, unaligned_job
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from kit.protocol.commands import WriteSnapshot
-from kit.protocol.messages import DeclineCheckpoint
-from kit.protocol.options import AlignmentType
+from kit.core.protocol.commands import WriteSnapshot
+from kit.core.protocol.messages import DeclineCheckpoint
+from kit.core.protocol.options import AlignmentType
 from tests.task.harness import TaskHarness, fan_in
 
 

@@ -19,7 +19,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.protocol.elements import CheckpointBarrier, Element
+from kit.core.protocol.elements import CheckpointBarrier, Element
 from tests.task.barrier_harness import SAVEPOINT, UNALIGNED, BarrierHarness, with_timeout
 
 TIMEOUT_MS = 20

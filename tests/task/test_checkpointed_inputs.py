@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from kit.channel.input_gate import InputGates
-from kit.graph.settings import CheckpointConfig
-from kit.protocol.elements import Buffer, CheckpointBarrier, Element, EndOfChannelState, Watermark
-from kit.protocol.events import ElementReceived, ProcessInput, TimerFired
-from kit.protocol.messages import CancelTask
-from kit.protocol.options import AlignmentType
-from kit.protocol.words import ProtocolError
-from kit.task.barrier_handlers import create_barrier_handler
-from kit.task.stream_task import ALIGNMENT_TIMEOUT
-from kit.task.upstream_recovery import UpstreamRecoveryTracker
+from kit.core.protocol.elements import Buffer, CheckpointBarrier, Element, EndOfChannelState, Watermark
+from kit.core.protocol.events import ElementReceived, ProcessInput, TimerFired
+from kit.core.protocol.messages import CancelTask
+from kit.core.protocol.options import AlignmentType
+from kit.core.protocol.words import ProtocolError
+from kit.machines.channel.input_gate import InputGates
+from kit.machines.task.barrier_handlers import create_barrier_handler
+from kit.machines.task.stream_task import ALIGNMENT_TIMEOUT
+from kit.machines.task.upstream_recovery import UpstreamRecoveryTracker
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.barrier_harness import BarrierHarness
 from tests.task.harness import TaskHarness, fan_in, options
 

@@ -9,14 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.backend.descriptors import ListStateDescriptor
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.host.storage import CheckpointLocation, CheckpointStorage
-from kit.operators import OperatorSpec, count
-from kit.operators.base import Operator
-from kit.protocol.commands import (
+from kit.core.protocol.commands import (
     CancelSnapshot,
     CommitEffects,
     DropEffects,
@@ -26,15 +19,22 @@ from kit.protocol.commands import (
     SendElement,
     WriteSnapshot,
 )
-from kit.protocol.elements import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfData
-from kit.protocol.events import EffectsCommitted, EffectsFailed, SnapshotFailed, StateRead, TimerFired
-from kit.protocol.messages import CancelTask, ReportCheckpointMetrics, TaskStateChanged
-from kit.protocol.options import AlignmentType
-from kit.protocol.properties import SavepointFormatType, SavepointType
-from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.tasks import ExecutionState, TaskRestore
-from kit.state.operator_state import TaskStateSnapshot
-from kit.task import subtask_coordinator
+from kit.core.protocol.elements import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfData
+from kit.core.protocol.events import EffectsCommitted, EffectsFailed, SnapshotFailed, StateRead, TimerFired
+from kit.core.protocol.messages import CancelTask, ReportCheckpointMetrics, TaskStateChanged
+from kit.core.protocol.options import AlignmentType
+from kit.core.protocol.properties import SavepointFormatType, SavepointType
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.tasks import ExecutionState, TaskRestore
+from kit.core.state.operator_state import TaskStateSnapshot
+from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.machines.task import subtask_coordinator
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.backend.states.descriptors import ListStateDescriptor
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import OperatorSpec, count
+from kit.stream.operators.base import Operator
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.harness import DRAIN, SCHEMA, SUSPEND, TaskHarness, fan_in
 
 ASYNC = "CHECKPOINT_ASYNC_EXCEPTION"

@@ -8,13 +8,9 @@ from typing import Any
 
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.operators import KeyedProcessFunction, KeyedProcessFunctionContext
-from kit.protocol.commands import CommitEffects, ScheduleTimer, WriteSnapshot
-from kit.protocol.elements import Buffer, EndOfData, EndOfPartition
-from kit.protocol.events import (
+from kit.core.protocol.commands import CommitEffects, ScheduleTimer, WriteSnapshot
+from kit.core.protocol.elements import Buffer, EndOfData, EndOfPartition
+from kit.core.protocol.events import (
     EffectsFailed,
     ProcessInput,
     SnapshotFailed,
@@ -22,18 +18,22 @@ from kit.protocol.events import (
     StateReadFailed,
     TimerFired,
 )
-from kit.protocol.messages import (
+from kit.core.protocol.messages import (
     CancelTask,
     DeclineCheckpoint,
     NotifyCheckpointAborted,
     OperatorEventToTask,
     TaskStateChanged,
 )
-from kit.protocol.snapshots import SnapshotPart
-from kit.protocol.tasks import ExecutionState, TaskRestore
-from kit.protocol.words import Word
-from kit.state.operator_state import TaskStateSnapshot
-from kit.task.processing_timer import PROCESSING_TIME_TIMER
+from kit.core.protocol.snapshots import SnapshotPart
+from kit.core.protocol.tasks import ExecutionState, TaskRestore
+from kit.core.protocol.words import Word
+from kit.core.state.operator_state import TaskStateSnapshot
+from kit.machines.task.processing_timer import PROCESSING_TIME_TIMER
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import KeyedProcessFunction, KeyedProcessFunctionContext
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.harness import SCHEMA, SUSPEND, TaskHarness, buffer, fan_in
 from tests.task.slot_harness import SlotHarness, unaligned_job
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from kit.channel.input_channel import InputChannel
-from kit.protocol.commands import CommitEffects
-from kit.protocol.elements import (
+from kit.core.protocol.commands import CommitEffects
+from kit.core.protocol.elements import (
     MAX_WATERMARK_MS,
     CheckpointBarrier,
     Element,
@@ -16,11 +15,12 @@ from kit.protocol.elements import (
     EndOfPartition,
     Watermark,
 )
-from kit.protocol.events import SplitRead
-from kit.protocol.messages import TaskStateChanged
-from kit.protocol.tasks import ExecutionState, TaskRestore
-from kit.protocol.words import ProtocolError
-from kit.state.operator_state import TaskStateSnapshot
+from kit.core.protocol.events import SplitRead
+from kit.core.protocol.messages import TaskStateChanged
+from kit.core.protocol.tasks import ExecutionState, TaskRestore
+from kit.core.protocol.words import ProtocolError
+from kit.core.state.operator_state import TaskStateSnapshot
+from kit.machines.channel.input_channel import InputChannel
 from tests.task.harness import DRAIN, SUSPEND, TaskHarness, buffer, fan_in
 
 FINISHED_BEFORE = TaskRestore(7, TaskStateSnapshot({}, is_task_deployed_as_finished=True))

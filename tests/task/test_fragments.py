@@ -8,13 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.channel.channel_state_requests import WriteInputRequest, WriteOutputRequest
-from kit.channel.record_writer import RecordWriter
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.protocol.commands import SendElement
-from kit.protocol.elements import (
+from kit.core.protocol.commands import SendElement
+from kit.core.protocol.elements import (
     Buffer,
     CheckpointBarrier,
     DataElement,
@@ -25,11 +20,16 @@ from kit.protocol.elements import (
     RecordFragment,
     Watermark,
 )
-from kit.protocol.events import CreditReceived, ElementReceived, ProcessInput, TimerFired
-from kit.protocol.messages import SubmitChannelState
-from kit.protocol.options import AlignmentType
-from kit.protocol.words import ProtocolError
-from kit.task.stream_task import ALIGNMENT_TIMEOUT
+from kit.core.protocol.events import CreditReceived, ElementReceived, ProcessInput, TimerFired
+from kit.core.protocol.messages import SubmitChannelState
+from kit.core.protocol.options import AlignmentType
+from kit.core.protocol.words import ProtocolError
+from kit.machines.channel.channel_state.channel_state_requests import WriteInputRequest, WriteOutputRequest
+from kit.machines.channel.record_writer import RecordWriter
+from kit.machines.task.stream_task import ALIGNMENT_TIMEOUT
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.harness import SCHEMA, TaskHarness, options
 
 BUFFER_BYTES = 400

@@ -7,13 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.operators import KeyedProcessFunction, KeyedProcessFunctionContext
-from kit.protocol.commands import GrantCredit, ReadState, ScheduleTimer
-from kit.protocol.elements import Buffer, CheckpointBarrier, EndOfPartition
-from kit.protocol.events import (
+from kit.core.protocol.commands import GrantCredit, ReadState, ScheduleTimer
+from kit.core.protocol.elements import Buffer, CheckpointBarrier, EndOfPartition
+from kit.core.protocol.events import (
     ElementReceived,
     ProcessInput,
     SplitRead,
@@ -22,10 +18,14 @@ from kit.protocol.events import (
     StateReadFailed,
     TimerFired,
 )
-from kit.protocol.messages import CancelTask, DeployTask, OperatorEventToCoordinator, TaskStateChanged
-from kit.protocol.tasks import ExecutionState, TaskRestore
-from kit.protocol.words import ProtocolError
-from kit.state.operator_state import TaskStateSnapshot
+from kit.core.protocol.messages import CancelTask, DeployTask, OperatorEventToCoordinator, TaskStateChanged
+from kit.core.protocol.tasks import ExecutionState, TaskRestore
+from kit.core.protocol.words import ProtocolError
+from kit.core.state.operator_state import TaskStateSnapshot
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import KeyedProcessFunction, KeyedProcessFunctionContext
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.harness import ROW, SCHEMA, TaskHarness, buffer, fan_in, options
 
 RESTORE = TaskRestore(3, TaskStateSnapshot({}))

@@ -11,18 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.operators import (
-    KeyedProcessFunction,
-    KeyedProcessFunctionContext,
-    OutputTag,
-    ProcessFunction,
-    ProcessFunctionContext,
-)
-from kit.protocol.commands import ReadState, ScheduleTimer
-from kit.protocol.elements import (
+from kit.core.protocol.commands import ReadState, ScheduleTimer
+from kit.core.protocol.elements import (
     Buffer,
     CheckpointBarrier,
     Element,
@@ -31,18 +21,28 @@ from kit.protocol.elements import (
     Watermark,
     WatermarkStatus,
 )
-from kit.protocol.events import ProcessInput, StateReadFailed, TimerFired
-from kit.protocol.messages import CancelTask, DeployTask, InitializationMetrics, TaskStateChanged
-from kit.protocol.tasks import ExecutionState, TaskRestore
-from kit.protocol.words import Word
-from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
-from kit.state.rescale_mappings import (
+from kit.core.protocol.events import ProcessInput, StateReadFailed, TimerFired
+from kit.core.protocol.messages import CancelTask, DeployTask, InitializationMetrics, TaskStateChanged
+from kit.core.protocol.tasks import ExecutionState, TaskRestore
+from kit.core.protocol.words import Word
+from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.core.state.rescale_mappings import (
     GateOrPartitionRescalingDescriptor,
     InflightDataRescalingDescriptor,
     MappingType,
     RescaleMappings,
 )
-from kit.state.restored_state import RestoredSubtaskState
+from kit.core.state.restored_state import RestoredSubtaskState
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import (
+    KeyedProcessFunction,
+    KeyedProcessFunctionContext,
+    OutputTag,
+    ProcessFunction,
+    ProcessFunctionContext,
+)
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.harness import SCHEMA, buffer
 from tests.task.slot_harness import ALONE, SlotHarness, unaligned_job
 

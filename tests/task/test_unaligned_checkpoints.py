@@ -8,13 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.channel.channel_state_writer import ChannelStateWriteResult
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig
-from kit.operators import sum_
-from kit.protocol.commands import ScheduleTimer, SendElement, WriteSnapshot
-from kit.protocol.elements import (
+from kit.core.protocol.commands import ScheduleTimer, SendElement, WriteSnapshot
+from kit.core.protocol.elements import (
     MAX_WATERMARK_MS,
     Buffer,
     CancelCheckpointMarker,
@@ -22,13 +17,18 @@ from kit.protocol.elements import (
     EndOfData,
     Watermark,
 )
-from kit.protocol.events import EffectsFailed, ProcessInput, SnapshotFailed, TimerFired
-from kit.protocol.messages import CancelTask, NotifyCheckpointComplete, ReportCheckpointMetrics, SubmitChannelState
-from kit.protocol.options import AlignmentType
-from kit.protocol.tasks import ExecutionState, TaskRestore
-from kit.state.operator_state import EMPTY_SUBTASK_STATE, OperatorSubtaskState, TaskStateSnapshot
-from kit.task.stream_task import ALIGNMENT_TIMEOUT
-from kit.task.subtask_coordinator import OUTPUT_ALIGNMENT_TIMER
+from kit.core.protocol.events import EffectsFailed, ProcessInput, SnapshotFailed, TimerFired
+from kit.core.protocol.messages import CancelTask, NotifyCheckpointComplete, ReportCheckpointMetrics, SubmitChannelState
+from kit.core.protocol.options import AlignmentType
+from kit.core.protocol.tasks import ExecutionState, TaskRestore
+from kit.core.state.operator_state import EMPTY_SUBTASK_STATE, OperatorSubtaskState, TaskStateSnapshot
+from kit.machines.channel.channel_state.channel_state_writer import ChannelStateWriteResult
+from kit.machines.task.stream_task import ALIGNMENT_TIMEOUT
+from kit.machines.task.subtask_coordinator import OUTPUT_ALIGNMENT_TIMER
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import sum_
+from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.harness import SCHEMA, SUSPEND, buffer
 from tests.task.slot_harness import ALONE, FORCED_ALIGNED, UNALIGNED, SlotHarness, unaligned_job
 

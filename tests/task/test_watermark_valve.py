@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.protocol.elements import MIN_WATERMARK_MS, Watermark, WatermarkStatus
-from kit.task.watermark_valve import InputWatermarks, WatermarkValve
+from kit.core.protocol.elements import MIN_WATERMARK_MS, Watermark, WatermarkStatus
+from kit.machines.task.watermark_valve import InputWatermarks, WatermarkValve
 from tests.task.harness import TaskHarness, fan_in
 
 

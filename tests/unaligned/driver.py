@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection
 from random import Random
 from typing import Any
 
-from kit.job.status import JobStatus
-from kit.lab.actions import Action, DeliverMessage, LetTimePass, TakeTurn
-from kit.lab.lab import Lab
-from kit.metadata import read_metadata
+from kit.core.metadata import read_metadata
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.world.actions import Action, DeliverMessage, LetTimePass, TakeTurn
+from kit.machines.job.status import JobStatus
 from tests.lab.jobs import referenced_files, state_files
 from tests.unaligned.jobs import Plan, problems
 from tests.unaligned.topologies import TOPOLOGIES, environment

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kit.channel.channel_state_serializer import ChannelStateSerializer
-from kit.graph.job_graph import JobEdge, JobGraph
-from kit.graph.partitioners import PartitionerKind
-from kit.metadata import CheckpointMetadata
-from kit.protocol.elements import Buffer
-from kit.state.channel_handles import InputChannelStateHandle, ResultSubpartitionStateHandle
+from kit.core.metadata import CheckpointMetadata
+from kit.core.protocol.elements import Buffer
+from kit.core.state.channel_handles import InputChannelStateHandle, ResultSubpartitionStateHandle
+from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer
+from kit.stream.graph.job_graph import JobEdge, JobGraph
+from kit.stream.graph.partitioners import PartitionerKind
 
 INPUT, OUTPUT = "input", "output"
 

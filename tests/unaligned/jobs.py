@@ -17,17 +17,17 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from kit.api.datastream import DataStream, OperatorStream
-from kit.api.environment import StreamEnvironment
-from kit.backend.descriptors import ListStateDescriptor, ValueStateDescriptor
-from kit.connectors import CollectSink
-from kit.connectors.sink import Sink
-from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.operators import KeyedProcessFunction, KeyedProcessFunctionContext
-from kit.operators.base import Operator
-from kit.operators.source import ReadResult, Source, Split
-from kit.operators.spec import ResolvedSpec
-from kit.protocol.properties import RetentionPolicy
+from kit.core.protocol.properties import RetentionPolicy
+from kit.stream.api.datastream import DataStream, OperatorStream
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.backend.states.descriptors import ListStateDescriptor, ValueStateDescriptor
+from kit.stream.connectors import CollectSink
+from kit.stream.connectors.sink import Sink
+from kit.stream.operators import KeyedProcessFunction, KeyedProcessFunctionContext
+from kit.stream.operators.base import Operator
+from kit.stream.operators.sources.source import ReadResult, Source, Split
+from kit.stream.operators.spec import ResolvedSpec
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 KEYS = 100
 """Key groups of records, as many as Flink's `NUM_GROUPS`."""

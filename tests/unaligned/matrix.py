@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kit.graph.partitioners import PartitionerKind
-from kit.job.status import JobStatus
-from kit.metadata import read_metadata
+from kit.core.metadata import read_metadata
+from kit.machines.job.status import JobStatus
+from kit.stream.graph.partitioners import PartitionerKind
 from tests.unaligned.driver import EVERYTHING, Driver
 from tests.unaligned.in_flight import RecordsInFlight, records_in_flight
 from tests.unaligned.jobs import Plan

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kit.job.status import JobStatus
-from kit.lab.actions import FireTimer, LetTimePass
-from kit.lab.lab import LabError
+from kit.hosts.lab.lab import LabError
+from kit.hosts.lab.world.actions import FireTimer, LetTimePass
+from kit.machines.job.status import JobStatus
 from tests.unaligned.driver import EVERYTHING, Driver
 from tests.unaligned.jobs import MODES, Plan
 from tests.unaligned.topologies import TOPOLOGIES

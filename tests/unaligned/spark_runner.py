@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kit.connectors import ParquetSink
-from kit.spark.job import SparkJob
+from kit.hosts.spark.job import SparkJob
+from kit.stream.connectors import ParquetSink
 from tests.spark.jobs import await_checkpoint, read, until
 from tests.spark.test_unaligned import metadata_of
 from tests.unaligned.in_flight import records_in_flight

@@ -7,9 +7,9 @@ from collections import deque
 import pandas as pd
 import pytest
 
-from kit.channel.event_announcement import EventAnnouncement
-from kit.channel.input_channel import SequenceBuffer
-from kit.protocol.elements import Buffer, Element
+from kit.core.protocol.elements import Buffer, Element
+from kit.machines.channel.event_announcement import EventAnnouncement
+from kit.machines.channel.input_channel import SequenceBuffer
 from tests.unaligned.driver import Driver
 from tests.unaligned.jobs import Plan, problems
 from tests.unaligned.topologies import TOPOLOGIES

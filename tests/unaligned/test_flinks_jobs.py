@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kit.graph.partitioners import PartitionerKind
-from kit.lab.lab import LabError
+from kit.hosts.lab.lab import LabError
+from kit.stream.graph.partitioners import PartitionerKind
 from tests.unaligned.driver import EVERYTHING, Driver
 from tests.unaligned.in_flight import INPUT, OUTPUT
 from tests.unaligned.jobs import Plan

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import pytest
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig, NoRestart
-from kit.lab.actions import LetTimePass, TakeTurn
-from kit.lab.errors import LabJobFailedError
-from kit.lab.lab import Lab
-from kit.protocol.properties import RetentionPolicy
+from kit.core.protocol.properties import RetentionPolicy
+from kit.hosts.lab.errors import LabJobFailedError
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.world.actions import LetTimePass, TakeTurn
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.settings.job_settings import CheckpointConfig, NoRestart
 
 ROWS = 24
 TAKEN = 120

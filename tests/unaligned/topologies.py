@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kit.api.datastream import DataStream
-from kit.api.environment import StreamEnvironment
+from kit.stream.api.datastream import DataStream
+from kit.stream.api.environment import StreamEnvironment
 from tests.unaligned.jobs import Job, Plan
 
 SOURCES = 3

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kit.api.environment import StreamEnvironment
-from kit.connectors import CollectionSource, CollectSink
-from kit.coordinator.master_hooks import MasterHook
-from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.lab import Lab
-from kit.lab.actions import Action
-from kit.operators.aggregates import sum_
+from kit.hosts.lab import Lab
+from kit.hosts.lab.world.actions import Action
+from kit.machines.coordinator.master_hooks import MasterHook
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators.aggregates import sum_
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 from kit.why import Why
 
 Held = Callable[[Action], bool]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kit.draw.durations import duration
-from kit.lab import Lab
+from kit.hosts.lab import Lab
+from kit.run.durations import duration
 from kit.why import Why
 from tests.stories.faults import break_disk
 from tests.why.jobs import beginning, roots, running, says, settle_without

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kit.lab import Lab
-from kit.lab.play import all_plays, open_play
+from kit.hosts.lab import Lab
+from kit.hosts.lab.scenarios.play import all_plays, open_play
 from kit.why.fact import NOT_TOLD
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.lab import Lab
+from kit.hosts.lab import Lab
 from kit.why import WhyError
 from tests.lab.test_master_hooks import Hook
 from tests.why.jobs import beginning, letters, roots, running, says, settle_without, turns_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.lab import Lab, ready_job
+from kit.hosts.lab import Lab, ready_job
 from kit.why import WhyError
 from tests.why.jobs import beginning, letters, roots, running, says, settle_without
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kit import CollectionSource, CollectSink, GeneratorSource, StreamEnvironment
-from kit.lab import Lab
-from kit.protocol.tasks import ExecutionState
+from kit.core.protocol.tasks import ExecutionState
+from kit.hosts.lab import Lab
 from tests.why.jobs import beginning, letters, roots, running, says, settle_without, turns_of
 
 HAS_TURN = ("has not done so yet", "has not had its turn")

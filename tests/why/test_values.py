@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kit.lab import Lab
+from kit.hosts.lab import Lab
 from kit.why import WhyError
 from tests.why.jobs import letters, roots, running, says
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kit.lab import Lab
-from kit.lab.errors import LabError
-from kit.lab.faults import DropMessage, KillWorker
+from kit.hosts.lab import Lab
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.faults.faults import DropMessage, KillWorker
 from tests.why.jobs import beginning, letters, roots, running, says, settle_without, turns_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.lab import Lab, ready_job
+from kit.hosts.lab import Lab, ready_job
 from widgets import Explorer
 from widgets.compare_panel import GROWTH, RUNS
 

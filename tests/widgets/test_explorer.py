@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import kit
-from kit.lab import Lab, LabError
-from kit.lab.faults import KillWorker
-from kit.protocol.trace import Trace
+from kit.core.protocol.trace import Trace
+from kit.hosts.lab import Lab, LabError
+from kit.hosts.lab.faults.faults import KillWorker
 from tests.draw.labs import lab_of, letters
 from widgets import Explorer
 from widgets.action_list import ActionList, Item

@@ -32,7 +32,7 @@ LOOKS = "import kit\nfrom tests.draw.looks import run_of_job"
 START = """
 from pathlib import Path
 import tempfile, kit
-from kit.spark import SparkJob
+from kit.hosts.spark import SparkJob
 from tests.spark.jobs import ThreadGang, generator, totals_job
 folder = tempfile.TemporaryDirectory()
 job = SparkJob(totals_job(Path(folder.name), generator(rows_per_second=30_000)), launch=ThreadGang).start()
@@ -42,7 +42,7 @@ job
 ON_SPARK = """
 from pathlib import Path
 import tempfile, kit
-from kit.spark import SparkJob
+from kit.hosts.spark import SparkJob
 from tests.spark.jobs import generator, totals_job
 from pyspark.sql import SparkSession
 quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}

@@ -8,10 +8,10 @@ import pytest
 
 import kit
 from kit import CheckpointConfig
-from kit.draw.state_tables import KEYED
-from kit.lab import Lab, ready_job
-from kit.lab.faults import FreezeWorker
-from kit.spark import SparkJob
+from kit.hosts.lab import Lab, ready_job
+from kit.hosts.lab.faults.faults import FreezeWorker
+from kit.hosts.spark import SparkJob
+from kit.snapshots.state_tables import KEYED
 from tests.draw.labs import lab_of, letters
 from tests.widgets.test_explorer import run, until
 from widgets import Explorer

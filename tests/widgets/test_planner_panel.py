@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit.lab import Lab, ready_job
+from kit.hosts.lab import Lab, ready_job
 from widgets import Explorer
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import kit
-from kit.lab import Lab
-from kit.lab.ready_jobs import ready_job
+from kit.hosts.lab import Lab
+from kit.hosts.lab.jobs.ready_jobs import ready_job
 from widgets import Explorer
 from widgets.compare_panel import RUNS
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kit.backend.key_hashing import assign_key_to_parallel_operator, assign_to_key_group
 from kit.draw import rescale_plan
-from kit.lab import Lab
-from kit.lab.ready_jobs import ready_job
+from kit.hosts.lab import Lab
+from kit.hosts.lab.jobs.ready_jobs import ready_job
+from kit.stream.backend.keys.key_hashing import assign_key_to_parallel_operator, assign_to_key_group
 from widgets import RescalePlanner
 
 WORDS = [f"carrier-{number}" for number in range(200)]

@@ -10,9 +10,10 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from kit.core.protocol.trace import Trace
 from kit.draw import frames
-from kit.protocol.trace import Trace
-from kit.spark import SparkJob
+from kit.hosts.spark import SparkJob
+from kit.run.captions import caption_of_moment
 from tests.draw.labs import lab_of, letters
 from tests.draw.script import story
 from widgets import Stepper
@@ -27,7 +28,7 @@ def test_the_frames_travel_once_and_value_follows() -> None:
     made = frames(story())
     assert len(stepper.film["frames"]) == len(made)
     stepper.value = 20
-    assert stepper.moment.caption == made[20].moment.caption
+    assert caption_of_moment(stepper.moment) == caption_of_moment(made[20].moment)
     assert repr(stepper) == f"Stepper({len(made)} frames, at 20)"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kit.lab import Lab
-from kit.lab.ready_jobs import ready_job
+from kit.hosts.lab import Lab
+from kit.hosts.lab.jobs.ready_jobs import ready_job
 from widgets import Explorer
 from widgets.panels import ViewPanel
 

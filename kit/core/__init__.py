@@ -1,0 +1,7 @@
+"""What every other package shares: messages and events, state handles, Flink's metadata format, the trace."""
+
+from kit.core.lazily import offer as _offer
+
+_offer(__name__, {})
+
+__all__: list[str] = []

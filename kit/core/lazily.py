@@ -1,0 +1,87 @@
+"""Imports that wait until something is used: the names that a package offers, and calls from a package to a higher one.
+
+A package that offers names from many modules imports none of them itself. In its `__init__.py` it says where they are,
+and imports them `if TYPE_CHECKING`, so that type checkers and editors know them:
+
+    offer(__name__, {"kit.hosts.lab.lab": ["Lab"], "kit.verify.swarm.swarm": ["Swarm", "swarm"]})
+
+A method of a low package may be the work of a higher one, which it cannot import. It then calls a `Later`, and the
+higher package says where the function is:
+
+    EXPLAIN = Later("explain a trace")                # in the low package
+    EXPLAIN.is_at("kit.why", "why")                   # at the top
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+
+class Offering(ModuleType):
+    """A package whose names are imported when they are first used, as PEP 562 has it.
+
+    It is a class, and not the two functions of PEP 562, because of submodules that are called like a name they define
+    (`kit.verify.swarm.swarm`): an import of the submodule would put it in the place of the name.
+    """
+
+    _homes: Mapping[str, str]
+
+    def __getattr__(self, name: str) -> Any:
+        home = self.__dict__["_homes"].get(name)
+        if home is not None:
+            value = getattr(import_module(home), name)
+            super().__setattr__(name, value)
+            return value
+        inside = f"{self.__name__}.{name}"
+        if not name.startswith("_") and find_spec(inside) is not None:
+            return import_module(inside)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in self._homes):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        """What Tab offers: the names it offers, and nothing that its file happens to need."""
+        return [*self.__all__, *(name for name in self.__dict__ if name.startswith("__"))]
+
+    def __reduce__(self) -> Any:
+        """A module is sent to Spark by its name; cloudpickle does so for plain modules only."""
+        return import_module, (self.__name__,)
+
+
+def offer(package: str, names: Mapping[str, Iterable[str]]) -> None:
+    """Let a package offer names, listed by the modules that define them."""
+    module = sys.modules[package]
+    module.__dict__["_homes"] = {name: home for home, defined in names.items() for name in defined}
+    module.__class__ = Offering
+
+
+class Later:
+    """A function of a higher package, imported when it is first called."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._at: tuple[str, str] | None = None
+
+    def is_at(self, module: str, name: str) -> None:
+        """Say where the function is."""
+        self._at = module, name
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call it. Raises ImportError when nothing has said where it is."""
+        if self._at is None:
+            raise ImportError(f"cannot {self._what}: no package has said how")
+        module, name = self._at
+        return getattr(import_module(module), name)(*arguments, **named)
+
+    def __repr__(self) -> str:
+        return f"Later({self._what!r}, {'nowhere' if self._at is None else '.'.join(self._at)})"
+
+
+__all__ = ["Later", "Offering", "offer"]

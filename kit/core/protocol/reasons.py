@@ -1,0 +1,102 @@
+"""Why a checkpoint did not complete: Flink's `CheckpointFailureReason`, as a table.
+
+Each reason carries Flink's message and whether it is *pre-flight*, that is, arose before anything was sent to the
+job's tasks. Which reasons count towards the tolerable number of failures is the failure manager's business; see
+`kit.machines.coordinator`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class CheckpointFailureReason(Enum):
+    """A reason by name: `.message` is Flink's text, `.pre_flight` whether tasks have not been reached yet."""
+
+    PERIODIC_SCHEDULER_SHUTDOWN = (True, "Periodic checkpoint scheduler is shut down.")
+    TOO_MANY_CHECKPOINT_REQUESTS = (True, "The maximum number of queued checkpoint requests exceeded")
+    MINIMUM_TIME_BETWEEN_CHECKPOINTS = (
+        True,
+        "The minimum time between checkpoints is still pending. Checkpoint will be triggered after the minimum time.",
+    )
+    NOT_ALL_REQUIRED_TASKS_RUNNING = (True, "Not all required tasks are currently running.")
+    IO_EXCEPTION = (True, "An Exception occurred while triggering the checkpoint. IO-problem detected.")
+    BLOCKING_OUTPUT_EXIST = (True, "Blocking output edge exists in running tasks.")
+    CHECKPOINT_ASYNC_EXCEPTION = (False, "Asynchronous task checkpoint failed.")
+    CHANNEL_STATE_SHARED_STREAM_EXCEPTION = (
+        False,
+        "The checkpoint was aborted due to exception of other subtasks sharing the ChannelState file.",
+    )
+    CHECKPOINT_EXPIRED = (False, "Checkpoint expired before completing.")
+    """It took longer than its timeout. Flink: `CHECKPOINT_EXPIRED`."""
+    CHECKPOINT_SUBSUMED = (False, "Checkpoint has been subsumed.")
+    """A later one completed first. Flink: `CHECKPOINT_SUBSUMED`."""
+    CHECKPOINT_DECLINED = (False, "Checkpoint was declined.")
+    """A task declined without a better reason. Flink: `CHECKPOINT_DECLINED`.
+
+    Flink 1.11 also has `JOB_FAILURE`, for a decline that is caused by an error other than a `CheckpointException`, and
+    does not count it. In 2.x a decline always has a reason of its own, as it does here.
+    """
+    CHECKPOINT_DECLINED_TASK_NOT_READY = (False, "Checkpoint was declined (tasks not ready)")
+    CHECKPOINT_DECLINED_TASK_CLOSING = (False, "Checkpoint was declined (task is closing)")
+    """An operator is closed already. Flink: `CHECKPOINT_DECLINED_TASK_CLOSING`."""
+    CHECKPOINT_DECLINED_SUBSUMED = (
+        False,
+        "Checkpoint was canceled because a barrier from newer checkpoint was received.",
+    )
+    CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER = (False, "Task received cancellation from one of its inputs")
+    CHECKPOINT_DECLINED_INPUT_END_OF_STREAM = (
+        False,
+        "Checkpoint was declined because one input stream is finished",
+    )
+    CHECKPOINT_COORDINATOR_SHUTDOWN = (False, "CheckpointCoordinator shutdown.")
+    CHECKPOINT_COORDINATOR_SUSPEND = (False, "Checkpoint Coordinator is suspending.")
+    JOB_FAILOVER_REGION = (False, "FailoverRegion is restarting.")
+    """The job is deployed anew, and what its earlier tasks had begun is over. Flink: `JOB_FAILOVER_REGION`."""
+    TASK_FAILURE = (False, "Task has failed.")
+    TASK_CHECKPOINT_FAILURE = (False, "Task local checkpoint failure.")
+    """The worker has no such task to trigger. Flink: `TASK_CHECKPOINT_FAILURE`."""
+    UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE = (False, "Unknown task for the checkpoint to notify.")
+    FINALIZE_CHECKPOINT_FAILURE = (False, "Failure to finalize checkpoint.")
+    """The `_metadata` could not be written, or the checkpoint not be stored. Flink: `FINALIZE_CHECKPOINT_FAILURE`."""
+    TRIGGER_CHECKPOINT_FAILURE = (False, "Trigger checkpoint failure.")
+
+    def __init__(self, pre_flight: bool, message: str) -> None:
+        self.pre_flight = pre_flight
+        self.message = message
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class CheckpointException(Exception):
+    """A checkpoint failed for `reason`; `detail` adds names (Flink's `CheckpointException`)."""
+
+    def __init__(self, reason: CheckpointFailureReason, detail: str = "") -> None:
+        super().__init__(f"{reason.message} {detail}".strip())
+        self.reason = reason
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[type[CheckpointException], tuple[CheckpointFailureReason, str]]:
+        """A copy is made of the reason and the detail, not of the text."""
+        return type(self), (self.reason, self.detail)
+
+
+class PossibleInconsistentStateError(OSError):
+    """Nobody knows whether a change to the durable store was made (Flink's `PossibleInconsistentStateException`)."""
+
+
+def told(error: Exception) -> str:
+    """An error in words: those of the world outside speak for themselves, others begin with their name."""
+    speaks = isinstance(error, OSError | ValueError) and str(error)
+    return str(error) if speaks else f"{type(error).__name__}: {error}"
+
+
+def reason_of(error: Exception, otherwise: CheckpointFailureReason) -> tuple[CheckpointFailureReason, str]:
+    """Return the reason why a checkpoint fails with `error`, and what to add: `otherwise` for an error of another kind.
+
+    Flink: `CheckpointCoordinator.getCheckpointException`.
+    """
+    if isinstance(error, CheckpointException):
+        return error.reason, error.detail
+    return otherwise, told(error)

@@ -1,0 +1,96 @@
+"""State handles: small values that say where a piece of state is and how it is laid out.
+
+A handle never opens anything. Four families, by what the state belongs to:
+
+* *stream* handles name bytes: in the handle itself, in a file, or in a segment of a file;
+* *keyed* handles give the range of key groups the state covers, and how to find each group in a stream;
+* *operator* handles give the offset of every entry of each list state, and how entries are handed out on a rescale;
+* *channel* handles give the offsets of the buffers that were in flight on one channel, in one direction.
+
+All are frozen, slotted and compared by value, so they can be shared freely between machines, traces and threads.
+Offsets are tuples of `int`, in bytes from the start of the stream: all subtasks of an operator together hold at most
+32768 key groups, so one subtask's tuple is short, and a short tuple is quicker to build, hash, compare, slice and pack
+than an array. Mappings keep insertion order and take no part in hashes.
+
+Source: the handle classes of `org.apache.flink.runtime.state`; each docstring names its own.
+"""
+
+from kit.core.state.channel_handles import (
+    ChannelStateContent,
+    InputChannelInfo,
+    InputChannelStateHandle,
+    InputStateHandle,
+    MergedInputChannelStateHandle,
+    MergedResultSubpartitionStateHandle,
+    OutputStateHandle,
+    ResultSubpartitionInfo,
+    ResultSubpartitionStateHandle,
+)
+from kit.core.state.keyed_handles import (
+    NO_OFFSET_SET,
+    ChangelogStateBackendHandle,
+    ChangelogStateHandle,
+    ChangelogStateHandleStreamImpl,
+    HandleAndLocalPath,
+    IncrementalRemoteKeyedStateHandle,
+    InMemoryChangelogStateHandle,
+    KeyedStateHandle,
+    KeyGroupRange,
+    KeyGroupsSavepointStateHandle,
+    KeyGroupsStateHandle,
+    StateChange,
+)
+from kit.core.state.operator_handles import (
+    EmptyFileMergingOperatorStreamStateHandle,
+    FileMergingOperatorStreamStateHandle,
+    OperatorStateMode,
+    OperatorStreamStateHandle,
+    StateMetaInfo,
+)
+from kit.core.state.stream_handles import (
+    ByteStreamStateHandle,
+    EmptySegmentFileStateHandle,
+    FileStateHandle,
+    RelativeFileStateHandle,
+    SegmentFileStateHandle,
+    StateObject,
+    StateScope,
+    StreamStateHandle,
+)
+
+__all__ = [
+    "NO_OFFSET_SET",
+    "ByteStreamStateHandle",
+    "ChangelogStateBackendHandle",
+    "ChangelogStateHandle",
+    "ChangelogStateHandleStreamImpl",
+    "ChannelStateContent",
+    "EmptyFileMergingOperatorStreamStateHandle",
+    "EmptySegmentFileStateHandle",
+    "FileMergingOperatorStreamStateHandle",
+    "FileStateHandle",
+    "HandleAndLocalPath",
+    "InMemoryChangelogStateHandle",
+    "IncrementalRemoteKeyedStateHandle",
+    "InputChannelInfo",
+    "InputChannelStateHandle",
+    "InputStateHandle",
+    "KeyGroupRange",
+    "KeyGroupsSavepointStateHandle",
+    "KeyGroupsStateHandle",
+    "KeyedStateHandle",
+    "MergedInputChannelStateHandle",
+    "MergedResultSubpartitionStateHandle",
+    "OperatorStateMode",
+    "OperatorStreamStateHandle",
+    "OutputStateHandle",
+    "RelativeFileStateHandle",
+    "ResultSubpartitionInfo",
+    "ResultSubpartitionStateHandle",
+    "SegmentFileStateHandle",
+    "StateChange",
+    "StateMetaInfo",
+    "StateObject",
+    "StateScope",
+    "StreamStateHandle",
+]

@@ -1,0 +1,336 @@
+"""Handles of keyed state: the range of key groups it covers, and how to find each group.
+
+Source: `KeyGroupRange`, `KeyedStateHandle` and its classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar
+
+from kit.core.state.stream_handles import DelegatingStateObject, SizedStateObject, StateObject, StreamStateHandle
+
+NO_OFFSET_SET = -1
+"""The offset of a key group that wrote nothing (`KeyGroupRangeOffsets.NO_OFFSET_SET`)."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KeyGroupRange:
+    """The key groups `start` to `end`, both included. Source: `KeyGroupRange`.
+
+    Raises `ValueError` for a negative start or an end before the start; no key groups at all is
+    `KeyGroupRange.EMPTY` (0 to -1).
+    """
+
+    start: int
+    end: int
+
+    EMPTY: ClassVar[KeyGroupRange]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end and (self.start, self.end) != (0, -1):
+            raise ValueError(
+                f"key group range {self.start} to {self.end}: expected 0 <= start <= end, both included; "
+                "use KeyGroupRange.of(start, end) where the range may be empty"
+            )
+
+    @classmethod
+    def of(cls, start: int, end: int) -> KeyGroupRange:
+        """The range from `start` to `end`, or `EMPTY` where `end` comes before `start`."""
+        return cls(start, end) if start <= end else cls.EMPTY
+
+    def intersect(self, other: KeyGroupRange) -> KeyGroupRange:
+        """The key groups in both ranges."""
+        return KeyGroupRange.of(max(self.start, other.start), min(self.end, other.end))
+
+    def __len__(self) -> int:
+        return self.end - self.start + 1
+
+    def __contains__(self, key_group: object) -> bool:
+        return isinstance(key_group, int) and self.start <= key_group <= self.end
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.start, self.end + 1))
+
+    def __repr__(self) -> str:
+        return f"KeyGroupRange({self.start}, {self.end})" if len(self) else "KeyGroupRange.EMPTY"
+
+
+KeyGroupRange.EMPTY = KeyGroupRange(0, -1)
+
+
+class KeyedStateHandle(StateObject):
+    """State of a keyed operator over a range of key groups. Source: `KeyedStateHandle`.
+
+    `checkpointed_size`: bytes this checkpoint itself had to write, less than `state_size` where earlier files are
+    reused.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def key_group_range(self) -> KeyGroupRange:
+            """A field of each class."""
+
+        @property
+        def checkpointed_size(self) -> int:
+            """A field of each class."""
+
+    def intersection(self, key_group_range: KeyGroupRange) -> KeyedStateHandle | None:
+        """The handle that holds this one's key groups that are in `key_group_range`; None where there are none.
+
+        State that cannot be cut comes back whole: the reader must then skip the key groups it did not ask for.
+        """
+        return self if self.key_group_range.intersect(key_group_range) else None
+
+    def _label(self) -> str:
+        return f"{_span(self.key_group_range)}, {self.state_size} B"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KeyGroupsStateHandle(DelegatingStateObject, KeyedStateHandle, StreamStateHandle):
+    """One stream that holds key group after key group; `offsets[i]` is where group `key_group_range.start + i`
+    starts.
+
+    `NO_OFFSET_SET` marks a key group without state. `state_handle_id` is None in metadata written before 1.15,
+    which kept none.
+    Source: `KeyGroupsStateHandle` with its `KeyGroupRangeOffsets`.
+    """
+
+    key_group_range: KeyGroupRange
+    offsets: tuple[int, ...]
+    delegate: StreamStateHandle
+    state_handle_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.offsets) != len(self.key_group_range):
+            found = len(self.offsets)
+            raise ValueError(f"{found} offsets for {self.key_group_range!r}: expected one for each key group")
+
+    def offset_of(self, key_group: int) -> int:
+        """Where `key_group` starts in the stream, in bytes; `KeyError` outside the range."""
+        if key_group not in self.key_group_range:
+            raise KeyError(f"key group {key_group} is not in {self.key_group_range!r}")
+        return self.offsets[key_group - self.key_group_range.start]
+
+    def intersection(self, key_group_range: KeyGroupRange) -> KeyGroupsStateHandle | None:
+        """The same stream and id, with only the offsets of the key groups in both ranges; None where there are none."""
+        common = self.key_group_range.intersect(key_group_range)
+        if not common:
+            return None
+        if common == self.key_group_range:
+            return self
+        first = common.start - self.key_group_range.start
+        return replace(self, key_group_range=common, offsets=self.offsets[first : first + len(common)])
+
+    @property
+    def checkpointed_size(self) -> int:
+        """All of it: never shared with another checkpoint."""
+        return self.delegate.state_size
+
+    @property
+    def path(self) -> str | None:
+        """The file the stream is in."""
+        return self.delegate.path
+
+    @property
+    def physical_id(self) -> str:
+        """That of the stream."""
+        return self.delegate.physical_id
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KeyGroupsSavepointStateHandle(KeyGroupsStateHandle):
+    """The same in a canonical savepoint, in the format all backends can read; never has an id in the metadata.
+
+    Source: `KeyGroupsSavepointStateHandle`, since 1.13.
+    """
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HandleAndLocalPath(StateObject):
+    """A file of an LSM tree and the name it had there (`000012.sst`).
+
+    Source: `IncrementalKeyedStateHandle.HandleAndLocalPath`.
+    """
+
+    local_path: str
+    handle: StreamStateHandle
+
+    @property
+    def state_size(self) -> int:
+        """Size of the file."""
+        return self.handle.state_size
+
+    def files(self) -> Iterator[str]:
+        """The file, if it is one."""
+        return self.handle.files()
+
+    def _label(self) -> str:
+        return f"{self.local_path}, {self.handle!r}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
+    """The files of an LSM tree: `shared_state` may belong to earlier checkpoints too, `private_state` and
+    `meta_state` do not.
+
+    Never cut on a rescale. `checkpointed_size` equals `state_size` and `state_handle_id` is None in metadata
+    written before 1.15,
+    which kept neither. Source: `IncrementalRemoteKeyedStateHandle`.
+    """
+
+    backend_identifier: str
+    key_group_range: KeyGroupRange
+    checkpoint_id: int
+    shared_state: tuple[HandleAndLocalPath, ...]
+    private_state: tuple[HandleAndLocalPath, ...]
+    meta_state: StreamStateHandle
+    checkpointed_size: int
+    state_handle_id: str | None = None
+
+    @property
+    def state_size(self) -> int:
+        """All parts together."""
+        return self.meta_state.state_size + sum(
+            part.state_size for part in chain(self.shared_state, self.private_state)
+        )
+
+    def files(self) -> Iterator[str]:
+        """The files of all parts."""
+        yield from self.meta_state.files()
+        for part in chain(self.shared_state, self.private_state):
+            yield from part.files()
+
+    def _label(self) -> str:
+        return (
+            f"{_span(self.key_group_range)}, checkpoint {self.checkpoint_id}, "
+            f"{len(self.shared_state)} shared + {len(self.private_state)} private files, {self.state_size} B"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """One serialized change of the changelog; `key_group` is `META_KEY_GROUP` for a change of metadata.
+
+    Source: `StateChange`.
+    """
+
+    key_group: int
+    change: bytes
+
+    META_KEY_GROUP: ClassVar[int] = -1
+
+
+class ChangelogStateHandle(KeyedStateHandle):
+    """A part of a changelog. Source: `ChangelogStateHandle`."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class InMemoryChangelogStateHandle(ChangelogStateHandle):
+    """Changes number `from_sequence` up to `to_sequence`, kept in the metadata.
+
+    Source: `InMemoryChangelogStateHandle`.
+    """
+
+    key_group_range: KeyGroupRange
+    from_sequence: int
+    to_sequence: int
+    changes: tuple[StateChange, ...]
+    state_handle_id: str
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of all changes."""
+        return sum(len(change.change) for change in self.changes)
+
+    @property
+    def checkpointed_size(self) -> int:
+        """All of it."""
+        return self.state_size
+
+    def files(self) -> Iterator[str]:
+        """No file."""
+        return iter(())
+
+    def _label(self) -> str:
+        return f"{_span(self.key_group_range)}, {len(self.changes)} changes, {self.state_size} B"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ChangelogStateHandleStreamImpl(SizedStateObject, ChangelogStateHandle):
+    """Changes that start at an offset of each of several streams: pairs `(handle, offset)`.
+
+    The streams are shared between subtasks, so the sizes are recorded, not derived. Source:
+    `ChangelogStateHandleStreamImpl`.
+    """
+
+    key_group_range: KeyGroupRange
+    handles_and_offsets: tuple[tuple[StreamStateHandle, int], ...]
+    size: int
+    checkpointed_size: int
+    storage_identifier: str
+    state_handle_id: str
+
+    def intersection(self, key_group_range: KeyGroupRange) -> ChangelogStateHandleStreamImpl | None:
+        """The same streams for fewer key groups; sizes become 0, since how much belongs to which key group is not
+        known.
+        """
+        common = self.key_group_range.intersect(key_group_range)
+        return replace(self, key_group_range=common, size=0, checkpointed_size=0) if common else None
+
+    def files(self) -> Iterator[str]:
+        """The files of all parts."""
+        for handle, _ in self.handles_and_offsets:
+            yield from handle.files()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ChangelogStateBackendHandle(KeyedStateHandle):
+    """A full state (`materialized`) and the changes since (`non_materialized`). Source:
+    `ChangelogStateBackendHandleImpl`.
+
+    `checkpoint_id` equals `materialization_id` in metadata of 1.15, which had only the latter.
+    """
+
+    materialized: tuple[KeyedStateHandle, ...]
+    non_materialized: tuple[ChangelogStateHandle, ...]
+    key_group_range: KeyGroupRange
+    checkpoint_id: int
+    materialization_id: int
+    checkpointed_size: int
+    state_handle_id: str
+
+    @property
+    def state_size(self) -> int:
+        """All parts together."""
+        return sum(part.state_size for part in chain(self.materialized, self.non_materialized))
+
+    def intersection(self, key_group_range: KeyGroupRange) -> ChangelogStateBackendHandle | None:
+        """The parts that overlap, each cut as far as it can be."""
+        common = self.key_group_range.intersect(key_group_range)
+        if not common:
+            return None
+        base = (part.intersection(key_group_range) for part in self.materialized)
+        delta = (part.intersection(key_group_range) for part in self.non_materialized)
+        return replace(
+            self,
+            materialized=tuple(part for part in base if part is not None),
+            non_materialized=tuple(part for part in delta if isinstance(part, ChangelogStateHandle)),
+            key_group_range=common,
+        )
+
+    def files(self) -> Iterator[str]:
+        """The files of all parts."""
+        for part in chain(self.materialized, self.non_materialized):
+            yield from part.files()
+
+
+def _span(key_groups: KeyGroupRange) -> str:
+    return f"key groups {key_groups.start}-{key_groups.end}" if key_groups else "no key groups"

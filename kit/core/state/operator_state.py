@@ -1,0 +1,231 @@
+"""What a checkpoint holds, from one operator subtask up to one operator over all its subtasks.
+
+A task acks a checkpoint with a `TaskStateSnapshot`: for each operator of its chain an `OperatorSubtaskState`. Of those
+of all tasks the coordinator makes one `OperatorState` an operator, which is what the metadata lists. State outside the
+operators comes from master hooks, as `MasterState`.
+Source: `OperatorSubtaskState`, `OperatorState`, `TaskStateSnapshot` and `MasterState` of
+`org.apache.flink.runtime.checkpoint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from kit.core.state.handles import (
+    ByteStreamStateHandle,
+    InputStateHandle,
+    KeyedStateHandle,
+    OperatorStreamStateHandle,
+    OutputStateHandle,
+    StateObject,
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OperatorSubtaskState(StateObject):
+    """The state of one subtask of one operator, by kind; each kind is a tuple, empty where there is none.
+
+    In metadata the first four hold at most one handle; after a rescale a subtask is given handles of several old ones.
+    `finished` marks a subtask that had processed all its input: it has no state and is not run again.
+
+    Source: `OperatorSubtaskState`; `FinishedOperatorSubtaskState` (since 1.14) is `FINISHED_SUBTASK_STATE`.
+    """
+
+    managed_operator_state: tuple[OperatorStreamStateHandle, ...] = ()
+    raw_operator_state: tuple[OperatorStreamStateHandle, ...] = ()
+    managed_keyed_state: tuple[KeyedStateHandle, ...] = ()
+    raw_keyed_state: tuple[KeyedStateHandle, ...] = ()
+    input_channel_state: tuple[InputStateHandle, ...] = ()
+    result_subpartition_state: tuple[OutputStateHandle, ...] = ()
+    finished: bool = False
+
+    def __post_init__(self) -> None:
+        if self.finished and self.has_state():
+            raise ValueError(f"a finished subtask has no state, but this one has {self.state_size} B of it")
+
+    def has_state(self) -> bool:
+        """Whether there is any handle at all."""
+        return bool(
+            self.managed_operator_state
+            or self.raw_operator_state
+            or self.managed_keyed_state
+            or self.raw_keyed_state
+            or self.input_channel_state
+            or self.result_subpartition_state
+        )
+
+    def handles(self) -> Iterator[StateObject]:
+        """Every handle, kind by kind."""
+        return chain(
+            self.managed_operator_state,
+            self.raw_operator_state,
+            self.managed_keyed_state,
+            self.raw_keyed_state,
+            self.input_channel_state,
+            self.result_subpartition_state,
+        )
+
+    @property
+    def state_size(self) -> int:
+        """Size of all handles, in bytes."""
+        return sum(handle.state_size for handle in self.handles())
+
+    @property
+    def checkpointed_size(self) -> int:
+        """Bytes this checkpoint itself had to write for the subtask."""
+        return sum(
+            handle.checkpointed_size if isinstance(handle, KeyedStateHandle) else handle.state_size
+            for handle in self.handles()
+        )
+
+    def files(self) -> Iterator[str]:
+        """The path of every file referred to; a file may appear more than once."""
+        return chain.from_iterable(handle.files() for handle in self.handles())
+
+    def _label(self) -> str:
+        if self.finished:
+            return "finished"
+        kinds = {
+            "operator": self.managed_operator_state,
+            "raw operator": self.raw_operator_state,
+            "keyed": self.managed_keyed_state,
+            "raw keyed": self.raw_keyed_state,
+            "input": self.input_channel_state,
+            "output": self.result_subpartition_state,
+        }
+        return ", ".join([*(f"{len(handles)} {kind}" for kind, handles in kinds.items() if handles)] or ["empty"])
+
+
+EMPTY_SUBTASK_STATE = OperatorSubtaskState()
+FINISHED_SUBTASK_STATE = OperatorSubtaskState(finished=True)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OperatorState(StateObject):
+    """The state of one operator in a checkpoint: its subtasks' by index, and its coordinator's.
+
+    `operator_id` is 32 hex digits. Subtasks without an entry reported nothing. `fully_finished`: all subtasks had
+    processed all their input, and there is nothing else to say. `name` and `uid` are None where the metadata (before
+    version 5) has none. Compared without regard to the order of the entries.
+
+    Source: `OperatorState`; `FullyFinishedOperatorState` (since 1.14) where `fully_finished`.
+    """
+
+    operator_id: str
+    parallelism: int
+    max_parallelism: int
+    subtask_states: Mapping[int, OperatorSubtaskState] = field(default_factory=dict, hash=False)
+    coordinator_state: ByteStreamStateHandle | None = None
+    name: str | None = None
+    uid: str | None = None
+    fully_finished: bool = False
+
+    def __post_init__(self) -> None:
+        if self.fully_finished and (self.subtask_states or self.coordinator_state):
+            raise ValueError(f"{self.label}: a fully finished operator has no state of subtasks or of its coordinator")
+
+    @property
+    def label(self) -> str:
+        """What to call the operator: its name, else its uid, else its id."""
+        return self.name or self.uid or self.operator_id
+
+    def state_of(self, subtask_index: int) -> OperatorSubtaskState | None:
+        """The subtask's state; None where it reported none."""
+        return FINISHED_SUBTASK_STATE if self.fully_finished else self.subtask_states.get(subtask_index)
+
+    def has_state(self) -> bool:
+        """Whether there is any state: the coordinator's, or a handle of any subtask."""
+        return self.coordinator_state is not None or any(state.has_state() for state in self.subtask_states.values())
+
+    def handles(self) -> Iterator[StateObject]:
+        """The coordinator's handle, then every subtask's."""
+        if self.coordinator_state is not None:
+            yield self.coordinator_state
+        for state in self.subtask_states.values():
+            yield from state.handles()
+
+    @property
+    def state_size(self) -> int:
+        """Size of all handles, in bytes."""
+        return sum(handle.state_size for handle in self.handles())
+
+    @property
+    def checkpointed_size(self) -> int:
+        """Bytes this checkpoint itself had to write for the operator."""
+        coordinator = self.coordinator_state.state_size if self.coordinator_state else 0
+        return coordinator + sum(state.checkpointed_size for state in self.subtask_states.values())
+
+    def files(self) -> Iterator[str]:
+        """The path of every file referred to; a file may appear more than once."""
+        return chain.from_iterable(handle.files() for handle in self.handles())
+
+    def _label(self) -> str:
+        if self.fully_finished:
+            return f"{self.label}, all {self.parallelism} subtasks finished"
+        return f"{self.label}, {len(self.subtask_states)} of {self.parallelism} subtasks, {self.state_size} B"
+
+
+def without_in_flight_data(state: OperatorState) -> OperatorState:
+    """The same state without what barriers had overtaken (`OperatorState.copyAndDiscardInFlightData`)."""
+    return replace(
+        state,
+        subtask_states={
+            subtask: replace(each, input_channel_state=(), result_subpartition_state=())
+            for subtask, each in state.subtask_states.items()
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TaskStateSnapshot(StateObject):
+    """What one task acks a checkpoint with: the state of each operator of its chain, by operator id.
+
+    `is_task_finished`: the task had processed all its input. `is_task_deployed_as_finished`: it had already when it was
+    restored, and has not run since. Source: `TaskStateSnapshot`.
+    """
+
+    subtask_states: Mapping[str, OperatorSubtaskState] = field(default_factory=dict, hash=False)
+    is_task_deployed_as_finished: bool = False
+    is_task_finished: bool = False
+
+    def has_state(self) -> bool:
+        """Whether there is anything to keep: a handle, or the mark that the task was deployed as finished."""
+        return self.is_task_deployed_as_finished or any(state.has_state() for state in self.subtask_states.values())
+
+    @property
+    def state_size(self) -> int:
+        """Size of all handles, in bytes."""
+        return sum(state.state_size for state in self.subtask_states.values())
+
+    @property
+    def checkpointed_size(self) -> int:
+        """Bytes this checkpoint itself had to write for the task."""
+        return sum(state.checkpointed_size for state in self.subtask_states.values())
+
+    def files(self) -> Iterator[str]:
+        """The path of every file referred to; a file may appear more than once."""
+        return chain.from_iterable(state.files() for state in self.subtask_states.values())
+
+    def _label(self) -> str:
+        return f"{len(self.subtask_states)} operators, {self.state_size} B{', finished' * self.is_task_finished}"
+
+
+FINISHED_ON_RESTORE = TaskStateSnapshot(is_task_deployed_as_finished=True, is_task_finished=True)
+"""The ack of a task that was restored as finished (`TaskStateSnapshot.FINISHED_ON_RESTORE`)."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MasterState:
+    """What one master hook put into a checkpoint: its identifier, and bytes its serializer of `version` reads.
+
+    Source: `MasterState`.
+    """
+
+    name: str
+    version: int
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"MasterState({self.name!r}, version {self.version}, {len(self.data)} B)"

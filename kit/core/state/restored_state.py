@@ -1,0 +1,38 @@
+"""What one subtask begins with after a restore: state handles, and how its in-flight data moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kit.core.state.handles import InputChannelStateHandle
+from kit.core.state.operator_state import OperatorSubtaskState
+from kit.core.state.rescale_mappings import NO_RESCALE, InflightDataRescalingDescriptor
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RestoredSubtaskState(OperatorSubtaskState):
+    """The state one subtask of one operator is restored from, and how to recover its in-flight data.
+
+    `upstream_output_buffer_state` holds output buffers of upstream subtasks that this one reads itself, where the job
+    recovers output downstream (2.3). The descriptors are `NO_RESCALE` except at the start and the end of a chain.
+    Operator state may be any sequence of handles: union state shares one list between all subtasks.
+    """
+
+    upstream_output_buffer_state: tuple[InputChannelStateHandle, ...] = ()
+    input_rescale_descriptor: InflightDataRescalingDescriptor = NO_RESCALE
+    output_rescale_descriptor: InflightDataRescalingDescriptor = NO_RESCALE
+
+    def __post_init__(self) -> None:
+        """Nothing to check: subtasks that had finished are restored as whole tasks."""
+
+    def has_state(self) -> bool:
+        """Whether there is any handle at all, output buffers of upstream subtasks included."""
+        return bool(self.upstream_output_buffer_state) or OperatorSubtaskState.has_state(self)
+
+    @property
+    def is_rescaling(self) -> bool:
+        """Whether in-flight data of either side may have moved."""
+        return self.input_rescale_descriptor.is_rescaling or self.output_rescale_descriptor.is_rescaling
+
+
+NOTHING_RESTORED = RestoredSubtaskState()

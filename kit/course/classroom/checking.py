@@ -1,0 +1,119 @@
+"""A check: a function of the student's part that says what it has tried, or raises `NotYet`.
+
+Whatever else comes out of the student's code is put into words too: an error names the method it came from, and what
+is not written yet is said to be so. The lab in which it went wrong stands at that moment and opens in the stepper; the
+picture that this leaves stays in the notebook when it is handed in.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import wraps
+
+from IPython.core.getipython import get_ipython
+from IPython.display import display
+
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.lab import Lab
+from kit.stream.settings.parts import PartError
+from widgets.stepper import Stepper
+
+WIDTH = 100
+_UNWRITTEN = re.compile(r": ([^:\n]+): NotImplementedError")
+
+
+class NotYet(AssertionError):
+    """The part is not right yet: what it did, what was expected, and why. `lab` stands where it can be seen, if any."""
+
+    def __init__(self, text: str, lab: Lab | None = None) -> None:
+        super().__init__("\n".join(textwrap.fill(line, WIDTH) for line in text.splitlines()))
+        self.lab = lab
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows in place of a traceback through code that is not the student's."""
+        return ["Not yet.", *str(self).splitlines()]
+
+
+class Passed:
+    """A check that has passed; shows what it has tried."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"Passed: {self.text}"
+
+
+_last: list[Lab] = []
+"""The lab of the last check that failed, if it had one."""
+
+
+def counterexample() -> Lab:
+    """The lab of the last check that failed, where it went wrong: step it, go back, ask it why. Raises NotYet when no
+    check has failed in a lab.
+    """
+    if not _last:
+        raise NotYet("No check has failed in a lab so far: there is no counterexample to look at.")
+    return _last[0]
+
+
+def check(function: Callable[..., str]) -> Callable[..., Passed]:
+    """Make a check of a function that gives what it has tried, or raises NotYet."""
+
+    @wraps(function)
+    def checked(*given: object, **named: object) -> Passed:
+        try:
+            return Passed(function(*given, **named))
+        except NotYet as found:
+            wrong = found
+        except Exception as error:
+            wrong = NotYet(said_of(error))
+        _last.clear()
+        if wrong.lab is not None:
+            _last.append(wrong.lab)
+            shown(wrong.lab)
+        raise wrong from None
+
+    return checked
+
+
+def said_of(error: BaseException) -> str:
+    """An error that came out of the student's code, in words."""
+    for each in _chain(error):
+        if isinstance(each, NotImplementedError):
+            return f"{_where(each)}, is not written yet."
+    root = list(_chain(error))[-1] if isinstance(error, PartError) else error
+    unwritten = _UNWRITTEN.search(str(error))
+    if unwritten is not None:  # what a hook raised is told by the job, and the error itself is gone
+        return f"Something that the job calls is not written yet: {unwritten[1]}."
+    if isinstance(error, LabError):
+        return f"The job did not get to its end: {error}"
+    return f"Your code raised {type(root).__name__} in {_where(root)}: {root}"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, and what led to it."""
+    now: BaseException | None = error
+    while now is not None:
+        yield now
+        now = now.__cause__ or now.__context__
+
+
+def _where(error: BaseException) -> str:
+    """The function of the student's in which it was raised, with its line."""
+    at = error.__traceback__
+    name = "Your code"
+    while at is not None:
+        module = str(at.tb_frame.f_globals.get("__name__"))
+        if not module.startswith(("kit.", "widgets.")) and "site-packages" not in at.tb_frame.f_code.co_filename:
+            name = f"`{at.tb_frame.f_code.co_name}`, line {at.tb_lineno} of its cell"
+        at = at.tb_next
+    return name
+
+
+def shown(lab: Lab) -> None:
+    """Open the lab in the stepper, in a notebook."""
+    if get_ipython() is not None:
+        display(Stepper(lab))  # type: ignore[no-untyped-call]

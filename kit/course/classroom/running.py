@@ -1,0 +1,152 @@
+"""Jobs that the checks run, and how: small, with a limit of steps, and killed where it tells something."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, StreamEnvironment, sum_
+from kit.course.classroom.checking import NotYet, said_of
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.lab import Lab
+from kit.stream.connectors.sink import Sink
+from kit.stream.settings.parts import PartError, Parts
+
+ROWS = [{"letter": "abc"[number % 3], "n": 1} for number in range(24)]
+WANTED = {(letter, total) for letter in "abc" for total in range(1, 9)}
+"""What the job publishes: of each letter the sum after each row."""
+MOST_STEPS = 1_500
+"""Far more than any of these jobs needs, with failures."""
+
+
+def letters(sink: Sink | None = None, *, parallelism: int = 2, splits: int = 2, **checkpoint: Any) -> StreamEnvironment:
+    """Letters, read by two subtasks and summed by two: each sum waits for the barriers of both readers. With another
+    parallelism and as many splits, by as many.
+    """
+    settings: dict[str, Any] = {"interval_ms": 40, "timeout_ms": 2_000, "tolerable_failures": 100}
+    env = StreamEnvironment(
+        "letters",
+        parallelism=parallelism,
+        max_parallelism=4,
+        checkpoint=CheckpointConfig(**(settings | checkpoint)),
+        restart=FixedDelay(20, 10),
+    )
+    stream = env.from_source(CollectionSource(ROWS, splits=splits, batch_rows=1), uid="letters")
+    totals = stream.key_by("letter").aggregate(total=sum_("n")).uid("totals")
+    totals.sink_to(sink or CollectSink("out"), uid="out")
+    return env
+
+
+def output(lab: Lab) -> Counter[tuple[Any, ...]]:
+    """What the job has published: how often each row."""
+    return Counter(lab.output().itertuples(index=False, name=None))
+
+
+def walked(lab: Lab, each: Callable[[Lab], None] | None = None, *, most_steps: int = MOST_STEPS) -> Lab:
+    """Step the lab to the end of its job, with a look after each step.
+
+    Raises NotYet, with the lab where it stands, when the student's part breaks, and when the job does not
+    come to its end.
+    """
+    try:
+        while not lab.finished:
+            if lab.position >= most_steps:
+                raise NotYet(_stuck(lab), lab)
+            lab.step()
+            if each is not None and lab.status != "FAILED":
+                each(lab)
+        lab.run()
+    except PartError as error:
+        raise NotYet(said_of(error), lab) from error
+    except LabError as error:
+        at_rest = lab.status == "RUNNING" and not lab.enabled()
+        raise NotYet(_stuck(lab) if at_rest else said_of(_why(lab, error)), lab) from error
+    return lab
+
+
+def reached(lab: Lab, record: str, *, later: int = 0) -> Lab:
+    """Step the lab until such a record is in its trace, and a few steps more. Raises NotYet when none comes."""
+    seen = len(lab.trace)
+    try:
+        while not any(each.kind == record for each in lab.trace[seen:]):
+            if lab.position >= MOST_STEPS:
+                raise NotYet(_stuck(lab), lab)
+            seen = len(lab.trace)
+            lab.step()
+        for _ in range(later):
+            lab.step()
+    except (PartError, LabError) as error:
+        raise NotYet(said_of(_why(lab, error)), lab) from error
+    return lab
+
+
+def _why(lab: Lab, error: Exception) -> Exception:
+    """Of a job that has failed the error that failed it, whatever it was asked for afterwards."""
+    if lab.status == "FAILED":
+        try:
+            lab.run()
+        except LabError as failure:
+            return failure
+    return error
+
+
+def _stuck(lab: Lab) -> str:
+    pending = sorted(lab.master.checkpoints.pending)
+    waits = f" Checkpoint {pending[0]} is pending and does not complete." if pending else ""
+    blocked = [channel for channel in _channels(lab) if channel.blocked]
+    if blocked:
+        waits += f" The channel from {blocked[0].source_task} is still blocked."
+    return f"The job does not come to its end: it stands at step {lab.position}.{waits}"
+
+
+def _channels(lab: Lab) -> list[Any]:
+    return [channel for task in lab.tasks.values() for channel in task.inputs]
+
+
+def killed(
+    make: Callable[[], StreamEnvironment],
+    seeds: Sequence[int],
+    *,
+    parts: Parts | None = None,
+    told: Callable[[Lab], str] | None = None,
+) -> list[Lab]:
+    """Run the job once for each seed, in another order each time, and kill a worker a little after the first checkpoint
+    is complete; the rows must be those of a run without failures. Returns the runs.
+
+    Raises NotYet where they are not; `told` has more to say of such a run.
+    """
+    wanted = set(output(walked(Lab(make()))))
+    last = {row[0]: row for row in sorted(wanted)}
+    runs = []
+    for seed in seeds:
+        lab = Lab(make(), parts=parts, seed=seed)
+        reached(lab, "CheckpointCompleted", later=seed % 7).kill(seed % 2)
+        walked(lab)
+        try:
+            compared(lab, last)
+        except NotYet as found:
+            if told is None:
+                raise
+            raise NotYet(f"{found} {told(lab)}", lab) from None
+        runs.append(lab)
+    return runs
+
+
+def compared(lab: Lab, last: dict[Any, tuple[Any, ...]]) -> None:
+    """Hold each key's rows against exactly once: each once, and the sum at the end right. Raises NotYet."""
+    found = output(lab)
+    for row, times in sorted(found.items()):
+        if times > 1:
+            raise NotYet(f"A worker was killed, and the row {row} was published {times} times.", lab)
+    for key, row in last.items():
+        sums = [each for each in found if each[0] == key]
+        best = max(sums, default=None)
+        if best is None or best[1] != row[1]:
+            told = "nothing" if best is None else best[1]
+            wrong = "rows were lost" if best is None or best[1] < row[1] else "rows were counted twice"
+            raise NotYet(
+                f"A worker was killed and the job went back to its checkpoint. The sum of {key!r} should end at "
+                f"{row[1]} and ends at {told}: {wrong}.",
+                lab,
+            )

@@ -1,0 +1,149 @@
+"""Checks of the lab "a two-phase sink": a sink's operator of the student's own, with failures at bad moments.
+
+`SinkFrame` has what is not the lesson: names of files, and what is kept in the checkpoint's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from kit.core.protocol.snapshots import Effect
+from kit.course.classroom.checking import NotYet, check
+from kit.course.classroom.running import WANTED, letters, output, reached, walked
+from kit.hosts.lab.lab import Lab
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors.sink import COMMITTABLES_STATE, CollectSink, HeldOutput, SinkOperator, SinkSpec
+
+ORDERS = range(5)
+
+
+class SinkFrame(SinkOperator):
+    """A sink's operator without its rules.
+
+    `file(part, checkpoint_id, rows)` is the file in which checkpoint `checkpoint_id` stages these rows; under whatever
+    checkpoint it is staged, a part is published under the same name, so publishing twice is publishing once.
+    `remember({checkpoint_id: files})` puts into the checkpoint what it will have to publish, `remembered()` is what the
+    restored one held.
+    """
+
+    def initialize_state(self) -> None:
+        self._state = self.context.operator_state.list_state(COMMITTABLES_STATE)
+        self.restored()
+
+    def restored(self) -> None:
+        """The state is there: take over what was remembered."""
+
+    def file(self, part: int, checkpoint_id: int, rows: Sequence[pa.RecordBatch]) -> Effect:
+        """A staged file, and its name once it is published."""
+        table = pa.Table.from_batches(rows, schema=self._spec.input_schema)
+        return self._effect(part, checkpoint_id, table)
+
+    def remember(self, files: Mapping[int, Sequence[Effect]]) -> None:
+        """Put into this checkpoint what is to be published, by the checkpoint that staged it."""
+        self._state.update(
+            [
+                {"checkpoint_id": number, "staged": each.staged, "final": each.final}
+                for number, effects in files.items()
+                for each in effects
+            ]
+        )
+
+    def remembered(self) -> dict[int, list[Effect]]:
+        """What the checkpoint held from which the job goes on."""
+        found: dict[int, list[Effect]] = {}
+        for entry in self._state.get():
+            effect = Effect(self.context.operator_id, entry["staged"], entry["final"])
+            found.setdefault(entry["checkpoint_id"], []).append(effect)
+        return found
+
+    def held(self) -> list[HeldOutput]:
+        return []
+
+    def close(self) -> None:
+        """Whatever is staged goes when the job ends."""
+
+
+def job(operator: type[SinkFrame], **checkpoint: int) -> StreamEnvironment:
+    """The letters, with the student's sink."""
+
+    class Own(CollectSink):
+        """A sink with the student's operator."""
+
+        def create_operator(self, spec: SinkSpec) -> SinkOperator:
+            return operator(spec)
+
+    return letters(Own("out"), **checkpoint)
+
+
+@check
+def publishes_all_rows(operator: type[SinkFrame]) -> str:
+    """Where nothing fails every row is published once."""
+    for seed in ORDERS:
+        _complete(walked(Lab(job(operator), seed=seed)), "Nothing was made to fail.")
+    return f"{len(WANTED)} rows in {len(ORDERS)} orders, none missing, none twice"
+
+
+@check
+def publishes_nothing_too_early(operator: type[SinkFrame]) -> str:
+    """No row is visible before a checkpoint that covers it is complete."""
+
+    def look(lab: Lab) -> None:
+        published = sum(output(lab).values())
+        if published and not _completed(lab):
+            raise NotYet(
+                f"{published} rows are published and no checkpoint is complete. If a worker dies now the job begins "
+                "again from nothing, and publishes them a second time: staged files are published in "
+                "`notify_checkpoint_complete`, not before.",
+                lab,
+            )
+
+    for seed in ORDERS:
+        walked(Lab(job(operator), seed=seed), look)
+    return f"looked at after each step, in {len(ORDERS)} orders"
+
+
+def _completed(lab: Lab) -> bool:
+    return "COMPLETED" in lab.master.checkpoints.ledger.ended.values()
+
+
+@check
+def survives_a_death(operator: type[SinkFrame]) -> str:
+    """A worker dies a little after a checkpoint: all rows once."""
+    for seed in ORDERS:
+        _disturbed(operator, seed, lambda lab: lab.kill(lab.seed % 2), "CheckpointCompleted", seed)
+    return f"{len(ORDERS)} orders, in each a worker died a little after a checkpoint"
+
+
+@check
+def publishes_again_what_was_staged(operator: type[SinkFrame]) -> str:
+    """A worker dies when the checkpoint is complete and nobody has heard of it."""
+    for seed in ORDERS:
+        _disturbed(operator, seed, lambda lab: lab.kill(0), "CheckpointCompleted", 0)
+    return f"{len(ORDERS)} orders, in each a worker died before it heard that its checkpoint was complete"
+
+
+@check
+def loses_nothing_with_an_aborted_checkpoint(operator: type[SinkFrame]) -> str:
+    """A checkpoint is aborted when all has been staged."""
+    for seed in ORDERS:
+        _disturbed(operator, seed, lambda lab: lab.fail("StoreCheckpoint of chk-1"), "StoreCheckpoint", 0)
+    return f"{len(ORDERS)} orders, in each the first checkpoint was aborted at the last moment"
+
+
+def _disturbed(operator: type[SinkFrame], seed: int, disturb: Callable[[Lab], object], record: str, later: int) -> None:
+    lab = reached(Lab(job(operator), seed=seed), record, later=later)
+    disturb(lab)
+    walked(lab)
+    _complete(lab, "One thing has failed, and the job went on.")
+
+
+def _complete(lab: Lab, what: str) -> None:
+    found = output(lab)
+    for row, times in sorted(found.items()):
+        if times > 1:
+            raise NotYet(f"{what} The row {row} was published {times} times.", lab)
+    missing = sorted(WANTED - set(found))
+    if missing:
+        raise NotYet(f"{what} {len(missing)} rows were never published, {missing[0]} among them.", lab)

@@ -1,0 +1,155 @@
+"""One workload under each way of taking checkpoints, and list state over failovers: runs made to be compared.
+
+`compare_modes` runs a job four times in the lab with the same seed, the same slow task and the same failure, so that
+what differs comes of the mode: how long checkpoints take, what they hold up, what they keep of the data in flight, and
+what is counted twice after the failure. `union_growth` restarts a job again and again and counts what each restore and
+each checkpoint holds of split, union and broadcast list state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kit.core.protocol.tasks import split_task_name
+from kit.draw.charts.comparison import Comparison, compare
+from kit.draw.charts.list_growth import ListGrowth, list_growth
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.jobs.ready_jobs import ready_job
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.opening import job_graph
+from kit.hosts.lab.world.actions import Action, TakeTurn
+from kit.hosts.lab.world.schedulers import Choice, Random, Slow
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
+
+RESTARTS, RESTART_DELAY_MS = 10, 20
+SLOW_MS, SLOWER_MS = 12, 16
+
+
+def modes(timeout_ms: int) -> dict[str, dict[str, Any]]:
+    """The four ways to take checkpoints, each as what it sets in `CheckpointConfig`."""
+    return {
+        "at least once": {"mode": "at_least_once", "unaligned": False, "aligned_timeout_ms": 0},
+        "aligned": {"mode": "exactly_once", "unaligned": False, "aligned_timeout_ms": 0},
+        f"aligned, {timeout_ms} ms timeout": {
+            "mode": "exactly_once",
+            "unaligned": True,
+            "aligned_timeout_ms": timeout_ms,
+        },
+        "unaligned": {"mode": "exactly_once", "unaligned": True, "aligned_timeout_ms": 0},
+    }
+
+
+def compare_modes(job: StreamEnvironment | JobGraph | str = "two-sources", **options: Any) -> Comparison:
+    """Run a job to its end under each mode, and compare the runs: see `run_modes` for what may be said."""
+    return compare(run_modes(job, **options))
+
+
+def run_modes(
+    job: StreamEnvironment | JobGraph | str = "two-sources",
+    *,
+    busy_ms: Mapping[str, int] | None = None,
+    timeout_ms: int = 40,
+    fail_after: int | None = 2,
+    seed: int = 0,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    **given: Any,
+) -> dict[str, Lab]:
+    """Run a job to its end under each mode: the labs, by the name of the mode.
+
+    `job` is a job, or the name of a ready one, for which `given` are settings. `busy_ms` says how long the tasks of a
+    vertex are busy with each buffer; by default the last one that has inputs is slow, so that data queues up, and of
+    several sources the last is slower still, so that its barriers find no queue. A worker is killed as soon as
+    checkpoint `fail_after` is complete; None: none is. `settings` are other modes by name, by default
+    `modes(timeout_ms)`.
+
+    Raises LabError when the job takes no checkpoints by itself, or has no such vertex.
+    """
+    if isinstance(job, str):
+        job = ready_job(job, **{"interval_ms": 100, "rows": 60, **given})
+    graph = job_graph(job)
+    if graph.settings.checkpoint.interval_ms is None:
+        raise LabError("the job takes no checkpoints by itself: compare_modes needs CheckpointConfig(interval_ms=...)")
+    busy_ms = slow_tasks(graph) if busy_ms is None else busy_ms
+    known = [vertex.name for vertex in graph.vertices]
+    for name in busy_ms:
+        if name not in known and name.rpartition("/")[0] not in known:
+            raise LabError(f"no vertex is {name!r}; there are {', '.join(known)}")
+    runs = {}
+    for name, changes in (settings or modes(timeout_ms)).items():
+        lab = Lab(_with(graph, changes), seed=seed, scheduler=Slow(busy_ms))
+        if fail_after is not None:
+            lab.run_until(lambda lab: lab.master.checkpoints.store.latest_id >= fail_after or lab.finished)
+            if not lab.finished:
+                lab.kill(0)
+        lab.run()
+        runs[name] = lab
+    return runs
+
+
+def slow_tasks(graph: JobGraph, slow_ms: int = SLOW_MS, slower_ms: int = SLOWER_MS) -> dict[str, int]:
+    """How long tasks are busy with a buffer, by vertex: the last one that has inputs is slow, and of several sources
+    the last is slower. Raises LabError for a job of sources alone.
+    """
+    sources = [vertex.name for vertex in graph.sources]
+    others = [vertex.name for vertex in graph.vertices if vertex.name not in sources]
+    if not others:
+        raise LabError("all of the job's tasks are sources: there is no channel that a slow task could hold up")
+    return {others[-1]: slow_ms} | ({sources[-1]: slower_ms} if len(sources) > 1 else {})
+
+
+def _with(graph: JobGraph, changes: Mapping[str, Any]) -> JobGraph:
+    """The job with other settings for its checkpoints. It is restarted often enough to get through."""
+    checkpoint: CheckpointConfig = replace(graph.settings.checkpoint, **changes)
+    settings = replace(
+        graph.settings,
+        checkpoint=checkpoint,
+        restart=FixedDelay(RESTARTS, RESTART_DELAY_MS),
+        restart_is_default=False,
+    )
+    return replace(graph, settings=settings)
+
+
+# --- list state over failovers ----------------------------------------------------------------------------------------
+
+GROWTH_JOBS = {"split": "split-state", "union": "union-state", "broadcast": "broadcast"}
+"""A ready job for each way in which list state is handed out at a restore."""
+GROWTH_STATES = ("seen", "rules")
+GROWTH_ROWS, FIRST_ROWS_MS = 200, 40
+SOURCES = ("numbers", "letters", "rules")
+
+
+def union_growth(failovers: int = 3, *, parallelism: int = 2, seed: int = 0) -> ListGrowth:
+    """Kill a worker `failovers` times, with a checkpoint before and after each, in a job with split, one with union and
+    one with broadcast state; how many entries each checkpoint holds. The sources stand still after their first rows, so
+    that what grows, grows by restoring alone.
+    """
+    if failovers < 0:
+        raise LabError(f"failovers is {failovers}, but must be 0 or more")
+    runs = {name: _failing(job, failovers, parallelism, seed) for name, job in GROWTH_JOBS.items()}
+    return list_growth(runs, states=GROWTH_STATES)
+
+
+def _failing(job: str, failovers: int, parallelism: int, seed: int) -> Lab:
+    lab = Lab(ready_job(job, parallelism=parallelism, rows=GROWTH_ROWS, restart=failovers + 1), seed=seed)
+    lab.run_until(at_ms=FIRST_ROWS_MS)
+    lab.scheduler = _sources_stand_still
+    lab.trigger_checkpoint(wait=True)
+    for _ in range(failovers):
+        lab.kill(0)
+        lab.run_until(record="AllTasksRunning")
+        lab.trigger_checkpoint(wait=True)
+    return lab
+
+
+def _sources_stand_still(enabled: Sequence[Action], lab: Lab) -> Choice:
+    """Anything but a source's turn."""
+    free = [each for each in enabled if not (isinstance(each, TakeTurn) and split_task_name(each.task)[0] in SOURCES)]
+    if not free and lab.wait is not None:
+        return lab.wait
+    actions = free or list(enabled)
+    choice = Random()(actions, lab)
+    return actions[choice]

@@ -1,0 +1,112 @@
+"""The table of displays: which function of a higher package shows a value of a lower one.
+
+This is the only place where a lower package reaches a higher one (`kit.core.display`). Each function here imports what
+it calls when it is called, so that `import kit` stays light and the lab runs without widgets and plots.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kit.core.display import provide
+
+if TYPE_CHECKING:
+    from kit.draw.graphviz_objects import Dot
+    from kit.draw.picture import Svg
+    from kit.hosts.lab.lab import Lab
+    from kit.hosts.lab.scenarios.play import Play
+    from kit.hosts.lab.scenarios.played import Played
+    from kit.hosts.lab.step import Step
+    from kit.run.stage import Stage
+    from kit.snapshots.state_tables import StateTable, StateTables
+    from kit.stream.api import StreamEnvironment
+    from kit.why import Why
+
+
+def explorer(thing: Any, *, tab: bool = False) -> Any:
+    """Open the explorer on a run, a play or a job."""
+    from widgets.explorer import show
+
+    return show(thing, tab=tab)
+
+
+def explanation(trace: Any, about: object = None, **named: Any) -> Why:
+    """Answer a question about a trace."""
+    from kit.why import why
+
+    return why(trace, about, **named)
+
+
+def answer_svg(answer: Why) -> Svg:
+    """Draw the answer to a question."""
+    from kit.draw.views.answer import facts_svg
+
+    return facts_svg(answer.question, answer.told)
+
+
+def answer_dot(answer: Why) -> Dot:
+    """Draw the answer to a question as an object of the `graphviz` package."""
+    from kit.draw.views.answer import facts_graph
+
+    return facts_graph(answer.question, answer.told).dot()
+
+
+def job_svg(job: StreamEnvironment | Stage) -> Svg:
+    """Draw the chains of a job."""
+    from kit.draw.views.chains import chains_svg
+
+    return chains_svg(job)
+
+
+def lab_svg(lab: Lab) -> Svg:
+    """Draw a lab at its present moment."""
+    from kit.draw.stage.frames import present_frame
+
+    return present_frame(lab).svg()
+
+
+def step_html(step: Step) -> str:
+    """Show what was done in a step of a lab, and what happened."""
+    from kit.draw.views.lab_cards import step_html
+
+    return step_html(step)
+
+
+def played_html(played: Played) -> str:
+    """Show a block of a play that was played."""
+    from kit.draw.views.lab_cards import played_html
+
+    return played_html(played)
+
+
+def play_pages(play: Play) -> list[str]:
+    """Return the pages on which a play can be stepped through, one for each of its runs."""
+    from kit.draw.page.play_pages import play_pages
+
+    return play_pages(play)
+
+
+def state_html(state: StateTable | StateTables) -> str:
+    """Show tables of state."""
+    from kit.draw.views.state_html import state_html
+
+    return state_html(state)
+
+
+provide(
+    {
+        each.__name__: each
+        for each in (
+            explorer,
+            explanation,
+            answer_svg,
+            answer_dot,
+            job_svg,
+            lab_svg,
+            step_html,
+            played_html,
+            play_pages,
+            state_html,
+        )
+    }
+)

@@ -1,0 +1,1 @@
+"""Charts of figures: phases, comparisons, growth, live jobs."""

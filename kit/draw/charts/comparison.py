@@ -1,0 +1,457 @@
+"""Several runs on one time axis: how long checkpoints took, what they held up, kept and repeated.
+
+The runs are of one workload under different settings, as `kit.hosts.lab.compare_modes` makes them, or forks of one lab,
+or saved traces. Nothing but their traces is looked at. *Blocked* is a channel whose elements its receiver leaves where
+they are because the channel's barrier came before those of others. *Repeated* are records that lie on the wrong side of
+the cut that a restore went back to: their effect is in the checkpoint, and they are processed again. A cluster's trace
+does not tell of single buffers, so there `repeated` is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from itertools import chain
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from kit.core.protocol.trace import TraceRecord, led_by
+from kit.draw.charts.round_numbers import round_step
+from kit.draw.graphs import text_width
+from kit.draw.picture import Svg
+from kit.draw.stage.scene import colour, fit
+from kit.draw.svg import asset
+from kit.run.durations import duration
+from kit.run.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, only_last, task_of
+from kit.run.journeys import Crossing, journeys
+from kit.run.moment import advance
+from kit.run.run import Run, run_of
+from kit.run.steps import steps
+
+COLUMNS = [
+    "run",
+    "status",
+    "took_ms",
+    "completed",
+    "aborted",
+    "duration_ms",
+    "blocked_ms",
+    "in_flight_bytes",
+    "files",
+    "bytes",
+    "failures",
+    "repeated",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """From when to when so many channels were blocked; times since the run's beginning, in ms."""
+
+    since_ms: int
+    until_ms: int
+    channels: int
+
+
+@dataclass(slots=True)
+class Kept:
+    """What the acknowledgements of one checkpoint say that it keeps."""
+
+    in_flight_bytes: int = 0
+    files: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What is compared of one run. Times are since its beginning, in ms."""
+
+    name: str
+    status: str
+    took_ms: int
+    began_ms: int
+    channels: int
+    checkpoints: tuple[CheckpointMoment, ...]
+    kept: Mapping[int, Kept]
+    blocked: tuple[Blocked, ...]
+    failures: tuple[int, ...]
+    restores: tuple[tuple[int, int], ...]
+    """When, and from which checkpoint."""
+    repeated: int | None
+
+    @property
+    def completed(self) -> list[CheckpointMoment]:
+        """The checkpoints that completed."""
+        return [each for each in self.checkpoints if each.status == COMPLETED]
+
+    @property
+    def durations_ms(self) -> list[int]:
+        """How long those took."""
+        return [each.duration_ms for each in self.completed if each.duration_ms is not None]
+
+    @property
+    def blocked_ms(self) -> int:
+        """How long channels were blocked, all added up."""
+        return sum(each.channels * (each.until_ms - each.since_ms) for each in self.blocked)
+
+    def row(self) -> dict[str, Any]:
+        """The numbers, by `COLUMNS`."""
+        kept = [self.kept.get(each.checkpoint_id, Kept()) for each in self.completed]
+        return {
+            "run": self.name,
+            "status": self.status,
+            "took_ms": self.took_ms,
+            "completed": len(self.completed),
+            "aborted": sum(each.status == ABORTED for each in self.checkpoints),
+            "duration_ms": median(self.durations_ms) if self.durations_ms else None,
+            "blocked_ms": self.blocked_ms,
+            "in_flight_bytes": sum(each.in_flight_bytes for each in kept),
+            "files": sum(len(each.files) for each in kept),
+            "bytes": sum(each.size_bytes or 0 for each in self.completed),
+            "failures": len(self.failures),
+            "repeated": self.repeated,
+        }
+
+
+def compare(runs: Mapping[str, Any]) -> Comparison:
+    """Compare runs by name: each a Lab, a SparkJob or a Trace. Raises ValueError for none at all."""
+    if not runs:
+        raise ValueError("nothing to compare: give runs by name, such as {'aligned': lab, 'unaligned': other}")
+    return Comparison(tuple(_compared(str(name), run_of(run)) for name, run in runs.items()))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several runs side by side; a notebook shows it by itself."""
+
+    runs: tuple[Compared, ...]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a run: run, status, took_ms, completed and aborted (checkpoints), duration_ms (the median of
+        completed ones), blocked_ms (of all channels together), in_flight_bytes, files and bytes (of completed
+        checkpoints together), failures (as often as the job was restarted), repeated (records that some task processed
+        again although their effect was in the checkpoint; Int64).
+        """
+        frame = pd.DataFrame([each.row() for each in self.runs], columns=COLUMNS)
+        return frame.astype({"repeated": "Int64", "duration_ms": "Float64"})
+
+    @cached_property
+    def checkpoints(self) -> pd.DataFrame:
+        """One row per run and checkpoint: run, checkpoint, status, triggered_ms, duration_ms (Int64), in_flight_bytes,
+        files.
+        """
+        rows = []
+        for run in self.runs:
+            for each in run.checkpoints:
+                kept = run.kept.get(each.checkpoint_id, Kept())
+                since = each.triggered_ms - run.began_ms
+                many = (kept.in_flight_bytes, len(kept.files))
+                rows.append((run.name, each.checkpoint_id, each.status, since, each.duration_ms, *many))
+        columns = ["run", "checkpoint", "status", "triggered_ms", "duration_ms", "in_flight_bytes", "files"]
+        return pd.DataFrame(rows, columns=columns).astype({"duration_ms": "Int64"})
+
+    @property
+    def caption(self) -> str:
+        """What there is to see, in a line."""
+        ended = {run.name: run.status for run in self.runs}
+        blocked = {run.name: run.blocked_ms for run in self.runs}
+        repeated = {run.name: run.repeated for run in self.runs if run.repeated}
+        parts = []
+        if len(set(ended.values())) > 1:  # what became of them tells more than what they cost
+            parts = [f"{run.name} is {run.status.lower()}, {_many(len(run.completed))}" for run in self.runs]
+        elif len(set(blocked.values())) > 1:
+            most = max(blocked, key=lambda name: blocked[name])
+            parts.append(f"{most}: channels blocked longest ({duration(blocked[most])})")
+        parts += [f"{name}: {rows:,} records repeated" for name, rows in repeated.items()]
+        parts = parts or [f"{len(self.runs)} runs on one time axis"]
+        return "; ".join(parts)
+
+    def svg(self) -> Svg:
+        """The picture."""
+        return Svg.of(_svg(self, f"<style>{asset('theme.css')}{asset('comparison.css')}</style>"), self.caption)
+
+    def _repr_html_(self) -> str:
+        return (
+            f"<style>{asset('theme.css')}{asset('comparison.css')}</style>"
+            f'<div class="kit-picture kit-comparison"><div class="wide">{_svg(self, "")}</div>{_table(self)}</div>'
+        )
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(run.name for run in self.runs)})"
+
+
+# --- from a trace -----------------------------------------------------------------------------------------------------
+
+
+def _compared(name: str, run: Run) -> Compared:
+    seen: dict[str, TraceRecord] = {}
+    moment: Moment = only_last()
+    watch = _BlockedChannels()
+    kept: dict[int, Kept] = {}
+    failures: list[int] = []
+    restores: list[tuple[int, int]] = []
+    for record in chain.from_iterable(steps(run.trace)):
+        was, restored = moment.job, len(moment.restores)
+        moment = advance(moment, record, led_by(record.cause, seen.get))
+        seen[record.id] = record
+        watch.look(moment, record)
+        if record.kind == "AcknowledgeCheckpoint" and record.role == "command":
+            _keep(kept, record)
+        if moment.job in ("RESTARTING", "FAILING", "FAILED") and was == "RUNNING":
+            failures.append(moment.elapsed_ms)
+        if len(moment.restores) > restored:
+            restores.append((moment.elapsed_ms, moment.restores[-1].checkpoint_id))
+    return Compared(
+        name,
+        moment.job,
+        moment.elapsed_ms,
+        moment.began_ms,
+        max((len(stage.channels) for stage in run.known), default=len(moment.channels)),
+        tuple(moment.checkpoints[number] for number in sorted(moment.checkpoints)),
+        kept,
+        tuple(watch.end(moment.elapsed_ms)),
+        tuple(failures),
+        tuple(restores),
+        _repeated(run, [number for _, number in restores]) if run.trace.detailed else None,
+    )
+
+
+class _BlockedChannels:
+    """Notes from when to when how many channels were blocked."""
+
+    def __init__(self) -> None:
+        self._blocked: set[int] = set()
+        self._since_ms = 0
+        self._stretches: list[Blocked] = []
+
+    def look(self, moment: Moment, record: TraceRecord) -> None:
+        """A record changes channels of its own task only, or, at the end of an epoch, all."""
+        own = task_of(record)
+        for number in list(self._blocked):
+            channel = moment.channels.get(number)
+            if channel is None or not channel.blocked:
+                self._change(moment, self._blocked - {number})
+        named = record.data.get("channel")
+        if isinstance(named, int) and named not in self._blocked:
+            channel = moment.channels.get(named)
+            if channel is not None and channel.blocked and channel.receiver in (own, ""):
+                self._change(moment, self._blocked | {named})
+
+    def _change(self, moment: Moment, blocked: set[int]) -> None:
+        now_ms = moment.elapsed_ms
+        if self._blocked and now_ms > self._since_ms:
+            self._stretches.append(Blocked(self._since_ms, now_ms, len(self._blocked)))
+        self._blocked, self._since_ms = blocked, now_ms
+
+    def end(self, at_ms: int) -> list[Blocked]:
+        """All stretches in which channels were blocked; what is still blocked is so until now."""
+        if self._blocked and at_ms > self._since_ms:
+            self._stretches.append(Blocked(self._since_ms, at_ms, len(self._blocked)))
+        return self._stretches
+
+
+def _keep(kept: dict[int, Kept], record: TraceRecord) -> None:
+    if record.checkpoint_id is None:
+        return
+    here = kept.setdefault(record.checkpoint_id, Kept())
+    here.in_flight_bytes += (record.data.get("metrics") or {}).get("bytes_persisted_during_alignment", 0)
+    here.files.update(_paths(record.data.get("state")))
+
+
+def _paths(value: Any) -> Iterator[str]:
+    """The files that a state's handles lead to."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("path"), str):
+            yield value["path"]
+        for each in value.values():
+            yield from _paths(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _paths(each)
+
+
+def _repeated(run: Run, checkpoints: list[int]) -> int:
+    """Records that crossed the cuts of these checkpoints, which restores went back to, backwards."""
+    if not checkpoints:
+        return 0
+    found = journeys(run)
+    return sum(
+        each.rows
+        for number in checkpoints
+        for each in found.elements
+        if each.kind == "buffer" and each.crossing(found.cuts.get(number)) is Crossing.AGAINST
+    )
+
+
+# --- the picture ------------------------------------------------------------------------------------------------------
+
+WIDTH, LEFT, RIGHT, TOP = 1100.0, 226.0, 28.0, 72.0
+BAND, BAR, AREA, GAP = 96.0, 18.0, 34.0, 12.0
+LEAST_NUMBERED = 16.0
+"""A bar so wide has its checkpoint's number on it, in px."""
+
+
+def _svg(comparison: Comparison, style: str) -> str:
+    runs = comparison.runs
+    longest = max(1, *(run.took_ms for run in runs))
+    height = TOP + BAND * len(runs) + 58
+    scale = (WIDTH - LEFT - RIGHT) / longest
+    title = fit(comparison.caption, WIDTH - 48, 16, bold=True)
+    parts = [
+        f'<text x="24" y="28" class="what">{escape(title)}<title>{escape(comparison.caption)}</title></text>',
+        '<text x="24" y="50" class="under">bars: checkpoints from trigger to end; below them: how many channels were '
+        "blocked by a barrier</text>",
+        *_axis(longest, scale, height - 58),
+        *(part for place, run in enumerate(runs) for part in _band(run, TOP + BAND * place, scale)),
+        *_legend(runs, height - 14),
+    ]
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" class="kit-picture kit-comparison" '
+        f'viewBox="0 0 {WIDTH:g} {height:g}" width="{WIDTH:g}" role="img" '
+        f'aria-label="{escape(comparison.caption)}">{style}<rect width="100%" height="100%" rx="8" class="paper"/>'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _axis(longest: int, scale: float, bottom: float) -> Iterator[str]:
+    every = round_step(longest / 10)
+    for at_ms in range(0, longest + 1, every):
+        x = LEFT + at_ms * scale
+        yield f'<path class="grid" d="M{x:.1f} {TOP - 6:g}V{bottom:g}"/>'
+        yield f'<text class="tick" x="{x:.1f}" y="{bottom + 14:g}" text-anchor="middle">{duration(at_ms)}</text>'
+
+
+def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
+    name = fit(run.name, LEFT - 28, 13, bold=True)
+    yield f'<text class="run" x="24" y="{top + 22:g}">{escape(name)}<title>{escape(run.name)}</title></text>'
+    durations = run.durations_ms
+    took = (
+        f"median {duration(median(durations))}, longest {duration(max(durations))}"
+        if durations
+        else "no checkpoint completed"
+    )
+    yield f'<text class="fact" x="24" y="{top + 40:g}">{took}</text>'
+    yield f'<text class="fact" x="24" y="{top + 56:g}">channels blocked {duration(run.blocked_ms)}</text>'
+    repeated = ""
+    if run.repeated is not None and run.failures:
+        repeated = f"{run.repeated:,} records repeated" if run.repeated else "none counted twice"
+    bad = " bad" if run.repeated else ""
+    yield f'<text class="fact{bad}" x="24" y="{top + 72:g}">{repeated}</text>'
+    end = LEFT + run.took_ms * scale
+    base = top + BAR + GAP + AREA
+    yield f'<path class="base" d="M{LEFT:g} {base:g}H{end:.1f}"/><path class="base" d="M{end:.1f} {top:g}V{base:g}"/>'
+    yield from (_checkpoint(run, each, top, scale) for each in run.checkpoints)
+    yield from (_blocked(run, each, base, scale) for each in run.blocked)
+    for at_ms in run.failures:
+        x = LEFT + at_ms * scale
+        told = f"a failure, {duration(at_ms)}"
+        yield f'<path class="failure" d="M{x:.1f} {top - 4:g}V{base:g}"><title>{told}</title></path>'
+        yield f'<text class="failure-sign" x="{x:.1f}" y="{base + 13:g}" text-anchor="middle">✗</text>'
+    for at_ms, number in run.restores:
+        x = LEFT + at_ms * scale
+        told = f"restored from checkpoint {number}, {duration(at_ms)}"
+        yield f'<path class="restore" d="M{x:.1f} {top - 4:g}V{base:g}"><title>{told}</title></path>'
+        sign = f"from {number}"
+        last = x + 3 + text_width(sign, 11) > WIDTH  # it would be cut: it stands left of its line
+        place = f'x="{x - 3:.1f}" text-anchor="end"' if last else f'x="{x + 3:.1f}"'
+        yield f'<text class="restore-sign" {place} y="{base + 13:g}">{sign}</text>'
+
+
+def _many(completed: int) -> str:
+    return f"{completed} checkpoint{'' if completed == 1 else 's'} complete"
+
+
+def _checkpoint(run: Compared, each: CheckpointMoment, top: float, scale: float) -> str:
+    since = each.triggered_ms - run.began_ms
+    until = run.took_ms if each.finished_ms is None else each.finished_ms - run.began_ms
+    x, width = LEFT + since * scale, max(2.0, (until - since) * scale)
+    kept = run.kept.get(each.checkpoint_id, Kept())
+    what = f"{'savepoint' if each.savepoint else 'checkpoint'} {each.checkpoint_id}: {each.status}"
+    told = f"{what}, {duration(until - since)}; {kept.in_flight_bytes:,} bytes in flight, {len(kept.files)} files"
+    look = f"{colour(each.checkpoint_id)} {each.status}"
+    number = ""
+    if width >= LEAST_NUMBERED:
+        number = (
+            f'<text class="number {each.status}" x="{x + width / 2:.1f}" y="{top + 13:g}" text-anchor="middle">'
+            f"{each.checkpoint_id}</text>"
+        )
+    return (
+        f'<g><rect class="checkpoint {look}" x="{x:.1f}" y="{top:g}" width="{width:.1f}" height="{BAR:g}" rx="3"/>'
+        f"{number}<title>{escape(told)}</title></g>"
+    )
+
+
+def _blocked(run: Compared, each: Blocked, base: float, scale: float) -> str:
+    x, width = LEFT + each.since_ms * scale, (each.until_ms - each.since_ms) * scale
+    height = AREA * each.channels / max(1, run.channels)
+    told = f"{each.channels} of {run.channels} channels blocked for {duration(each.until_ms - each.since_ms)}"
+    return (
+        f'<rect class="blocked" x="{x:.1f}" y="{base - height:.1f}" width="{max(0.8, width):.1f}" '
+        f'height="{height:.1f}">'
+        f"<title>{told}</title></rect>"
+    )
+
+
+def _legend(runs: tuple[Compared, ...], y: float) -> Iterator[str]:
+    """Only what is on the picture."""
+    shown = [
+        (
+            '<rect class="checkpoint cp0 completed" y="-10" width="18" height="12" rx="3"/>',
+            "checkpoint completed",
+            True,
+        ),
+        (
+            '<rect class="checkpoint cp0 aborted" y="-10" width="18" height="12" rx="3"/>',
+            "aborted",
+            any(each.status == ABORTED for run in runs for each in run.checkpoints),
+        ),
+        (
+            '<rect class="blocked" y="-10" width="18" height="12"/>',
+            "channels blocked (full height: all)",
+            any(run.blocked for run in runs),
+        ),
+        ('<path class="failure" d="M9 -11V3"/>', "failure", any(run.failures for run in runs)),
+        ('<path class="restore" d="M9 -11V3"/>', "restored, from which checkpoint", any(run.restores for run in runs)),
+    ]
+    x = LEFT
+    for sign, text, there in shown:
+        if there:
+            yield f'<g transform="translate({x:g} {y:g})">{sign}<text class="tick" x="24" y="0">{text}</text></g>'
+            x += 24 + 6.3 * len(text) + 22
+
+
+_HEADINGS = {
+    "run": "",
+    "completed": "checkpoints",
+    "aborted": "aborted",
+    "duration_ms": "median, ms",
+    "blocked_ms": "blocked, ms",
+    "in_flight_bytes": "in flight, bytes",
+    "files": "files",
+    "bytes": "stored, bytes",
+    "failures": "failures",
+    "repeated": "repeated records",
+    "took_ms": "whole run, ms",
+}
+
+
+def _table(comparison: Comparison) -> str:
+    table = comparison.to_pandas()
+    head = "".join(f"<th>{heading}</th>" for heading in _HEADINGS.values())
+    most = {name: table[name].max() for name in _HEADINGS if name != "run"}
+    rows = []
+    for row in table.to_dict("records"):
+        cells = [f"<th>{escape(row['run'])}</th>"]
+        for name in list(_HEADINGS)[1:]:
+            value = row[name]
+            if pd.isna(value):
+                cells.append('<td title="the trace does not tell">·</td>')
+                continue
+            part = 100 * value / most[name] if most[name] else 0
+            text = f"{value:,.4g}" if value % 1 else f"{int(value):,}"
+            cells.append(f'<td><i style="width:{part:.0f}%"></i><span>{text}</span></td>')
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'

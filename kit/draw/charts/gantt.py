@@ -1,0 +1,124 @@
+"""Where the time of a checkpoint went: the phases of every subtask as bars over time (`kit.run.phases`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kit.draw.assets import light_colours
+from kit.draw.picture import Chart
+from kit.run.checkpoint_path import Span, legend_of
+from kit.run.checkpoint_words import slow_phases, spans_of_task
+from kit.run.durations import duration
+from kit.run.job_state import COMPLETED, CheckpointMoment
+from kit.run.journeys import Journeys, journeys
+from kit.run.phases import phases_of, waits_for
+from kit.run.run import run_of
+
+if TYPE_CHECKING:
+    pass
+
+PHASE_INKS = {
+    "start_delay": "line-2",
+    "alignment": "align-solid",
+    "sync": "bad-solid",
+    "async": "accent",
+    "in_flight": "capture",
+    "ack": "good-solid",
+}
+"""The theme's names of the phases' colours."""
+LONGEST_NOTE = 70
+
+
+def gantt(run: Any, checkpoint: int | None = None) -> Chart:
+    """The phases of one checkpoint's subtasks as bars over time, by default of the last checkpoint that began.
+
+    `run` is a Lab, a SparkJob or a Trace. Raises ValueError when it knows no such checkpoint.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.patches import Patch
+
+    shown = run_of(run)
+    found = journeys(shown)
+    last = found.last
+    number = max(last.checkpoints, default=None) if checkpoint is None else checkpoint
+    if number is None or number not in last.checkpoints:
+        there = ", ".join(map(str, last.checkpoints)) or "none"
+        asked = "no checkpoint yet" if checkpoint is None else f"no checkpoint {number}; there are: {there}"
+        raise ValueError(f"the run has {asked}")
+    known = last.checkpoints[number]
+    until = known.finished_ms if known.finished_ms is not None else last.at_ms
+    table = phases_of(shown, found, number).set_index("task")
+    slow = _slow(found, known)
+    figure = Figure(
+        figsize=(9.4, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+    )
+    axes = figure.subplots()
+    drawn = {task: spans_of_task(found, known, task) for task in known.expected}
+    for row, (task, spans) in enumerate(drawn.items()):
+        _bars(axes, row, spans, known.triggered_ms)
+        ends = max((span.end_ms for span in spans), default=until) - known.triggered_ms
+        declined, waits = table.loc[task, "status"] == "declined", table.loc[task, "waits_for"]
+        note = "✗ declined" if declined else waits_for(known, waits) if waits else slow.get(task, "")
+        if note:
+            _note(axes, row, ends, until - known.triggered_ms, note)
+    axes.set_yticks(range(len(known.expected)), known.expected, fontsize=9)
+    axes.invert_yaxis()
+    axes.set_xlim(0, max(1.0, (until - known.triggered_ms) * 1.12))
+    axes.set_xlabel("ms since the trigger")
+    axes.set_title(_title(known), loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    seen = [span for spans in drawn.values() for span in spans if span.is_seen]
+    handles = [
+        Patch(facecolor=light_colours()[PHASE_INKS[phase]], label=f"{phase}: {words}")
+        for phase, words in legend_of(seen)
+    ]
+    if any(span.open for span in seen):
+        quiet = light_colours()["quiet"]
+        handles.append(Patch(facecolor="white", edgecolor=quiet, hatch="////", label="hatched: not finished"))
+    if handles:
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
+    return Chart(figure, _title(known))
+
+
+def _slow(found: Journeys, known: CheckpointMoment) -> dict[str, str]:
+    """Of each subtask that was much slower than its operator's others what to say of the phase that made it so."""
+    return {
+        task: f"{phase.replace('_', ' ')} {duration(length)}, the others {duration(usual)}"
+        for (task, phase), (length, usual) in slow_phases(found, known).items()
+    }
+
+
+def _note(axes: Any, row: int, ends_ms: float, until_ms: float, note: str) -> None:
+    """What is said of a subtask: behind its bars, or, where there is no room, at their end."""
+    shown = note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 1]}…"
+    left = ends_ms < 0.6 * until_ms
+    box = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 1.0}
+    place = {"va": "center", "ha": "left" if left else "right", "fontsize": 9, "color": light_colours()["bad"]}
+    axes.text(ends_ms + (0.01 if left else -0.01) * until_ms, row, shown, bbox=box, **place)
+
+
+def _title(known: CheckpointMoment) -> str:
+    number = known.checkpoint_id
+    kind = "Savepoint" if known.savepoint else "Checkpoint"
+    if known.status == COMPLETED:
+        return f"{kind} {number}: complete after {duration(known.duration_ms)}"
+    if known.finished_ms is not None:
+        return f"{kind} {number}: aborted after {duration(known.duration_ms)}, {known.reason.replace('_', ' ').lower()}"
+    return f"{kind} {number}: under way, {len(known.missing)} of {len(known.expected)} still to come"
+
+
+def _bars(axes: Any, row: int, spans: Sequence[Span], start_ms: int) -> None:
+    inks = light_colours()
+    for span in filter(lambda each: each.is_seen, spans):
+        axes.barh(
+            row,
+            span.end_ms - span.start_ms,
+            left=span.start_ms - start_ms,
+            height=0.68,
+            color=inks[PHASE_INKS[span.phase]] if not span.open else "white",
+            edgecolor=inks[PHASE_INKS[span.phase]] if span.open else "white",
+            hatch="////" if span.open else None,
+            linewidth=0.8,
+        )

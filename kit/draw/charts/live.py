@@ -1,0 +1,287 @@
+"""A job on Spark as it is now: what its tasks do with their time, its checkpoints, the last one by subtask, its story.
+
+`look(job)` asks the job once and gives a `Live`, which does not change any more; `widgets.Monitor` takes one look
+after another. A box per vertex says how many records pass in a second and splits its tasks' time as Flink's web UI
+does: busy, back-pressured, idle. A subtask that does much more or less than its vertex's others is seen at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from kit.core.protocol.tasks import split_task_name
+from kit.draw.stage.scene import colour
+from kit.draw.svg import asset
+from kit.draw.views.phase_rows import STYLE as PHASE_STYLE
+from kit.draw.views.phase_rows import axis_html, legend_html, row_html
+from kit.run.captions import caption_of
+from kit.run.checkpoint_path import EITHER, WHOLE_ASYNC, Span
+from kit.run.durations import duration
+from kit.run.kinds import MILESTONE, level_of
+from kit.stream.operators.windows.late_rows import late_rows_counted
+
+STORY, HISTORY = 12, 8
+"""So many milestones are told, and checkpoints listed."""
+LISTED = ("CheckpointTriggered", "CheckpointCompleted")
+"""Milestones that the list of checkpoints tells already: every second one more of them would hide all others."""
+PARTS = ("busy", "backpressured", "idle")
+MOST_SUBTASKS = 64
+
+
+class Story:
+    """What happened last in a job, beside its checkpoints: `take` looks at what is new only."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+        self._told: deque[tuple[int, str]] = deque(maxlen=STORY)
+
+    def take(self, job: Any) -> tuple[tuple[int, str], ...]:
+        """When, and what happened, newest first."""
+        news = job.trace.since(self._taken)
+        self._taken += len(news)
+        ends = job.stages[-1].ends() if job.stages else {}
+        for record in news:
+            if level_of(record) >= MILESTONE and record.kind not in LISTED:
+                self._told.appendleft((record.at_ms, caption_of(record, ends)))
+        return tuple(self._told)
+
+
+def look(job: Any, checkpoint: int | None = None, story: Story | None = None, log: Sequence[str] = ()) -> Live:
+    """How a SparkJob is now. `checkpoint` is the one shown by subtask, by default the last that began; `story` is that
+    of an earlier look, if there was one, and `log` what has been logged.
+
+    Raises TypeError for what is no SparkJob.
+    """
+    if not callable(getattr(job, "meters", None)):
+        raise TypeError(f"{job!r} is a {type(job).__name__}; a SparkJob can be watched while it runs")
+    statistics = job.statistics
+    history = statistics.history
+    ids = history["id"].tolist()
+    if checkpoint not in ids:
+        checkpoint = max(ids, default=None)
+    trace = job.trace
+    return Live(
+        job.summary(),
+        job.error,
+        job.meters(),
+        history.head(HISTORY),
+        checkpoint,
+        None if checkpoint is None else statistics.subtasks(checkpoint),
+        (story or Story()).take(job),
+        trace[0].at_ms if len(trace) else 0,
+        {vertex.name: vertex.input_vertices for vertex in job.job.vertices},
+        tuple(log),
+    )
+
+
+@dataclass(frozen=True)
+class Live:
+    """A job at one time; a notebook shows it by itself."""
+
+    summary: dict[str, Any]
+    error: str
+    meters: pd.DataFrame
+    """One row per subtask: see `SparkJob.meters`."""
+    history: pd.DataFrame
+    """The newest checkpoints, newest first: see `CheckpointStatistics.history`."""
+    checkpoint: int | None
+    subtasks: pd.DataFrame | None
+    """That checkpoint by subtask: see `CheckpointStatistics.subtasks`."""
+    story: tuple[tuple[int, str], ...]
+    """When, and what happened, newest first."""
+    began_ms: int
+    after: Mapping[str, tuple[str, ...]]
+    """By vertex those that send to it, each after these."""
+    log: tuple[str, ...] = ()
+    """Lines that were logged, oldest first."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per vertex: vertex, subtasks, records_in_per_s and records_out_per_s (of all together), busy,
+        backpressured and idle (parts of the time, of its subtasks' mean), busiest (the part of the busiest subtask).
+        """
+        table = self.meters.assign(vertex=[split_task_name(task)[0] for task in self.meters["task"]])
+        rows = []
+        for vertex, of in table.groupby("vertex", sort=False):
+            parts = [of[f"{part}_ms_per_s"].mean() / 1000 for part in PARTS]
+            rates = [of["records_in_per_s"].sum(min_count=1), of["records_out_per_s"].sum(min_count=1)]
+            rows.append((vertex, len(of), *rates, *parts, of["busy_ms_per_s"].max() / 1000))
+        columns = ["vertex", "subtasks", "records_in_per_s", "records_out_per_s", *PARTS, "busiest"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def _repr_html_(self) -> str:
+        parts = (self.head_html(), self.tasks_html(), self.checkpoints_html(), self.subtasks_html(), self.story_html())
+        return page_part("".join((*parts, self.log_html())))
+
+    def __repr__(self) -> str:
+        return f"Live({self.summary['name']}, {self.summary['status']}, epoch {self.summary['epoch']})"
+
+    # --- its parts, each a fragment of HTML -----------------------------------------------------------------------
+
+    def head_html(self) -> str:
+        """Name, status and the rate at which the sources read."""
+        table = self.to_pandas()
+        rate = table["records_in_per_s"].iloc[0] if len(table) else float("nan")
+        restarts = self.summary["restarts"]
+        facts = [f"epoch {self.summary['epoch']}", "1 restart" if restarts == 1 else f"{restarts} restarts"]
+        facts.append(f"last complete checkpoint: {self.summary['checkpoint']}")
+        if not pd.isna(rate):
+            facts.append(f"{rate:,.0f} records/s read")
+        if late_rows := int(self.meters["late_rows_dropped"].sum()):
+            facts.append(late_rows_counted(late_rows))
+        error = f'<p class="bad">{escape(self.error.splitlines()[0])}</p>' if self.error else ""
+        status = self.summary["status"]
+        look = "good" if status in ("RUNNING", "FINISHED") else "bad"
+        return (
+            f'<p class="head"><b>{escape(self.summary["name"])}</b> '
+            f'<span class="status {look}">{status.lower()}</span> '
+            f"{' · '.join(map(escape, map(str, facts)))}</p>{error}"
+        )
+
+    def tasks_html(self) -> str:
+        """A box per vertex, from the sources on."""
+        if not len(self.meters):
+            return '<p class="quiet">no task has said yet what it does</p>'
+        columns: dict[int, list[str]] = {}
+        for row in self.to_pandas().to_dict("records"):
+            box = _vertex(row, self._of(row["vertex"]), self.after.get(row["vertex"], ()))
+            columns.setdefault(self._depth(row["vertex"]), []).append(box)
+        arrow = '<span class="arrow" aria-hidden="true">→</span>'
+        drawn = arrow.join(f'<div class="column">{"".join(columns[depth])}</div>' for depth in sorted(columns))
+        legend = "".join(f'<span><i class="{part}"></i>{WORDS[part]}</span>' for part in PARTS)
+        return f'<div class="vertices">{drawn}</div><p class="legend">time of a task: {legend}</p>'
+
+    def _depth(self, vertex: str) -> int:
+        """How many vertices records have come through before it, on the longest way."""
+        return max((1 + self._depth(each) for each in self.after.get(vertex, ())), default=0)
+
+    def _of(self, vertex: str) -> pd.DataFrame:
+        return self.meters[[split_task_name(task)[0] == vertex for task in self.meters["task"]]]
+
+    def checkpoints_html(self) -> str:
+        """The newest checkpoints."""
+        if not len(self.history):
+            return '<p class="quiet">no checkpoint has begun yet</p>'
+        rows = "".join(_checkpoint(row, self.checkpoint) for row in self.history.to_dict("records"))
+        names = ("checkpoint", "", "acknowledged", "took", "stored", "in flight")
+        head = "".join(f"<th>{name}</th>" for name in names)
+        return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+    def subtasks_html(self) -> str:
+        """One checkpoint's phases, a bar per subtask; an unfinished one says what it waits for."""
+        if self.subtasks is None or not len(self.subtasks):
+            return ""
+        rows = self.subtasks.head(MOST_SUBTASKS).to_dict("records")
+        spans = {row["task"]: _spans(row) for row in rows}
+        until_ms = max(1, *(each[-1].end_ms for each in spans.values()))
+        of_this = self.history.loc[self.history["id"] == self.checkpoint, "status"]
+        is_over = "IN_PROGRESS" not in set(of_this)
+        told = {row["task"]: _told(row, is_over=is_over) for row in rows}
+        drawn = "".join(row_html(task, spans[task], 0, until_ms, told[task]) for task in told)
+        more = len(self.subtasks) - len(rows)
+        left = (
+            f'<p class="quiet">and {more} subtasks more: job.statistics.subtasks({self.checkpoint})</p>' if more else ""
+        )
+        legend = legend_html(span for each in spans.values() for span in each)
+        return (
+            f"<h4>Checkpoint {self.checkpoint} by subtask</h4>"
+            f'<div class="kit-view">{axis_html(until_ms)}{drawn}{legend}</div>{left}'
+        )
+
+    def story_html(self) -> str:
+        """The last milestones."""
+        if not self.story:
+            return ""
+        lines = "".join(
+            f"<li><span>{duration(at_ms - self.began_ms)}</span> {escape(text)}</li>" for at_ms, text in self.story
+        )
+        return f'<h4>What happened last, beside checkpoints</h4><ol class="story">{lines}</ol>'
+
+    def log_html(self) -> str:
+        """What was logged."""
+        return f"<h4>Log</h4><pre>{escape(chr(10).join(self.log))}</pre>" if self.log else ""
+
+
+WORDS = {"busy": "busy", "backpressured": "back-pressured", "idle": "idle"}
+
+
+def page_part(html: str) -> str:
+    """A fragment in the colours of the theme."""
+    rules = "".join(asset(name) for name in ("theme.css", "views.css", PHASE_STYLE, "live.css"))
+    return f"<style>{rules}</style><div class='kit-picture kit-live'>{html}</div>"
+
+
+def _vertex(row: dict[str, Any], subtasks: pd.DataFrame, after: Sequence[str]) -> str:
+    rate = "" if pd.isna(row["records_in_per_s"]) else f"{row['records_in_per_s']:,.0f} in/s"
+    out = "" if pd.isna(row["records_out_per_s"]) else f"{row['records_out_per_s']:,.0f} out/s"
+    rows = subtasks.to_dict("records")
+    bars = "".join(_times(each) for each in rows[:MOST_SUBTASKS])
+    sample = next((each["sample"] for each in rows if each["sample"]), "")
+    drawn = f'<code title="{escape(sample)}">{escape(sample)}</code>' if sample else ""
+    many = "1 subtask" if row["subtasks"] == 1 else f"{row['subtasks']} subtasks"
+    many += f", from {escape(', '.join(after))}" if after else ""
+    name = escape(row["vertex"])
+    return (
+        f'<section aria-label="{name}"><h5 title="{name}">{name}</h5>'
+        f'<p class="quiet">{many}</p><div class="times">{bars}</div><p>{rate}<br>{out}</p>{drawn}</section>'
+    )
+
+
+def _times(row: dict[str, Any]) -> str:
+    shares = [row[f"{part}_ms_per_s"] for part in PARTS]
+    if any(map(pd.isna, shares)):
+        return f'<div class="time" title="{escape(row["task"])}: no rate yet"></div>'
+    shown = ", ".join(f"{share / 10:.0f} % {WORDS[part]}" for part, share in zip(PARTS, shares))
+    told = f"{escape(row['task'])}: {shown}"
+    parts = "".join(f'<i class="{part}" style="flex:{share:.1f}"></i>' for part, share in zip(PARTS, shares))
+    return f'<div class="time" role="img" aria-label="{told}" title="{told}">{parts}</div>'
+
+
+def _checkpoint(row: dict[str, Any], chosen: int | None) -> str:
+    status = str(row["status"]).lower()
+    took = "" if pd.isna(row["duration_ms"]) else duration(row["duration_ms"])
+    stored = "" if pd.isna(row["checkpointed_bytes"]) else f"{row['checkpointed_bytes']:,} B"
+    in_flight = "" if pd.isna(row["persisted_bytes"]) else f"{row['persisted_bytes']:,} B"
+    here = ' class="chosen"' if row["id"] == chosen else ""
+    look = "good" if status == "completed" else "bad" if status == "failed" else ""
+    flag = f'<b class="flag {colour(row["id"])}">{row["id"]}</b> {escape(str(row["kind"]).lower())}'
+    cells = (
+        flag,
+        f'<span class="{look}">{status.replace("_", " ")}</span>',
+        f"{row['acknowledged']} of {row['subtasks']}",
+    )
+    return f"<tr{here}>{''.join(f'<td>{cell}</td>' for cell in (*cells, took, stored, in_flight))}</tr>"
+
+
+def _spans(row: dict[str, Any]) -> list[Span]:
+    """A subtask's phases one after the other, from the trigger on; what the statistics do not know took no time.
+
+    Of an unaligned checkpoint the time of the alignment lies within that of the asynchronous part.
+    """
+    open_phase = row["open_phase"] if row["status"] == "unfinished" else ""
+    is_whole = row["unaligned"] is True or open_phase == "in_flight"
+    spans, at = [], 0
+    for phase in ("start_delay", "alignment", "sync", "async"):
+        length = pd.NA if phase == "alignment" and is_whole else row[f"{phase}_ms"]
+        end = at + (0 if pd.isna(length) else int(length))
+        look = {"start_delay": EITHER, "async": WHOLE_ASYNC if is_whole else ""}.get(phase, "")
+        is_open = phase == open_phase or (phase == "async" and open_phase == "in_flight")
+        spans.append(Span(phase, at, end, open=is_open, shown_as=look))
+        at = end
+    whole = row["end_to_end_ms"]
+    end = at if pd.isna(whole) else max(at, int(whole))
+    return [*spans, Span("ack", at, end, open=open_phase == "ack")]
+
+
+def _told(row: dict[str, Any], *, is_over: bool) -> tuple[str, str]:
+    """What is said of a subtask behind its bars, and how that looks; `is_over`: the checkpoint has ended."""
+    if row["status"] == "declined":
+        return "declined", "bad"
+    if row["status"] == "unfinished":
+        return f"{'waited' if is_over else 'waits'} for {row['waits_for']}" if row["waits_for"] else "unfinished", "bad"
+    return duration(_spans(row)[-1].end_ms), ""

@@ -1,0 +1,336 @@
+"""What a parallelism and a maximum parallelism would do with real keys: who gets how many, and how far it can grow.
+
+A key belongs to a key group for as long as the job's maximum parallelism stays what it is, and that can never be
+changed; subtasks own contiguous ranges of key groups. So with few key groups for each subtask some own half as many
+again as others, however even the keys are. Here this is seen before a job is deployed: keys by subtask, the
+imbalance that key groups alone cause and that the keys add to it, the default that Flink would have chosen, and what
+another parallelism would move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from kit.core.state.key_groups import (
+    default_max_parallelism,
+    key_group_partitions,
+    operator_index_for_key_group,
+    operator_indexes,
+)
+from kit.draw.graphs import text_width
+from kit.draw.panel import drawing_html, frame_html, panel
+from kit.draw.picture import Svg
+from kit.draw.stage.scene import short
+from kit.draw.themed import light_svg
+from kit.stream.backend.keys.key_hashing import assign_to_key_group, java_hash, key_groups_for_hashes
+
+STYLE = "rescale_plan.css"
+WIDTH, LEFT, RIGHT, TOP, CHART = 840.0, 64.0, 24.0, 34.0, 150.0
+STRIP = 26.0
+NAMED = 40
+"""Up to so many subtasks have their number, and how many keys they have, on the picture."""
+
+
+def rescale_plan(
+    keys: Any, parallelism: int, max_parallelism: int | None = None, *, before: int | None = None
+) -> RescalePlan:
+    """Deal these keys to `parallelism` subtasks. `keys` is an Arrow array, a numpy array of numbers, a pandas Series or
+    a list; a key that comes twice counts twice, so a column of records shows the load, and its distinct values the
+    state. Without `max_parallelism` it is Flink's default for this parallelism. `before` is the parallelism that the
+    state was written with.
+
+    Raises ValueError for a parallelism that is not possible, or larger than the maximum.
+    """
+    most = default_max_parallelism(before or parallelism) if max_parallelism is None else max_parallelism
+    for each in filter(None, (parallelism, before)):
+        key_group_partitions(most, each)  # raises for what is not possible
+    column = _column(keys)
+    hashes = java_hash(column) if len(column) else np.empty(0, np.int32)
+    return RescalePlan(parallelism, most, _counts(hashes, most), column.type, before, hashes)
+
+
+def _counts(hashes: npt.NDArray[np.int32], most: int) -> npt.NDArray[np.int64]:
+    groups = key_groups_for_hashes(hashes, most) if len(hashes) else np.empty(0, np.uint16)
+    return np.bincount(groups, minlength=most).astype(np.int64)
+
+
+def _column(keys: Any) -> pa.Array:
+    if isinstance(keys, pa.ChunkedArray):
+        return keys.combine_chunks()
+    return keys if isinstance(keys, pa.Array) else pa.array(keys)
+
+
+@dataclass(frozen=True, eq=False)
+class RescalePlan:
+    """Keys dealt to subtasks; `counts` are the keys of each key group: int64, one for each of `max_parallelism`."""
+
+    parallelism: int
+    max_parallelism: int
+    counts: npt.NDArray[np.int64]
+    key_type: pa.DataType
+    before: int | None = None
+    hashes: npt.NDArray[np.int32] | None = None
+    """The keys' Java hash codes, from which they can be dealt out anew."""
+
+    def replaced(
+        self, parallelism: int | None = None, max_parallelism: int | None = None, before: int | None = None
+    ) -> RescalePlan:
+        """The same keys dealt out otherwise; what is left out stays as it is. Raises ValueError as `rescale_plan` does,
+        and for another maximum where the keys are not at hand any more.
+        """
+        most = max_parallelism or self.max_parallelism
+        new, old = parallelism or self.parallelism, before or self.before
+        for each in filter(None, (new, old)):
+            key_group_partitions(most, each)
+        if most == self.max_parallelism:
+            counts = self.counts
+        elif self.hashes is None:
+            raise ValueError("this plan knows its keys by key group only: make it with rescale_plan(keys, ...)")
+        else:
+            counts = _counts(self.hashes, most)
+        return RescalePlan(new, most, counts, self.key_type, old, self.hashes)
+
+    @cached_property
+    def default(self) -> RescalePlan | None:
+        """The same with Flink's default maximum; None where this has it, or it would not do for the parallelism."""
+        if self.flinks_default in (self.max_parallelism,) or self.hashes is None:
+            return None
+        try:
+            return self.replaced(max_parallelism=self.flinks_default)
+        except ValueError:
+            return None
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return int(self.counts.sum())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per subtask: subtask, first_group, last_group, key_groups, keys, share (of an even load: 1.0 is
+        exactly its part), and, when the parallelism before is known, moved_in: keys that another subtask had.
+        """
+        ranges = key_group_partitions(self.max_parallelism, self.parallelism)
+        keys = self._by_subtask(self.counts)
+        frame = pd.DataFrame(
+            {
+                "subtask": range(self.parallelism),
+                "first_group": [each.start for each in ranges],
+                "last_group": [each.end for each in ranges],
+                "key_groups": [each.end - each.start + 1 for each in ranges],
+                "keys": keys,
+                "share": keys * self.parallelism / max(self.keys, 1),
+            }
+        )
+        if self.before is not None:
+            frame["moved_in"] = self._by_subtask(np.where(self._moves(self.before), self.counts, 0))
+        return frame
+
+    def _by_subtask(self, by_group: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        owners = operator_indexes(np.arange(self.max_parallelism), self.max_parallelism, self.parallelism)
+        return np.bincount(owners, weights=by_group, minlength=self.parallelism).astype(np.int64)
+
+    def _moves(self, before: int) -> npt.NDArray[np.bool_]:
+        """Which key groups change their subtask."""
+        groups = np.arange(self.max_parallelism)
+        old = operator_indexes(groups, self.max_parallelism, before).astype(np.int64)
+        return old != operator_indexes(groups, self.max_parallelism, self.parallelism)
+
+    @property
+    def moved(self) -> int:
+        """How many keys another subtask had before; 0 when the parallelism before is not known."""
+        return 0 if self.before is None else int(self.counts[self._moves(self.before)].sum())
+
+    @property
+    def group_imbalance(self) -> float:
+        """The most key groups of a subtask, as a multiple of an even part: what the ranges alone cause."""
+        ranges = key_group_partitions(self.max_parallelism, self.parallelism)
+        return max(each.end - each.start + 1 for each in ranges) * self.parallelism / self.max_parallelism
+
+    @property
+    def imbalance(self) -> float:
+        """The most keys of a subtask, as a multiple of an even part: so much longer the slowest takes."""
+        return float(self._by_subtask(self.counts).max()) * self.parallelism / max(self.keys, 1)
+
+    @property
+    def headroom(self) -> float:
+        """How many times the parallelism could be of what it is."""
+        return self.max_parallelism / self.parallelism
+
+    @property
+    def flinks_default(self) -> int:
+        """The maximum parallelism that Flink chooses when none is set."""
+        return default_max_parallelism(self.before or self.parallelism)
+
+    def where(self, key: Any) -> str:
+        """Where one key is: its key group, its subtask, and where it was before."""
+        group = assign_to_key_group(key, self.max_parallelism, self.key_type)
+        subtask = operator_index_for_key_group(self.max_parallelism, self.parallelism, group)
+        told = f"{key!r} is in key group {group}, which subtask {subtask} owns"
+        if self.before is None:
+            return told
+        old = operator_index_for_key_group(self.max_parallelism, self.before, group)
+        return f"{told}; it was with subtask {old}" if old != subtask else f"{told}, as before"
+
+    def across(self, parallelisms: Iterable[int]) -> pd.DataFrame:
+        """The same keys at other parallelisms: parallelism, group_imbalance, imbalance, idle (subtasks without a key),
+        moved (keys that change their subtask from here).
+        """
+        rows = []
+        for parallelism in parallelisms:
+            other = RescalePlan(
+                parallelism, self.max_parallelism, self.counts, self.key_type, self.parallelism, self.hashes
+            )
+            idle = int((other._by_subtask(self.counts) == 0).sum())
+            rows.append((parallelism, other.group_imbalance, other.imbalance, idle, other.moved))
+        return pd.DataFrame(rows, columns=["parallelism", "group_imbalance", "imbalance", "idle", "moved"])
+
+    @property
+    def caption(self) -> str:
+        """What there is to know, in a line."""
+        return (
+            f"{self.keys:,} keys on {self.parallelism} of at most {self.max_parallelism} subtasks: the fullest has "
+            f"{self.imbalance:.2f} times its part, key groups alone make it {self.group_imbalance:.2f}"
+        )
+
+    def beside(self) -> pd.DataFrame:
+        """This plan and, where it is another, that with Flink's default, one row each: max_parallelism, imbalance,
+        group_imbalance, headroom, idle (subtasks without a key), moved.
+        """
+        rows = []
+        for name, plan in (("chosen", self), ("Flink's default", self.default)):
+            if plan is not None:
+                idle = int((plan._by_subtask(plan.counts) == 0).sum())
+                numbers = (plan.imbalance, plan.group_imbalance, plan.headroom)
+                rows.append((name, plan.max_parallelism, *(round(each, 3) for each in numbers), idle, plan.moved))
+        columns = ["plan", "max_parallelism", "imbalance", "group_imbalance", "headroom", "idle", "moved"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def svg(self) -> Svg:
+        """The picture: keys by subtask, and below them the key groups that they own."""
+        height, drawn = _drawn(self)
+        return light_svg(WIDTH, height, drawn, self.caption, STYLE)
+
+    def _repr_html_(self) -> str:
+        pictures = [_picture(self, "")]
+        if self.default is not None:
+            pictures.append(_picture(self.default, f"Beside it Flink's default, {self.flinks_default} key groups"))
+        return panel(self.caption, *pictures, frame_html(self.beside()), under=_under(self), styles=(STYLE,))
+
+    def __repr__(self) -> str:
+        return f"RescalePlan({self.caption})"
+
+
+def _picture(plan: RescalePlan, heading: str) -> str:
+    height, drawn = _drawn(plan)
+    head = f"<h4>{escape(heading)}</h4>" if heading else ""
+    return head + drawing_html(WIDTH, height, drawn, plan.caption)
+
+
+def _drawn(plan: RescalePlan) -> tuple[float, str]:
+    height = TOP + CHART + STRIP + 62
+    return height, "".join((*_bars(plan), *_groups(plan), *_legend(plan, height - 16)))
+
+
+def _under(plan: RescalePlan) -> str:
+    parts = [f"it can grow to {plan.headroom:.3g} times as many subtasks, never further"]
+    if plan.max_parallelism != plan.flinks_default:
+        parts.append(f"Flink's default would be {plan.flinks_default} key groups")
+    else:
+        parts.append("so many key groups are Flink's default")
+    if plan.before is not None:
+        parts.append(f"from {plan.before} subtasks, {plan.moved:,} keys move")
+    return "; ".join(parts)
+
+
+def _span(plan: RescalePlan, first: int, last: int) -> tuple[float, float]:
+    """Where key groups are drawn: in order, as wide as each other."""
+    room = WIDTH - LEFT - RIGHT
+    return LEFT + room * first / plan.max_parallelism, room * (last - first + 1) / plan.max_parallelism
+
+
+def _bars(plan: RescalePlan) -> Iterable[str]:
+    """A bar per subtask, as wide as its key groups and as high as its keys; the line of an even part lies behind."""
+    table = plan.to_pandas()
+    most = max(int(table["keys"].max()), 1)
+    base = TOP + CHART
+    even = base - CHART * plan.keys / plan.parallelism / most
+    yield f'<path class="rp-even" d="M{LEFT:g} {even:.1f}H{WIDTH - RIGHT:g}"/>'
+    yield _text(LEFT - 8, even + 4, "rp-note", "even", "end")
+    for row in table.itertuples():
+        x, width = _span(plan, row.first_group, row.last_group)
+        height = CHART * row.keys / most
+        moved = CHART * getattr(row, "moved_in", 0) / most
+        gap = min(1.5, width / 6)
+        told = (
+            f"subtask {row.subtask}: key groups {row.first_group} to {row.last_group}, {row.keys:,} keys, "
+            f"{row.share:.2f} times its part"
+        )
+        for look, y, tall in (("stayed", base - height, height - moved), ("moved", base - moved, moved)):
+            if tall > 0:
+                yield (
+                    f'<rect class="rp-{look}" x="{x + gap:.1f}" y="{y:.1f}" width="{width - 2 * gap:.1f}" '
+                    f'height="{tall:.1f}"><title>{escape(told)}</title></rect>'
+                )
+        if plan.parallelism <= NAMED:
+            label = f"{row.keys:,}" if text_width(f"{row.keys:,}", 10.5) < width else short(int(row.keys))
+            if text_width(label, 10.5) < width:
+                yield _text(x + width / 2, number_place(base - height, even), "rp-number", label, "middle")
+    yield f'<path class="rp-axis" d="M{LEFT:g} {base:g}H{WIDTH - RIGHT:g}"/>'
+
+
+def number_place(top: float, even: float) -> float:
+    """Where the number of a bar that ends at `top` stands, in px from above: over the bar, and over the line of an
+    even part where that would cross it.
+    """
+    baseline = top - 4
+    return even - 4 if baseline - 10 < even < baseline + 3 else baseline
+
+
+def _groups(plan: RescalePlan) -> Iterable[str]:
+    """A strip of the key groups, darker the more keys they have, and whose they are."""
+    most = max(int(plan.counts.max(initial=0)), 1)
+    y = TOP + CHART + 6
+    for group, keys in enumerate(plan.counts.tolist()):
+        x, width = _span(plan, group, group)
+        yield (
+            f'<rect class="rp-group" x="{x:.2f}" y="{y:g}" width="{width:.2f}" height="{STRIP:g}" '
+            f'fill-opacity="{0.06 + 0.84 * keys / most:.2f}"><title>key group {group}: {keys:,} keys</title></rect>'
+        )
+    for subtask, owned in enumerate(key_group_partitions(plan.max_parallelism, plan.parallelism)):
+        x, width = _span(plan, owned.start, owned.end)
+        yield f'<rect class="rp-owner" x="{x:.1f}" y="{y:g}" width="{width:.1f}" height="{STRIP:g}"/>'
+        if plan.parallelism <= NAMED:
+            label = f"subtask {subtask}" if width > 66 else str(subtask)
+            if text_width(label, 10.5) < width:
+                yield _text(x + width / 2, y + STRIP + 14, "rp-note", label, "middle")
+
+
+def _text(x: float, y: float, look: str, text: str, anchor: str = "") -> str:
+    where = f' text-anchor="{anchor}"' if anchor else ""
+    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{where}>{escape(text)}</text>'
+
+
+def _legend(plan: RescalePlan, y: float) -> Iterable[str]:
+    entries: Sequence[tuple[str, str]] = [
+        ('<rect class="rp-stayed" y="-9" width="14" height="10"/>', "keys of a subtask"),
+        *(
+            [('<rect class="rp-moved" y="-9" width="14" height="10"/>', "of these, keys that another subtask had")]
+            if plan.moved
+            else []
+        ),
+        ('<path class="rp-even" d="M-4 -4H18"/>', "an even part"),
+        ('<rect class="rp-group" y="-9" width="14" height="10" fill-opacity="0.6"/>', "key group, stronger: more keys"),
+    ]
+    x = LEFT
+    for sign, text in entries:
+        yield f'<g transform="translate({x:g} {y:g})">{sign}{_text(24, 0, "rp-note", text)}</g>'
+        x += 24 + text_width(text, 10.5) + 24

@@ -1,0 +1,201 @@
+"""A whole run as one HTML file to step through, offline.
+
+Everything is inside: the film of the run, the script that shows it, tables, a picture of each restore. The file asks
+the network for nothing, and its content security policy says so to the browser.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kit.core.protocol.json_lines import file_of
+from kit.draw.assets import asset, stage_css, stage_js
+from kit.draw.page.page_panels import PagePanel, milestones, panels_html, view_panel
+from kit.draw.space_time.space_time_data import space_time_data
+from kit.draw.space_time.space_time_page import space_time_script, space_time_styles
+from kit.draw.stage.film import Reel
+from kit.draw.stage.opened import opened
+from kit.draw.views.rescaling import rescaling
+from kit.draw.views.view import View
+from kit.draw.views.views import VIEWS
+from kit.run.job_state import Moment
+from kit.run.redistribution import redistribution
+from kit.run.run import Run, run_of
+from kit.run.subject import Folds, Subject
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+_PAGE_CSS = """
+body { margin: 18px auto; max-width: 1640px; padding: 0 14px; background: var(--kit-paper); color: var(--kit-ink); }
+.kit-page-head { display: flex; gap: 14px; align-items: baseline; flex-wrap: wrap; }
+.kit-page-head h1 { flex: 1; }
+h1 { font-size: 21px; margin: 6px 0; } h2 { font-size: 16px; margin: 28px 0 8px; }
+p { font-size: 13.5px; line-height: 1.5; max-width: 70em; }
+table { border-collapse: collapse; font-size: 12.5px; } .table { overflow-x: auto; }
+th, td { padding: 3px 10px; border-bottom: 1px solid var(--kit-line-2); text-align: right; white-space: nowrap; }
+th { background: var(--kit-card); } td.text, th.text { text-align: left; }
+.picture svg { max-width: 100%; height: auto; }
+.kit-tabs { display: flex; flex-wrap: wrap; gap: 4px; margin: 22px 0 8px; border-bottom: 1px solid var(--kit-line-2); }
+.kit-tabs button, #theme { font: inherit; font-size: 13.5px; padding: 5px 12px; cursor: pointer; color: var(--kit-ink);
+  background: var(--kit-card); border: 1px solid var(--kit-line-2); border-radius: 6px; }
+.kit-tabs button { border-bottom: 0; border-radius: 6px 6px 0 0; }
+.kit-tabs button[aria-selected="true"] { background: var(--kit-accent-fill); border-color: var(--kit-accent); }
+.kit-tabs :focus-visible, #theme:focus-visible { outline: 2px solid var(--kit-accent); outline-offset: 1px; }
+.kit-question { font-size: 15px; font-weight: 600; margin: 6px 0; }
+.kit-as-of { font-size: 12px; color: var(--kit-quiet); margin: 2px 0 6px; }
+.kit-as-of.kit-earlier { font-size: 14px; font-weight: 600; color: var(--kit-ink); }
+.kit-as-of.kit-earlier::after { content: attr(data-cursor); }
+.kit-piece { overflow-x: auto; }
+"""
+
+SPACE_TIME = PagePanel("space-time", "Space-time", (), "Which record is in which checkpoint, and what was in flight?")
+_SPACE_TIME_JS = """
+const place = document.querySelector("#panel-space-time .kit-piece");
+const model = window.kitModel;
+let pane = null;
+const make = () => {
+  const data = JSON.parse(document.getElementById("space-time").textContent);
+  pane = new SpaceTimePane(place, data, { go: (n) => model.set("n", n), pick: (name) => model.set("picked", name) });
+  pane.show(model.get("n"));
+};
+model.on("change:n", () => pane?.show(model.get("n")));
+document.addEventListener("kit-panel", ({ detail }) => { if (detail === "space-time" && !pane) make(); });
+if (!document.getElementById("panel-space-time").hidden) make();
+"""
+
+
+def export_html(
+    run: Any,
+    path: str | Path,
+    title: str = "A run",
+    tables: Mapping[str, pd.DataFrame] | None = None,
+    intro: str = "",
+    views: Sequence[View] = VIEWS,
+    at: int = 0,
+) -> Path:
+    """Write the run as one HTML file and return its path.
+
+    `run` is a Lab, a SparkJob or a Trace; `tables` go below the picture, by heading, after those of checkpoints and
+    restores; `intro` is a sentence or two of plain text above it. `views` are the tabs beside the space-time diagram,
+    drawn at the milestones of the run. The page opens after the first `at` records, and has a picture of that moment.
+
+    Raises FileNotFoundError when the file's directory does not exist.
+    """
+    target = file_of(path)
+    target.write_text(page_html(run, title, tables, intro, views, at), encoding="utf-8")
+    return target
+
+
+def page_html(
+    run: Any,
+    title: str = "A run",
+    tables: Mapping[str, pd.DataFrame] | None = None,
+    intro: str = "",
+    views: Sequence[View] | None = None,
+    at: int = 0,
+) -> str:
+    """The page that `export_html` writes; where `views` is None, the stage and the tables only."""
+    thing, run = run, run_of(run)
+    reel = Reel()
+    reel.take(run)
+    made, whole = reel.film, reel.film["frames"][-1]["n"]
+    last = reel.moment(whole)
+    styles: set[str] = set()
+    below, data = "", [_data("film", made | {"edition": 0, "opens": at, "opened": opened(run, made)})]
+    if views is not None:
+        turns = milestones(made, at)
+        folds = Folds(reel.moment)
+        subjects = {n: Subject(thing, n, folds=folds) for n in turns}
+        panels = [SPACE_TIME, *(view_panel(view, subjects, turns) for view in views)]
+        below = panels_html(panels, styles)
+        data.append(_data("space-time", space_time_data(run)))
+    stage = stage_js().replace("export default {", "const stage = {")
+    scripts = [f"{stage}\n{{\n{asset('page.js')}}}"]
+    if views is not None:
+        styles.add(space_time_styles())
+        scripts.append(f"{space_time_script()}{_SPACE_TIME_JS}")
+    still = reel.frame_at(run, whole).svg()
+    sheets = "".join(sorted(styles))
+    modules = "".join(f'<script type="module">{script}</script>' for script in scripts)
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+        f"<style>{stage_css()}{sheets}{_PAGE_CSS}</style></head>"
+        f'<body class="kit-picture"><div class="kit-page-head"><h1>{escape(title)}</h1>'
+        f'<button type="button" id="theme" title="light or dark"></button></div>'
+        f"{f'<p>{escape(intro)}</p>' if intro else ''}"
+        f'<div id="stage"><noscript>{still}</noscript></div>{below}'
+        f"{_tables(run, last, tables or {}, pictures=views is None)}{''.join(data)}"
+        f"{modules}</body></html>"
+    )
+
+
+def _data(name: str, data: Any) -> str:
+    """Data for the page's scripts."""
+    written = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    return f'<script type="application/json" id="{name}">{written}</script>'
+
+
+def checkpoints_table(last: Moment) -> pd.DataFrame:
+    """One row per checkpoint: what became of it, how long it took (ms), how large it is (bytes), why it was aborted."""
+    rows = [
+        {
+            "checkpoint": checkpoint.checkpoint_id,
+            "kind": "savepoint" if checkpoint.savepoint else "checkpoint",
+            "status": checkpoint.status,
+            "triggered_ms": checkpoint.triggered_ms,
+            "duration_ms": checkpoint.duration_ms,
+            "acknowledged": f"{len(checkpoint.expected) - len(checkpoint.missing)} of {len(checkpoint.expected)}",
+            "size_bytes": checkpoint.size_bytes,
+            "reason": checkpoint.reason,
+        }
+        for checkpoint in last.checkpoints.values()
+    ]
+    columns = ["checkpoint", "kind", "status", "triggered_ms", "duration_ms", "acknowledged", "size_bytes", "reason"]
+    return pd.DataFrame(rows, columns=columns).astype({"duration_ms": "Int64", "size_bytes": "Int64"})
+
+
+def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame], *, pictures: bool) -> str:
+    parts = ["<h2>Checkpoints</h2>", table_html(checkpoints_table(last))]
+    for restore in last.restores if pictures else ():
+        parts.append(f"<h2>Restore in epoch {restore.epoch}, from checkpoint {restore.checkpoint_id}</h2>")
+        parts.append(f'<div class="picture">{rescaling(run, restore.epoch).svg()}</div>')
+    given = redistribution(run)
+    if len(given):
+        parts += ["<h2>What each restore gave to whom</h2>", table_html(given)]
+    for heading, table in tables.items():
+        parts += [f"<h2>{escape(heading)}</h2>", table_html(table)]
+    return "".join(parts)
+
+
+def table_html(table: pd.DataFrame) -> str:
+    """A DataFrame as a plain table: numbers to the right, text to the left, nothing for what is missing."""
+    head = "".join(f'<th class="{_kind(table[name])}">{escape(str(name))}</th>' for name in table.columns)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td class="{_kind(table[name])}">{escape(_cell(value))}</td>' for name, value in zip(table.columns, row)
+        )
+        + "</tr>"
+        for row in table.itertuples(index=False)
+    )
+    return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _kind(column: pd.Series) -> str:
+    return "number" if pd.api.types.is_numeric_dtype(column) else "text"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    if value is None or value is pd.NA or (isinstance(value, float) and pd.isna(value)):
+        return ""
+    return f"{value:g}" if isinstance(value, float) else str(value)

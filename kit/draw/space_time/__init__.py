@@ -1,0 +1,1 @@
+"""The space-time diagram of a run."""

@@ -1,0 +1,65 @@
+"""The space-time diagram's script and styles, each as one text; and a page of its own.
+
+`kit/draw/space_time/space_time.js` is the pane; what it is made of are files of their own, put together here in front
+of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from kit.core.protocol.json_lines import file_of
+from kit.draw.space_time.space_time_data import space_time_data
+from kit.draw.svg import asset
+
+PARTS = ("space_time_run.js", "space_time_lanes.js", "space_time_painter.js", "space_time.js")
+_PAGE_CSS = "body { margin: 12px; } [data-theme=dark] { background: #0d1117; }"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+@cache
+def space_time_script() -> str:
+    """A script that declares the class `SpaceTimePane` and, but for the other parts' classes, no other name."""
+    return "\n".join(map(_closed, PARTS))
+
+
+def _closed(name: str) -> str:
+    """A part in a scope of its own, which only its class leaves."""
+    text = asset(name)
+    text = asset("durations.js") + text if "duration(" in text else text
+    (made,) = re.findall(r"^export class (\w+)", text, flags=re.MULTILINE)
+    return f"const {made} = (() => {{\n{text.replace('export class', 'class')}\nreturn {made};\n}})();"
+
+
+@cache
+def space_time_styles() -> str:
+    """The theme, and what the pane has beyond it."""
+    return asset("theme.css") + asset("space_time_pane.css")
+
+
+def space_time_html(run: Any, title: str = "Space-time diagram") -> str:
+    """A page with nothing but the diagram of a Lab, a SparkJob or a Trace; it works offline."""
+    data = json.dumps(space_time_data(run), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+        f"<style>{_PAGE_CSS}{space_time_styles()}</style></head>"
+        f'<body><main id="run"></main><script type="application/json" id="data">{data}</script>'
+        f'<script type="module">{space_time_script()}\n'
+        'const data = JSON.parse(document.getElementById("data").textContent);'
+        'window.pane = new SpaceTimePane(document.getElementById("run"), data,'
+        " { go(n) { window.went = n; }, pick(name) { window.picked = name; } });</script></body></html>"
+    )
+
+
+def export_space_time(run: Any, path: str | Path, title: str = "Space-time diagram") -> Path:
+    """Write the page and return its path. Raises FileNotFoundError when its directory does not exist."""
+    target = file_of(path)
+    target.write_text(space_time_html(run, title), encoding="utf-8")
+    return target

@@ -1,0 +1,122 @@
+"""What is known of each thing on the stage, as small JSON-like values by name: what its details are shown from.
+
+The names are those that a click gives: `task:<vertex>/<subtask>`, `channel:<number>`, `checkpoint:<id>`,
+`message:<record id>`, `job`. An acknowledgement is a fact of its own, `ack:<checkpoint>/<task>`: the time at which the
+JobMaster had it. They travel with the film, so the details need no kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.draw.stage.drawing import Touched
+from kit.run.job_state import ChannelMoment, CheckpointMoment, Item, MessageMoment, Moment, TaskMoment
+
+Facts = dict[str, Any]
+"""By name; None for what is no more."""
+
+LAST_PHASES = 3
+"""Of so many checkpoints a task's phases are told."""
+
+
+def facts_of(moment: Moment, touched: Touched) -> Facts:
+    """What is known of these things now, and of the job."""
+    facts: Facts = {"job": _job(moment)}
+    for task in sorted(touched.tasks):
+        known = moment.tasks.get(task)
+        facts[f"task:{task}"] = None if known is None else _task(known, moment)
+    for number in sorted(touched.channels):
+        channel = moment.channels.get(number)
+        facts[f"channel:{number}"] = None if channel is None else _channel(channel)
+    for number in sorted(touched.checkpoints):
+        checkpoint = moment.checkpoints.get(number)
+        if checkpoint is not None:
+            facts[f"checkpoint:{number}"] = _checkpoint(checkpoint, moment)
+            for task, at_ms in zip(checkpoint.acked, checkpoint.acked_ms):
+                facts[f"ack:{number}/{task}"] = at_ms - moment.began_ms
+    for sent in sorted(touched.messages):
+        message = moment.messages.get(sent)
+        facts[f"message:{sent}"] = None if message is None else _message(message, moment)
+    return facts
+
+
+def _job(moment: Moment) -> Facts:
+    restored = next((r.checkpoint_id for r in reversed(moment.restores) if r.epoch == moment.epoch), None)
+    known = {"status": moment.job, "epoch": moment.epoch, "restored": restored, "error": moment.error}
+    return _told(known)
+
+
+def _task(task: TaskMoment, moment: Moment) -> Facts:
+    newest = sorted(task.phases_ms)[-LAST_PHASES:]
+    phases = {
+        str(number): [[phase, at_ms - moment.began_ms] for phase, at_ms in task.phases_ms[number].items()]
+        for number in newest
+    }
+    known = {
+        "state": task.state,
+        "attempt": task.attempt or None,
+        "restored": task.restored,
+        "published": task.published,
+        "error": task.error,
+        "lost": task.lost,
+        "frozen": task.frozen,
+        "phases": phases,
+    }
+    return _told(known)
+
+
+def _told(known: Facts) -> Facts:
+    """Without what is nothing; a zero is something, though it equals False."""
+    return {name: value for name, value in known.items() if value or (value == 0 and value is not False)}
+
+
+def _channel(channel: ChannelMoment) -> Facts:
+    known: Facts = {}
+    for place, items in (("queued", channel.queued), ("wire", channel.wire), ("arrived", channel.arrived)):
+        if items:
+            known[place] = list(map(_item, items))
+    for name, value in (("held", channel.held), ("awaited", channel.awaited), ("taken", channel.taken)):
+        if value is not None:
+            known[name] = value
+    if channel.ended:
+        known["ended"] = True
+    return known
+
+
+def _item(item: Item) -> list[Any]:
+    """As [serial, kind, rows or checkpoint, the barrier before it, whether it overtakes], no None at the end."""
+    row: list[Any] = [item.serial, item.kind, item.rows if item.kind == "buffer" else item.checkpoint_id]
+    if item.unaligned:
+        return [*row, item.after, True]
+    return row if item.after is None else [*row, item.after]
+
+
+def _checkpoint(checkpoint: CheckpointMoment, moment: Moment) -> Facts:
+    finished_ms = checkpoint.finished_ms
+    known = {
+        "status": checkpoint.status,
+        "step": checkpoint.step,
+        "triggered": checkpoint.triggered_ms - moment.began_ms,
+        "finished": None if finished_ms is None else finished_ms - moment.began_ms,
+        "expected": len(checkpoint.expected),
+        "acked": len(checkpoint.expected) - len(checkpoint.missing),
+        "missing": list(checkpoint.missing) if len(checkpoint.missing) <= MOST_MISSING else [],
+        "size": checkpoint.size_bytes,
+        "reason": checkpoint.reason.replace("_", " ").lower(),
+        "savepoint": checkpoint.savepoint,
+    }
+    return _told(known)
+
+
+MOST_MISSING = 6
+"""So many tasks whose acknowledgement is missing are told by name; others follow from the acknowledgements."""
+
+
+def _message(message: MessageMoment, moment: Moment) -> list[Any]:
+    return [
+        message.mail,
+        message.task,
+        message.to_task,
+        message.checkpoint_id,
+        message.since_ms - moment.began_ms,
+    ]

@@ -1,0 +1,494 @@
+"""A run as a film for `stage.js`: what changes from frame to frame, with the words and the facts of each.
+
+A `Reel` makes the film of a run that goes on. It keeps the moment it has come to, and the drawing of it, so new frames
+cost what happened in them; when the run went back and another way, it goes on from the last moment marked on the common
+way. What it makes is JSON-like, and grows at the end:
+
+- `stages`: one for each shape of the job: the picture's size and fixed parts, where boxes are, what the lanes carry;
+- `frames`: each `{"stage", "told", "mark", "at", "n", "by", "about", "words", "set", "facts"}`. `told`: it belongs to
+  the story. `words`: what happened, what came of it, because of what. `by` is the task that acted, or "job"; `about`
+  names the things that it was about. `set` maps a sprite's name to the attributes that changed, or to None when it is
+  gone; the first frame of a stage sets everything. A new sprite refers to what it has in common with others by `look`,
+  its number in `looks`. `facts` are those of `kit.draw.stage.facts` that changed. `whole`: both say everything, not
+  what changed. `skipped` is how many steps before it have no frame;
+- `notes`, for the reader: each `[n, text]` is for the frames with more than `n` records.
+
+The film of a long run comes in two parts, so that its first picture is there soon: all frames with their words, and of
+the last one the picture, at once; `set` and `facts` of the others when `draw_more` is asked for them. Steps that have
+no frame get one when somebody asks (`insert`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from kit.core.protocol.trace import Trace, TraceRecord, led_by
+from kit.draw.stage.drawing import Touched
+from kit.draw.stage.frames import Frame, Told, is_minor, story_of
+from kit.draw.stage.layout import Layout, lay_out
+from kit.draw.stage.legend import legend_data
+from kit.draw.stage.pen import Looks, Pen
+from kit.draw.svg import backdrop
+from kit.run import meanings
+from kit.run.job_state import Moment, Running, changed, is_of_the_job_master, task_of
+from kit.run.kinds import BULK, DETAIL, MAIN, MILESTONE, kind_of, level_of
+from kit.run.moment import fold
+from kit.run.run import Run, run_of
+from kit.run.stage import Stage, stage_for
+from kit.run.steps import Ordering, Step, event_of, in_order
+from kit.run.uncollected import uncollected
+
+MOST_FRAMES = 1500
+"""A film has at most about this many frames: of a longer run only those that matter more."""
+WELL_FILLED = 1000
+"""A longer run has about so many at least: what happened around its turning points is told in full."""
+MOST_INSERTED = 200
+"""So many steps at most get a frame when somebody asks for those between two frames."""
+DEFER_FROM = 8_000
+"""Where one can ask for pictures, those of a run with more records come later."""
+MARK_EVERY = 1_000
+"""Moments that are marked are at least so many records apart, and a part of the run."""
+MARGIN = 30
+Film = dict[str, Any]
+
+
+def film(run: Any) -> Film:
+    """The film of a Lab, a SparkJob or a Trace."""
+    reel = Reel()
+    reel.take(run_of(run))
+    return reel.film
+
+
+def film_layout(stage: Stage, closed: frozenset[str] | None = None) -> Layout:
+    """Where everything is in a film: the graph alone."""
+    return lay_out(stage, 8.0, 0.0, closed, MARGIN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A moment to go on from: the film had so many frames, the last of them this one."""
+
+    frames: int
+    moment: Moment
+
+
+class Reel:
+    """The film of one run, as far as it was taken in. `turned` are the vertices that somebody opened or closed.
+
+    Of a run with more than `defer_from` records only the last frame is drawn at first.
+    """
+
+    def __init__(self, turned: Sequence[str] = (), *, defer_from: int | None = None) -> None:
+        self.turned = tuple(turned)
+        self.defer_from = defer_from
+        self._ordering = Ordering()
+        self.film: Film = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._looks = Looks()
+        self.film = {"stages": [], "frames": [], "looks": self._looks.told, "notes": [], "legend": legend_data()}
+        self._records: list[TraceRecord] = []
+        self._by_id: dict[str, TraceRecord] = {}
+        self._told: list[Told] = []
+        self._met: dict[int, int] = {}
+        self._marks: list[_Mark] = []
+        self._shapes: dict[tuple[Any, ...], int] = {}
+        self._stages: list[Stage] = []
+        self._layouts: list[Layout] = []
+        self._least = BULK
+        self._alike: set[int | None] = set()
+        self._owed: Iterator[int] | None = None
+        self._go_on_from(Moment())
+
+    def _go_on_from(self, moment: Moment) -> None:
+        self._running = Running.watched(moment)
+        self._stage: Stage | None = None
+        self._shape = -1
+        self._pen = Pen(self._looks)
+
+    # --- taking in ----------------------------------------------------------------------------------------------------
+
+    def take(self, run: Run) -> Film:
+        """Take in what the run has done since. Gives what is new: `keep`, the number of frames that stay, what follows
+        them under the names of the film, and `told` for those of the frames that stay whose part in the story changed.
+        `anew`: nothing of the film stays as it was.
+        """
+        try:
+            with uncollected():
+                return self._take(run)
+        except BaseException:  # half of it may have been taken in
+            self._begin()
+            raise
+
+    def _take(self, run: Run) -> Film:
+        known = self.film
+        before = {name: len(self.film[name]) for name in ("stages", "looks", "frames")}
+        new, keep = self._new_steps(run), len(self.film["frames"])
+        levels = [max(map(level_of, group)) for group in new]
+        least = self._least_level(levels)
+        if keep and keep + len(new) > 2 * MOST_FRAMES and least > self._least:
+            self._begin()
+            keep, new = 0, self._new_steps(run)
+            levels = [max(map(level_of, group)) for group in new]
+        shown: Sequence[bool] = ()
+        if not keep:
+            self._least, self._alike = least, _alike(new, levels)
+            shown = self._chosen(new, levels)
+        later = self.defer_from is not None and not keep and sum(map(len, new)) > self.defer_from
+        if not self.film["frames"]:
+            self._show(run, (), draw=not later)
+        passed: list[TraceRecord] = []
+        skipped = 0
+        for number, (group, level) in enumerate(zip(new, levels)):
+            passed += group
+            last = number == len(new) - 1
+            if last or (shown[number] if shown else self._matters(group, level)):
+                fold(self._running, passed)
+                self._by_id.update([(record.id, record) for record in passed])
+                self._records += passed
+                self._show(run, group, skipped, draw=not later, whole=later and last)
+                skipped, passed = 0, []
+            else:
+                skipped += 1
+        if later:
+            self._owed = self._drawing_the_first(len(self.film["frames"]) - 1)
+        changed = self._tell(keep)
+        self.film["notes"] = [list(note) for note in run.notes]
+        anew = self.film is not known
+        before = dict.fromkeys(before, 0) if anew else before
+        added = {name: self.film[name][before[name] :] for name in ("stages", "looks")}
+        frames = self.film["frames"][keep:]
+        news = {"keep": keep, "frames": frames, **added, "told": changed, "notes": self.film["notes"]}
+        return news | ({"anew": True} if anew else {})
+
+    def _new_steps(self, run: Run) -> list[Step]:
+        """The steps that are to be shown, after those on the common way."""
+        known, trace = len(self._records), run.trace
+        if trace.detailed and known <= len(trace):
+            records = list(trace.since(0))
+            goes_on = known == len(records) or known == 0 or event_of(records[known]) != event_of(records[known - 1])
+            if goes_on and records[:known] == self._records:
+                return in_order(records[known:])
+        common = self._take_in_any_order(trace)
+        if common < known:
+            self._back_to(common)
+        ordered, starts = self._ordering.steps, self._ordering.starts
+        left = bisect_left(starts, self._running.n)
+        if starts[left] != self._running.n:  # a step that was shown has become longer
+            self._back_to(starts[left - 1])
+            return self._new_steps(run)
+        return ordered[left:]
+
+    def _take_in_any_order(self, trace: Trace) -> int:
+        """Order the records of a trace, causes first; how many begin the film as well as the run."""
+        ordering, known = self._ordering, len(self._ordering.taken)
+        if not trace.detailed and known <= len(trace) and (not known or trace[known - 1] == ordering.taken[-1]):
+            return min(len(self._records), ordering.starts[ordering.take(trace.since(known))])
+        self._ordering = Ordering.of(trace)
+        return _common(self._records, list(chain.from_iterable(self._ordering.steps)))
+
+    def _back_to(self, n: int) -> None:
+        """Forget what came after the last mark within the first `n` records."""
+        while self._marks and self._marks[-1].moment.n > n:
+            self._marks.pop()
+        if not self._marks or self.is_owed:
+            self._begin()
+            return
+        mark = self._marks[-1]
+        frames = self.film["frames"]
+        del frames[mark.frames :], self._told[mark.frames :], self._records[mark.moment.n :]
+        self._met = {number: epoch for number, epoch in self._met.items() if number in mark.moment.checkpoints}
+        self._go_on_from(mark.moment)
+        self._shape = frames[-1]["stage"]
+        self._pen.draw_whole(self._layout(self._shape), self._running)
+
+    def _least_level(self, new: Sequence[int]) -> int:
+        """The level of the frames that are shown when all are too many."""
+        levels = [*(told.level for told in self._told), *new]
+        for level in (BULK, DETAIL):
+            if sum(each >= level for each in levels) <= MOST_FRAMES:
+                return max(level, self._least)
+        return MAIN
+
+    def _matters(self, group: Step, level: int) -> bool:
+        """Whether it has a frame, when there cannot be one for each step: what comes last always has."""
+        if level < self._least or level == MILESTONE:
+            return level == MILESTONE
+        if self._least < MAIN:
+            return True
+        return not is_minor(group) and not self._alike.intersection(record.checkpoint_id for record in group)
+
+    def _chosen(self, new: Sequence[Step], levels: Sequence[int]) -> list[bool]:
+        """Which steps of a run have a frame: those that matter; and as long as there are few of these, what lies
+        nearest to its beginning, its end, and to what is told first of each epoch, a failure or a restore.
+        """
+        shown = [self._matters(group, level) for group, level in zip(new, levels)]
+        room = WELL_FILLED - sum(shown)
+        if room <= 0 or len(new) <= WELL_FILLED:
+            return shown
+        turns = [0, len(new)]
+        for number, group in enumerate(new):
+            if levels[number] == MILESTONE and not self._alike.intersection(r.checkpoint_id for r in group):
+                turns.append(number)
+        turned, left = np.unique(turns), np.flatnonzero(~np.array(shown))
+        after = np.searchsorted(turned, left)
+        far = np.minimum(turned[after] - left, left - turned[np.maximum(0, after - 1)])
+        for number in left[np.argsort(far, kind="stable")[:room]].tolist():
+            shown[number] = True
+        return shown
+
+    def _tell(self, keep: int) -> dict[int, int]:
+        """Which frames are the story now; gives those of the first ones for which that has changed."""
+        changed: dict[int, int] = {}
+        for number, in_story in enumerate(story_of(self._told, self._met, self._running.checkpoints)):
+            frame = self.film["frames"][number]
+            if frame["told"] != int(in_story):
+                frame["told"] = int(in_story)
+                if number < keep:
+                    changed[number] = int(in_story)
+        return changed
+
+    # --- a frame ------------------------------------------------------------------------------------------------------
+
+    def _show(
+        self, run: Run, group: Sequence[TraceRecord], skipped: int = 0, *, draw: bool = True, whole: bool = False
+    ) -> None:
+        moment = self._running
+        stage = self._stage_now(run)
+        for number in moment.checkpoints:
+            self._met.setdefault(number, moment.epoch)
+        packed, told = self._packed_frame(moment, stage, self._shape, group, skipped)
+        if whole:
+            packed |= self._pen.draw_whole(self._layout(self._shape), moment)
+            Touched.taken_from(moment)
+        elif draw:
+            packed |= self._pen.draw(self._layout(self._shape), moment, Touched.taken_from(moment))
+        self.film["frames"].append(packed)
+        self._told.append(told)
+        self._mark()
+
+    def _packed_frame(
+        self, moment: Moment, stage: Stage, shape: int, group: Sequence[TraceRecord], skipped: int
+    ) -> tuple[Film, Told]:
+        """A frame but for its picture, and what decides whether it is told."""
+        frame = Frame(moment, stage, tuple(group), led_by(group[0].cause, self._by_id.get) if group else None)
+        words = frame.words
+        packed: dict[str, Any] = {"stage": shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
+        if frame.mark:
+            packed["mark"] = frame.mark
+        if skipped:
+            packed["skipped"] = skipped
+        if group:
+            packed["by"] = "job" if is_of_the_job_master(group[0]) else task_of(group[0])
+            packed["about"] = _about(group)
+        packed["words"] = [words.what, words.then, words.because]
+        return packed, Told(frame.level, frame.checkpoint_id, is_minor(group))
+
+    def _stage_now(self, run: Run) -> Stage:
+        """The stage of the epoch."""
+        if self._stage is None or self._stage.epoch != self._running.epoch:
+            self._stage = stage_for(run.stages, self._running.epoch)
+            self._shape = self._shape_of(self._stage)
+        return self._stage
+
+    def _shape_of(self, stage: Stage) -> int:
+        shape = (stage.vertices, stage.channels)
+        if shape not in self._shapes:
+            self._shapes[shape] = len(self._shapes)
+            self._stages.append(stage)
+            self._layouts.append(film_layout(stage, self._closed(stage)))
+            self.film["stages"].append(self._packed_stage(stage, self._layouts[-1]))
+        return self._shapes[shape]
+
+    def _layout(self, shape: int) -> Layout:
+        return self._layouts[shape]
+
+    def _closed(self, stage: Stage) -> frozenset[str]:
+        closed = stage.closed_at_first()
+        names = {vertex.name for vertex in stage.vertices}
+        for name in self.turned:
+            closed = stage.turned(closed, name) if name in names else closed
+        return closed
+
+    def _packed_stage(self, stage: Stage, layout: Layout) -> Film:
+        tasks = stage.tasks()
+        numbers = {task: number for number, task in enumerate(tasks)}
+        return {
+            "width": layout.width,
+            "height": layout.height,
+            "svg": backdrop(layout),
+            "boxes": {name: [box.x, box.y, box.width, box.height] for name, box in layout.places.items()},
+            "lanes": {lane.name: [lane.source, lane.target, list(lane.channels)] for lane in layout.lanes},
+            "vertices": [[v.name, list(v.operators), v.parallelism, v.max_parallelism] for v in stage.vertices],
+            "closed": sorted(layout.closed),
+            "tasks": tasks,
+            "channels": [[c.number, numbers[c.source], numbers[c.target]] for c in stage.channels],
+        }
+
+    # --- what comes later ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether there are frames that have no picture yet."""
+        return self._owed is not None
+
+    def draw_more(self, most: int) -> list[tuple[int, Film, Film]]:
+        """Draw the next frames that have no picture yet, so many at most: their numbers, `set` and `facts`."""
+        with uncollected():
+            drawn = [] if self._owed is None else list(islice(self._owed, most))
+        if len(drawn) < most:
+            self._owed = None
+        frames = self.film["frames"]
+        return [(number, frames[number]["set"], frames[number]["facts"]) for number in drawn]
+
+    def _drawing_the_first(self, count: int) -> Iterator[int]:
+        """Draws frame after frame from the beginning; gives their numbers."""
+        moment, pen = Running.watched(Moment()), Pen(self._looks)
+        for number in range(count):
+            frame = self.film["frames"][number]
+            fold(moment, self._records[moment.n : frame["n"]])
+            frame |= pen.draw(self._layout(frame["stage"]), moment, Touched.taken_from(moment))
+            yield number
+
+    def insert(self, number: int, n: int) -> Film:
+        """Give a frame to the steps that were skipped before frame `number`, or where there are many, to those around
+        the record `n`. Gives what is new: `keep` frames stay, the `replaced` ones after them are others now.
+        """
+        with uncollected():
+            self.draw_more(len(self.film["frames"]))
+            return self._insert(number, n)
+
+    def _insert(self, number: int, n: int) -> Film:
+        frames, looks = self.film["frames"], len(self._looks.told)
+        before, after = frames[number - 1], frames[number]
+        *groups, own = in_order(self._records[before["n"] : after["n"]])
+        first = _window(groups, n - before["n"])
+        moment = Running.watched(self.moment(before["n"]))
+        layout, pen = self._layout(after["stage"]), Pen(self._looks)
+        stage = replace(self._stages[after["stage"]], epoch=moment.epoch)
+        if before["stage"] == after["stage"]:
+            pen.draw_whole(layout, moment)
+        made: list[Film] = []
+        told: list[Told] = []
+        for position, group in enumerate([*groups, own]):
+            fold(moment, group)
+            if first <= position < min(len(groups), first + MOST_INSERTED):
+                frame, tells = self._packed_frame(moment, stage, after["stage"], group, first if not made else 0)
+                made.append(frame | pen.draw(layout, moment, Touched.taken_from(moment)))
+                told.append(tells)
+        if "whole" not in after:
+            after = after | pen.draw(layout, moment, Touched.taken_from(moment))
+        left = len(groups) - first - len(made)
+        after = {key: value for key, value in after.items() if key != "skipped"} | ({"skipped": left} if left else {})
+        frames[number : number + 1] = [*made, after]
+        self._told[number:number] = told
+        self._marks = [
+            _Mark(mark.frames + len(made), mark.moment) if mark.frames > number else mark for mark in self._marks
+        ]
+        return {
+            "keep": number,
+            "replaced": 1,
+            "frames": [*made, after],
+            "stages": [],
+            "looks": self._looks.told[looks:],
+            "told": {},
+            "notes": self.film["notes"],
+        }
+
+    def moment(self, n: int) -> Moment:
+        """How everything stood after the first `n` records that were taken in, causes before effects."""
+        if n >= self._running.n:
+            moment = self._running.now()
+        else:
+            known = next((mark.moment for mark in reversed(self._marks) if mark.moment.n <= n), Moment())
+            running = Running.of(known)
+            fold(running, self._records[known.n : n])
+            moment = running.now()
+        cause = None if moment.record is None else led_by(moment.record.cause, self._by_id.get)
+        return changed(moment, cause=cause)
+
+    def frame_at(self, run: Run, n: int) -> Frame:
+        """The frame that ends with the n-th record taken in of this run."""
+        moment = self.moment(n)
+        return Frame(moment, stage_for(run.stages, moment.epoch), *self._step_at(n))
+
+    def _step_at(self, n: int) -> tuple[tuple[TraceRecord, ...], TraceRecord | None]:
+        """The step that ends with the n-th record, and the record that led to it."""
+        group: list[TraceRecord] = []
+        for record in reversed(self._records[:n]):
+            if group and event_of(record) != event_of(group[0]):
+                break
+            group.insert(0, record)
+        return tuple(group), led_by(group[0].cause, self._by_id.get) if group else None
+
+    def _mark(self) -> None:
+        """Have a moment to come back to, now and then."""
+        moment = self._running
+        last = self._marks[-1].moment.n if self._marks else 0
+        if moment.n >= last + MARK_EVERY + len(self._records) // 20 + 2 * (len(moment.tasks) + len(moment.channels)):
+            self._marks.append(_Mark(len(self.film["frames"]), moment.now()))
+
+    def __repr__(self) -> str:
+        return f"Reel({len(self._records)} records in {len(self.film['frames'])} frames)"
+
+
+def _window(groups: Sequence[Step], n: int) -> int:
+    """The first of the steps that get a frame, when there are too many: the one that ends at the record `n` of theirs
+    is among them.
+    """
+    if len(groups) <= MOST_INSERTED:
+        return 0
+    reached = at = 0
+    while at < len(groups) and reached + len(groups[at]) < n:
+        reached += len(groups[at])
+        at += 1
+    return max(0, min(at - MOST_INSERTED // 2, len(groups) - MOST_INSERTED))
+
+
+def _common(known: Sequence[TraceRecord], now: Sequence[TraceRecord]) -> int:
+    """How many records both begin with."""
+    for number, (a, b) in enumerate(zip(known, now)):
+        if a is not b and a != b:
+            return number
+    return min(len(known), len(now))
+
+
+def _alike(groups: Sequence[Step], levels: Sequence[int]) -> set[int | None]:
+    """The checkpoints that completed after another one of the same epoch, so that they need not be told in full."""
+    alike: set[int | None] = set()
+    told = False
+    turns = (group for group, level in zip(groups, levels) if level >= MILESTONE)
+    for record in chain.from_iterable(turns):
+        if level_of(record) < MILESTONE:
+            continue
+        side = kind_of(record).side(record.role)
+        means = None if side is None else side.means
+        if means is meanings.start_epoch:
+            told = False
+        elif means is meanings.completed:
+            if told:
+                alike.add(record.checkpoint_id)
+            told = True
+    return alike
+
+
+def _about(group: Sequence[TraceRecord]) -> list[str]:
+    """The things that these records are about, each once."""
+    names: dict[str, None] = {}
+    for record in group:
+        if not is_of_the_job_master(record):
+            names[f"task:{task_of(record)}"] = None
+        for key, kind in (("channel", "channel"), ("task", "task")):
+            value = record.data.get(key)
+            if isinstance(value, int | str):
+                names[f"{kind}:{value}"] = None
+        if record.checkpoint_id is not None:
+            names[f"checkpoint:{record.checkpoint_id}"] = None
+    return list(names)

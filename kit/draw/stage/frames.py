@@ -1,0 +1,218 @@
+"""A run as frames to step through: one frame for each event that a machine handled, with the commands it gave.
+
+Each kind of record has a level, from the turn of a task that moves a buffer up to the completion of a checkpoint
+(`kit.run.kinds`). A frame's level is the highest of its records'; it speaks of that record first. The *story* is the
+frames that matter, not too many of them. `kit.draw.stage.film` packs the frames as differences between scenes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from kit.core.protocol.trace import TraceRecord, led_by
+from kit.draw.picture import Svg
+from kit.draw.stage.drawing import scene
+from kit.draw.stage.job_master_panel import Words, words_at_the_end
+from kit.draw.stage.scene import Scene
+from kit.draw.svg import picture_layout, still
+from kit.run.captions import Ends, caption_of, caption_of_moment, lower_first
+from kit.run.durations import duration
+from kit.run.job_state import COMPLETED, CheckpointMoment, Moment, Running, only_last
+from kit.run.kinds import DETAIL, MAIN, MILESTONE, kind_of, level_of
+from kit.run.moment import advance
+from kit.run.run import Run, run_of
+from kit.run.stage import Stage, stage_for
+from kit.run.steps import event_of, steps
+
+STORY_LENGTH = 300
+"""A story has at most about this many frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The moment after an event and all its commands: these `records`. `cause` is the record that led to the event."""
+
+    moment: Moment
+    stage: Stage
+    records: tuple[TraceRecord, ...] = ()
+    cause: TraceRecord | None = None
+
+    @property
+    def level(self) -> int:
+        """How much happened: the highest level of a record."""
+        return max(map(level_of, self.records), default=MILESTONE)
+
+    @property
+    def checkpoint_id(self) -> int | None:
+        """The checkpoint that the frame is about, if it is about one."""
+        return next((record.checkpoint_id for record in self.records if level_of(record) == self.level), None)
+
+    @property
+    def mark(self) -> str:
+        """What the frame is a mark of: "checkpoint", "failure" or "restore"; "" for most."""
+        return next(filter(None, (kind_of(record).mark for record in self.records)), "")
+
+    @property
+    def words(self) -> Words:
+        """The most important record, then what else came of the event, then why."""
+        if not self.records:
+            return Words(caption_of_moment(self.moment))
+        ends = self.stage.ends()
+        first = max(self.records, key=_weight)
+        least = min(DETAIL, level_of(first))
+        told: dict[str, list[TraceRecord]] = {}
+        for record in self.records:
+            if record is not first and level_of(record) >= least:
+                told.setdefault(record.kind, []).append(record)
+        then = [_told(records, ends) for records in told.values()]
+        because = "" if self.cause is None else lower_first(caption_of(self.cause, ends))
+        words = Words(caption_of(first, ends), "; ".join([*then[:1], *map(lower_first, then[1:])]), because)
+        return words_at_the_end(self.moment, words)
+
+    def scene(self) -> Scene:
+        """What is drawn of it."""
+        return scene(picture_layout(self.stage), self.moment, self.words)
+
+    def svg(self) -> Svg:
+        """The frame as a picture that stands alone."""
+        return still(self.stage, self.moment, self.words)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def _repr_html_(self) -> str:
+        return self.svg()._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"Frame({self.moment.n} records, {duration(self.moment.elapsed_ms)}: {self.words.what})"
+
+
+def _weight(record: TraceRecord) -> tuple[int, bool, bool]:
+    return level_of(record), kind_of(record).mark != "", record.role == "event"
+
+
+def _told(records: Sequence[TraceRecord], ends: Ends) -> str:
+    more = "" if len(records) == 1 else f" (and {len(records) - 1} more)"
+    return caption_of(records[0], ends) + more
+
+
+def frames(run: Any) -> list[Frame]:
+    """The frames of a run (a Lab, a SparkJob or a Trace), the first before anything happened."""
+    return list(_frames_from(Moment(), run_of(run)))
+
+
+def present_frame(lab: Any) -> Frame:
+    """The last frame of a lab, whose present moment is known: only its last records are read."""
+    run, moment = run_of(lab), lab.moment()
+    stage = stage_for(run.stages, moment.epoch)
+    if moment.record is None:
+        return Frame(moment, stage)
+    event = event_of(moment.record)
+    group = tuple(takewhile(lambda record: event_of(record) == event, reversed(run.trace)))[::-1]
+    return Frame(moment, stage, group, led_by(group[0].cause, run.trace.find))
+
+
+def last_frame(run: Any) -> Frame:
+    """The last frame of a Lab, a SparkJob or a Trace: the run as it stands."""
+    return deque(_frames_from(only_last(), run_of(run)), maxlen=1).pop()
+
+
+def _frames_from(moment: Moment, run: Run) -> Iterator[Frame]:
+    """The frame before anything happened, and one for each step."""
+    yield Frame(moment, stage_for(run.stages, moment.epoch))
+    seen: dict[str, TraceRecord] = {}
+    for group in steps(run.trace):
+        cause = led_by(group[0].cause, seen.get)
+        for record in group:
+            moment = advance(moment, record, led_by(record.cause, seen.get))
+            seen[record.id] = record
+        yield Frame(moment, stage_for(run.stages, moment.epoch), tuple(group), cause)
+
+
+def frame_at(run: Any, n: int | None = None) -> Frame:
+    """The frame of a Lab, a SparkJob or a Trace after its first `n` records: the last one with no more, by default the
+    last of all.
+    """
+    run = run_of(run)
+    running = Running.of(Moment())
+    seen: dict[str, TraceRecord] = {}
+    last: Sequence[TraceRecord] = ()
+    for group in steps(run.trace):
+        if n is not None and running.n + len(group) > n:
+            break
+        for record in group:
+            advance(running, record, led_by(record.cause, seen.get))
+            seen[record.id] = record
+        last = group
+    moment = running.now()
+    cause = led_by(last[0].cause, seen.get) if last else None
+    return Frame(moment, stage_for(run.stages, moment.epoch), tuple(last), cause)
+
+
+def moment_svg(run: Any, n: int | None = None) -> Svg:
+    """The picture of a Lab, a SparkJob or a Trace after its first `n` records, by default of all."""
+    return frame_at(run, n).svg()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What decides whether a frame is told: how much happened in it, and which checkpoint it is about."""
+
+    level: int
+    checkpoint_id: int | None
+    minor: bool = False
+
+
+def is_minor(group: Sequence[TraceRecord]) -> bool:
+    """Whether all it tells is that one more barrier came, where others are still awaited."""
+    return all(record.data.get("awaited") for record in group if level_of(record) >= MAIN)
+
+
+def story(made: Sequence[Frame], length: int = STORY_LENGTH) -> list[bool]:
+    """Which frames tell the story: all that matter, when these are at most `length`; else of the details only what a
+    reader cannot guess. A checkpoint like others before it is then told by its beginning and its end, and in a large
+    job not each barrier that comes.
+    """
+    met: dict[int, int] = {}
+    for frame in made:
+        for checkpoint_id in frame.moment.checkpoints:
+            met.setdefault(checkpoint_id, frame.moment.epoch)
+    return story_of(
+        [Told(f.level, f.checkpoint_id, is_minor(f.records)) for f in made], met, made[-1].moment.checkpoints, length
+    )
+
+
+def story_of(
+    made: Sequence[Told],
+    met: Mapping[int, int],
+    checkpoints: Mapping[int, CheckpointMoment],
+    length: int = STORY_LENGTH,
+) -> list[bool]:
+    """The same, when `met` is the epoch in which each checkpoint was met, and this is what became of them."""
+    for level in (DETAIL, MAIN):
+        told = [frame.level >= level for frame in made]
+        if sum(told) <= length:
+            return told
+    alike = _alike(met, checkpoints)
+    told = [frame.level >= (MILESTONE if frame.checkpoint_id in alike else MAIN) for frame in made]
+    if sum(told) <= 2 * length:
+        return told
+    return [in_story and not (frame.minor and frame.level < MILESTONE) for frame, in_story in zip(made, told)]
+
+
+def _alike(met: Mapping[int, int], checkpoints: Mapping[int, CheckpointMoment]) -> set[int | None]:
+    """The checkpoints that completed like an earlier one of the same epoch."""
+    alike: set[int | None] = set()
+    shown: set[int] = set()
+    for checkpoint_id, epoch in sorted(met.items()):
+        known = checkpoints[checkpoint_id]
+        if known.status != COMPLETED or known.savepoint:
+            continue
+        if epoch in shown:
+            alike.add(checkpoint_id)
+        shown.add(epoch)
+    return alike

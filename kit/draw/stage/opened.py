@@ -1,0 +1,38 @@
+"""The groups of a film that a page without a kernel can open: the same frames, with each subtask of one vertex drawn.
+
+Where there is a kernel it draws them when somebody opens one. A page brings them with it, each compressed, as many as
+`MOST_BYTES` allow: `{"stages", "looks", "sets"}`, where `sets` has the `set` of each frame of the film.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b64encode
+
+from kit.draw.stage.film import Film, Reel
+from kit.run.run import Run
+
+MOST_BYTES = 4_000_000
+"""All of them together, as they lie in the page."""
+
+
+def opened(run: Run, film: Film) -> dict[str, str]:
+    """By vertex, in the order of the job: the film of this run with that vertex open, compressed and in base64."""
+    found: dict[str, str] = {}
+    room = MOST_BYTES
+    for vertex in dict.fromkeys(name for stage in film["stages"] for name in stage["closed"]):
+        reel = Reel([vertex])
+        reel.take(run)
+        told = {
+            "stages": reel.film["stages"],
+            "looks": reel.film["looks"],
+            "sets": [frame["set"] for frame in reel.film["frames"]],
+        }
+        written = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+        packed = b64encode(zlib.compress(written)).decode()
+        room -= len(packed)
+        if room < 0:
+            break
+        found[vertex] = packed
+    return found

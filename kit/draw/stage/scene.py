@@ -1,0 +1,458 @@
+"""A moment's graph as shapes: what is drawn of each task and each channel, where, and in which class.
+
+Everything is a flat dict of *sprites*, each an SVG element by a name that stays its own through the whole run. It is
+made part by part (`kit.draw.stage.drawing`), so that a step draws again only what it changed. A name says whose sprite
+it is: `t:<task or vertex>` and what follows a colon after that, `m:<task>:in` or `:out` for messages, `<lane>` and
+`<lane>.<serial>` for what is in a channel, `<lane>:gate` or `<lane>:lock` for the receiver's gate.
+
+What a shape looks like is its class, and the classes are in `stage.css`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from kit.draw.stage.layout import CELL, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout, cells_in_a_row
+from kit.run.captions import listed
+from kit.run.element_kinds import SIGNS
+from kit.run.job_state import (
+    ABORTED,
+    ACKNOWLEDGED,
+    ALIGNING,
+    BEGUN,
+    CAPTURING,
+    COMPLETED,
+    DECLINED,
+    SENT,
+    UNHEARD,
+    WRITING,
+    ChannelMoment,
+    Item,
+    MessageMoment,
+    Moment,
+    TaskMoment,
+    lacks_barrier,
+)
+
+Sprite = dict[str, str | float]
+Scene = dict[str, Sprite]
+Named = Iterator[tuple[str, Sprite]]
+
+LAYERS = ("panel", "lanes", "tasks", "elements", "marks")
+"""From back to front."""
+
+COLOURS = 4
+"""Barriers of successive checkpoints take turns among this many colours (classes cp0, cp1, ...)."""
+
+_TASK_CLASSES = {
+    "CREATED": "asleep",
+    "DEPLOYING": "asleep",
+    "INITIALIZING": "asleep",
+    "RUNNING": "running",
+    "FINISHED": "finished",
+    "CANCELING": "gone",
+    "CANCELED": "gone",
+    "FAILED": "failed",
+}
+_PHASE_SIGNS = {
+    ALIGNING: "…",
+    WRITING: "✎",
+    CAPTURING: "✎…",
+    SENT: "▴",
+    ACKNOWLEDGED: "✓",
+    UNHEARD: "?",
+    DECLINED: "✗",
+    ABORTED: "✗",
+}
+
+
+def fit(words: str, width: float, size: float, *, bold: bool = False) -> str:
+    """The words, cut with an ellipsis to what surely fits into `width` at this font size (in px)."""
+    most = most_characters(width, size, bold=bold)
+    return words if len(words) <= most else words[: most - 1].rstrip() + "…"
+
+
+def fit_line(words: str, width: float, size: float, *, bold: bool = False) -> str:
+    """The words of a long line, cut with an ellipsis to what fits by the width of each: names of files are wider than
+    sentences.
+    """
+    room = width / (size * (BOLDER if bold else 1.0))
+    ends = list(accumulate(_em(letter) for letter in words))
+    if not ends or ends[-1] <= room:
+        return words
+    return words[: bisect_right(ends, room - _em("…"))].rstrip() + "…"
+
+
+BOLDER = 1.1
+
+
+def _em(letter: str) -> float:
+    """How wide a letter is at most in the fonts that pictures are shown in, in parts of the font's size."""
+    if letter in " iIjlJ.,:;'|!/":
+        return 0.33
+    if letter in 'frt-()[]"':
+        return 0.42
+    if letter in "mwMW=#+%…→":
+        return 0.95
+    return 0.72 if letter.isupper() else 0.63
+
+
+def fit_name(name: str, end: str, width: float, size: float) -> str:
+    """A name in bold with its end, cut in its middle where it is too long: by their ends neighbours differ."""
+    room = most_characters(width, size, bold=True) - len(end)
+    if len(name) <= room:
+        return name + end
+    last = max(0, min(5, (room - 1) // 2))
+    return f"{name[: max(1, room - 1 - last)].rstrip('-_ ')}…{name[len(name) - last :]}{end}"
+
+
+def most_characters(width: float, size: float, *, bold: bool = False) -> int:
+    """How many characters surely fit."""
+    return max(1, int(width / (size * (0.58 if bold else 0.53))))
+
+
+def colour(checkpoint_id: int | None) -> str:
+    """The class of a checkpoint's colour."""
+    return "" if checkpoint_id is None else f"cp{checkpoint_id % COLOURS}"
+
+
+def text(layer: str, x: float, y: float, classes: str, words: str, anchor: str = "") -> Sprite:
+    """A line of text."""
+    sprite: Sprite = {
+        "tag": "text",
+        "layer": layer,
+        "x": round(x, 1),
+        "y": round(y, 1),
+        "class": classes,
+        "text": words,
+    }
+    if anchor:
+        sprite["text-anchor"] = anchor
+    return sprite
+
+
+def cut(sprite: Sprite, full: str) -> Sprite:
+    """The line, with all of its words to be told on pointing at it, when it was cut."""
+    return sprite if sprite["text"] == full else sprite | {"title": full}
+
+
+def rect(layer: str, x: float, y: float, width: float, height: float, classes: str, radius: float = 0) -> Sprite:
+    """A rectangle."""
+    sprite: Sprite = {"tag": "rect", "layer": layer, "x": round(x, 1), "y": round(y, 1)}
+    sprite |= {"width": round(width, 1), "height": round(height, 1), "class": classes}
+    if radius:
+        sprite["rx"] = radius
+    return sprite
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A moment as the parts look at it: besides, the ids of the pending checkpoints, the machine that acts, and each
+    task's messages under way.
+    """
+
+    moment: Moment
+    pending: frozenset[int]
+    acting: str
+    mail: Mapping[str, Sequence[MessageMoment]]
+
+    @classmethod
+    def of(cls, moment: Moment) -> Sight:
+        """How the parts see this moment."""
+        acting = moment.record.machine if moment.record is not None else ""
+        pending = frozenset(checkpoint.checkpoint_id for checkpoint in moment.pending)
+        mail: dict[str, list[MessageMoment]] = {}
+        for message in moment.messages.values():
+            mail.setdefault(message.task, []).append(message)
+        return cls(moment, pending, acting, mail)
+
+    def task(self, name: str) -> TaskMoment:
+        """What is known of a task."""
+        return self.moment.tasks.get(name, _NOT_YET)
+
+
+_NOT_YET = TaskMoment()
+_EMPTY = ChannelMoment()
+
+
+# --- tasks ------------------------------------------------------------------------------------------------------------
+
+
+def task_sprites(layout: Layout, name: str, sight: Sight) -> Named:
+    """A task's box with what it is doing, and its messages under way."""
+    box, task = layout.places[name], sight.task(name)
+    sprite = f"t:{name}"
+    classes = _task_class(task, sight) + (" acting" if name == sight.acting.partition("@")[0] else "")
+    yield sprite, rect("tasks", box.x, box.y, box.width, box.height, classes, 7)
+    middle = box.y + box.height / 2
+    x, room = box.x + 11, box.width - 20
+    vertex, slash, subtask = name.rpartition("/")
+    short_name = fit_name(vertex, slash + subtask, box.width - 76, 12.5)
+    yield f"{sprite}:name", cut(text("tasks", x, middle - 10, "task-name", short_name), name)
+    line, detail = _task_lines(layout, name, task, sight)
+    yield f"{sprite}:line", cut(text("tasks", x, middle + 6, "task-line", fit(line, room, 11)), line)
+    if detail:
+        yield f"{sprite}:detail", cut(text("tasks", x, middle + 20, "task-detail", fit(detail, room, 10.5)), detail)
+    met = task.checkpoint
+    if met is not None and task.state in ("RUNNING", "FINISHED"):
+        number, phase = met
+        over = "" if number in sight.pending else " over"
+        yield f"{sprite}:badge", rect("tasks", box.x + box.width - 49, middle - 22, 40, 16, f"badge {phase}{over}", 8)
+        sign = f"{number} {_PHASE_SIGNS.get(phase, '')}"
+        x = box.x + box.width - 29
+        yield f"{sprite}:sign", text("tasks", x, middle - 10.5, f"badge-text{over} {phase}", sign, "middle")
+    yield from _mail(name, box, sight.mail.get(name, ()))
+
+
+def _task_class(task: TaskMoment, sight: Sight) -> str:
+    classes = f"task {_TASK_CLASSES[task.state]}"
+    met = task.checkpoint
+    return f"{classes} {met[1]}" if task.state == "RUNNING" and met is not None and met[0] in sight.pending else classes
+
+
+def _task_lines(layout: Layout, name: str, task: TaskMoment, sight: Sight) -> tuple[str, str]:
+    """What the task is doing, and one thing more that explains it."""
+    if task.state == "FAILED":
+        return ("killed" if task.lost else "failed"), task.error
+    if task.frozen:
+        return "frozen with its worker", f"was {task.state.lower()}"
+    if task.state in ("CREATED", "DEPLOYING", "INITIALIZING"):
+        return task.state.lower(), "" if task.restored is None else f"with state of checkpoint {task.restored}"
+    detail = "" if task.published is None else f"published: checkpoint {task.published}"
+    if task.state != "RUNNING":
+        return task.state.lower(), detail
+    if not detail and task.restored is not None:
+        detail = f"restored from checkpoint {task.restored}"
+    met = task.checkpoint
+    if met is None or met[0] not in sight.pending:
+        return "running", detail
+    number, phase = met
+    if phase in BEGUN:  # unaligned, barriers may still be to come while it writes
+        came, awaited = _aligning(layout, name, number, sight.moment)
+        if phase == ALIGNING:
+            return came, awaited
+        return f"writing its state for {number}" if phase == WRITING else "captures in-flight data", awaited or detail
+    lines = {
+        SENT: f"has sent its ack of {number}",
+        ACKNOWLEDGED: f"has acknowledged {number}",
+        UNHEARD: f"its ack of {number} was lost",
+        DECLINED: f"has declined {number}",
+        ABORTED: f"has dropped its part of {number}",
+    }
+    return lines.get(phase, "running"), detail
+
+
+def _aligning(layout: Layout, name: str, number: int, moment: Moment) -> tuple[str, str]:
+    channels = layout.incoming.get(name, ())
+    if not channels:
+        return f"begins checkpoint {number}", ""
+    states = [(channel.source, moment.channels.get(channel.number, _EMPTY)) for channel in channels]
+    waits = [source for source, state in states if lacks_barrier(state, number)]
+    came = sum((state.taken or 0) >= number for _, state in states)
+    return f"barrier {number}: {came} of {came + len(waits)} came", f"waits for {listed(waits)}" if waits else ""
+
+
+def _mail(name: str, box: Box, messages: Sequence[MessageMoment]) -> Named:
+    """Messages under way, as tabs on the box's upper edge: those to the task left, those from it right."""
+    for to_task in (True, False):
+        waiting = [message for message in messages if message.to_task == to_task]
+        if not waiting:
+            continue
+        first = waiting[0]
+        number = "" if first.checkpoint_id is None else f" {first.checkpoint_id}"
+        more = "" if len(waiting) == 1 else f" +{len(waiting) - 1}"
+        words = f"{'▾' if to_task else '▴'} {first.mail}{number}{more}"
+        width = 12 + 6.2 * len(words)
+        x = box.x + 8 if to_task else box.x + box.width - 8 - width
+        side = "in" if to_task else "out"
+        yield f"m:{name}:{side}", rect("marks", x, box.y - 7, width, 13, f"mail {side}", 6.5)
+        yield (
+            f"m:{name}:{side}:text",
+            text("marks", x + width / 2, box.y + 3, "mail-text", words, "middle"),
+        )
+
+
+def cell_sprites(layout: Layout, vertex: str, subtask: int, many: int, sight: Sight) -> Named:
+    """A subtask of a closed vertex, one of many: a cell in its box."""
+    box, task = layout.places[vertex], f"{vertex}/{subtask}"
+    row, column = divmod(subtask, cells_in_a_row(many))
+    classes = _task_class(sight.task(task), sight).replace("task", "cell-task", 1)
+    yield f"t:{task}", rect("tasks", box.x + 9 + column * CELL, box.y + 50 + row * CELL, CELL - 3, CELL - 3, classes, 2)
+
+
+def crowd_sprites(layout: Layout, vertex: str, tasks: Sequence[str], sight: Sight) -> Named:
+    """A closed vertex: one box that says how many of its subtasks have come how far."""
+    box = layout.places[vertex]
+    acting = " acting" if sight.acting.partition("@")[0].rpartition("/")[0] == vertex else ""
+    yield f"t:{vertex}", rect("tasks", box.x, box.y, box.width, box.height, f"crowd{acting}", 7)
+    name = fit_name(vertex, f" x {len(tasks)}", box.width - 38, 12.5)
+    yield f"t:{vertex}:name", text("tasks", box.x + 11, box.y + 19, "task-name", name)
+    states = [sight.task(task) for task in tasks]
+    newest = max(sight.pending, default=None)
+    if newest is None:
+        line = f"{sum(state.state == 'RUNNING' for state in states)} of {len(tasks)} running"
+    else:
+        acked = sum(state.phases.get(newest) == ACKNOWLEDGED for state in states)
+        line = f"{acked} of {len(tasks)} acknowledged {newest}"
+    yield f"t:{vertex}:line", text("tasks", box.x + 11, box.y + 36, "task-line", fit(line, box.width - 20, 11))
+
+
+# --- channels ---------------------------------------------------------------------------------------------------------
+
+
+def lane_sprites(lane: Lane, channel: ChannelMoment, moment: Moment) -> Named:
+    """A lane that is one channel: the line, the receiver's gate, and every element at its place."""
+    classes = "lane" + (" blocked" if channel.blocked else " awaited" if channel.awaited is not None else "")
+    yield lane.name, {"tag": "path", "layer": "lanes", "d": lane.path, "class": classes}
+    yield from _gate(lane, channel.blocked, channel.awaited)
+    yield from _channel(lane, channel, moment)
+
+
+def _gate(lane: Lane, blocked: int, awaited: int | None, many: bool = False) -> Named:
+    """A lock where the receiver keeps the channel shut, an open ring where it waits for the channel's barrier."""
+    x, y = lane.end
+    if blocked:
+        sprite: Sprite = {"tag": "use", "layer": "marks", "href": "#kit-lock", "class": "lock"}
+        yield f"{lane.name}:lock", sprite | {"x": round(x - 9, 1), "y": round(y, 1)}
+        if many:
+            yield f"{lane.name}:asks", text("marks", x - 2, y + 18, "times", f"×{short(blocked)}", "end")
+    elif awaited is not None:
+        yield f"{lane.name}:gate", rect("marks", x - 19, y - 6.5, 18, 13, f"ring {colour(awaited)}", 6.5)
+        yield f"{lane.name}:asks", text("marks", x - 10, y + 3.4, "ring-text", f"{awaited}?", "middle")
+
+
+def _channel(lane: Lane, channel: ChannelMoment, moment: Moment) -> Named:
+    """Every element at its place: queues at the straight ends, the wire between."""
+    x, y = lane.end
+    gate = 22 if channel.blocked or channel.awaited is not None else 3
+    yield from _queue(lane, channel.arrived, x - gate, y, IN_LENGTH - gate, "arrived", moment)
+    count = len(channel.wire)
+    for index, item in enumerate(channel.wire):
+        wire_x, wire_y = lane.on_wire(0.86 - index * min(0.16, 0.8 / count))
+        yield from _element(lane, item, wire_x, wire_y, moment)
+    x, y = lane.start
+    yield from _queue(lane, channel.queued, x + OUT_LENGTH, y, OUT_LENGTH - 2, "queued", moment)
+
+
+def _queue(lane: Lane, items: Sequence[Item], x: float, y: float, room: float, side: str, moment: Moment) -> Named:
+    """Items in a row, the oldest at `x`, as many as fit into `room`; the others are counted."""
+    for index, item in enumerate(items):
+        width = _width(item)
+        last = index == len(items) - 1
+        if room < width + (0 if last else 18):
+            yield f"{lane.name}:{side}", text("marks", x, y + 3.5, "more", f"+{len(items) - index}", "end")
+            return
+        yield from _element(lane, item, x - width / 2, y, moment)
+        x -= width + 3
+        room -= width + 3
+
+
+def _width(item: Item) -> float:
+    if item.kind == "buffer":
+        return 12.0 if item.rows <= 1 else 7.0 + 6.4 * len(short(item.rows))
+    return 2 * _half(item.checkpoint_id) if item.kind in ("barrier", "cancel") else 12.0
+
+
+def _element(lane: Lane, item: Item, x: float, y: float, moment: Moment) -> Named:
+    name = f"{lane.name}.{item.serial}"
+    width, height = _width(item), min(14.0, lane.pitch - 2)
+    place: Sprite = {"transform": f"translate({round(x, 1):g} {round(y, 1):g})"}
+    if item.kind == "buffer":
+        high = min(12.0, height)
+        when = "after" if _is_after(item, moment) else "before"
+        yield name, rect("elements", -width / 2 + 1, -high / 2, width - 2, high, f"buffer {when}", 2) | place
+        if item.rows > 1:
+            yield f"{name}t", text("elements", 0, 3.6, f"rows {when}", short(item.rows), "middle") | place
+    elif item.kind in ("barrier", "cancel"):
+        shade = colour(item.checkpoint_id) if item.kind == "barrier" else ""
+        classes = f"{item.kind} {shade}{' unaligned' if item.unaligned else ''}".strip()
+        yield name, rect("elements", -width / 2, -height / 2, width, height, classes, 1.5) | place
+        yield f"{name}t", text("elements", 0, 3.6, "barrier-number", str(item.checkpoint_id), "middle") | place
+    else:
+        sign = SIGNS[item.kind]
+        yield name, text("elements", 0, 3.4, f"sign {item.kind}", sign, "middle") | place
+
+
+def _is_after(item: Item, moment: Moment) -> bool:
+    """Whether a barrier of a pending checkpoint is ahead of it: the checkpoint does not contain it."""
+    checkpoint = moment.checkpoints.get(-1 if item.after is None else item.after)
+    return item.after is not None and (checkpoint is None or checkpoint.status not in (COMPLETED, ABORTED))
+
+
+def short(count: int) -> str:
+    """A count in at most three characters where that can be."""
+    return str(count) if count < 1000 else f"{count // 1000}k" if count < 1_000_000 else f"{count // 1_000_000}M"
+
+
+Part = tuple[str, int | None]
+"""Of a bundle: queued, wire or arrived, with a barrier's checkpoint or None for buffers; held or awaited, with that."""
+
+
+class Tally:
+    """What is in the channels of a bundle, counted; a channel that changes is taken out and put in again."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[Part] = Counter()
+        self._known: dict[int, list[Part]] = {}
+
+    def take(self, number: int, channel: ChannelMoment) -> None:
+        """The channel is now like this."""
+        for part in self._known.get(number, ()):
+            self.counts[part] -= 1
+        parts = _parts(channel)
+        for part in parts:
+            self.counts[part] += 1
+        self._known[number] = parts
+
+    def of(self, what: str) -> list[tuple[int | None, int]]:
+        """How many there are of each checkpoint in this part, in order."""
+        found = [(number, count) for (part, number), count in self.counts.items() if part == what and count]
+        return sorted(found, key=lambda each: (each[0] is None, each[0] or 0))
+
+
+def _parts(channel: ChannelMoment) -> list[Part]:
+    parts: list[Part] = []
+    for place, items in (("queued", channel.queued), ("wire", channel.wire), ("arrived", channel.arrived)):
+        for item in items:
+            if item.kind == "buffer":
+                parts.append((place, None))
+            elif item.kind == "barrier":
+                parts.append((place, item.checkpoint_id))
+    if channel.held is not None:
+        parts.append(("held", channel.held))
+    if channel.awaited is not None:
+        parts.append(("awaited", channel.awaited))
+    return parts
+
+
+def bundle_sprites(lane: Lane, tally: Tally) -> Named:
+    """Many channels drawn as one: how many of them have each barrier, and how many buffers there are, in each part."""
+    held, awaited = tally.of("held"), tally.of("awaited")
+    classes = "lane bundle" + (" blocked" if held else " awaited" if awaited else "")
+    yield lane.name, {"tag": "path", "layer": "lanes", "d": lane.path, "class": classes}
+    yield from _gate(lane, sum(count for _, count in held), awaited[0][0] if awaited else None, many=True)
+    (start_x, start_y), (end_x, end_y) = lane.start, lane.end
+    closed = bool(held or awaited)
+    places = {
+        "queued": [(start_x + 16, start_y)],
+        "wire": [lane.on_wire(0.7), lane.on_wire(0.35), lane.on_wire(0.05)],
+        "arrived": [(end_x - (40 if closed else 24), end_y), (end_x - (78 if closed else 64), end_y)],
+    }
+    for part, points in places.items():
+        for (number, count), (x, y) in zip(tally.of(part), points):
+            name = f"{lane.name}.{part}.{'rows' if number is None else f'b{number}'}"
+            place: Sprite = {"transform": f"translate({round(x, 1):g} {round(y, 1):g})"}
+            classes = f"barrier {colour(number)}" if number is not None else "buffer before"
+            yield name, rect("elements", -_half(number), -7, 2 * _half(number), 14, classes, 1.5) | place
+            if number is not None:
+                yield f"{name}n", text("elements", 0, 3.6, "barrier-number", str(number), "middle") | place
+            yield f"{name}t", text("elements", 0, -9, "times", f"×{short(count)}", "middle") | place
+
+
+def _half(number: int | None) -> float:
+    """Half the width of a barrier, which has its checkpoint's number on it."""
+    return max(6.0, 2.0 + 3.6 * len(str(number))) if number is not None else 6.0

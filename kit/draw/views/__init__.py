@@ -1,0 +1,1 @@
+"""Views: each answers one question about a run."""

@@ -1,0 +1,94 @@
+"""An answer drawn: one box a fact, causes below what they explain, first causes with a heavy frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from textwrap import wrap
+
+from kit.draw.graphs import Edge, Graph, Node
+from kit.draw.picture import LEAST_WIDTH, Svg
+from kit.draw.stage.scene import fit_line
+from kit.draw.svg import document
+from kit.run.durations import duration
+from kit.why.fact import Told
+
+LEFT, TOP, INDENT, GAP, PAD, LINE = 28.0, 56.0, 34.0, 16.0, 8.0, 15.0
+CHARACTER = 6.4
+"""Width of a letter, about, in px."""
+FILL, ROOT_FILL = "var(--kit-paper)", "var(--kit-align-fill)"
+STROKE, ROOT_STROKE, ARROW = "var(--kit-line)", "var(--kit-align)", "var(--kit-quiet)"
+HEAD_PX = 16.0
+_DOT_WIDTH = 48
+
+
+def facts_svg(question: str, told: Sequence[Told]) -> Svg:
+    """The picture of an answer. A fact stands below the one that it explains, further to the right where that has
+    several causes.
+    """
+    drawn: list[str] = []
+    boxes: dict[int, tuple[float, float]] = {}
+    y = TOP
+    for each in told:
+        x = LEFT + INDENT * each.depth
+        width = LEAST_WIDTH - x - LEFT
+        lines = wrap(each.says, max(20, int((width - 2 * PAD) / CHARACTER))) or [""]
+        height = 2 * PAD + LINE * (len(lines) + 1)
+        parent = boxes.get(each.because_of)
+        if parent is not None:
+            drawn.append(_arrow(*parent, x, y))
+        drawn.append(_box(each, x, y, width, height, lines))
+        boxes[each.number] = (x, y + height)
+        y += height + GAP
+    head = fit_line(question, LEAST_WIDTH - 2 * LEFT, HEAD_PX, bold=True)
+    title = f'<text x="{LEFT:g}" y="34" class="what">{escape(head)}<title>{escape(question)}</title></text>'
+    return document(LEAST_WIDTH, y + PAD, _HEAD + title + "".join(drawn), question)
+
+
+_HEAD = (
+    '<defs><marker id="kit-because" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+    'orient="auto"><path d="M0 0L8 4L0 8z" fill="var(--kit-quiet)"/></marker></defs>'
+)
+
+
+def _arrow(parent_x: float, parent_y: float, x: float, y: float) -> str:
+    down = parent_x + INDENT / 2
+    way = f"M{down:g} {y:g}V{parent_y:g}" if x == parent_x else f"M{x:g} {y + 14:g}H{down:g}V{parent_y:g}"
+    return f'<path d="{way}" fill="none" stroke="{ARROW}" stroke-width="1.3" marker-end="url(#kit-because)"/>'
+
+
+def _box(each: Told, x: float, y: float, width: float, height: float, lines: list[str]) -> str:
+    fact = each.fact
+    fill, stroke, heavy = (ROOT_FILL, ROOT_STROKE, 2.2) if fact.is_root else (FILL, STROKE, 1.2)
+    record = fact.record
+    where = (
+        f"{each.number}"
+        if record is None
+        else f"{each.number} · {duration(each.at_ms)} · {record.machine} · {record.kind}"
+    )
+    text = "".join(
+        f'<text x="{x + PAD:g}" y="{y + PAD + 11 + LINE * (number + 1):g}" font-size="12">{escape(line)}</text>'
+        for number, line in enumerate(lines)
+    )
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="5" fill="{fill}" stroke="{stroke}" '
+        f'stroke-width="{heavy}"/><text x="{x + PAD:g}" y="{y + PAD + 10:g}" class="quiet">{escape(where)}</text>{text}'
+    )
+
+
+def facts_graph(question: str, told: Sequence[Told]) -> Graph:
+    """The answer as a graph: an arrow leads from a cause to what it explains, the question is at the top."""
+    nodes = [Node("q", tuple(wrap(question, _DOT_WIDTH)), "question")]
+    edges = []
+    for each in told:
+        name, target = f"f{each.before or each.number}", f"f{each.because_of}" if each.because_of else "q"
+        if not each.before:
+            nodes.append(Node(name, _lines(each), "root" if each.fact.is_root else ""))
+        edges.append(Edge(name, target))
+    return Graph("why", question, tuple(nodes), tuple(edges), direction="BT", rank_gap=24.0)
+
+
+def _lines(each: Told) -> tuple[str, ...]:
+    record = each.fact.record
+    head = "" if record is None else f" · {duration(each.at_ms)} · {record.machine}"
+    return (f"{each.number}{head}", *wrap(each.says, _DOT_WIDTH))

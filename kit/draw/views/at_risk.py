@@ -1,0 +1,313 @@
+"""What a failure right now would undo: what each task has done since the last completed checkpoint.
+
+After a failure the job goes back to the last checkpoint that is complete; a pending one does not count. Nothing is lost
+for good where sources can be read again: what was done since is done once more, from the positions that the checkpoint
+holds. A lab also says which entries of state would be undone, a trace alone how many records each task has taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from kit.core.protocol.trace import TraceRecord
+from kit.draw.graphs import text_width
+from kit.draw.panel import drawing_html, frame_html, panel
+from kit.draw.picture import Svg
+from kit.draw.themed import light_svg
+from kit.draw.views.view import View
+from kit.run.captions import listed
+from kit.run.job_state import COMPLETED, PENDING, task_of
+from kit.run.subject import Subject
+from kit.snapshots import state_tables
+from kit.snapshots.source import looking_at, snapshot_of
+from kit.snapshots.state_tables import StateTables
+from kit.snapshots.values import positions, values_of
+
+STYLE = "at_risk.css"
+WIDTH, LEFT, RIGHT, ROW, TOP = 840.0, 172.0, 470.0, 26.0, 40.0
+MOST_ROWS = 24
+MOST_WORKERS = 3
+_ENDED = frozenset({"FINISHED", "FAILED", "CANCELED", "SUSPENDED"})
+
+
+def at_risk(run: Any, *, n: int | None = None) -> AtRisk:
+    """What a failure of a Lab, a SparkJob or a Trace would undo, now or after its first `n` records."""
+    return at_risk_view(Subject(run, n))
+
+
+def at_risk_view(subject: Subject) -> AtRisk:
+    """The same for the explorer's tab."""
+    done = [each.checkpoint_id for each in subject.moment.checkpoints.values() if each.status == COMPLETED]
+    pending = [each.checkpoint_id for each in subject.moment.checkpoints.values() if each.status == PENDING]
+    checkpoint = max(done, default=None)
+    restored = subject.moment.restores[-1].checkpoint_id if subject.moment.restores else None
+    base = max((each for each in (checkpoint, restored) if each is not None), default=None)
+    tasks = _since(subject, base)
+    snapshot = None if base is None else snapshot_of(looking_at(subject, base))
+    held = StateTables("", ()) if snapshot is None else values_of(snapshot)
+    again = _read_again(subject, held)
+    for task, where in again.items():
+        if task in tasks:
+            tasks[task].again = where
+    live = _live(subject)
+    if live is not None:
+        for task, count in _changed(held, live).items():
+            if task in tasks:
+                tasks[task].changed = count
+        for task, rows in _unpublished(live).items():
+            if task in tasks:
+                tasks[task].unpublished = rows
+    return AtRisk(base, tuple(pending), tasks, live is not None, subject.moment.job)
+
+
+@dataclass(slots=True)
+class Since:
+    """What one task has done since its part of the checkpoint: records it took of its channels or read of its source,
+    entries of keyed state that have changed, rows that its sink has not published. None where nothing tells.
+    """
+
+    taken: int | None = 0
+    read: int | None = 0
+    changed: int | None = None
+    unpublished: int | None = None
+    again: list[str] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        """Taken and read together."""
+        return (self.taken or 0) + (self.read or 0)
+
+
+@dataclass(frozen=True, eq=False)
+class AtRisk:
+    """What would be undone; `checkpoint` is None where the job would begin anew."""
+
+    checkpoint: int | None
+    pending: tuple[int, ...]
+    tasks: Mapping[str, Since]
+    knows_state: bool
+    job: str
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per task: task, taken and read (records since the checkpoint), changed (entries of keyed state),
+        unpublished (rows of a sink), Int64, and again: from where its source is read again.
+        """
+        rows = [
+            (task, each.taken, each.read, each.changed, each.unpublished, "; ".join(each.again))
+            for task, each in self.tasks.items()
+        ]
+        frame = pd.DataFrame(rows, columns=["task", "taken", "read", "changed", "unpublished", "again"])
+        return frame.astype(dict.fromkeys(("taken", "read", "changed", "unpublished"), "Int64"))
+
+    @property
+    def title(self) -> str:
+        """The answer in a sentence."""
+        if self.job in _ENDED:
+            return f"The job is {self.job.lower()}: there is nothing to lose any more"
+        if not self.tasks:
+            return "No task is running: there is nothing to lose"
+        read = sum(each.read or 0 for each in self.tasks.values())
+        what = f"{read:,} record{'s' * (read != 1)} would be read again"
+        if all(each.read is None for each in self.tasks.values()):
+            what = "what was read since would be read again"
+        if self.checkpoint is None:
+            return f"If a worker died now, the job would begin anew: no checkpoint is complete, {what}"
+        return f"If a worker died now, the job would go back to checkpoint {self.checkpoint}: {what}"
+
+    @property
+    def under(self) -> str:
+        """What goes with it."""
+        told = ["Nothing is lost for good: what was done since is done again, and nothing of it was published."]
+        told.append(f"Whichever worker it is, all tasks begin again: {_workers(self.tasks)}.")
+        if self.pending:
+            numbers = ", ".join(map(str, self.pending))
+            told.append(f"Checkpoint {numbers} is not complete and would not count.")
+        if not self.knows_state:
+            told.append("Which entries of state would be undone, only a lab at its present can tell.")
+        return " ".join(told)
+
+    def svg(self) -> Svg:
+        """The picture alone, in light colours."""
+        height, drawn = self._drawn()
+        return light_svg(WIDTH, height, drawn, self.title, STYLE)
+
+    def _repr_html_(self) -> str:
+        if not self.tasks or self.job in _ENDED:
+            return panel(self.title)
+        height, drawn = self._drawn()
+        picture = drawing_html(WIDTH, height, drawn, self.title)
+        table = frame_html(self.to_pandas().dropna(axis=1, how="all"), most=200)
+        table = f"<details><summary>In numbers</summary>{table}</details>"
+        return panel(self.title, picture, table, under=self.under, styles=(STYLE,))
+
+    def _drawn(self) -> tuple[float, str]:
+        """A bar per task, as long as the records it has had since."""
+        tasks = sorted(self.tasks.items(), key=lambda each: -each[1].records)
+        shown = dict(tasks[:MOST_ROWS])
+        order = [task for task in self.tasks if task in shown]
+        most = max([1, *(each.records for each in shown.values())])
+        since = "since the job began" if self.checkpoint is None else f"since its part of checkpoint {self.checkpoint}"
+        parts = [_text(16, 22, "ar-head", "task"), _text(LEFT, 22, "ar-head", f"records {since}")]
+        y = TOP
+        for task in order:
+            parts += _row(task, self.tasks[task], most, y)
+            y += ROW
+        if len(tasks) > MOST_ROWS:
+            rest = sum(each.records for _, each in tasks[MOST_ROWS:])
+            parts.append(
+                _text(16, y + 14, "ar-note", f"and {len(tasks) - MOST_ROWS} tasks more, with {rest:,} records")
+            )
+            y += ROW
+        return y + 10, "".join(parts)
+
+    def __repr__(self) -> str:
+        return f"AtRisk({self.title})"
+
+
+def _workers(tasks: Iterable[str]) -> str:
+    """Which tasks are on which worker: the subtasks of one number."""
+    on: dict[int, list[str]] = defaultdict(list)
+    for task in tasks:
+        on[int(task.rpartition("/")[2])].append(task)
+    named = [f"worker {worker} runs {listed(on[worker])}" for worker in sorted(on)]
+    return ", ".join(named[:MOST_WORKERS]) + (f", and so on to worker {max(on)}" if len(named) > MOST_WORKERS else "")
+
+
+def _row(task: str, since: Since, most: int, y: float) -> Iterator[str]:
+    count, look = (since.read, "read") if since.read else (since.taken or 0, "taken")
+    width = (RIGHT - LEFT) * count / most
+    told = f"{count:,} {look}" if count else "not told by this trace" if since.taken is None else "none"
+    yield f"<g><title>{escape(task)}: {told}</title>"
+    yield _text(16, y + 14, "ar-name", task if len(task) < 24 else task[:10] + "…" + task[-11:])
+    if count:
+        wide = f'width="{max(width, 2):.1f}" height="17"'
+        yield f'<rect class="ar-bar ar-{look}" x="{LEFT:g}" y="{y + 2:g}" {wide} rx="2"/>'
+    inside = width > text_width(told, 11) + 12
+    yield _text(LEFT + 6 if inside else LEFT + width + 6, y + 15, "ar-in" if inside else "ar-note", told) + "</g>"
+    besides = []
+    if since.changed:
+        besides.append(f"{since.changed:,} entr{'y' if since.changed == 1 else 'ies'} of state changed")
+    if since.unpublished:
+        besides.append(f"{since.unpublished:,} row{'s' * (since.unpublished > 1)} not published")
+    besides += since.again[:1]
+    if besides:
+        text = "; ".join(besides)
+        cut = text
+        while text_width(cut, 11) > WIDTH - RIGHT - 40 and len(cut) > 4:
+            cut = cut[:-2]
+        yield f"<g><title>{escape(text)}</title>"
+        yield _text(RIGHT + 30, y + 15, "ar-note", cut if cut == text else cut + "…") + "</g>"
+
+
+def _text(x: float, y: float, look: str, text: str) -> str:
+    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+
+
+# --- what has happened since ------------------------------------------------------------------------------------------
+
+
+def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
+    """By task of the present epoch; records are counted from the task's cut, or from the epoch's beginning.
+
+    A task gives a credit back for each buffer that it takes, in the order in which they came: so a detailed trace tells
+    of each record whether it was taken.
+    """
+    found = {task: Since() for task, each in subject.moment.tasks.items() if each.state != "CREATED"}
+    if not subject.whole.trace.detailed:
+        for each in found.values():
+            each.taken = each.read = None
+    waiting: dict[int, deque[int]] = defaultdict(deque)
+    own = _of_epoch(subject)
+    is_here = any(record.kind == "WriteSnapshot" and record.checkpoint_id == checkpoint for record in own)
+    behind = set() if is_here else set(found)
+    for record in own:
+        task = task_of(record)
+        if task not in found:
+            continue
+        if record.kind == "WriteSnapshot" and record.checkpoint_id == checkpoint:
+            behind.add(task)
+        elif record.kind == "ElementReceived":
+            rows = _rows(record.data["element"])
+            if rows is not None:
+                waiting[record.data["channel"]].append(rows)
+        elif record.kind == "GrantCredit" and record.role == "command" and waiting[record.data["channel"]]:
+            rows = waiting[record.data["channel"]].popleft()
+            if task in behind:
+                found[task].taken = (found[task].taken or 0) + rows
+        elif record.kind == "SplitRead" and record.role == "event" and task in behind:
+            found[task].read = (found[task].read or 0) + (record.data.get("batch") or {}).get("rows", 0)
+    return found
+
+
+def _rows(element: Mapping[str, Any]) -> int | None:
+    """The records that a buffer completes; None for what is no buffer."""
+    if element["type"] == "Buffer":
+        return int(element["batch"]["rows"])
+    return int(element["last"]) if element["type"] == "RecordFragment" else None
+
+
+def _of_epoch(subject: Subject) -> list[TraceRecord]:
+    """The records since the present epoch was deployed."""
+    trace, epoch = subject.trace, subject.moment.epoch
+    for position, record in enumerate(trace):
+        if record.kind == "DeployTask" and record.data.get("attempt") == epoch:
+            return list(trace.since(position))
+    return list(trace)
+
+
+def _read_again(subject: Subject, held: StateTables) -> dict[str, list[str]]:
+    """From where each source's splits would be read."""
+    found: dict[str, list[str]] = {}
+    names = {operator.name: operator.vertex for operator in subject.stage.operators}
+    for task, split, position in positions(held):
+        operator, _, number = task.rpartition("/")
+        told = json.loads(split) if split.startswith("{") else {}
+        vertex = names.get(operator, operator)
+        found.setdefault(f"{vertex}/{number}", []).append(f"{told.get('id', split)} from position {position:,}")
+    return found
+
+
+def _live(subject: Subject) -> StateTables | None:
+    """What the tasks hold, of a lab at its present."""
+    ask = getattr(subject.thing, "state", None)
+    return ask() if callable(ask) and subject.is_present else None
+
+
+def _changed(held: StateTables, live: StateTables) -> dict[str, int]:
+    """How many entries of keyed state differ from those in the checkpoint, by task."""
+    before = _entries(held)
+    found: dict[str, int] = {}
+    for (name, key), (task, value) in _entries(live).items():
+        if before.pop((name, key), (task, None))[1] != value:
+            found[task] = found.get(task, 0) + 1
+    for task, _ in before.values():
+        found[task] = found.get(task, 0) + 1
+    return found
+
+
+def _entries(tables: StateTables) -> dict[tuple[str, str], tuple[str, Any]]:
+    """Task and value of each entry, by state and key."""
+    found = {}
+    for table in tables.of(state_tables.KEYED):
+        for row in table.rows.to_pylist():
+            name = f"{table.operator}.{table.name}"
+            found[name, repr((row["key"], row.get("namespace")))] = (row["task"], repr(row["value"]))
+    return found
+
+
+def _unpublished(live: StateTables) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for table in live.of(state_tables.STAGED):
+        for row in table.rows.to_pylist():
+            found[row["task"]] = found.get(row["task"], 0) + (row["rows"] or 0)
+    return found
+
+
+VIEW = View("at-risk", "At risk", "What would be lost if a worker died now?", at_risk_view)

@@ -1,0 +1,256 @@
+"""Who blocks whom at a checkpoint's barriers, what stands before each, what each overtook, how long it was waited for.
+
+The picture is the wait-for graph (`kit.draw.views.wait_for_graph`), the table has every channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from kit.draw.graphs import Graph
+from kit.draw.graphviz_objects import Dot
+from kit.draw.picture import Svg
+from kit.draw.view_html import answer, fold, graph_html, legend, table, view_html, words
+from kit.draw.views.view import View
+from kit.draw.views.wait_for_graph import merged, wait_for_graph
+from kit.run.barrier_log import BarrierLog
+from kit.run.captions import listed
+from kit.run.durations import duration
+from kit.run.job_state import COMPLETED, PENDING, CheckpointMoment
+from kit.run.stage import Stage, stage_for
+from kit.run.subject import Subject
+from kit.run.wait_for import ENDED, NOT_SENT, TAKEN, Wait, WaitFor
+
+TITLE = "Barriers"
+QUESTION = "Who blocks whom: which barrier is waited for, where is it, and what stands before it?"
+MOST_ROWS = 40
+UNTOLD = (
+    "The trace tells of barriers and not of single buffers: what stands before a barrier, and what it overtook, is not "
+    "known."
+)
+COLUMNS = [
+    "checkpoint_id",
+    "channel",
+    "source",
+    "target",
+    "barrier",
+    "buffers_before",
+    "records_before",
+    "bytes_before",
+    "waited_ms",
+    "blocked_ms",
+    "buffers_overtaken",
+    "records_overtaken",
+    "bytes_overtaken",
+]
+
+
+@dataclass(frozen=True)
+class Barriers:
+    """The barriers of one checkpoint at one moment. `svg` and `dot` give the wait-for graph."""
+
+    stage: Stage
+    known: CheckpointMoment | None
+    wait_for: WaitFor
+
+    @property
+    def caption(self) -> str:
+        """What is drawn, in words."""
+        return "no checkpoint" if self.known is None else f"checkpoint {self.known.checkpoint_id}: {self._status()}"
+
+    def _status(self) -> str:
+        if self.known is None or self.known.status != PENDING:
+            return "" if self.known is None else self.known.status
+        waiting = _unique(wait.waiter for wait in self.wait_for.waits)
+        return f"{len(waiting)} {_verb(waiting, 'task waits', 'tasks wait')} for barriers"
+
+    # --- the answer -----------------------------------------------------------------------------------------------
+
+    def answer(self) -> str:
+        """The answer in a sentence or three."""
+        known, waits = self.known, self.wait_for.waits
+        if known is None:
+            return "No checkpoint has begun, so there is no barrier."
+        number = known.checkpoint_id
+        if known.status != PENDING:
+            return f"Checkpoint {number} is {known.status}: nobody waits for its barriers. {self._longest()}".strip()
+        if not waits:
+            return f"All barriers of checkpoint {number} have come. {self._longest()}".strip()
+        says = [f"Checkpoint {number}: {self._who(waits)}."]
+        held = self.wait_for.held
+        if held:
+            order = {task: at for at, task in enumerate(self.stage.tasks())}
+            keepers, kept = (
+                sorted(set(names), key=order.__getitem__)
+                for names in ((each.target for each in held), (each.source for each in held))
+            )
+            verb, channels = _verb(keepers, "keeps", "keep"), _verb(held, "channel", "channels")
+            says.append(f"Until then {listed(keepers)} {verb} the {channels} of {listed(kept)} closed.")
+        says.append(f"It comes down to this: {'; '.join(merged(self.wait_for.ends))}.")
+        return " ".join(says)
+
+    def _who(self, waits: tuple[Wait, ...]) -> str:
+        if len(waits) == 1:
+            (wait,) = waits
+            return f"{wait.waiter} waits for the barrier of {wait.source}, which is {self._where(wait)}"
+        waiters, sources = _unique(w.waiter for w in waits), _unique(w.source for w in waits)
+        return f"{listed(waiters)} {_verb(waiters, 'waits', 'wait')} for the barriers of {listed(sources)}"
+
+    def _where(self, wait: Wait) -> str:
+        place = {NOT_SENT: "not sent yet"}.get(wait.place, wait.place)
+        if not wait.before:
+            return place
+        return f"{place} behind {self.wait_for.contents(wait.before)}"
+
+    def _longest(self) -> str:
+        frame = self.to_pandas().dropna(subset=["waited_ms"])
+        if frame.empty or not frame.waited_ms.max():
+            return ""
+        row = frame.loc[frame.waited_ms.astype(int).idxmax()]
+        return f"The longest wait was {duration(row.waited_ms)}: {row.target} for the barrier of {row.source}."
+
+    # --- the picture ----------------------------------------------------------------------------------------------
+
+    def graph(self) -> Graph:
+        """The wait-for graph."""
+        return wait_for_graph(self.wait_for, self.caption)
+
+    def svg(self) -> Svg:
+        """The wait-for graph as a picture that stands alone."""
+        return self.graph().svg()
+
+    def dot(self) -> Dot:
+        """The wait-for graph as an object of the `graphviz` package."""
+        return self.graph().dot()
+
+    # --- the table ------------------------------------------------------------------------------------------------
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a channel: checkpoint_id, channel (its number), source, target, barrier (where it is); buffers,
+        records and bytes before it there; waited_ms (from the first barrier that the target took until this one, so
+        far if it has not come), blocked_ms (how long it was closed), and buffers, records and bytes that the barrier
+        overtook. What the trace does not tell is missing.
+        """
+        channels = () if self.known is None else self.stage.channels
+        rows = [self._row(each.number, each.source, each.target) for each in channels]
+        frame = pd.DataFrame(rows, columns=COLUMNS)
+        return frame.astype(dict.fromkeys([*COLUMNS[:2], *COLUMNS[5:]], "Int64"))
+
+    def _row(self, number: int, source: str, target: str) -> list[Any]:
+        wait_for, log = self.wait_for, self.wait_for.log
+        checkpoint_id = wait_for.checkpoint_id
+        place, before = wait_for.place(number)
+        counted = [item for item in before if item.kind == "buffer"]
+        stands = [len(counted), sum(item.rows for item in counted), log.size(counted)]
+        if not wait_for.detailed or place in (TAKEN, NOT_SENT, ENDED):
+            stands = [None, None, None]  # type: ignore[list-item]
+        path, task = log.path(checkpoint_id, number), log.task(checkpoint_id, target)
+        until = path.taken_ms if path.taken_ms is not None else self.wait_for.now_ms if wait_for.is_pending else None
+        waited = None if task.first_ms is None or until is None else max(0, until - task.first_ms)
+        released = task.released_ms if task.released_ms is not None else self._until
+        blocked = 0 if path.taken_ms is not None else None
+        if path.blocks and path.taken_ms is not None and released is not None:
+            blocked = max(0, released - path.taken_ms)
+        past = path.overtaken
+        overtaken = [len(past), sum(item.rows for item in past), log.size(past)]
+        if not wait_for.detailed or path.sent_ms is None:
+            overtaken = [None, None, None]  # type: ignore[list-item]
+        return [checkpoint_id, number, source, target, place, *stands, waited, blocked, *overtaken]
+
+    @cached_property
+    def _until(self) -> int | None:
+        """Until when what is still waited for has been waited for."""
+        known = self.known
+        return None if known is None else known.finished_ms if known.finished_ms is not None else self.wait_for.now_ms
+
+    def _repr_html_(self) -> str:
+        if self.known is None:
+            return view_html(TITLE, answer(self.answer()))
+        number, pending = self.known.checkpoint_id, self.known.status == PENDING
+        meaning = "waits" if self.wait_for.waits else "good" if self.known.status == COMPLETED or pending else "bad"
+        parts = [answer(self.answer(), meaning)]
+        if self.wait_for.waits:
+            parts += [graph_html(self.graph()), legend(self._legend())]
+        if not self.wait_for.detailed:
+            parts.append(words(UNTOLD))
+        frame = self.to_pandas()
+        parts.append(
+            fold(
+                f"Channels of checkpoint {number}",
+                f"{len(frame):,}, the longest wait first",
+                _table(frame),
+                is_open=len(frame) <= MOST_ROWS,
+            )
+        )
+        return view_html(f"{TITLE} of checkpoint {number}", *parts)
+
+    def _legend(self) -> list[tuple[str, str]]:
+        entries = [("waits", "waits for a barrier"), ("root", "what the waiting comes down to")]
+        return entries + ([("line dashed", "closed until the other barriers have come")] if self.wait_for.held else [])
+
+    def __repr__(self) -> str:
+        return f"Barriers({self.caption})"
+
+
+def barriers(run: Any, n: int | None = None, checkpoint: int | None = None) -> Barriers:
+    """The barriers of a checkpoint, by default the newest, of a Lab, a SparkJob or a Trace after its first `n` records.
+
+    Raises ValueError for a checkpoint that there was not by then.
+    """
+    return draw_barriers(Subject(run, n, checkpoint))
+
+
+def draw_barriers(subject: Subject) -> Barriers:
+    """The view of a run at a moment."""
+    log = BarrierLog(subject.trace, subject.moment)
+    number = subject.checkpoint if subject.checkpoint is not None else max(log.moment.checkpoints, default=None)
+    known = None if number is None else log.moment.checkpoints.get(number)
+    if known is None and subject.checkpoint is not None:
+        there = ", ".join(map(str, log.moment.checkpoints)) or "none"
+        raise ValueError(
+            f"there is no checkpoint {subject.checkpoint} after {log.moment.n} records; there are: {there}"
+        )
+    now_ms = getattr(subject.thing, "at_ms", 0) if subject.is_present else 0
+    stage = stage_for(subject.whole.stages, log.moment.epoch)
+    detailed = subject.whole.trace.detailed
+    return Barriers(stage, known, WaitFor(stage, log, number or 0, now_ms, detailed=detailed))
+
+
+VIEW = View("barriers", TITLE, QUESTION, draw_barriers)
+
+
+def _table(frame: pd.DataFrame) -> str:
+    """The channels, those waited for first, then by how long they were."""
+    frame = frame.assign(taken=frame.barrier.isin((TAKEN, ENDED))).sort_values(
+        ["taken", "waited_ms"], ascending=[True, False], kind="stable"
+    )
+    rows, meanings = [], []
+    for row in frame.head(MOST_ROWS).itertuples(index=False):
+        waited, blocked = (None if cell is pd.NA else int(cell) for cell in (row.waited_ms, row.blocked_ms))
+        before = _counted(row.buffers_before, row.records_before, row.bytes_before)
+        past = _counted(row.buffers_overtaken, row.records_overtaken, row.bytes_overtaken)
+        rows.append([f"{row.source} → {row.target}", int(row.channel), row.barrier, before, waited, blocked, past])
+        meanings.append("" if row.taken else "waits")
+    columns = ["channel", "number", "barrier", "buffers before it", "waited, ms", "closed, ms", "buffers overtaken"]
+    more = len(frame) - len(rows)
+    return table(columns, rows, meanings) + (words(f"and {more:,} more: to_pandas() has all") if more else "")
+
+
+def _counted(buffers: Any, records: Any, size: Any) -> str:
+    """Buffers and what is in them; nothing where that is not known."""
+    if buffers is pd.NA or not buffers:
+        return "" if buffers is pd.NA else "none"
+    return f"{buffers} ({records} record{'' if records == 1 else 's'}, {size:,} B)"
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _verb(names: Sequence[Any], one: str, many: str) -> str:
+    return one if len(names) == 1 else many

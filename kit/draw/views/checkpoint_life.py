@@ -1,0 +1,433 @@
+"""The life of a checkpoint: what it went through and what it waits for now, its clocks, and the requests behind it.
+
+Each step is a bar from when it was asked for until it was answered. What is not answered is open, and is what the
+checkpoint waits for. Below are the machines with their present states (`kit.draw.views.state_machines`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from kit.core.protocol.trace import TraceRecord
+from kit.draw.charts.timeline import BAD, DONE, GONE, LEFT, OPEN, STYLE, Bar, Row, timeline
+from kit.draw.graphviz_objects import Dot
+from kit.draw.picture import Svg
+from kit.draw.view_html import answer, fold, table, view_html, words
+from kit.draw.views.state_machines import StateMachines, machines_of, stage_of
+from kit.draw.views.view import View
+from kit.machines.coordinator.checkpoint_state import CheckpointState
+from kit.run.captions import caption_of, listed, lower_first
+from kit.run.checkpoint_log import (
+    ACK,
+    COORDINATOR,
+    HOOK,
+    ID,
+    LOCATION,
+    METADATA,
+    NOTIFY,
+    STORE,
+    CheckpointLife,
+    CheckpointLog,
+    Step,
+)
+from kit.run.durations import duration
+from kit.run.job_state import ABORTED, ALIGNING, CAPTURING, DECLINED, SENT, UNHEARD, WRITING, TaskMoment
+from kit.run.stage import Stage
+from kit.run.subject import Subject
+from kit.snapshots.source import operator_names
+
+TITLE = "Life of a checkpoint"
+QUESTION = "What has the checkpoint been through, what does it wait for, and how long may it?"
+MOST_ROWS, MOST_ALIKE = 60, 6
+_STEP_WORDS = {
+    ID: "its number",
+    LOCATION: "its directory",
+    METADATA: "_metadata is written",
+    STORE: "it is stored",
+}
+_WAITS = {
+    CheckpointState.LOCATING: "for its directory",
+    CheckpointState.COORDINATORS: "for the operator coordinator{s} {of}",
+    CheckpointState.HOOKS: "for the master hook{s} {of}",
+    CheckpointState.TRIGGERING: "for tasks that are about to finish, before the sources are told",
+    CheckpointState.ACKNOWLEDGED: "for its turn: checkpoints complete one after another",
+    CheckpointState.WRITING: "until its _metadata is written",
+    CheckpointState.STORING: "until it is stored",
+}
+_KINDS = {
+    CheckpointState.LOCATING: LOCATION,
+    CheckpointState.COORDINATORS: COORDINATOR,
+    CheckpointState.HOOKS: HOOK,
+    CheckpointState.COLLECTING: ACK,
+    CheckpointState.WRITING: METADATA,
+    CheckpointState.STORING: STORE,
+}
+
+
+@dataclass(frozen=True)
+class LifeOfCheckpoint:
+    """One checkpoint at one moment. `svg` and `dot` give its state machine, `machines` has the others as well."""
+
+    stage: Stage
+    log: CheckpointLog
+    life: CheckpointLife | None
+    machines: StateMachines
+    names: dict[str, str]
+    now_ms: int
+
+    @property
+    def caption(self) -> str:
+        """Where it stands, in words."""
+        if self.life is None:
+            return "no checkpoint"
+        state = "" if self.life.state is None else self.life.state.value
+        return f"checkpoint {self.life.checkpoint_id}: {state}"
+
+    # --- the answer -----------------------------------------------------------------------------------------------
+
+    def answer(self) -> str:
+        """Why it is still pending, or how it ended."""
+        life = self.life
+        if life is None:
+            return " ".join(["No checkpoint has a number yet.", *self._next()])
+        number, begun = life.checkpoint_id, self._begun_ms
+        if life.ended:
+            took = (life.ended_ms or begun) - begun
+            how = life.ended if life.ended == "completed" else f"aborted: {life.ended.replace('_', ' ').lower()}"
+            late = self._late()
+            return " ".join([f"Checkpoint {number} was {how} after {duration(took)}.", *late, *self._next()])
+        if life.state is None:
+            return " ".join([f"Checkpoint {number} was given its number, and nothing came of it.", *self._next()])
+        since = duration(self.now_ms - begun)
+        waits = f"Checkpoint {number} has been pending for {since} and waits {self._waits_for()}."
+        expires = self.log.expires_ms(number)
+        clock = [] if expires is None else [f"It expires in {duration(expires - self.now_ms)}."]
+        return " ".join([waits, *clock])
+
+    @property
+    def _begun_ms(self) -> int:
+        life = self.life
+        return 0 if life is None else life.begun_ms if life.begun_ms is not None else life.states[0][1]
+
+    def _waits_for(self) -> str:
+        life = self.life
+        assert life is not None
+        assert life.state is not None
+        if life.state is CheckpointState.COLLECTING:
+            missing = [step.of for step in life.open(ACK)]
+            every = len(life.of_kind(ACK))
+            says = "; ".join(self._missing(task) for task in missing[:2])
+            more = f"; and {len(missing) - 2} more" if len(missing) > 2 else ""
+            return f"for {len(missing)} of {every} acknowledgements, of {listed(missing)}: {says}{more}"
+        steps = life.open(_KINDS[life.state]) if life.state in _KINDS else []
+        of = ", ".join(self.names.get(step.of, step.of[:8]) if step.kind == COORDINATOR else step.of for step in steps)
+        text = _WAITS[life.state].format(of=of, s="s" * (len(steps) > 1))
+        return text + (f", for {duration(self.now_ms - steps[0].start_ms)}{self._fault(steps[0])}" if steps else "")
+
+    def _late(self) -> list[str]:
+        """What had not come when it was aborted."""
+        life = self.life
+        missing = [] if life is None or life.ended == "completed" else [step.of for step in life.open(ACK)]
+        every = 0 if life is None else len(life.of_kind(ACK))
+        return [f"{len(missing)} of {every} acknowledgements had not come: {listed(missing)}."] if missing else []
+
+    def _next(self) -> list[str]:
+        """What is known of the next one."""
+        waiting = len(self.log.queue)
+        if waiting:
+            many = "1 request waits" if waiting == 1 else f"{waiting} requests wait"
+            return [f"{many}: {self._why_queued()}."]
+        due = self.log.next_periodic_ms
+        if due is None or self.log.moment.job != "RUNNING":
+            return []
+        return [f"The next periodic one is due in {duration(max(0, due - self.now_ms))}."]
+
+    def _missing(self, task: str) -> str:
+        """Why a task's acknowledgement is not there."""
+        life, moment = self.life, self.log.moment
+        assert life is not None
+        known = moment.tasks.get(task, TaskMoment())
+        phase, number = known.phases.get(life.checkpoint_id), life.checkpoint_id
+        if known.state != "RUNNING":
+            return f"{task} is {known.state}" + (f": {known.error}" if known.error else "")
+        if phase == SENT:
+            return self._since("the acknowledgement of {} has been under way", task, "AcknowledgeCheckpoint")
+        if phase == UNHEARD:
+            return f"the acknowledgement of {task} was lost on its way"
+        if phase == WRITING:
+            return self._since("{} has been writing its state", task, "WriteSnapshot")
+        if phase == CAPTURING:
+            return f"{task} captures and writes in-flight data"
+        if phase == DECLINED:
+            return self._since("{} has declined, and its word has been under way", task, "DeclineCheckpoint")
+        if phase == ABORTED:
+            return f"{task} has given it up"
+        inputs = [channel for channel in self.stage.channels if channel.target == task]
+        if not inputs:
+            sent = self._sent.get(task)
+            if sent is None:
+                return f"{task} has begun" if phase == ALIGNING else f"{task} has not been told to begin"
+            since = duration(self.now_ms - sent.at_ms)
+            return f"the word to {task} to begin has been under way for {since}{self._befell(sent)}"
+        there = [moment.channels[each.number] for each in inputs if each.number in moment.channels]
+        taken = sum(channel.taken is not None and channel.taken >= number for channel in there)
+        return f"{task} has {taken} of {len(inputs)} barriers"
+
+    def _since(self, says: str, task: str, kind: str) -> str:
+        record = self._last.get((kind, task))
+        if record is None:
+            return says.format(task)
+        return f"{says.format(task)} for {duration(self.now_ms - record.at_ms)}{self._befell(record)}"
+
+    @cached_property
+    def _last(self) -> dict[tuple[str, str], TraceRecord]:
+        """The commands that tasks gave for this checkpoint, by kind and task."""
+        number = None if self.life is None else self.life.checkpoint_id
+        return {
+            (record.kind, record.machine): record
+            for record in self.log.by_id.values()
+            if record.role == "command" and record.checkpoint_id == number
+        }
+
+    @cached_property
+    def _sent(self) -> dict[str, TraceRecord]:
+        """The words to begin that are under way, by task."""
+        number = None if self.life is None else self.life.checkpoint_id
+        return {
+            message.task: self.log.by_id[sent]
+            for sent, message in self.log.moment.messages.items()
+            if (message.mail, message.checkpoint_id) == ("begin", number)
+        }
+
+    @cached_property
+    def _faults(self) -> dict[str, TraceRecord]:
+        return {record.cause: record for record in self.log.by_id.values() if record.role == "fault"}
+
+    def _befell(self, record: TraceRecord) -> str:
+        fault = self._faults.get(record.id)
+        return "" if fault is None else f" ({lower_first(caption_of(fault))})"
+
+    def _fault(self, step: Step) -> str:
+        """What was done in a lab to the command that asked for a step."""
+        kinds = {METADATA: "WriteMetadata", STORE: "StoreCheckpoint", LOCATION: "InitializeLocation"}
+        record = self._last.get((kinds.get(step.kind, ""), "job"))
+        return "" if record is None else self._befell(record)
+
+    # --- what it went through -------------------------------------------------------------------------------------
+
+    @property
+    def _until_ms(self) -> int:
+        life = self.life
+        if life is None:
+            return self.now_ms
+        ends = [step.end_ms for step in life.steps if step.end_ms is not None]
+        return max([life.ended_ms, *ends]) if life.ended_ms is not None else self.now_ms
+
+    def rows(self) -> list[Row]:
+        """The bars of its life."""
+        life = self.life
+        if life is None:
+            return []
+        found = []
+        if life.asked_ms is not None and life.begun_ms is not None and life.begun_ms > life.asked_ms:
+            took = life.begun_ms - life.asked_ms
+            found.append(Row(f"{life.request} queued", (Bar(life.asked_ms, life.begun_ms),), duration(took)))
+        found += [self._row(_STEP_WORDS[kind], step) for kind in (ID, LOCATION) for step in life.of_kind(kind)]
+        for kind, word in ((COORDINATOR, "coordinator"), (HOOK, "hook")):
+            found += self._alike(life.of_kind(kind), word)
+        found += self._ack_rows()
+        found += [self._row(_STEP_WORDS[kind], step) for kind in (METADATA, STORE) for step in life.of_kind(kind)]
+        told = life.of_kind(NOTIFY)
+        if told:
+            heard = [step.end_ms for step in told if step.end_ms is not None]
+            until = max(heard) if len(heard) == len(told) else self._until_ms
+            bar = Bar(told[0].start_ms, until, DONE if len(heard) == len(told) else OPEN)
+            found.append(Row("tasks told", (bar,), f"{len(heard)} of {len(told)} have heard"))
+        return found
+
+    def _row(self, name: str, step: Step) -> Row:
+        end = step.end_ms if step.end_ms is not None else self._until_ms
+        meaning = BAD if step.error else DONE if step.end_ms is not None else OPEN
+        took = duration(end - step.start_ms) + ("" if step.end_ms is not None else ", not answered")
+        return Row(name, (Bar(step.start_ms, end, meaning),), step.error or took)
+
+    def _alike(self, steps: list[Step], word: str) -> list[Row]:
+        if len(steps) <= MOST_ALIKE:
+            return [self._row(f"{word} {self.names.get(step.of, step.of[:12])}", step) for step in steps]
+        done = [step.end_ms for step in steps if step.end_ms is not None]
+        end = max(done) if len(done) == len(steps) else self._until_ms
+        bar = Bar(steps[0].start_ms, end, DONE if len(done) == len(steps) else OPEN)
+        return [Row(f"{len(steps)} {word}s", (bar,), f"{len(done)} of {len(steps)} answered")]
+
+    def _ack_rows(self) -> Iterator[Row]:
+        """A row for each vertex, a tick for each acknowledgement."""
+        assert self.life is not None
+        vertices: dict[str, list[Step]] = defaultdict(list)
+        for step in self.life.of_kind(ACK):
+            vertices[step.of.rpartition("/")[0]].append(step)
+        for vertex, steps in vertices.items():
+            done = [step.end_ms for step in steps if step.end_ms is not None]
+            start, complete = steps[0].start_ms, len(done) == len(steps)
+            end = max(done) if complete else self._until_ms
+            last = f", the last after {duration(max(done) - start)}" if done else ""
+            bar = Bar(start, end, DONE if complete else OPEN)
+            yield Row(f"acks of {vertex}", (bar,), f"{len(done)} of {len(steps)}{last}", tuple(done))
+
+    # --- clocks and requests ----------------------------------------------------------------------------------------
+
+    def clocks(self) -> list[Row]:
+        """What runs out: the timeout of the checkpoint, the interval, the minimum pause."""
+        found = []
+        expires = None if self.life is None else self.log.expires_ms(self.life.checkpoint_id)
+        if self.life is not None and expires is not None:
+            found.append(self._clock("timeout", self.life.states[0][1], expires, "expires"))
+        due, job = self.log.next_periodic_ms, self.log.moment.job
+        if due is not None and job == "RUNNING":
+            began = due - self.log.interval_ms if self.log.interval_ms is not None else self.now_ms
+            found.append(self._clock("interval", min(began, self.now_ms), due, "next periodic checkpoint"))
+        pause = self.log.pause_until_ms
+        if pause is not None and pause > self.now_ms and job == "RUNNING":
+            found.append(self._clock("minimum pause", pause - (self.log.min_pause_ms or 0), pause, "over"))
+        return found
+
+    def _clock(self, name: str, start_ms: int, due_ms: int, what: str) -> Row:
+        """A clock's whole time is the whole row, as each has its own."""
+        total, gone = max(due_ms - start_ms, 1), min(max(self.now_ms - start_ms, 0), max(due_ms - start_ms, 1))
+        left = total - gone
+        is_due = self.now_ms > due_ms
+        says = f"{what}: due for {duration(self.now_ms - due_ms)}" if is_due else f"{what} in {duration(left)}"
+        bars = (Bar(0, gone / total, GONE), Bar(gone / total, 1, LEFT))
+        return Row(name, bars, f"{says} ({duration(gone)} of {duration(total)} gone)")
+
+    def _why_queued(self) -> str:
+        """Why the first request in the queue does not start."""
+        first, pending = self.log.queue[0], len(self.log.moment.pending)
+        if pending >= first.at_most:
+            return (
+                f"{pending} checkpoint{'s are' if pending != 1 else ' is'} pending, and at most {first.at_most} may be"
+            )
+        if self.log.starting is not None or any(
+            life.state is not None and life.state.is_triggering for life in self.log.lives.values()
+        ):
+            return "another checkpoint is on its way to the tasks"
+        return f"{first.cleaning} old checkpoints were being deleted when it came, too many to begin another"
+
+    # --- tables -----------------------------------------------------------------------------------------------------
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a step: checkpoint_id, step, of (operator, hook or task), start_ms, end_ms, took_ms (Int64; an open
+        step has neither an end nor a length), waits (why it is open), error.
+        """
+        life = self.life
+        rows = []
+        for step in [] if life is None else life.steps:
+            took = None if step.end_ms is None else step.end_ms - step.start_ms
+            of = self.names.get(step.of, step.of) if step.kind == COORDINATOR else step.of
+            waits = self._missing(step.of) if step.kind == ACK and took is None and life and not life.ended else ""
+            number = None if life is None else life.checkpoint_id
+            rows.append([number, step.kind, of, step.start_ms, step.end_ms, took, waits, step.error])
+        columns = ["checkpoint_id", "step", "of", "start_ms", "end_ms", "took_ms", "waits", "error"]
+        return pd.DataFrame(rows, columns=columns).astype(
+            dict.fromkeys(("checkpoint_id", "start_ms", "end_ms", "took_ms"), "Int64")
+        )
+
+    def requests(self) -> pd.DataFrame:
+        """One row a request that waits: position, request, waits_ms, why (of the first)."""
+        rows = [
+            [at, each.label, self.now_ms - each.at_ms, self._why_queued() if at == 0 else "it is not the first"]
+            for at, each in enumerate(self.log.queue)
+        ]
+        return pd.DataFrame(rows, columns=["position", "request", "waits_ms", "why"])
+
+    def svg(self) -> Svg:
+        """The checkpoint's state machine with its present state lit, alone."""
+        return self._machine().svg()
+
+    def dot(self) -> Dot:
+        """The same as an object of the `graphviz` package."""
+        return self._machine().dot()
+
+    def _machine(self) -> Any:
+        return self.machines.get("checkpoint") or self.machines["job"]
+
+    # --- the page ---------------------------------------------------------------------------------------------------
+
+    def _repr_html_(self) -> str:
+        life = self.life
+        ended = "" if life is None else life.ended
+        meaning = "good" if ended == "completed" else "bad" if ended else "waits" if life is not None else ""
+        parts = [answer(self.answer(), meaning)]
+        if life is not None:
+            start = life.asked_ms if life.asked_ms is not None else self._begun_ms
+            span = f"{duration(self._until_ms - start)} from the request until {'its end' if ended else 'now'}"
+            parts += ["<h4>What it went through</h4>", words(span), timeline(self.rows(), start, self._until_ms)]
+        clocks = self.clocks()
+        if clocks:
+            parts += ["<h4>Clocks</h4>", timeline(clocks, 0, 1, axis=False)]
+        queue = self.requests()
+        if len(queue):
+            listed_rows = [[int(a), b, int(c), d] for a, b, c, d in queue.itertuples(index=False)]
+            parts += ["<h4>Requests that wait</h4>", table(["", "request", "waits, ms", "because"], listed_rows)]
+        if life is not None and life.of_kind(ACK):
+            parts.append(self._acks())
+        names = ("checkpoint", "job", "task", "barrier handler")
+        parts += ["<h4>State machines, with the present state lit</h4>", self.machines.body(*names)]
+        title = TITLE if life is None else f"Life of checkpoint {life.checkpoint_id}"
+        return view_html(title, *parts, styles=(STYLE,))
+
+    def _acks(self) -> str:
+        """Every task, those that are missing first."""
+        assert self.life is not None
+        steps = sorted(self.life.of_kind(ACK), key=lambda step: step.end_ms is not None)
+        over = bool(self.life.ended)
+        rows = [
+            [
+                step.of,
+                None if step.end_ms is None else step.end_ms - step.start_ms,
+                "" if step.end_ms is not None else "did not come in time" if over else self._missing(step.of),
+            ]
+            for step in steps[:MOST_ROWS]
+        ]
+        meanings = ["" if step.end_ms is not None else "bad" if over else "waits" for step in steps[:MOST_ROWS]]
+        missing = sum(step.end_ms is None for step in steps)
+        rest = words(f"and {len(steps) - MOST_ROWS} more: to_pandas() has all") if len(steps) > MOST_ROWS else ""
+        body = table(["task", "acknowledged after, ms", "what is missing"], rows, meanings) + rest
+        about = f"{len(steps) - missing} of {len(steps)}"
+        return fold("Acknowledgements", about, body, is_open=bool(missing) and len(steps) <= 12)
+
+    def __repr__(self) -> str:
+        return f"LifeOfCheckpoint({self.caption})"
+
+
+def checkpoint_life(
+    run: Any, n: int | None = None, checkpoint: int | None = None, task: str | None = None
+) -> LifeOfCheckpoint:
+    """The life of a checkpoint, by default the newest, of a Lab, a SparkJob or a Trace after its first `n` records;
+    with a `task` its states alone are lit among those of tasks.
+
+    Raises ValueError for a checkpoint that there was not by then, and for a task that there is not.
+    """
+    return draw_checkpoint_life(Subject(run, n, checkpoint), task)
+
+
+def draw_checkpoint_life(subject: Subject, task: str | None = None) -> LifeOfCheckpoint:
+    """The view of a run at a moment."""
+    log, stage = CheckpointLog(subject.trace, subject.moment), stage_of(subject)
+    number = subject.checkpoint if subject.checkpoint is not None else max(log.lives, default=None)
+    life = None if number is None else log.lives.get(number)
+    if life is None and subject.checkpoint is not None:
+        there = ", ".join(map(str, log.lives)) or "none"
+        after = f"after {log.moment.n} records"
+        raise ValueError(f"there is no checkpoint {subject.checkpoint} {after}; there are: {there}")
+    now_ms = max(log.moment.at_ms, getattr(subject.thing, "at_ms", 0) if subject.is_present else 0)
+    machines = machines_of(log, stage, number, task)
+    return LifeOfCheckpoint(stage, log, life, machines, operator_names(subject), now_ms)
+
+
+VIEW = View("life", TITLE, QUESTION, draw_checkpoint_life)

@@ -1,0 +1,232 @@
+"""What is deployed: every subtask with its gates and key groups, and the channels between.
+
+The subtasks of a vertex with many are one box, and the channels between two boxes one arrow that tells how many. A bar
+for each keyed vertex shows which subtask has which key groups, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from kit.core.protocol.shape import ShapeVertex
+from kit.core.protocol.tasks import split_task_name
+from kit.core.state.key_groups import key_group_partitions
+from kit.core.state.keyed_handles import KeyGroupRange
+from kit.draw.graphs import Edge, Graph, Node
+from kit.draw.graphviz_objects import Dot
+from kit.draw.picture import Svg
+from kit.draw.stage.layout import place_of
+from kit.draw.view_html import graph_html, table, view_html, words
+from kit.run.run import shape_of
+from kit.run.stage import Stage
+
+COLUMNS = ["task", "vertex", "subtask", "first_key_group", "last_key_group", "gates", "inputs", "outputs"]
+HASH = "hash"
+NO_GATE = "a source: no gate"
+MOST_ROWS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """An input of a vertex: from which vertex, and how its records find their subtask."""
+
+    index: int
+    source: str
+    shipping: str
+
+
+@dataclass(frozen=True)
+class ExecutionGraphPicture:
+    """The tasks and channels of one epoch, drawn."""
+
+    stage: Stage
+
+    @cached_property
+    def gates(self) -> dict[str, tuple[Gate, ...]]:
+        """The input gates of each vertex's subtasks."""
+        operators = self.stage.operators
+        found: dict[str, list[tuple[str, str]]] = {vertex.name: [] for vertex in self.stage.vertices}
+        for edge in self.stage.edges:
+            if edge.reason:
+                found[operators[edge.target].vertex].append((operators[edge.source].vertex, edge.shipping))
+        if not self.stage.edges:  # a shape that tells of no operators
+            for channel in self.stage.channels:
+                pair = split_task_name(channel.source)[0], channel.partitioner
+                inputs = found[split_task_name(channel.target)[0]]
+                if pair not in inputs:
+                    inputs.append(pair)
+        return {name: tuple(Gate(at, *pair) for at, pair in enumerate(pairs)) for name, pairs in found.items()}
+
+    @cached_property
+    def key_groups(self) -> dict[str, list[KeyGroupRange]]:
+        """The ranges of the subtasks of each vertex that has a keyed input."""
+        return {
+            vertex.name: key_group_partitions(vertex.max_parallelism, vertex.parallelism)
+            for vertex in self.stage.vertices
+            if any(gate.shipping.startswith(HASH) for gate in self.gates[vertex.name])
+        }
+
+    @cached_property
+    def _between(self) -> Counter[tuple[str, str]]:
+        """How many channels lead from one place of the picture to another."""
+        return Counter(
+            (place_of(self.stage, channel.source), place_of(self.stage, channel.target))
+            for channel in self.stage.channels
+        )
+
+    @property
+    def facts(self) -> str:
+        """How much there is, in words."""
+        tasks, channels = sum(vertex.parallelism for vertex in self.stage.vertices), len(self.stage.channels)
+        return f"{tasks:,} subtask{'s' * (tasks != 1)}, {channels:,} channel{'s' * (channels != 1)}"
+
+    def graph(self) -> Graph:
+        """Boxes of subtasks, those of a vertex below one another; arrows are channels."""
+        made = {vertex.name: tuple(self._nodes(vertex)) for vertex in self.stage.vertices}
+        rows: dict[int, list[str]] = {}
+        for vertex, rank in self._ranks().items():
+            rows.setdefault(rank, []).extend(node.name for node in made[vertex])
+        edges = tuple(
+            Edge(source, target, (f"{count:,} channels",) if count > 1 else (), tip=f"{source} → {target}")
+            for (source, target), count in self._between.items()
+        )
+        caption = f"{self.stage.job}, epoch {self.stage.epoch}: {self.facts}"
+        return Graph(
+            "execution_graph",
+            caption,
+            tuple(node for nodes in made.values() for node in nodes),
+            edges,
+            rows=tuple(map(tuple, rows.values())),
+            rank_gap=110.0,
+            node_gap=16.0,
+            from_sides=True,
+        )
+
+    def _ranks(self) -> dict[str, int]:
+        """Each vertex as far right as its longest path from a source."""
+        ranks = {vertex.name: 0 for vertex in self.stage.vertices}
+        for _ in ranks:
+            for name, gates in self.gates.items():
+                ranks[name] = max([ranks[name], *(ranks[gate.source] + 1 for gate in gates)])
+        return ranks
+
+    def _nodes(self, vertex: ShapeVertex) -> Iterator[Node]:
+        ranges = self.key_groups.get(vertex.name, [])
+        if vertex.name in self.stage.closed_at_first():
+            lines = [f"{vertex.name} x {vertex.parallelism}"]
+            if ranges:
+                lines.append(f"{_sizes(ranges)} of {vertex.max_parallelism} key groups each")
+            lines += [self._gate(vertex, gate, "each ") for gate in self.gates[vertex.name]] or [NO_GATE]
+            yield Node(vertex.name, tuple(lines), tip=" → ".join(vertex.operators), picked=f"vertex:{vertex.name}")
+            return
+        for subtask in range(vertex.parallelism):
+            name = f"{vertex.name}/{subtask}"
+            lines = [name, *([f"{_range(ranges[subtask])} of {vertex.max_parallelism}"] if ranges else [])]
+            lines += [self._gate(vertex, gate) for gate in self.gates[vertex.name]] or [NO_GATE]
+            yield Node(name, tuple(lines), tip=" → ".join(vertex.operators), picked=f"task:{name}")
+
+    def _gate(self, vertex: ShapeVertex, gate: Gate, each: str = "") -> str:
+        senders = next(other.parallelism for other in self.stage.vertices if other.name == gate.source)
+        pointwise = gate.shipping.startswith(("forward", "rescale"))
+        if not pointwise:
+            count = f"{senders}"
+        else:
+            least = max(1, senders // vertex.parallelism)
+            uneven = senders > vertex.parallelism and senders % vertex.parallelism
+            count = f"{least} or {least + 1}" if uneven else f"{least}"
+        many = "s" * (count != "1")
+        return f"gate {gate.index}: {count} channel{many} {each}from {gate.source}, {gate.shipping}"
+
+    def body(self) -> str:
+        """The picture and the key groups, as HTML."""
+        bars = "".join(self._bar(vertex) for vertex in self.stage.vertices if vertex.name in self.key_groups)
+        return graph_html(self.graph()) + bars
+
+    def _bar(self, vertex: ShapeVertex) -> str:
+        ranges = self.key_groups[vertex.name]
+        head = f"{vertex.name}: {vertex.max_parallelism} key groups, {_sizes(ranges)} a subtask"
+        cells = "".join(
+            f'<span class="{"odd" if subtask % 2 else ""}" style="flex-grow:{_size(each)}" '
+            f'title="{escape(vertex.name)}/{subtask}: {_range(each)}">{_cell(subtask, each, vertex)}</span>'
+            for subtask, each in enumerate(ranges)
+        )
+        return f'<h4>{escape(head)}</h4><div class="v-groups">{cells}</div>'
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a subtask: task, vertex, subtask, first_key_group and last_key_group (Int64, missing where no input
+        is keyed), gates, inputs and outputs (numbers of channels).
+        """
+        inputs = Counter(channel.target for channel in self.stage.channels)
+        outputs = Counter(channel.source for channel in self.stage.channels)
+        rows = []
+        for vertex in self.stage.vertices:
+            ranges = self.key_groups.get(vertex.name)
+            for subtask in range(vertex.parallelism):
+                task = f"{vertex.name}/{subtask}"
+                groups = (None, None) if ranges is None else (ranges[subtask].start, ranges[subtask].end)
+                counts = len(self.gates[vertex.name]), inputs[task], outputs[task]
+                rows.append([task, vertex.name, subtask, *groups, *counts])
+        frame = pd.DataFrame(rows, columns=COLUMNS)
+        return frame.astype(dict.fromkeys(("first_key_group", "last_key_group"), "Int64"))
+
+    def channels(self) -> pd.DataFrame:
+        """One row a channel: number, source, target, shipping."""
+        rows = [[each.number, each.source, each.target, each.partitioner] for each in self.stage.channels]
+        return pd.DataFrame(rows, columns=["number", "source", "target", "shipping"])
+
+    def svg(self) -> Svg:
+        """The picture alone, in light colours."""
+        return self.graph().svg()
+
+    def dot(self) -> Dot:
+        """The picture as an object of the `graphviz` package."""
+        return self.graph().dot()
+
+    def _repr_html_(self) -> str:
+        channels = [[*row] for row in self.channels().itertuples(index=False)][:MOST_ROWS]
+        more = len(self.stage.channels) - len(channels)
+        listed = table(["channel", "from", "to", "shipping"], channels)
+        rest = f"<p>and {more:,} more: <code>.channels()</code></p>" if more else ""
+        return view_html(
+            f"Execution graph of {self.stage.job}",
+            words(f"What is deployed in epoch {self.stage.epoch}: {self.facts}."),
+            self.body(),
+            f"<details><summary>Channels by number</summary>{listed}{rest}</details>",
+        )
+
+    def __repr__(self) -> str:
+        return f"ExecutionGraphPicture({self.stage.job}, epoch {self.stage.epoch}: {self.facts})"
+
+
+def execution_graph(job: Any) -> ExecutionGraphPicture:
+    """The tasks, gates, channels and key groups of a StreamEnvironment, a graph of one, a Lab, a SparkJob or a Trace;
+    of a run, those of its newest epoch.
+    """
+    return ExecutionGraphPicture(shape_of(job))
+
+
+def _size(each: KeyGroupRange) -> int:
+    return each.end - each.start + 1
+
+
+def _sizes(ranges: list[KeyGroupRange]) -> str:
+    sizes = sorted({_size(each) for each in ranges})
+    return " or ".join(map(str, sizes)) if len(sizes) <= 2 else f"{sizes[0]} to {sizes[-1]}"
+
+
+def _range(each: KeyGroupRange) -> str:
+    if _size(each) < 1:
+        return "no key group"
+    return f"key group {each.start}" if _size(each) == 1 else f"key groups {each.start}–{each.end}"
+
+
+def _cell(subtask: int, each: KeyGroupRange, vertex: ShapeVertex) -> str:
+    """A subtask's number, where its part of the bar is wide enough on a small screen."""
+    return str(subtask) if _size(each) / vertex.max_parallelism >= 0.03 * len(str(subtask)) else ""

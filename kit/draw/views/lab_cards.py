@@ -1,0 +1,80 @@
+"""Cards of a lab: a step that was taken, and a block of a play with what it did, as HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+from itertools import groupby
+from operator import itemgetter
+
+from kit.draw.picture import in_theme
+from kit.draw.stage.frames import moment_svg
+from kit.draw.view_html import fold, table, view_html
+from kit.hosts.lab.scenarios.played import Played
+from kit.hosts.lab.step import Step
+from kit.run.captions import caption_of
+from kit.run.kinds import BULK, level_of
+
+STYLE = "played.css"
+SIGNS = {"<": "takes", ">": "gives", "*": "notes", "!": "fault"}
+"""What the signs of an outcome's lines mean (`kit.hosts.lab.scenarios.play_outcome`)."""
+MOST_LINES = 14
+"""More lines than this of what came of a block are folded away."""
+_LINE = re.compile(r"(\S.*?) +([<>*!]) (.+)")
+_CHECKPOINT = re.compile(r"chk-(\d+)")
+_KIND = re.compile(r"\b(?!JobMaster\b)(?:[A-Z][a-z]+){2,}\b")
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def step_html(step: Step) -> str:
+    """Show what was done and what happened, in sentences; moved buffers and credits only if nothing else did."""
+    ends = step.stages[-1].ends() if step.stages else {}
+    told = [record for record in step.records if level_of(record) > BULK] or step.records
+    rows = [[record.machine, caption_of(record, ends), record.kind] for record in told]
+    return view_html(f"S{repr(step)[1:]}", table(["who", "what happened", "the word for it"], rows))
+
+
+def played_html(played: Played) -> str:
+    """Show a block as a card in the theme's colours; a long list of what came of it is folded away."""
+    done = "".join(f"<li>{_marked(command.text)}</li>" for command in played.block.commands)
+    did = f'<ol class="p-done" aria-label="what is done">{done}</ol>'
+    came, lines = _came(played.outcome), len(played.outcome)
+    if lines > MOST_LINES:
+        came = fold("What came of it", f"{lines} lines", came)
+    picture = in_theme(moment_svg(played.run))
+    title = played.title or "A block of a play"
+    return view_html(title, _prose(played.block.prose), did, came, picture, styles=(STYLE,))
+
+
+def _prose(text: str) -> str:
+    return f'<p class="v-answer">{_CODE.sub(_code, escape(text))}</p>' if text else ""
+
+
+def _code(found: re.Match[str]) -> str:
+    return f"<code>{found[1]}</code>"
+
+
+def _came(outcome: Sequence[str]) -> str:
+    """The records as rows, who beside what; what is not a record (an answer, what was shown) as lines."""
+    parts = []
+    for who, lines in groupby(map(_split, outcome), key=itemgetter(0)):
+        if who:
+            told = "".join(f'<div class="p-{sign}"><i>{sign}</i> {_marked(what)}</div>' for _, sign, what in lines)
+            parts.append(f'<tr><th scope="row">{escape(who)}</th><td>{told}</td></tr>')
+        else:
+            said = "".join(f'<p class="p-said">{_marked(what)}</p>' for *_, what in lines)
+            parts.append(f'<tr><td colspan="2">{said}</td></tr>')
+    return f'<div class="v-scroll"><table class="p-came" aria-label="what comes of it">{"".join(parts)}</table></div>'
+
+
+def _split(line: str) -> tuple[str, str, str]:
+    """Who, takes or gives, and what; a line that is no record's is all "what"."""
+    found = _LINE.fullmatch(line)
+    return (found[1], SIGNS[found[2]], found[3]) if found else ("", "", line)
+
+
+def _marked(text: str) -> str:
+    """Checkpoints in their colours, Flink's words in bold."""
+    shown = _KIND.sub(lambda found: f"<b>{found[0]}</b>", escape(text))
+    return _CHECKPOINT.sub(lambda found: f'<span class="p-chk cp{int(found[1]) % 4}">{found[0]}</span>', shown)

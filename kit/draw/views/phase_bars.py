@@ -1,0 +1,154 @@
+"""Where the time of one checkpoint went: a row of bars per subtask, finished or not, and what the unfinished wait for.
+
+Of a vertex with many subtasks the slowest are shown, and all that are much slower than the others or not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+import pandas as pd
+
+from kit.draw.view_html import answer, fold, view_html, words
+from kit.draw.views.phase_rows import STYLE, axis_html, legend_html, row_html
+from kit.draw.views.view import View
+from kit.run.checkpoint_path import BARRIER, EITHER, TRIGGER, Span
+from kit.run.checkpoint_words import how_it_went, slow_phases, spans_of_task
+from kit.run.durations import duration
+from kit.run.job_state import ABORTED, COMPLETED, CheckpointMoment
+from kit.run.journeys import Journeys
+from kit.run.phases import phases_of, waits_for
+from kit.run.subject import Subject
+
+MOST_ROWS = 12
+"""Of a vertex with more subtasks only some are shown at once."""
+SLOWEST, MOST_SHOWN = 3, 6
+
+
+@dataclass(frozen=True)
+class PhaseBars:
+    """The phases of a checkpoint's subtasks; `checkpoint` is None where the run has none yet."""
+
+    found: Journeys
+    checkpoint: int | None
+    table: pd.DataFrame
+
+    @property
+    def known(self) -> CheckpointMoment | None:
+        """The checkpoint as its coordinator sees it."""
+        return None if self.checkpoint is None else self.found.last.checkpoints[self.checkpoint]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per subtask: see `kit.draw.phases`."""
+        return self.table
+
+    @cached_property
+    def _spans(self) -> dict[str, list[Span]]:
+        known = self.known
+        return {} if known is None else {task: spans_of_task(self.found, known, task) for task in known.expected}
+
+    @cached_property
+    def _slow(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """The outliers, by task and phase: how long that took, and the others of the operator, in ms."""
+        return {} if self.known is None else slow_phases(self.found, self.known)
+
+    def __repr__(self) -> str:
+        known = self.known
+        return "PhaseBars(no checkpoint)" if known is None else f"PhaseBars({known.checkpoint_id}: {self._went})"
+
+    @property
+    def _went(self) -> str:
+        return "" if self.known is None else how_it_went(self.found, self.known)
+
+    def _repr_html_(self) -> str:
+        known = self.known
+        if known is None:
+            return view_html(VIEW.title, words("No checkpoint has begun yet."))
+        kind = "Savepoint" if known.savepoint else "Checkpoint"
+        meaning = {COMPLETED: "good", ABORTED: "bad"}.get(known.status, "waits")
+        parts = [answer(f"{kind} {known.checkpoint_id} is {self._went}.", meaning), axis_html(self._until_ms)]
+        by_vertex: dict[str, list[str]] = {}
+        for task in self._spans:
+            by_vertex.setdefault(task.rpartition("/")[0], []).append(task)
+        for vertex, tasks in by_vertex.items():
+            parts += self._vertex(vertex, tasks)
+        legend = legend_html((span for spans in self._spans.values() for span in spans), is_any_slow=bool(self._slow))
+        return view_html(VIEW.title, *parts, legend, styles=(STYLE,))
+
+    # --- rows -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _until_ms(self) -> float:
+        ends = [span.end_ms for spans in self._spans.values() for span in spans]
+        return max([1.0, *(end - self._began_ms for end in ends)])
+
+    @property
+    def _began_ms(self) -> int:
+        return 0 if self.known is None else self.known.triggered_ms
+
+    def _vertex(self, vertex: str, tasks: Sequence[str]) -> Iterable[str]:
+        if len(tasks) <= MOST_ROWS:
+            return map(self._row, tasks)
+        lengths = {task: self._length(task) for task in tasks}
+        slowest = sorted(tasks, key=lambda task: -lengths[task])[:SLOWEST]
+        noted = {task for task, _ in self._slow} | {task for task, spans in self._spans.items() if spans[-1].open}
+        shown = [task for task in tasks if task in slowest or task in noted][:MOST_SHOWN]
+        rest = [task for task in tasks if task not in shown]
+        of_rest = [lengths[task] for task in rest]
+        about = f"{duration(min(of_rest))} to {duration(max(of_rest))}, half of them within {duration(median(of_rest))}"
+        others = fold(f"{len(rest)} more of {vertex}", about, "".join(map(self._row, rest)))
+        return [*map(self._row, shown), others]
+
+    def _length(self, task: str) -> int:
+        return sum(span.end_ms - span.start_ms for span in self._spans[task])
+
+    def _row(self, task: str) -> str:
+        usual = {phase: usual for (of_task, phase), (_, usual) in self._slow.items() if of_task == task}
+        return row_html(task, self._spans[task], self._began_ms, self._until_ms, self._told(task), usual)
+
+    def _told(self, task: str) -> tuple[str, str]:
+        """What is said of a subtask behind its bars, and how that looks."""
+        row = self._by_task.loc[task]
+        if row["status"] == "declined":
+            return "declined", "bad"
+        if row["waits_for"]:
+            return self._waits_for(row["waits_for"]), "bad"
+        slow = [(phase, usual) for (of_task, phase), usual in self._slow.items() if of_task == task]
+        if slow:
+            phase, (length, usual) = max(slow, key=lambda each: each[1])
+            look = next(span.look for span in self._spans[task] if span.phase == phase)
+            return f"{duration(length)} {SHORT[look]}, the others {duration(usual)}", "bad"
+        return duration(self._length(task)), ""
+
+    def _waits_for(self, what: str) -> str:
+        return "" if self.known is None else waits_for(self.known, what)
+
+    @cached_property
+    def _by_task(self) -> pd.DataFrame:
+        return self.table.set_index("task")
+
+
+SHORT = {
+    TRIGGER: "until the trigger",
+    EITHER: "until it began",
+    BARRIER: "until the first barrier",
+    "alignment": "waiting for other barriers",
+    "sync": "copying",
+    "async": "writing",
+    "in_flight": "capturing in-flight data",
+    "ack": "for the acknowledgement",
+}
+
+
+def phase_bars(subject: Subject) -> PhaseBars:
+    """The phases of the subject's checkpoint."""
+    found, checkpoint = subject.journeys, subject.checkpoint_id
+    checkpoint = checkpoint if checkpoint in found.last.checkpoints else None
+    table = phases_of(subject.run, found, -1 if checkpoint is None else checkpoint)
+    return PhaseBars(found, checkpoint, table)
+
+
+VIEW = View("phases", "Phases", "Where did a checkpoint's time go, and who was slow?", phase_bars)

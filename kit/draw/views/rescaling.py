@@ -1,0 +1,246 @@
+"""A restore as a picture: for each state of each operator who wrote it, above, and who was given it, below.
+
+Keyed state lies along its key groups, so what changes hands is where the ranges above and below differ; the bars
+between them are the bytes of each key group. Entries of lists and buffers in flight are strands from writer to reader.
+Union state is one pool that everybody is given. Many subtasks are drawn as bands of several. A key that was asked for
+is followed from its key group to both owners.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from kit.draw.graphs import Edge, Graph, Group, Node
+from kit.draw.graphviz_objects import Dot
+from kit.draw.panel import drawing_html, frame_html, panel
+from kit.draw.picture import Svg
+from kit.draw.themed import light_svg
+from kit.draw.views.rescaling_svg import WIDTH, drawn, heading
+from kit.draw.views.view import View
+from kit.run.redistribution import restores_of
+from kit.run.sizes import size_text
+from kit.run.subject import Subject
+from kit.snapshots import state_tables
+from kit.snapshots.key_moves import KeyMove, move_of, owners
+from kit.snapshots.transfers import Deal, Restore, Transfer, restore_of
+from kit.snapshots.values import values_of
+
+STYLE = "rescaling.css"
+MOST_KEYS = 200
+
+
+def rescaling(run: Any, epoch: int | None = None, *, key: Any = None) -> Rescaling:
+    """What a restore gave to whom, of a Lab, a SparkJob or a Trace: of the one that `epoch` began with, by default
+    the last. `key` is followed from its old owner to its new one.
+
+    Raises ValueError when epoch `epoch` began with no restore.
+    """
+    restores = restores_of(run)
+    found = [each for each in restores if epoch in (None, each.epoch)]
+    if epoch is not None and not found:
+        there = ", ".join(str(each.epoch) for each in restores) or "none"
+        raise ValueError(f"epoch {epoch} began with no restore; epochs that did: {there}")
+    if not found:
+        return Rescaling(None, None)
+    subject = Subject(run)
+    return Rescaling(restore_of(subject, found[-1]), key, _key_types(run))
+
+
+def rescaling_view(subject: Subject) -> Rescaling:
+    """The last restore by then, for the explorer's tab."""
+    restores = subject.moment.restores
+    restore = restore_of(subject, restores[-1]) if restores else None
+    found = Rescaling(restore, None, _key_types(subject.thing))
+    return found.find(subject.asked) if subject.asked else found
+
+
+def _key_types(run: Any) -> dict[str, pa.DataType]:
+    """The key type of each keyed operator, where the job is at hand."""
+    vertices = getattr(getattr(run, "job", None), "vertices", ())
+    operators = (operator for vertex in vertices for operator in vertex.operators)
+    return {each.name: each.spec.key_type for each in operators if each.spec.key_type is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Rescaling:
+    """One restore looked at; `restore` is None where there was none by then."""
+
+    restore: Restore | None
+    key: Any = None
+    key_types: Any = None
+    note: str = ""
+
+    @property
+    def title(self) -> str:
+        """Which checkpoint was given to which epoch."""
+        if self.restore is None:
+            return "Nothing has been restored yet"
+        return f"Checkpoint {self.restore.checkpoint_id} was given to the tasks of epoch {self.restore.epoch}"
+
+    @cached_property
+    def deals(self) -> tuple[Deal, ...]:
+        """Each state of each operator, dealt out."""
+        return () if self.restore is None else self.restore.deals
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per piece and reader, as `kit.snapshots.transfers.Restore.to_pandas` says; empty without a
+        restore.
+        """
+        return (self.restore or Restore(0, 0, ())).to_pandas()
+
+    def pairs(self, operator: str | None = None) -> pd.DataFrame:
+        """One row per state, old and new subtask, as `kit.snapshots.transfers.Restore.pairs` says."""
+        return (self.restore or Restore(0, 0, ())).pairs(operator)
+
+    def subtasks(self) -> pd.DataFrame:
+        """One row per state and new subtask: operator, kind, name, subtask, bytes, pieces, share (of an even part)."""
+        rows = []
+        for deal in self.deals:
+            sizes, total = deal.bytes_by_reader, sum(deal.bytes_by_reader)
+            for new, size in enumerate(sizes):
+                pieces = sum(each.new == new for each in deal.transfers)
+                share = size * deal.after / total if total else 0.0
+                rows.append((deal.operator, deal.kind, deal.name, new, size, pieces, share))
+        return pd.DataFrame(rows, columns=["operator", "kind", "name", "subtask", "bytes", "pieces", "share"])
+
+    def where(self, key: Any, operator: str | None = None) -> list[KeyMove]:
+        """Where a key was before this restore and where it is now, in each keyed operator, or in this one.
+
+        Raises ValueError where no operator has keys of its type, or there is no such operator.
+        """
+        keyed = [deal for deal in self.deals if deal.kind == "keyed state" and operator in (None, deal.operator)]
+        moves = []
+        for deal in keyed:
+            move = move_of(key, deal, (self.key_types or {}).get(deal.operator))
+            moves += [] if move is None else [move]
+        if not moves:
+            there = ", ".join(deal.operator for deal in self.deals if deal.kind == "keyed state") or "none"
+            raise ValueError(
+                f"no keyed operator has a key {key!r}; operators with keyed state in this restore: {there}"
+            )
+        return moves
+
+    def keys(self) -> pd.DataFrame:
+        """Every key in the checkpoint's keyed state, where its files can be read: operator, key, key_group, from, to
+        (subtasks), moved. A key that several states have is told once.
+        """
+        columns = ["operator", "key", "key_group", "from", "to", "moved"]
+        snapshot = None if self.restore is None else self.restore.snapshot
+        if snapshot is None:
+            return pd.DataFrame(columns=columns)
+        deals = {deal.operator: deal for deal in self.deals if deal.kind == "keyed state"}
+        found: dict[tuple[str, str], tuple[Any, ...]] = {}
+        for table in values_of(snapshot).of(state_tables.KEYED):
+            deal = deals.get(table.operator)
+            for row in table.rows.select(["key", "key_group"]).to_pylist() if deal else ():
+                assert deal is not None
+                old, new = owners(deal, row["key_group"])
+                told = (table.operator, row["key"], row["key_group"], old, new, old != new)
+                found[table.operator, repr(row["key"])] = told
+        return pd.DataFrame([found[each] for each in sorted(found)], columns=columns)
+
+    def find(self, text: str) -> Rescaling:
+        """The same with the key that a person typed in, read as the type that the keys have; `note` says so where there
+        is none.
+        """
+        for key_type in dict.fromkeys([*(self.key_types or {}).values(), pa.string(), pa.int64()]):
+            try:
+                key = pa.scalar(text).cast(key_type).as_py()
+                self.where(key)
+            except (ValueError, TypeError, pa.ArrowException):
+                continue
+            return Rescaling(self.restore, key, self.key_types)
+        return Rescaling(self.restore, None, self.key_types, f"No operator of this restore has a key {text!r}.")
+
+    @cached_property
+    def _moves(self) -> list[KeyMove]:
+        return [] if self.key is None else self.where(self.key)
+
+    def svg(self) -> Svg:
+        """The picture alone, in light colours."""
+        height, drawn = self._drawn()
+        return light_svg(WIDTH, height, drawn, self.title, STYLE)
+
+    def dot(self) -> Dot:
+        """Who wrote and who reads, as a graph: an arrow for each pair, with its bytes."""
+        return self.graph().dot()
+
+    def graph(self) -> Graph:
+        """The same as boxes and arrows."""
+        nodes: dict[str, Node] = {}
+        edges: list[Edge] = []
+        groups: list[Group] = []
+        for number, deal in enumerate(self.deals):
+            members: list[str] = []
+            for (old, new), given in _by_pair(deal).items():
+                ends = (f"{number}-old-{old}", f"{number}-new-{new}")
+                for name, subtask, when in zip(ends, (old, new), ("before", "now")):
+                    lines = (f"{deal.vertex}/{'?' if subtask is None else subtask}", when)
+                    nodes.setdefault(name, Node(name, lines))
+                    members.append(name)
+                size = size_text(sum(each.size for each in given))
+                edges.append(Edge(*ends, (f"{len(given)} × {deal.kind}", size)))
+            groups.append(Group(f"deal-{number}", heading(deal), tuple(dict.fromkeys(members))))
+        caption = self.title
+        return Graph("rescaling", caption, tuple(nodes.values()), tuple(edges), tuple(groups), direction="TB")
+
+    def _drawn(self) -> tuple[float, str]:
+        nothing = "the checkpoint holds no state" if self.restore else self.title
+        return drawn(self.deals, self._moves, nothing)
+
+    def _repr_html_(self) -> str:
+        if self.restore is None:
+            return panel(self.title, under="After a failure or a rescale: who was given which piece of state.")
+        height, drawn = self._drawn()
+        picture = drawing_html(WIDTH, height, drawn, self.title)
+        under = "Above who wrote it, below who was given it; a colour stays with its writer."
+        moves = "".join(f"<p><b>{escape(str(move))}</b></p>" for move in self._moves)
+        moves += f"<p>{escape(self.note)}</p>" if self.note else ""
+        return panel(self.title, moves, picture, self._besides(), under=under, styles=(STYLE,))
+
+    def _besides(self) -> str:
+        """Coordinators, hooks and mappings."""
+        assert self.restore is not None
+        master = "".join(f"<li>{escape(what)}: {size_text(size)}</li>" for what, size in self.restore.to_master)
+        to_master = f"<h4>To the JobMaster</h4><ul>{master}</ul>" if master else ""
+        rows = "".join(f"<li>{escape(task)}, {escape(told)}</li>" for task, told in self.restore.mappings[:40])
+        rows += f"<li>… and {more} more</li>" if (more := len(self.restore.mappings) - 40) > 0 else ""
+        mapped = f"<details><summary>How the channels map</summary><ul>{rows}</ul></details>" if rows else ""
+        note = f'<p class="kit-note">{escape(self.restore.note)}</p>' if self.restore.note else ""
+        return self._keys_html() + to_master + mapped + note
+
+    def _keys_html(self) -> str:
+        """Every key, one click away."""
+        keys = self.keys()
+        if not len(keys):
+            return ""
+        moved = int(keys["moved"].sum())
+        summary = f"<summary>Where each of {len(keys):,} keys went: {moved:,} changed their subtask</summary>"
+        return f"<details>{summary}{frame_html(keys, most=MOST_KEYS)}</details>"
+
+    def __repr__(self) -> str:
+        return f"Rescaling({self.title})"
+
+
+def _by_pair(deal: Deal) -> dict[tuple[int | None, int], list[Transfer]]:
+    pairs: dict[tuple[int | None, int], list[Transfer]] = defaultdict(list)
+    for each in deal.transfers:
+        pairs[each.old, each.new].append(each)
+    return pairs
+
+
+VIEW = View(
+    "rescaling",
+    "Redistribution",
+    "Who was given which piece of state at the last restore?",
+    rescaling_view,
+    asks="where is key",
+    choices=lambda drawn: drawn.keys()["key"],
+)

@@ -1,0 +1,298 @@
+"""Which file which checkpoint holds, and what discarding one would free.
+
+An incremental checkpoint refers to files that earlier ones wrote, and a file goes when the last that refers to it is
+gone. Rows are files, put together where the same checkpoints hold them; columns are checkpoints. Read from the handles
+in each checkpoint's `_metadata`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kit.core.metadata import MetadataError
+from kit.core.state.errors import StateError
+from kit.draw.graphs import text_width
+from kit.draw.panel import drawing_html, frame_html, panel
+from kit.draw.picture import Svg
+from kit.draw.themed import light_svg
+from kit.draw.views.view import View
+from kit.run.job_state import COMPLETED
+from kit.run.sizes import size_text
+from kit.run.subject import Subject
+from kit.snapshots.pieces import SHARED
+from kit.snapshots.source import Snapshot, looking_at, snapshot_at, snapshot_of
+
+STYLE = "shared_state.css"
+WIDTH, LEFT, ROW, TOP = 840.0, 330.0, 30.0, 66.0
+MOST_COLUMNS, MOST_ROWS = 16, 40
+
+
+def shared_state(run: Any) -> SharedState:
+    """The files of the checkpoints that there are: of a Lab, a SparkJob or a Trace those that are complete and still
+    stored, of a directory those below it, of a list of paths those.
+
+    Raises ValueError where there is none.
+    """
+    if isinstance(run, str | PathLike):
+        paths = sorted({found.parent for found in Path(fspath(run)).rglob("_metadata")}, key=_in_order)
+        if not paths:
+            raise ValueError(f"there is no checkpoint below {fspath(run)!r}: no file there is called _metadata")
+        return SharedState(tuple(map(snapshot_at, paths)))
+    if isinstance(run, list | tuple) and all(isinstance(each, str | PathLike) for each in run):
+        return SharedState(tuple(map(snapshot_at, run)))
+    return shared_state_view(Subject(run))
+
+
+def _in_order(path: Path) -> tuple[int, str]:
+    digits = "".join(filter(str.isdigit, path.name))
+    return int(digits or 0), path.name
+
+
+def shared_state_view(subject: Subject) -> SharedState:
+    """Those of a run by then, for the explorer's tab."""
+    complete = [each.checkpoint_id for each in subject.moment.checkpoints.values() if each.status == COMPLETED]
+    found, gone = [], []
+    for number in sorted(complete):
+        try:
+            snapshot = snapshot_of(looking_at(subject, number))
+        except (StateError, MetadataError, OSError):
+            snapshot = None
+        if snapshot is not None and snapshot.metadata is not None:
+            found.append(snapshot)
+        else:
+            gone.append(number)
+    return SharedState(tuple(found), tuple(gone))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFile:
+    """One file: who holds it, how large it is, and whether an incremental checkpoint shares it."""
+
+    path: str
+    size: int
+    shared: bool
+    holders: tuple[int, ...]
+
+    @property
+    def directory(self) -> str:
+        """The last part of the directory's path: chk-3, shared."""
+        return posixpath.basename(posixpath.dirname(self.path))
+
+
+@dataclass(frozen=True, eq=False)
+class SharedState:
+    """Files and checkpoints; `gone` are complete checkpoints whose files are not there any more."""
+
+    snapshots: tuple[Snapshot, ...]
+    gone: tuple[int, ...] = ()
+
+    @property
+    def checkpoints(self) -> list[int]:
+        """The ids of those that there are."""
+        return [snapshot.checkpoint_id for snapshot in self.snapshots]
+
+    @cached_property
+    def files(self) -> list[HeldFile]:
+        """Every file that any of them holds, its `_metadata` included, those held by most first."""
+        sizes: dict[str, int] = {}
+        shared: set[str] = set()
+        holders: dict[str, list[int]] = defaultdict(list)
+        for snapshot in self.snapshots:
+            own = dict(_files(snapshot))
+            for path, (size, is_shared) in own.items():
+                sizes[path] = max(size, sizes.get(path, 0))
+                holders[path].append(snapshot.checkpoint_id)
+                if is_shared:
+                    shared.add(path)
+        found = [HeldFile(path, sizes[path], path in shared, tuple(holders[path])) for path in sizes]
+        return sorted(found, key=lambda each: (-len(each.holders), each.holders, each.path))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per file: file, directory, bytes, shared, references (how many checkpoints hold it), and a column
+        of bools for each checkpoint.
+        """
+        rows = [
+            (
+                posixpath.basename(f.path),
+                f.directory,
+                f.size,
+                f.shared,
+                len(f.holders),
+                *(c in f.holders for c in self.checkpoints),
+            )
+            for f in self.files
+        ]
+        columns = ["file", "directory", "bytes", "shared", "references", *(f"chk-{each}" for each in self.checkpoints)]
+        return pd.DataFrame(rows, columns=columns)
+
+    def freed_by(self, *checkpoints: int) -> pd.DataFrame:
+        """What discarding these would free: file, directory, bytes; what another one still holds stays.
+
+        Raises ValueError for a checkpoint that is not there.
+        """
+        wrong = [each for each in checkpoints if each not in self.checkpoints]
+        if wrong:
+            raise ValueError(
+                f"there is no checkpoint {wrong[0]} here; there are {', '.join(map(str, self.checkpoints))}"
+            )
+        rows = [
+            (posixpath.basename(each.path), each.directory, each.size)
+            for each in self.files
+            if set(each.holders) <= set(checkpoints)
+        ]
+        return pd.DataFrame(rows, columns=["file", "directory", "bytes"])
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether any file belongs to more than one."""
+        return any(len(each.holders) > 1 for each in self.files)
+
+    @property
+    def title(self) -> str:
+        """How much is held, and by how many."""
+        if not self.snapshots:
+            return "No complete checkpoint is stored"
+        total = size_text(sum(each.size for each in self.files))
+        numbers = ", ".join(map(str, self.checkpoints[-MOST_COLUMNS:]))
+        word = "Checkpoint" if len(self.snapshots) == 1 else "Checkpoints"
+        return f"{word} {numbers}: {len(self.files)} files, {total}"
+
+    @property
+    def under(self) -> str:
+        """Whether anything is shared."""
+        told = []
+        if self.snapshots and not any(each.shared for each in self.files):
+            told.append(
+                "None of these is incremental: the heap's snapshots are full, so each checkpoint has files of its own, "
+                "and discarding one frees all of them."
+            )
+        elif self.snapshots:
+            saved = sum((len(each.holders) - 1) * each.size for each in self.files)
+            told.append(f"Sharing saves {size_text(saved)}. A shared file goes with the last checkpoint that holds it.")
+        if self.gone:
+            numbers = ", ".join(map(str, self.gone[-8:]))
+            told.append(f"Gone already: checkpoint {numbers}.")
+        return " ".join(told)
+
+    def svg(self) -> Svg:
+        """The matrix alone, in light colours."""
+        height, drawn = self._drawn()
+        return light_svg(WIDTH, height, drawn, self.title, STYLE)
+
+    def _repr_html_(self) -> str:
+        if not self.snapshots:
+            return panel(self.title, under=self.under or "Complete checkpoints appear here.")
+        height, drawn = self._drawn()
+        picture = drawing_html(WIDTH, height, drawn, self.title)
+        every = f"<details><summary>Every file</summary>{frame_html(self.to_pandas(), most=200)}</details>"
+        return panel(self.title, picture, every, *self._frees(), under=self.under, styles=(STYLE,))
+
+    def _frees(self) -> Iterator[str]:
+        for number in self.checkpoints[-MOST_COLUMNS:]:
+            freed = self.freed_by(number)
+            size = size_text(int(freed["bytes"].sum()))
+            summary = f"<summary>Discarding checkpoint {number} frees {len(freed)} files, {size}</summary>"
+            yield f"<details>{summary}{frame_html(freed, most=100)}</details>"
+
+    def _drawn(self) -> tuple[float, str]:
+        """A row for each set of holders: how many files they hold together."""
+        columns = self.checkpoints[-MOST_COLUMNS:]
+        step = min(90.0, (WIDTH - LEFT - 150) / max(len(columns), 1))
+        parts = [_text(16, TOP - 12, "ss-head", "files"), _text(LEFT - 90, TOP - 12, "ss-head", "bytes")]
+        freed = {number: int(self.freed_by(number)["bytes"].sum()) for number in columns}
+        for place, number in enumerate(columns):
+            x = LEFT + (place + 0.5) * step
+            parts.append(_text(x, TOP - 30, "ss-column", f"chk-{number}", "middle"))
+            label = f"frees {size_text(freed[number])}"
+            if text_width(label, 10.5) < step + 14 or place % 2 == 0:
+                parts.append(_text(x, TOP - 14, "ss-small", label, "middle"))
+        parts.append(_text(LEFT + len(columns) * step + 20, TOP - 12, "ss-head", "references"))
+        y = TOP
+        groups = _groups(self.files)
+        for files in groups[:MOST_ROWS]:
+            parts += _group_row(files, columns, step, y)
+            y += ROW
+        if len(groups) > MOST_ROWS:
+            parts.append(_text(16, y + 16, "ss-small", f"and {len(groups) - MOST_ROWS} rows more"))
+            y += ROW
+        for x, look, told in (
+            (16, "own", "file of one checkpoint's own"),
+            (230, "shared", "file that several may share"),
+        ):
+            if any(each.shared == (look == "shared") for each in self.files):
+                parts.append(f'<circle class="ss-dot ss-{look}" cx="{x + 6}" cy="{y + 18:g}" r="6"/>')
+                parts.append(_text(x + 20, y + 22, "ss-small", told))
+        return y + 34, "".join(parts)
+
+    def __repr__(self) -> str:
+        return f"SharedState({self.title})"
+
+
+def _files(snapshot: Snapshot) -> Iterator[tuple[str, tuple[int, bool]]]:
+    """Path, size and whether it is shared, of each file that a snapshot refers to, and of its metadata."""
+    sizes: dict[str, int] = {}
+    shared: set[str] = set()
+    for piece in snapshot.pieces:
+        if not piece.inline and piece.file:
+            sizes[piece.file] = max(piece.end, sizes.get(piece.file, 0))
+            if piece.kind == SHARED:
+                shared.add(piece.file)
+    for path, size in sizes.items():
+        yield path, (size, path in shared)
+    if snapshot.data is not None:
+        yield snapshot.path, (len(snapshot.data), False)
+
+
+def _groups(files: Iterable[HeldFile]) -> list[list[HeldFile]]:
+    """Files that the same checkpoints hold, of the same directory."""
+    groups: dict[tuple[tuple[int, ...], str, bool], list[HeldFile]] = defaultdict(list)
+    for each in files:
+        groups[each.holders, each.directory, each.shared].append(each)
+    return [groups[key] for key in sorted(groups, key=lambda key: (key[0][0], -len(key[0]), key[1], not key[2]))]
+
+
+def _group_row(files: list[HeldFile], columns: list[int], step: float, y: float) -> Iterator[str]:
+    one = files[0]
+    names = ", ".join(posixpath.basename(each.path) for each in files[:30])
+    what = posixpath.basename(one.path) if len(files) == 1 else f"{len(files)} files"
+    cut = what if len(what) <= 22 else what[:8] + "…" + what[-11:]
+    size = sum(each.size for each in files)
+    yield f"<g><title>{escape(names)}</title>"
+    yield _text(16, y + 17, "ss-label", f"{cut} in {one.directory}")
+    yield _text(LEFT - 90, y + 17, "ss-small", size_text(size)) + "</g>"
+    held = [place for place, number in enumerate(columns) if number in one.holders]
+    look = "shared" if one.shared else "own"
+    if len(held) > 1:
+        first, last = LEFT + (held[0] + 0.5) * step, LEFT + (held[-1] + 0.5) * step
+        yield f'<path class="ss-line ss-{look}-line" d="M{first:.1f} {y + 13:g}H{last:.1f}"/>'
+    for place in range(len(columns)):
+        x = LEFT + (place + 0.5) * step
+        if place in held:
+            hint = f"checkpoint {columns[place]} holds {what}"
+            yield f'<circle class="ss-dot ss-{look}" cx="{x:.1f}" cy="{y + 13:g}" r="7"><title>{hint}</title></circle>'
+        else:
+            yield f'<circle class="ss-none" cx="{x:.1f}" cy="{y + 13:g}" r="2.5"/>'
+    many = len(one.holders)
+    yield _text(LEFT + len(columns) * step + 20, y + 17, "ss-label", f"{many}{', shared' if one.shared else ''}")
+
+
+def _text(x: float, y: float, look: str, text: str, anchor: str = "") -> str:
+    where = f' text-anchor="{anchor}"' if anchor else ""
+    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{where}>{escape(text)}</text>'
+
+
+VIEW = View(
+    "shared-state", "Files", "Which checkpoint holds which file, and what would discarding one free?", shared_state_view
+)
+
+__all__ = ["HeldFile", "SharedState", "shared_state", "shared_state_view"]

@@ -1,0 +1,477 @@
+"""What a snapshot holds: how far each task is with it, which bytes are where and whose, and the values in them.
+
+The byte map has a bar for each file, `_metadata` first, cut where one thing ends and the next begins; beside it stands
+the handle that refers to it. While a checkpoint is under way the bars appear as the files are written, dashed as long
+as they are not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from os import PathLike
+from typing import Any
+
+import pandas as pd
+
+from kit.core.metadata.sections import OPERATOR
+from kit.draw.graphs import text_width
+from kit.draw.panel import drawing_html, frame_html, panel
+from kit.draw.picture import Svg
+from kit.draw.themed import light_svg
+from kit.draw.views.view import View
+from kit.run.durations import duration
+from kit.run.job_state import PENDING
+from kit.run.sizes import size_text
+from kit.run.subject import Subject
+from kit.snapshots import state_tables
+from kit.snapshots.pieces import (
+    ARRIVED,
+    BROADCAST,
+    COORDINATOR,
+    HEADER,
+    KEYED,
+    NOT_SENT,
+    PRIVATE,
+    RAW_KEYED,
+    RAW_OPERATOR,
+    SHARED,
+    SPLIT,
+    UNION,
+    Piece,
+    frame_of,
+)
+from kit.snapshots.source import Snapshot, TaskPart, snapshot_at, snapshot_of
+from kit.snapshots.state_tables import StateTables
+from kit.snapshots.values import positions, rows_in_flight, values_of
+
+STYLE = "snapshot.css"
+WIDTH, LEFT, BAR, RIGHT = 840.0, 236.0, 350.0, 602.0
+ROW, TOP = 34.0, 34.0
+MOST_BARS = 30
+"""Up to so many files each have a bar; of more, the largest of each operator and kind have."""
+MOST_POSITIONS = 12
+LOOKS = {
+    KEYED: "keyed",
+    RAW_KEYED: "raw-keyed",
+    SPLIT: "split",
+    UNION: "union",
+    BROADCAST: "broadcast",
+    RAW_OPERATOR: "raw",
+    ARRIVED: "flight",
+    NOT_SENT: "flight",
+    COORDINATOR: "coordinator",
+    SHARED: "shared",
+    PRIVATE: "private",
+    HEADER: "header",
+}
+_PARTS = {
+    "managed_keyed": KEYED,
+    "managed_operator": "operator state",
+    "raw_keyed": RAW_KEYED,
+    "raw_operator": RAW_OPERATOR,
+}
+
+
+def snapshot_contents(run: Any, checkpoint: int | None = None, *, n: int | None = None) -> SnapshotContents:
+    """What a checkpoint holds, of a Lab, a SparkJob or a Trace (the newest there is, or `checkpoint`; after the first
+    `n` records), or what the snapshot in a directory holds, when `run` is its path.
+
+    Raises ValueError for a checkpoint that the run has not, SavepointNotFoundError for a path without one.
+    """
+    if isinstance(run, str | PathLike):
+        return SnapshotContents(snapshot_at(run))
+    subject = Subject(run, n, checkpoint)
+    if checkpoint is not None and checkpoint not in subject.moment.checkpoints:
+        there = ", ".join(map(str, sorted(subject.moment.checkpoints))) or "none yet"
+        raise ValueError(f"there is no checkpoint {checkpoint}; there are {there}")
+    return SnapshotContents(snapshot_of(subject))
+
+
+def snapshot_view(subject: Subject) -> SnapshotContents:
+    """The same for the explorer's tab, which looks into a lab's past for files that are gone."""
+    return SnapshotContents(snapshot_of(subject, then=True))
+
+
+@dataclass(frozen=True, eq=False)
+class SnapshotContents:
+    """One snapshot looked into; `snapshot` is None where there was none yet."""
+
+    snapshot: Snapshot | None
+
+    @cached_property
+    def values(self) -> StateTables:
+        """All values that can be read, as tables: `contents.values["totals"]`."""
+        return StateTables("Nothing", ()) if self.snapshot is None else values_of(self.snapshot)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per piece: whose it is (operator, subtask, kind, name, key_group, entry), where (file, inline, start,
+        end, bytes), and the class of the handle that refers to it.
+        """
+        return frame_of(() if self.snapshot is None else self.snapshot.pieces)
+
+    def progress(self) -> pd.DataFrame:
+        """One row per task: when its state was copied (the synchronous part), written (the asynchronous one), its
+        in-flight data written, its acknowledgement received; in ms, Int64. Empty for a snapshot read from a directory.
+        """
+        tasks = {} if self.snapshot is None else self.snapshot.tasks
+        rows = [
+            (task, each.copied_ms, each.written_ms, each.bytes, each.channels_ms, each.channel_bytes, each.acked_ms)
+            for task, each in tasks.items()
+        ]
+        names = ["task", "copied_ms", "written_ms", "bytes", "in_flight_ms", "in_flight_bytes", "acked_ms"]
+        return pd.DataFrame(rows, columns=names).astype(dict.fromkeys(names[1:], "Int64"))
+
+    @property
+    def title(self) -> str:
+        """What it is and how large."""
+        if self.snapshot is None:
+            return "No checkpoint has begun yet"
+        size = size_text(self.snapshot.size)
+        return f"Checkpoint {self.snapshot.checkpoint_id}: {self.snapshot.status}, {size} of state"
+
+    @property
+    def under(self) -> str:
+        """Where it is, or how far."""
+        snapshot = self.snapshot
+        if snapshot is None:
+            return "What it holds appears here as it is copied, written and acknowledged."
+        where = f"In {snapshot.path}. " if snapshot.path else ""
+        return f"{where}{snapshot.note}".strip() or "Its _metadata, which makes it a checkpoint, is not written yet."
+
+    def svg(self) -> Svg:
+        """The byte map alone, in light colours."""
+        height, drawn = _byte_map(self.snapshot)
+        return light_svg(WIDTH, height, drawn, self.title, STYLE)
+
+    def _repr_html_(self) -> str:
+        if self.snapshot is None:
+            return panel(self.title, under=self.under)
+        parts = [_progress(self.snapshot), self._which_records(), _map_html(self.snapshot, self.title), self._values()]
+        return panel(self.title, *parts, under=self.under, styles=(STYLE,))
+
+    def _which_records(self) -> str:
+        """Which record is in it and which is not."""
+        assert self.snapshot is not None
+        at = [_position(*each) for each in positions(self.values)]
+        if not at and not self.values.of(state_tables.COORDINATOR):
+            return ""
+        kept = sum(row["record"].startswith("{") for row in rows_in_flight(self.values))
+        flight = f"{kept} of them {'is' if kept == 1 else 'are'} kept as in-flight data." if kept else ""
+        rest = "A split without a position here was read to its end, and is in it, or still waits at the coordinator."
+        told = f"All that was read before these positions, and nothing later: a restore reads on from there. {flight} "
+        what = "".join(f"<li>{escape(each)}</li>" for each in at[:MOST_POSITIONS])
+        more = f"<li>… and {len(at) - MOST_POSITIONS} more</li>" if len(at) > MOST_POSITIONS else ""
+        return f"<h4>Which records are in it</h4><p>{told if at else ''}{rest}</p><ul>{what}{more}</ul>"
+
+    def _values(self) -> str:
+        tables = self.values
+        note = f'<p class="kit-note">{escape(tables.note)}</p>' if tables.note else ""
+        if not len(tables):
+            return note
+        shown = "".join(
+            f"<details><summary>{escape(table.title)}</summary>{frame_html(table.to_pandas())}</details>"
+            for table in tables
+        )
+        return f"<h4>The values in it</h4>{note}{shown}"
+
+    def __repr__(self) -> str:
+        return f"SnapshotContents({self.title})"
+
+
+def _position(task: str, split: str, position: int) -> str:
+    try:
+        told = json.loads(split)
+    except ValueError:
+        told = {}
+    name = told.get("id", split) if isinstance(told, dict) else split
+    return f"{task}: split {name}, up to position {position:,}"
+
+
+# --- how far ----------------------------------------------------------------------------------------------------------
+
+
+def _progress(snapshot: Snapshot) -> str:
+    """A table of the tasks, folded where there are many."""
+    tasks = snapshot.tasks
+    if not tasks:
+        return ""
+    counts = {
+        "copied (sync)": sum(each.copied_ms is not None for each in tasks.values()),
+        "written (async)": sum(each.written_ms is not None for each in tasks.values()),
+        "acknowledged": sum(each.acked_ms is not None for each in tasks.values()),
+    }
+    told = ", ".join(f"{count} {what}" for what, count in counts.items())
+    rows = [_task_row(task, each, snapshot.began_ms) for task, each in tasks.items()]
+    table = frame_html(pd.DataFrame(rows), most=60)
+    summary = f"<summary>Of {len(tasks)} tasks: {told}</summary>"
+    return f"<details{' open' if len(tasks) <= 12 else ''}>{summary}{table}</details>"
+
+
+def _task_row(task: str, part: TaskPart, began_ms: int) -> dict[str, str]:
+    if part.declined:
+        return {"task": task, "copied (sync)": "declined", "written (async)": "", "in flight": "", "acknowledged": ""}
+
+    def _when(at_ms: int | None, otherwise: str = "") -> str:
+        return otherwise if at_ms is None else f"✓ at {duration(at_ms - began_ms)}"
+
+    written = _when(part.written_ms, "being written" if part.copied_ms is not None else "")
+    return {
+        "task": task,
+        "copied (sync)": _when(part.copied_ms),
+        "written (async)": f"{written}, {size_text(part.bytes)}" if part.written_ms is not None else written,
+        "in flight": "" if part.channels_ms is None else f"{_when(part.channels_ms)}, {size_text(part.channel_bytes)}",
+        "acknowledged": _when(part.acked_ms, "under way" if part.written_ms is not None else ""),
+    }
+
+
+# --- the byte map -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """One file, or the bytes of one handle in `_metadata`."""
+
+    label: str
+    file: str
+    size: int
+    ranges: Sequence[tuple[int, int, str, str, str]]
+    """Start, end, look, label, hint."""
+    handle: str
+    written: bool = True
+
+
+def _map_html(snapshot: Snapshot, title: str) -> str:
+    if not _bars(snapshot):
+        return '<p class="kit-note">No file has been begun yet.</p>'
+    height, drawn = _byte_map(snapshot)
+    note = (
+        '<h4>Which bytes are where</h4><p class="kit-note">A bar is one file from its first byte to its last, however '
+        "large it is. Point at a part to see what it is.</p>"
+    )
+    return note + drawing_html(WIDTH, height, drawn, title)
+
+
+def _byte_map(snapshot: Snapshot | None) -> tuple[float, str]:
+    """Height and drawing."""
+    if snapshot is None:
+        return 60.0, _text(16, 34, "sn-label", "no checkpoint has begun yet")
+    bars = _bars(snapshot)
+    parts = [
+        _text(16, 20, "sn-head", "whose state, in which file"),
+        _text(LEFT, 20, "sn-head", "its bytes, from first to last"),
+        _text(RIGHT, 20, "sn-head", "the handle that refers to it"),
+    ]
+    y = TOP
+    for bar in bars:
+        parts += _bar(bar, y)
+        y += ROW
+    parts += _legend({look for bar in bars for _, _, look, _, _ in bar.ranges}, y + 14)
+    return y + 40, "".join(parts)
+
+
+def _bars(snapshot: Snapshot) -> list[_Bar]:
+    return _folded([*_metadata_bar(snapshot), *_file_bars(snapshot), *_unwritten(snapshot)])
+
+
+def _metadata_bar(snapshot: Snapshot) -> Iterator[_Bar]:
+    if snapshot.data is None:
+        return
+    ranges = []
+    for section in snapshot.sections:
+        look = "section" if section.what == OPERATOR else "coordinator" if section.what == "master hook" else "rest"
+        hint = f"{section.what} {section.name}: bytes {section.start} to {section.end}"
+        ranges.append((section.start, section.end, look, section.name if section.what == OPERATOR else "", hint))
+    inline = {piece.file: piece for piece in snapshot.pieces if piece.inline}
+    for name, start in snapshot.inline_at.items():
+        piece = inline.get(name)
+        if piece is not None:
+            size = max(each.end for each in snapshot.pieces if each.file == name and each.inline)
+            told = f"held in _metadata itself: {_owner(piece)}, {piece.kind}, bytes {start} to {start + size}"
+            ranges.append((start, start + size, LOOKS[piece.kind] + " inline", "", told))
+    yield _Bar("_metadata", "written last: it makes this a checkpoint", len(snapshot.data), ranges, "lists all handles")
+
+
+def _file_bars(snapshot: Snapshot) -> Iterator[_Bar]:
+    """A bar for each file; the files of an LSM tree, which belong together, share one."""
+    by_file: dict[tuple[str, bool], list[Piece]] = {}
+    trees: dict[str, list[Piece]] = {}
+    for piece in snapshot.pieces:
+        if piece.kind in (SHARED, PRIVATE):
+            trees.setdefault(_owner(piece), []).append(piece)
+        else:
+            by_file.setdefault((piece.file, piece.inline), []).append(piece)
+    for (file, inline), pieces in by_file.items():
+        real = [piece for piece in pieces if piece.kind != HEADER] or pieces
+        owners = ", ".join(sorted({_owner(piece) for piece in real}))
+        kinds = "; ".join(dict.fromkeys(piece.kind for piece in real))
+        ranges = [(p.start, p.end, LOOKS[p.kind], _short(p), _hint(p)) for p in sorted(pieces, key=lambda p: p.start)]
+        where = _inline_where(snapshot, file) if inline else file.rpartition("/")[2]
+        yield _Bar(f"{owners}: {kinds}", where, max(piece.end for piece in pieces), ranges, _handles(real))
+    for owner, pieces in trees.items():
+        yield _tree_bar(owner, pieces)
+
+
+def _tree_bar(owner: str, pieces: Sequence[Piece]) -> _Bar:
+    ranges, at = [], 0
+    for piece in sorted(pieces, key=lambda piece: (piece.kind != SHARED, -piece.size)):
+        ranges.append((at, at + piece.size, LOOKS[piece.kind], piece.name, _hint(piece)))
+        at += piece.size
+    shared = sum(piece.kind == SHARED for piece in pieces)
+    inline = sum(piece.inline for piece in pieces)
+    where = f"{len(pieces)} files, one behind the other" + (f"; {inline} of them in _metadata" if inline else "")
+    handle = f"{pieces[0].handle}: {shared} shared, {len(pieces) - shared} private"
+    return _Bar(f"{owner}: LSM tree", where, at, ranges, handle)
+
+
+def _inline_where(snapshot: Snapshot, name: str) -> str:
+    at = snapshot.inline_at.get(name)
+    return "inside _metadata" if at is None else f"inside _metadata, from byte {at:,}"
+
+
+def _owner(piece: Piece) -> str:
+    return piece.operator if piece.subtask is None else f"{piece.operator}/{piece.subtask}"
+
+
+def _short(piece: Piece) -> str:
+    if piece.key_group is not None:
+        return str(piece.key_group)
+    return "" if piece.entry is None else str(piece.entry)
+
+
+def _hint(piece: Piece) -> str:
+    what = piece.kind if piece.kind == HEADER else f"{piece.kind}, {piece.what}"
+    return f"{_owner(piece)}: {what}, bytes {piece.start} to {piece.end} ({size_text(piece.size)})"
+
+
+def _handles(pieces: Sequence[Piece]) -> str:
+    """The classes of the handles, and what they point at."""
+    names = ", ".join(dict.fromkeys(piece.handle for piece in pieces))
+    groups = [piece.key_group for piece in pieces if piece.key_group is not None]
+    if groups:
+        return f"{names}: {len(groups)} key group{'s' * (len(groups) > 1)}"
+    entries = sum(piece.entry is not None for piece in pieces)
+    return names if not entries else f"{names}: {entries} offset{'s' * (entries > 1)}"
+
+
+def _unwritten(snapshot: Snapshot) -> Iterator[_Bar]:
+    """What was copied and is being written."""
+    if snapshot.status != PENDING:
+        return
+    for task, part in snapshot.tasks.items():
+        if part.copied_ms is not None and part.written_ms is None:
+            for _, kind, name in part.parts:
+                yield _Bar(f"{task}: {_PARTS.get(kind, kind)}", name, 0, (), "copied, being written", written=False)
+
+
+def _folded(bars: Sequence[_Bar]) -> list[_Bar]:
+    """All of a few files; of many the largest of each operator and kind, which says how many are left out."""
+    if len(bars) <= MOST_BARS:
+        return list(bars)
+    groups: dict[str, list[_Bar]] = {}
+    for bar in bars:
+        owner, _, what = bar.label.partition(": ")
+        groups.setdefault(f"{owner.rpartition('/')[0] or owner}: {what}" if "," not in owner else what, []).append(bar)
+    kept: list[_Bar] = []
+    most = max(1, MOST_BARS // len(groups))
+    for own in groups.values():
+        own.sort(key=lambda bar: -bar.size)
+        kept += own[:most]
+        if len(own) > most:
+            size = size_text(sum(bar.size for bar in own[most:]))
+            kept[-1] = replace(kept[-1], file=_rest(len(own) - most, size))
+    return kept
+
+
+def _rest(count: int, size: str) -> str:
+    return f"and a smaller one, {size}" if count == 1 else f"and {count} smaller ones, {size} together"
+
+
+def _bar(bar: _Bar, y: float) -> Iterator[str]:
+    yield f"<g><title>{escape(bar.label)} in {escape(bar.file)}</title>"
+    yield _text(16, y + 11, "sn-label", _fitted_name(bar.label, LEFT - 30, 11.5))
+    yield _text(16, y + 25, "sn-small", _fitted(bar.file, LEFT - 30, 10.5))
+    yield "</g>"
+    if not bar.written:
+        yield f'<rect class="sn-unwritten" x="{LEFT:g}" y="{y:g}" width="{BAR:g}" height="22" rx="3"/>'
+    yield f'<rect class="sn-file" x="{LEFT:g}" y="{y:g}" width="{BAR:g}" height="22" rx="3"/>' if bar.written else ""
+    for start, end, look, label, hint in bar.ranges:
+        x, width = LEFT + BAR * start / max(bar.size, 1), BAR * (end - start) / max(bar.size, 1)
+        wide = max(width - 0.8, 0.8)
+        top, high = (y + 16, 6.0) if look.endswith(" inline") else (y, 22.0)
+        yield f'<g><title>{escape(hint)}</title><rect class="sn-range sn-{look}" x="{x:.1f}" y="{top:g}" '
+        yield f'width="{wide:.1f}" height="{high:g}" rx="2"/>'
+        if label and width > text_width(label, 10.5) + 6:
+            low = 12.5 if look == "section" else 15
+            yield _text(x + width / 2, y + low, f"sn-in sn-in-{look}", label, "middle")
+        yield "</g>"
+    size = f"{size_text(bar.size)}" if bar.written else "not written yet"
+    yield f'<path class="sn-arrow" d="M{RIGHT - 6:g} {y + 11:g}H{LEFT + BAR + 3:g}m5 -3.5l-5 3.5l5 3.5"/>'
+    yield f"<g><title>{escape(bar.handle)}</title>"
+    yield _text(RIGHT, y + 11, "sn-label", _fitted_name(bar.handle, WIDTH - RIGHT - 8, 11.5))
+    yield _text(RIGHT, y + 25, "sn-small", size)
+    yield "</g>"
+
+
+_LEGEND = (
+    ("keyed", "keyed state, number: key group"),
+    ("raw-keyed", "raw keyed state"),
+    ("split", "split list, number: entry"),
+    ("union", "union list"),
+    ("broadcast", "broadcast state"),
+    ("raw", "raw operator state"),
+    ("flight", "in flight, number: buffer"),
+    ("coordinator", "coordinator or hook"),
+    ("shared", "file that checkpoints may share"),
+    ("private", "file of this checkpoint alone"),
+    ("section", "operator's section of _metadata"),
+    ("rest", "head and properties"),
+    ("header", "header: names and types"),
+)
+
+
+def _legend(looks: Iterable[str], y: float) -> Iterator[str]:
+    there = {look.removesuffix(" inline") for look in looks}
+    x = 16.0
+    for look, text in _LEGEND:
+        if look in there:
+            if x + 24 + text_width(text, 10.5) > WIDTH - 10:
+                x, y = 16.0, y + 18
+            yield f'<rect class="sn-range sn-{look}" x="{x:g}" y="{y - 9:g}" width="13" height="11" rx="2"/>'
+            yield _text(x + 18, y, "sn-small", text)
+            x += 18 + text_width(text, 10.5) + 18
+
+
+def _fitted_name(text: str, width: float, size: float) -> str:
+    """A name and what is said of it; where that is too long the name loses its middle, not the subtask at its end."""
+    owner, colon, said = text.partition(": ")
+    name, slash, subtask = owner.rpartition("/") if "/" in owner else (owner, "", "")
+    for kept in range(len(name), 5, -1):
+        shown = name if kept == len(name) else f"{name[: kept - kept // 2]}…{name[-(kept // 2) :]}"
+        if text_width(f"{shown}{slash}{subtask}{colon}{said}", size) <= width:
+            return f"{shown}{slash}{subtask}{colon}{said}"
+    return _fitted(text, width, size)
+
+
+def _fitted(text: str, width: float, size: float) -> str:
+    """The text, or its beginning and end where it is too long: names of files differ at their ends."""
+    if text_width(text, size) <= width:
+        return text
+    for kept in range(len(text) - 2, 2, -1):
+        head = min(kept - kept // 2, 8 if " " not in text else kept)
+        tail = kept - head
+        cut = f"{text[:head]}…{text[-tail:]}" if tail > 0 else f"{text[:head]}…"
+        if text_width(cut, size) <= width:
+            return cut
+    return "…"
+
+
+def _text(x: float, y: float, look: str, text: str, anchor: str = "") -> str:
+    where = f' text-anchor="{anchor}"' if anchor else ""
+    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{where}>{escape(text)}</text>'
+
+
+VIEW = View("snapshot", "Snapshot", "What does a checkpoint hold, and in which bytes of which file?", snapshot_view)

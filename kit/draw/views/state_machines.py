@@ -1,0 +1,322 @@
+"""The machines' tables of states as pictures, with the present state lit and those that were passed marked.
+
+Drawn from the very tables that the code goes by (`kit.core.protocol.transitions`). An event that leads from many states
+to the same one is told in that one's box and has no arrows; what leaves a state as it is, is told where the mouse
+rests.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+import pandas as pd
+
+from kit.core.protocol import tasks
+from kit.core.protocol.trace import TraceRecord
+from kit.core.protocol.transitions import Transitions, label
+from kit.draw.graphs import Edge, Graph, Node
+from kit.draw.graphviz_objects import Dot
+from kit.draw.picture import Svg
+from kit.draw.view_html import fold, graph_html, legend, view_html
+from kit.machines.coordinator import checkpoint_state
+from kit.machines.job import status
+from kit.machines.job.status import Phase
+from kit.machines.task import barrier_states
+from kit.run.captions import listed
+from kit.run.checkpoint_log import CheckpointLog
+from kit.run.job_state import Moment
+from kit.run.stage import Stage, stage_for
+from kit.run.subject import Subject
+
+MANY = 3
+"""An event that leads from so many states to one is told in that one's box."""
+LINE = 22
+ALTERNATES = "Alternating"
+"""How the names of the states begin in which a handler may overtake."""
+_SUSPENSION = (Phase.SUSPENDING, Phase.SUSPENDED)
+ALIGNED, ALTERNATING, COUNTING = "aligned", "alternating", "counting"
+"""The kinds of barrier handlers that a job's tasks may have, as far as its checkpoints tell."""
+
+
+@dataclass(frozen=True)
+class StateMachine:
+    """One table as a picture. `lit` says of states who is in them now, `been` are those passed before."""
+
+    title: str
+    table: Transitions[Any]
+    lit: Mapping[str, str]
+    been: Collection[str] = ()
+    only: Collection[str] = ()
+    """The states that are drawn; () for all."""
+
+    def graph(self) -> Graph:
+        """The states as boxes, the events on the arrows."""
+        edges: dict[tuple[str, str], list[str]] = defaultdict(list)
+        stays: dict[str, list[str]] = defaultdict(list)
+        shared = self._shared()
+        drawn = [label(state) for state in self.table if not self.only or label(state) in self.only]
+        for state, event, target in self._steps():
+            if state == target:
+                stays[state].append(event)
+            elif (event, target) not in shared:
+                edges[state, target].append(event)
+        nodes = [self._node(state, stays[label(state)], shared) for state in self.table if label(state) in drawn]
+        arrows = [
+            Edge(*ends, tuple(line for event in events for line in wrap(event, LINE)), self._way(*ends))
+            for ends, events in edges.items()
+        ]
+        name = self.title.replace(" ", "_")
+        look: dict[str, Any] = {"direction": "TB", "rank_gap": 16.0, "plain_labels": True}
+        return Graph(name, self.caption, tuple(nodes), tuple(arrows), **look)
+
+    @property
+    def caption(self) -> str:
+        """What is lit, in words."""
+        lit = "; ".join(f"{state}: {who}" if who else state for state, who in self.lit.items())
+        return f"{self.title}: {lit}" if lit else self.title
+
+    def _steps(self) -> Iterator[tuple[str, str, str]]:
+        for state, event, target in self.table.to_pandas().itertuples(index=False):
+            if not self.only or (state in self.only and target in self.only):
+                yield state, event, target
+
+    def _shared(self) -> dict[tuple[str, str], str]:
+        """Events that lead from many states to the same one, and from which, in words."""
+        sources: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for state, event, target in self._steps():
+            if state != target:
+                sources[event, target].append(state)
+        every = list(dict.fromkeys(state for state, _, _ in self._steps()))
+        found = {}
+        for pair, states in sources.items():
+            others = [state for state in every if state not in states and state != pair[1]]
+            if len(states) >= MANY:
+                some = f"any state but {', '.join(others)}" if others else "any state"
+                found[pair] = some if len(some) < len(", ".join(states)) else ", ".join(states)
+        return found
+
+    def _node(self, state: Any, stays: Iterable[str], shared: Mapping[tuple[str, str], str]) -> Node:
+        name = label(state)
+        lines = [name, *wrap(self.lit.get(name, ""), LINE)]
+        comes: dict[str, list[str]] = defaultdict(list)
+        for (event, target), sources in shared.items():
+            if target == name:
+                comes[sources].append(event)
+        for sources, events in comes.items():
+            lines += wrap(f"from {sources}: {', '.join(events)}", max(LINE, len(name)))
+        meaning = "lit" if name in self.lit else "been" if name in self.been else ""
+        tip = f"stays {name}: {', '.join(stays)}" if stays else ""
+        return Node(name, tuple(lines), meaning, tip=tip, ends=self.table.is_end(state))
+
+    def _way(self, state: str, target: str) -> str:
+        return "lit" if state in self.been and (target in self.been or target in self.lit) else ""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a step: state, event, target, and whether the state and the target are lit now."""
+        frame = self.table.to_pandas()
+        return frame.assign(state_is_lit=frame.state.isin(self.lit), target_is_lit=frame.target.isin(self.lit))
+
+    def svg(self) -> Svg:
+        """The picture alone, in light colours."""
+        return self.graph().svg()
+
+    def dot(self) -> Dot:
+        """The picture as an object of the `graphviz` package."""
+        return self.graph().dot()
+
+    def body(self) -> str:
+        """Picture and legend, as HTML."""
+        entries = [("lit", "is here now")] * bool(self.lit) + [("been", "was here before")] * bool(self.been)
+        return graph_html(self.graph()) + legend(entries)
+
+    def _repr_html_(self) -> str:
+        return view_html(self.caption, self.body())
+
+    def __repr__(self) -> str:
+        return f"StateMachine({self.caption})"
+
+
+class StateMachines(dict[str, StateMachine]):
+    """The machines of a run at a moment, by name: job, checkpoint, task, barrier handler."""
+
+    def body(self, *names: str) -> str:
+        """Some of them, or all, each to be opened."""
+        chosen = [self[name] for name in names or self if name in self]
+        return "".join(
+            fold(each.title, each.caption.partition(": ")[2], each.body(), is_open=number == 0)
+            for number, each in enumerate(chosen)
+        )
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a state that is lit: machine, state, who."""
+        rows = [[name, state, who] for name, machine in self.items() for state, who in machine.lit.items()]
+        return pd.DataFrame(rows, columns=["machine", "state", "who"])
+
+    def _repr_html_(self) -> str:
+        return view_html("State machines, with the present states lit", self.body())
+
+    def __repr__(self) -> str:
+        return f"StateMachines({', '.join(self)})"
+
+
+def state_machines(
+    run: Any, n: int | None = None, checkpoint: int | None = None, task: str | None = None
+) -> StateMachines:
+    """The machines of a Lab, a SparkJob or a Trace after its first `n` records: of a checkpoint (by default the newest)
+    and of one task, by default of all, each state with the tasks that are in it.
+
+    Raises ValueError for a task that there is not.
+    """
+    subject = Subject(run, n, checkpoint)
+    return machines_of(CheckpointLog(subject.trace, subject.moment), stage_of(subject), subject.checkpoint, task)
+
+
+def stage_of(subject: Subject) -> Stage:
+    """The shape that ran then, whatever the moment knows."""
+    epochs = [record.data["epoch"] for record in subject.trace if record.kind == "StartEpoch"]
+    return stage_for(subject.whole.stages, epochs[-1] if epochs else 1)
+
+
+def machines_of(log: CheckpointLog, stage: Stage, checkpoint: int | None, task: str | None = None) -> StateMachines:
+    """The machines of a run that ended as the log does."""
+    names = stage.tasks()
+    if task is not None and task not in names:
+        raise ValueError(f"there is no task {task!r}; there are: {listed(names)}")
+    chosen = names if task is None else [task]
+    found = StateMachines()
+    number = checkpoint if checkpoint is not None else max(log.lives, default=None)
+    life = log.lives.get(number) if number is not None else None
+    if life is not None and life.state is not None:
+        *before, (now, _) = life.states
+        lit = {now.value: f"checkpoint {life.checkpoint_id}"}
+        passed = {state.value for state, _ in before}
+        found["checkpoint"] = StateMachine("A checkpoint", checkpoint_state.TRANSITIONS, lit, passed)
+    phase = phase_of(log)
+    usual = [each.value for each in Phase if each not in _SUSPENSION]  # the others come with a second driver only
+    found["job"] = StateMachine(
+        "A job", status.PHASES, {phase.value: "the job"}, only=() if phase in _SUSPENSION else usual
+    )
+    states = _where({name: log.moment.tasks[name].state for name in chosen if name in log.moment.tasks})
+    found["task"] = StateMachine("A task", tasks.TRANSITIONS, states)
+    handlers = handlers_of(log, stage, chosen)
+    if handlers:
+        overtakes = handler_kind(log) == ALTERNATING
+        own = [state for state in map(label, barrier_states.TRANSITIONS) if state.startswith(ALTERNATES) == overtakes]
+        title = f"A barrier handler that {'may overtake' if overtakes else 'aligns'}"
+        found["barrier handler"] = StateMachine(title, barrier_states.TRANSITIONS, _where(handlers), only=own)
+    return found
+
+
+def _where(states: Mapping[str, str]) -> dict[str, str]:
+    """By state, the tasks in it."""
+    tasks_in: dict[str, list[str]] = defaultdict(list)
+    for task, state in states.items():
+        tasks_in[state].append(task)
+    return {state: listed(names) for state, names in tasks_in.items()}
+
+
+def phase_of(log: CheckpointLog) -> Phase:
+    """The phase of the job's life, which a user's status does not tell whole."""
+    moment, phase = log.moment, Phase.STARTING
+    for record in log.by_id.values():
+        phase = _phase_after(record, phase, moment)
+    return phase
+
+
+def _phase_after(record: TraceRecord, phase: Phase, moment: Moment) -> Phase:
+    kind = record.kind
+    if kind == "StartJob" and record.role == "event":
+        return Phase.STARTING
+    if kind == "StartEpoch" and record.role == "command":
+        return Phase.RUNNING
+    if kind == "JobStatusChanged" and record.role == "command":
+        name = str(record.data["status"])
+        if name == "RUNNING":
+            return Phase.RESTORING if phase in (Phase.STARTING, Phase.RESTARTING) else phase
+        return Phase[name] if name in Phase.__members__ else phase
+    if kind == "StopEpoch" and record.role == "command" and phase is Phase.RUNNING:
+        return Phase.FINISHING
+    return phase
+
+
+# --- barrier handlers -------------------------------------------------------------------------------------------------
+
+
+def handler_kind(log: CheckpointLog) -> str:
+    """Which kind of barrier handler the job's tasks have, as far as its checkpoints told; "" before the first."""
+    found = ""
+    for record in log.by_id.values():
+        if record.kind != "TriggerTaskCheckpoint" or record.role != "command":
+            continue
+        options = record.data["options"]
+        if options["alignment"] == "AT_LEAST_ONCE":
+            return COUNTING
+        if options["alignment"] == "UNALIGNED" or options["aligned_timeout_ms"] < NEVER_MS:
+            return ALTERNATING
+        found = ALIGNED
+    return found
+
+
+NEVER_MS = 2**62
+"""A timeout that is longer is none."""
+
+
+def handlers_of(log: CheckpointLog, stage: Stage, names: Iterable[str]) -> dict[str, str]:
+    """By task with inputs, the state of its barrier handler; empty where nothing tells, and where barriers are counted.
+
+    A handler that may overtake waits unaligned from the timeout until the checkpoint's first barrier.
+    """
+    kind = handler_kind(log)
+    if kind in ("", COUNTING):
+        return {}
+    inputs = {channel.target for channel in stage.channels}
+    collecting, overtaking = _collecting(log)
+    found = {}
+    for name in names:
+        known = log.moment.tasks.get(name)
+        if name not in inputs or known is None or known.state in ("FINISHED", "FAILED", "CANCELED"):
+            continue
+        home = ALTERNATES if kind == ALTERNATING else ""
+        unaligned = "Unaligned" if kind == ALTERNATING and name in overtaking else ""
+        found[name] = f"{home}{'CollectingBarriers' if name in collecting else 'WaitingForFirstBarrier'}{unaligned}"
+    return found
+
+
+def _collecting(log: CheckpointLog) -> tuple[set[str], set[str]]:
+    """The tasks whose handler waits for more barriers, and those that take them unaligned: from the timeout on, or from
+    a snapshot that was taken while barriers were missing. That a checkpoint is aborted the handler learns from barriers
+    and markers only.
+    """
+    awaiting: dict[str, int | None] = {}
+    overtaking: set[str] = set()
+    for record in log.by_id.values():
+        task, kind = record.machine, record.kind
+        if kind == "StartEpoch":
+            awaiting, overtaking = {}, set()
+        elif kind in ("BarrierAligned", "BarrierCounted", "EndCounted"):
+            before, now = awaiting.get(task), record.checkpoint_id if record.data.get("awaited") else None
+            if now is None or before not in (None, now):
+                overtaking.discard(task)
+            awaiting[task] = now
+        elif kind in ("AlignmentTimedOut", "BarrierPrioritized"):
+            overtaking.add(task)
+        elif kind == "WriteSnapshot":
+            if awaiting.get(task) == record.checkpoint_id:
+                overtaking.add(task)
+        elif kind == "DeclineCheckpoint" and record.role == "command" and record.data["reason"] in _BY_THE_HANDLER:
+            overtaking.discard(task)
+            awaiting[task] = None
+    return {task for task, number in awaiting.items() if number is not None}, overtaking
+
+
+_BY_THE_HANDLER = frozenset(
+    {
+        "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER",
+        "CHECKPOINT_DECLINED_INPUT_END_OF_STREAM",
+        "CHECKPOINT_DECLINED_SUBSUMED",
+    }
+)

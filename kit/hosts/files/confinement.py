@@ -1,0 +1,76 @@
+"""The directories that a checkpoint may refer to, and the check that it refers to nothing else.
+
+A checkpoint may come from a stranger: its paths are read, and with claim mode CLAIM deleted. So before anything is done
+with it, every path in its metadata is resolved, symbolic links included, and must lie in
+
+- the checkpoint's own directory,
+- `shared` and `taskowned` beside it, where files are that several checkpoints refer to,
+- the directory of the job that is restored.
+
+What a sink's state says of output is held to the sink's own directory by the sink (`kit.stream.connectors.sink`), and a
+split's path to the files of its source (`kit.stream.connectors.file_sources`). Flink follows any path that it finds.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterable
+
+from kit.core.metadata import read_metadata
+from kit.core.state.errors import StorageError
+from kit.hosts.files.storage import SHARED_STATE_DIR, TASK_OWNED_STATE_DIR
+
+_MOST_NAMED = 3
+
+
+class OutsidePathError(StorageError):
+    """A checkpoint refers to a file outside the directories that are its own."""
+
+
+def check_metadata(data: bytes, location: str, job_directory: str, *, is_real: bool) -> int | None:
+    """Return the id of the checkpoint at `location`; raise OutsidePathError if its metadata refers to a file outside.
+
+    `is_real` says that local paths are those of this machine, whose symbolic links count. Bytes that are no metadata
+    give None: whoever reads them next says what is wrong with them.
+    """
+    try:
+        metadata = read_metadata(data, location)[0]
+    except ValueError:
+        return None
+    paths = metadata.files()
+    parent = posixpath.dirname(location)
+    roots = (location, f"{parent}/{SHARED_STATE_DIR}", f"{parent}/{TASK_OWNED_STATE_DIR}", job_directory)
+    outside = list(paths_outside(paths, roots, is_real=is_real))
+    if outside:
+        more = f" and {len(outside) - _MOST_NAMED} more" if len(outside) > _MOST_NAMED else ""
+        raise OutsidePathError(
+            f"the checkpoint at {location} refers to {', '.join(outside[:_MOST_NAMED])}{more}, outside its own "
+            f"directory and the directories {SHARED_STATE_DIR} and {TASK_OWNED_STATE_DIR} beside it: nothing was read "
+            "or deleted; if these files belong to the checkpoint, copy them there and correct the paths"
+        )
+    return metadata.checkpoint_id
+
+
+def paths_outside(paths: Iterable[str], roots: Iterable[str], *, is_real: bool) -> Iterable[str]:
+    """Yield the paths that do not lie below one of the roots, as given."""
+    resolved = tuple(f"{_resolved(root, is_real=is_real)}/" for root in roots)
+    directories: dict[str, str] = {}
+    for path in paths:
+        directory, name = posixpath.split(path)
+        if directory not in directories:
+            directories[directory] = _resolved(directory, is_real=is_real)
+        whole = f"{directories[directory]}/{name}"
+        if is_real and os.path.islink(whole):
+            whole = _resolved(whole, is_real=True)
+        if name in ("", ".", "..") or not whole.startswith(resolved):
+            yield path
+
+
+def _resolved(path: str, *, is_real: bool) -> str:
+    """Return a path without links and detours, a URI without detours."""
+    scheme, separator, rest = path.partition("://")
+    if separator and not path.startswith(("/", "file:")):
+        return f"{scheme}://{posixpath.normpath(rest)}"
+    local = "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
+    return os.path.realpath(local) if is_real else posixpath.normpath(local)

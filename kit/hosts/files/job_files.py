@@ -1,0 +1,343 @@
+"""What the JobMaster asks of its host's disk, and of what the user hung in beside the job.
+
+One method per command; `carry_out` finds it in a table and gives the event that answers, or None where nothing does.
+What a method raises becomes the event with which the command says that it failed (`kit.hosts.files.answers`); only
+those who know more than the error says make that event themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Any, ClassVar
+
+from kit.core.metadata import read_metadata
+from kit.core.protocol.commands import (
+    AllocateCheckpointId,
+    CloseMasterHooks,
+    DiscardLaterOutput,
+    DiscardState,
+    EnumerateSplits,
+    InitializeLocation,
+    RecoverCheckpoints,
+    RemoveOrphans,
+    RemoveStored,
+    ResetMasterHooks,
+    ResolveSnapshot,
+    RestoreMasterHooks,
+    ScheduleCoordinatorCheckpoint,
+    SetCheckpointIdCounter,
+    StoreCheckpoint,
+    StoreJobResult,
+    StoreParallelism,
+    TriggerMasterHook,
+    WriteMetadata,
+)
+from kit.core.protocol.duties import Command
+from kit.core.protocol.events import (
+    CheckpointIdAllocated,
+    CheckpointOperatorCoordinator,
+    CheckpointsRecovered,
+    CheckpointStored,
+    JobResultStored,
+    LaterOutputDiscarded,
+    LeadershipLost,
+    LocationInitialized,
+    MetadataWritten,
+    OrphansRemoved,
+    ParallelismStored,
+    SnapshotResolved,
+    SplitsEnumerated,
+    StartFailed,
+    StateDiscarded,
+)
+from kit.core.protocol.properties import LaterOutput
+from kit.core.protocol.reasons import told
+from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
+from kit.core.protocol.words import Word
+from kit.core.state.file_names import checkpoint_of
+from kit.hosts.files.answers import carry_out
+from kit.hosts.files.confinement import check_metadata
+from kit.hosts.files.output import Output, begin_new_output, check_no_later_output, later_output, sinks
+from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.hosts.files.stores.errors import LeadershipLostError
+from kit.hosts.files.stores.stores import CheckpointStore
+from kit.machines.coordinator.master_hooks import MasterHooks
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.sources.source_spec import SourceSpec
+
+logger = logging.getLogger("kit.hosts.files")
+
+
+class JobFiles:
+    """The JobMaster's half of a host's input and output; `storage` is where checkpoints are, `store` remembers which
+    are complete, `output` is where sinks stage, `driver` names this driver to others.
+
+    What reaches beyond this driver (`_metadata`, a master hook) happens only while it leads; the store guards its own
+    records. Sinks need no such check: they publish what a stored checkpoint covers, as the next driver would.
+    """
+
+    def __init__(
+        self,
+        job: JobGraph,
+        storage: CheckpointStorage,
+        hooks: MasterHooks,
+        store: CheckpointStore,
+        output: Output,
+        driver: str = "",
+    ) -> None:
+        self._job = job
+        self._storage = storage
+        self._hooks = hooks
+        self._store = store
+        self._output = output
+        self._driver = driver
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._store.close()
+
+    def check_leadership(self) -> LeadershipLost | None:
+        """Return the event that says so if another driver leads the job, None also if the store cannot be reached."""
+        try:
+            self._store.check_leadership()
+        except LeadershipLostError as error:
+            return LeadershipLost(error=str(error))
+        except OSError as error:
+            logger.info("job %s: whether this driver still leads is unknown: %s", self._job.name, error)
+        return None
+
+    def carry_out(self, command: Command) -> Word | None:
+        """Do what the command says; returns the event that answers it."""
+        return carry_out(self, self._HOW, command)
+
+    def _enumerate_splits(self, command: EnumerateSplits) -> Word:
+        spec = self._job.operator(command.operator_id).spec
+        assert isinstance(spec, SourceSpec)
+        try:
+            splits = spec.source.splits_for(self._job.vertex_of(command.operator_id).parallelism)
+        except Exception as error:
+            return StartFailed(error=f"source {spec.name!r}: {told(error)}")
+        return SplitsEnumerated(operator_id=command.operator_id, splits=tuple(splits))
+
+    def _resolve(self, command: ResolveSnapshot) -> Word:
+        resolved = self._storage.resolve(command.path)
+        location = resolved.location.directory
+        checkpoint_id = self._check_paths(resolved.metadata, location)
+        if command.later_output is LaterOutput.ERROR and checkpoint_id is not None:
+            check_no_later_output(self._job, self._output, location, checkpoint_id)
+        self._output.begin_with(location, checkpoint_id)
+        return SnapshotResolved(path=command.path, location=resolved.location.directory, metadata=resolved.metadata)
+
+    def _recover(self, command: RecoverCheckpoints) -> Word:
+        """Directories of other runs' checkpoints, which some other store knew, are not written to again."""
+        try:
+            status = self._store.begin(recover=command.recover, driver=self._driver)
+            self._store.raise_counter(max(self._storage.checkpoint_locations(), default=0) + 1)
+            stored = self._store.checkpoints() if command.recover else []
+            found = tuple(RecoveredCheckpoint(each, self._metadata_of(each)) for each in stored)
+            found = self._without_damaged(found)
+            wanted = self._store.wanted()
+        except (OSError, ValueError) as error:
+            return StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
+        if not (found or status or command.restores):
+            begin_new_output(self._job, self._output)
+        savepoint = self._store.stopped_with() if status else ""
+        return CheckpointsRecovered(checkpoints=found, status=status, parallelism=wanted, savepoint=savepoint)
+
+    def _without_damaged(self, found: tuple[RecoveredCheckpoint, ...]) -> tuple[RecoveredCheckpoint, ...]:
+        """Pass over the newest checkpoints if they are damaged, where the settings allow it.
+
+        Raises FileExistsError when rows were published after the one that is left, ValueError when none is left.
+        """
+        if not self._job.settings.checkpoint.fall_back_if_damaged:
+            return found
+        damaged: list[tuple[RecoveredCheckpoint, str]] = []
+        while found and (problem := self._damage(found[-1])):
+            damaged.append((found[-1], problem))
+            found = found[:-1]
+        if not damaged:
+            return found
+        names = "; ".join(f"checkpoint {each.stored.checkpoint_id}: {problem}" for each, problem in damaged)
+        if not found:
+            raise ValueError(f"every checkpoint in the store is damaged: {names}")
+        newest = found[-1].stored
+        try:
+            check_no_later_output(self._job, self._output, newest.location, newest.checkpoint_id)
+        except FileExistsError as error:
+            raise FileExistsError(f"{names}. No older checkpoint may take its place: {error}") from error
+        for each, _ in damaged:
+            self._store.remove(each.stored.checkpoint_id)
+        logger.warning(
+            "job %s starts from checkpoint %s, passing over damaged ones: %s",
+            self._job.name,
+            newest.checkpoint_id,
+            names,
+        )
+        return found
+
+    def _damage(self, checkpoint: RecoveredCheckpoint) -> str:
+        """Return what is wrong with a checkpoint as far as can be seen without reading its state, "" if nothing is."""
+        if checkpoint.metadata is None:
+            return f"{checkpoint.stored.metadata_path} is missing"
+        try:
+            states = read_metadata(checkpoint.metadata, checkpoint.stored.location)[0].operator_states
+        except ValueError as error:
+            return str(error)
+        missing = next((path for state in states for path in state.files() if not self._storage.exists(path)), None)
+        return "" if missing is None else f"{missing} is missing"
+
+    def _metadata_of(self, stored: StoredCheckpoint) -> bytes | None:
+        if not self._storage.exists(stored.metadata_path):
+            return None
+        metadata = self._storage.read(stored.metadata_path).to_pybytes()
+        self._check_paths(metadata, stored.location)
+        return metadata
+
+    def _check_paths(self, metadata: bytes, location: str) -> int | None:
+        return check_metadata(metadata, location, self._storage.job_directory, is_real=self._storage.is_real)
+
+    def _discard_later_output(self, command: DiscardLaterOutput) -> Word:
+        self._store.check_leadership()
+        for sink, names in later_output(self._job, self._output, command.location, command.checkpoint_id):
+            self._output.delete_published(sink, names)
+        return LaterOutputDiscarded()
+
+    def _remove_orphans(self, command: RemoveOrphans) -> Word:
+        """Each kind is tried, whatever becomes of the others."""
+        errors = []
+        for remove in (self._remove_orphaned_directories, self._remove_orphaned_output, self._remove_orphaned_entries):
+            try:
+                remove(set(self._store.ids()).difference(command.keep))
+            except OSError as error:
+                errors.append(str(error))
+        try:
+            self._remove_orphaned_shared_files(command.shared)
+        except OSError as error:
+            errors.append(str(error))
+        return OrphansRemoved(error="; ".join(errors))
+
+    def _remove_orphaned_directories(self, orphans: Collection[int]) -> None:
+        for checkpoint_id, location in self._storage.checkpoint_locations().items():
+            if checkpoint_id in orphans:
+                self._storage.dispose_on_failure(location)
+
+    def _remove_orphaned_shared_files(self, kept: Collection[str]) -> None:
+        """Those of other runs may belong to somebody's snapshot: only what this run has written goes."""
+        directory, ids = self._storage.shared_directory, self._store.ids()
+        names = [name for name in self._storage.names(directory) if name not in kept and checkpoint_of(name) in ids]
+        self._storage.discard(f"{directory}/{name}" for name in names)
+
+    def _remove_orphaned_output(self, orphans: Collection[int]) -> None:
+        for sink in sinks(self._job):
+            self._output.sweep(sink, self._job.job_id, orphans)
+
+    def _remove_orphaned_entries(self, orphans: Collection[int]) -> None:
+        for stored in self._store.checkpoints():
+            if stored.checkpoint_id in orphans:
+                self._store.remove(stored.checkpoint_id)
+
+    def _allocate_id(self, command: AllocateCheckpointId) -> Word:
+        return CheckpointIdAllocated(checkpoint_id=self._store.next_id())
+
+    def _set_counter(self, command: SetCheckpointIdCounter) -> None:
+        self._store.raise_counter(command.next_id)
+
+    def _initialize_location(self, command: InitializeLocation) -> Word:
+        checkpoint_id = command.checkpoint_id
+        if command.initialize_base:
+            self._storage.init_base_locations()
+        if command.properties.is_savepoint:
+            location = self._storage.initialize_location_for_savepoint(checkpoint_id, command.target)
+        else:
+            location = self._storage.initialize_location_for_checkpoint(checkpoint_id)
+        return LocationInitialized(checkpoint_id=checkpoint_id, location=location.directory)
+
+    def _write_metadata(self, command: WriteMetadata) -> Word:
+        self._store.check_leadership()
+        path = self._storage.write_metadata(CheckpointLocation(command.location), command.data)
+        self._output.cover(command.location, command.checkpoint_id)
+        return MetadataWritten(checkpoint_id=command.checkpoint_id, path=path, size_bytes=len(command.data))
+
+    def _add_to_store(self, command: StoreCheckpoint) -> Word:
+        self._store.add(StoredCheckpoint(command.checkpoint_id, command.metadata_path, command.claim_mode))
+        return CheckpointStored(checkpoint_id=command.checkpoint_id)
+
+    def _remove_stored(self, command: RemoveStored) -> None:
+        self._store.remove(command.checkpoint_id)
+
+    def _store_result(self, command: StoreJobResult) -> Word:
+        self._store.end(command.status, command.savepoint)
+        return JobResultStored()
+
+    def _store_parallelism(self, command: StoreParallelism) -> Word:
+        self._store.want(command.parallelism)
+        return ParallelismStored(request_id=command.request_id)
+
+    def _discard(self, command: DiscardState) -> Word | None:
+        """Files first, then the entry in the store: whoever finds the entry knows that something may be left."""
+        self._storage.discard(command.paths)
+        if command.location is None:
+            return None
+        location = CheckpointLocation(command.location)
+        self._output.uncover(command.location)
+        if command.everything:
+            self._dispose(location, command.checkpoint_id)
+        else:
+            self._storage.discard_location(location)
+        if command.stored and command.checkpoint_id is not None:
+            self._store.remove(command.checkpoint_id)
+        return StateDiscarded(checkpoint_id=command.checkpoint_id)
+
+    def _dispose(self, location: CheckpointLocation, checkpoint_id: int | None) -> None:
+        """All that was written for a checkpoint that was given up, staged output too; what cannot be deleted stays."""
+        with suppress(OSError):
+            self._storage.dispose_on_failure(location)
+        if checkpoint_id is not None:
+            with suppress(OSError):
+                self._remove_orphaned_output({checkpoint_id})
+
+    def _coordinator_turn(self, command: ScheduleCoordinatorCheckpoint) -> Word:
+        """Operator coordinators live in the JobMaster: their turn comes back to it as an event of its own."""
+        return CheckpointOperatorCoordinator(checkpoint_id=command.checkpoint_id, operator_id=command.operator_id)
+
+    def _trigger_hook(self, command: TriggerMasterHook) -> Word:
+        self._store.check_leadership()
+        return self._hooks.trigger(command)
+
+    def _restore_hooks(self, command: RestoreMasterHooks) -> Word:
+        self._store.check_leadership()
+        return self._hooks.restore(command)
+
+    def _reset_hooks(self, command: ResetMasterHooks) -> Word:
+        self._store.check_leadership()
+        return self._hooks.reset()
+
+    def _close_hooks(self, command: CloseMasterHooks) -> None:
+        self._hooks.close()
+
+    _HOW: ClassVar[dict[type[Word], Callable[[JobFiles, Any], Word | None]]] = {
+        EnumerateSplits: _enumerate_splits,
+        ResolveSnapshot: _resolve,
+        DiscardLaterOutput: _discard_later_output,
+        RecoverCheckpoints: _recover,
+        RemoveOrphans: _remove_orphans,
+        AllocateCheckpointId: _allocate_id,
+        SetCheckpointIdCounter: _set_counter,
+        InitializeLocation: _initialize_location,
+        WriteMetadata: _write_metadata,
+        StoreCheckpoint: _add_to_store,
+        RemoveStored: _remove_stored,
+        StoreJobResult: _store_result,
+        StoreParallelism: _store_parallelism,
+        DiscardState: _discard,
+        ScheduleCoordinatorCheckpoint: _coordinator_turn,
+        TriggerMasterHook: _trigger_hook,
+        RestoreMasterHooks: _restore_hooks,
+        ResetMasterHooks: _reset_hooks,
+        CloseMasterHooks: _close_hooks,
+    }
+
+    def __repr__(self) -> str:
+        return f"JobFiles({self._job.name}, {self._store!r})"

@@ -1,0 +1,176 @@
+"""Task-local copies of state, for a quick recovery.
+
+With `CheckpointConfig(local_recovery=True)` every file of a checkpoint's state is written twice: to the checkpoint's
+directory, and to a directory of the slot that wrote it, on its own machine:
+
+    <directory>/slot-<n>/chk-<id>/<file name>.<crc32, 8 hex digits>
+
+A task that is restored on that machine reads its copy, if it is whole, and the checkpoint's own file otherwise. The
+copies outlive the process, not the job: `directory` belongs to one run of it, so that a copy is never taken for that of
+another run. A completed checkpoint makes those before it superfluous, an aborted one its own copies, and a restore all
+but those of the checkpoint restored from.
+
+A copy is never worth a failure: what cannot be written, read or deleted is passed over. In-flight data and savepoints
+have no copies. Follows `TaskLocalStateStoreImpl` and `TaskStateManagerImpl`, which keep a list of the copies beside
+them; here the names of the files say all that is needed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from kit.core.protocol.commands import LocalCopies
+from kit.core.protocol.properties import Durability
+from kit.core.state.errors import StorageError
+from kit.core.state.handles import FileStateHandle, StreamStateHandle
+from kit.core.state.operator_state import OperatorSubtaskState
+from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.machines.restore.prioritized import PrioritizedOperatorSubtaskState
+from kit.machines.task.chain import MANAGED_KEYED, MANAGED_OPERATOR, RAW_KEYED, RAW_OPERATOR
+from kit.stream.backend.files.partial_file import PartialFile, read_wanted
+
+SLOT, CHECKPOINT = "slot-", "chk-"
+KINDS = (MANAGED_OPERATOR, MANAGED_KEYED, RAW_OPERATOR, RAW_KEYED)
+Read = tuple[Any, Any, bool]
+"""A handle, the bytes behind it, and whether they are those of a copy."""
+
+_SUPERFLUOUS: dict[LocalCopies, Callable[[int, int], bool]] = {
+    LocalCopies.OLDER: lambda found, given: found < given,
+    LocalCopies.SAME: lambda found, given: found == given,
+    LocalCopies.OTHER: lambda found, given: found != given,
+}
+
+
+class LocalState:
+    """The copies of one run of a job below `directory`, by default on the machine's disk."""
+
+    def __init__(self, directory: str, job_id: str, file_system: fs.FileSystem | None = None) -> None:
+        self._files = CheckpointStorage(
+            directory, job_id, file_system=file_system or fs.LocalFileSystem(), durability=Durability.PAGE_CACHE
+        )
+        self._directory = directory
+
+    def __repr__(self) -> str:
+        return f"LocalState({self._directory!r})"
+
+    # ---- writing ------------------------------------------------------------------------------------------------
+
+    def store(self, subtask: int, checkpoint_id: int, file_name: str, data: bytes | pa.Buffer) -> None:
+        """Keep a copy of a state file."""
+        with suppress(StorageError):
+            path = f"{self._location(subtask, checkpoint_id).directory}/{file_name}.{zlib.crc32(data):08x}"
+            self._files.write(path, data)
+
+    def prune(self, subtask: int, checkpoint_id: int, copies: LocalCopies) -> None:
+        """Delete a slot's copies of some checkpoints."""
+        superfluous = _SUPERFLUOUS[copies]
+        for name in self._names(f"{self._directory}/{SLOT}{subtask}"):
+            found = int(name.removeprefix(CHECKPOINT))
+            if superfluous(found, checkpoint_id):
+                with suppress(StorageError):
+                    self._files.dispose_on_failure(self._location(subtask, found))
+
+    def drop(self, subtask: int | None = None) -> None:
+        """Delete everything, the job having ended, or all that one slot has."""
+        with suppress(StorageError, OSError):
+            if subtask is None:
+                self._files.dispose_on_failure(CheckpointLocation(self._directory))
+            else:
+                self._files.dispose_on_failure(CheckpointLocation(f"{self._directory}/{SLOT}{subtask}"))
+                self._files.discard_location(CheckpointLocation(self._directory))
+
+    # ---- reading ------------------------------------------------------------------------------------------------
+
+    def alternatives(self, state: OperatorSubtaskState, checkpoint_id: int) -> PrioritizedOperatorSubtaskState:
+        """What an operator may be restored from: `state`, which the JobMaster assigned, and before it copies of it."""
+        there = dict(self._copies(checkpoint_id))
+        names = [f"{kind}_state" for kind in KINDS]
+        moved: dict[str, Any] = {name: tuple(_moved(getattr(state, name), there)) for name in names}
+        copy = OperatorSubtaskState(**moved)
+        return PrioritizedOperatorSubtaskState.of(state, [copy], checkpoint_id)
+
+    def read(self, handle: StreamStateHandle) -> pa.Buffer | None:
+        """The bytes of a copy; None for a handle that is none. StorageError when it is not what was written."""
+        path = getattr(handle, "path", None)
+        if path is None or not path.startswith(f"{self._directory}/"):
+            return None
+        data = self._files.read(path)
+        if data.size != handle.state_size or f"{zlib.crc32(data):08x}" != path.rpartition(".")[2]:
+            raise StorageError(f"{path!r} is not the copy that was written: the checkpoint's own file is read instead")
+        return data
+
+    def _copies(self, checkpoint_id: int) -> Iterator[tuple[str, str]]:
+        """File name and path of each copy, whichever slot of this machine wrote it."""
+        for slot in self._names(self._directory):
+            directory = f"{self._directory}/{slot}/{CHECKPOINT}{checkpoint_id}"
+            for name in self._names(directory):
+                yield name.rpartition(".")[0], f"{directory}/{name}"
+
+    def _location(self, subtask: int, checkpoint_id: int) -> CheckpointLocation:
+        return CheckpointLocation(f"{self._directory}/{SLOT}{subtask}/{CHECKPOINT}{checkpoint_id}")
+
+    def _names(self, directory: str) -> list[str]:
+        with suppress(StorageError):
+            return self._files.names(directory)
+        return []
+
+
+def _moved(handles: Any, there: dict[str, str]) -> Iterator[Any]:
+    """The handles whose files have a copy, as handles of the copies."""
+    for handle in handles:
+        path = there.get((handle.delegate.path or "").rpartition("/")[2])
+        if path is not None:
+            yield replace(handle, delegate=FileStateHandle(path, handle.delegate.state_size))
+
+
+class StateReader:
+    """Reads what a task is restored from: the copy where there is one and it is whole, else the truth."""
+
+    def __init__(self, storage: CheckpointStorage, local: LocalState | None, checkpoint_id: int) -> None:
+        self._storage = storage
+        self._local = local
+        self._checkpoint_id = checkpoint_id
+        self.from_local = 0
+        """How many of the files read so far were copies."""
+
+    def read(self, state: OperatorSubtaskState) -> Iterator[tuple[str, Any, Any]]:
+        """Kind, handle as the JobMaster gave it, and bytes of all that an operator keeps, managed and raw.
+
+        Raises StorageError when not even the checkpoint's own files can be read.
+        """
+        choice = None if self._local is None else self._local.alternatives(state, self._checkpoint_id)
+        for kind in KINDS:
+            truth = getattr(state, f"{kind}_state")
+            alternatives = (truth,) if choice is None else getattr(choice, f"{kind}_state")
+            read = self._read_wanted if kind == MANAGED_KEYED else self._read_whole
+            for handle, data in self._first(read, truth, alternatives):
+                yield kind, handle, data
+
+    def _first(self, read: Callable[[Any], Any], truth: Any, alternatives: Any) -> list[tuple[Any, Any]]:
+        for alternative in alternatives[:-1]:
+            with suppress(StorageError):
+                return self._read(read, truth, alternative)
+        return self._read(read, truth, truth)
+
+    def _read(self, read: Callable[[Any], Any], truth: Any, handles: Any) -> list[tuple[Any, Any]]:
+        found, copies = [], 0
+        for true, handle in zip(truth, handles, strict=True):
+            copy = None if self._local is None else self._local.read(handle.delegate)
+            found.append((true, read(handle) if copy is None else copy))
+            copies += copy is not None
+        self.from_local += copies
+        return found
+
+    def _read_whole(self, handle: Any) -> pa.Buffer:
+        return self._storage.read(handle.delegate)
+
+    def _read_wanted(self, handle: Any) -> pa.Buffer | PartialFile:
+        return read_wanted(handle, partial(self._storage.read_range, handle.delegate))

@@ -1,0 +1,295 @@
+"""Output in two phases, in memory: what the lab keeps of what sinks stage and publish.
+
+The same three verbs as `kit.stream.connectors.files` has for real files, so a host chooses once where output goes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+
+import pyarrow as pa
+
+from kit.core.protocol.snapshots import Effect
+from kit.hosts.files.storage import CheckpointStorage
+from kit.stream.connectors.files import CommitError, published_with_other_rows, staging_directory
+from kit.stream.connectors.sink import MEMORY, Sink, SinkSpec
+from kit.stream.graph.job_graph import JobGraph
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_JOB_IN_PATH = re.compile(r"(?<=/)[0-9a-f]{32}(?=/chk-\d+$)|(?<=/savepoint-)[0-9a-f]{6}(?=-[0-9a-f]{12}$)")
+"""The id of the job that took a checkpoint, or the beginning of it for a savepoint, in the path of that."""
+
+
+class Output(Protocol):
+    """Where a host puts what sinks produce."""
+
+    def stage(self, effect: Effect) -> None:
+        """Keep the rows, not yet visible."""
+
+    def commit(self, effects: Iterable[Effect]) -> None:
+        """Make staged rows visible; twice is once. Raises CommitError for rows that are neither staged nor visible."""
+
+    def drop(self, effects: Iterable[Effect]) -> None:
+        """Forget rows that will never be visible."""
+
+    def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
+        """Forget what a job has staged for a sink with these checkpoints."""
+
+    def published_files(self, sink: Sink) -> list[str]:
+        """The names of the Parquet files that readers of a sink's directory see, in order."""
+
+    def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
+        """Delete these."""
+
+    def cover(self, location: str, checkpoint_id: int) -> None:
+        """Note that the snapshot at `location` covers rows collected in this run: `begin_with` finds them."""
+
+    def uncover(self, location: str) -> None:
+        """Note that the snapshot is deleted."""
+
+    def begin_with(self, location: str, checkpoint_id: int | None) -> None:
+        """Begin with the collected rows that the snapshot at `location` covers, and with no others."""
+
+
+def sinks(job: JobGraph) -> Iterator[Sink]:
+    """The sinks of a job."""
+    for vertex in job.vertices:
+        for operator in vertex.operators:
+            if isinstance(operator.spec, SinkSpec):
+                yield operator.spec.sink
+
+
+def sink_called(job: JobGraph, wanted: str, also: Iterable[str] = ()) -> str:
+    """Return the path of a sink: `wanted` is the path, the end of it, or the sink's uid; "" is the only one that there
+    is. `also`: paths that earlier jobs wrote to.
+
+    Raises ValueError, with those there are, when that is none, or several.
+    """
+    operators = [operator for vertex in job.vertices for operator in vertex.operators]
+    uids = [(each.spec.sink.path, each.uid) for each in operators if isinstance(each.spec, SinkSpec)]
+    known = sorted({path for path, _ in uids} | set(also))
+    if not known:
+        raise ValueError(f"job {job.name!r} has no sink: end a stream with .sink_to(CollectSink('out'))")
+    if not isinstance(wanted, str):
+        raise ValueError(f"output({wanted!r}): expected the name of a sink, such as {_last_name(known[0])!r}")
+    name = wanted.rstrip("/")
+    found = [path for path in known if not name or path.rstrip("/") == name or path.rstrip("/").endswith(f"/{name}")]
+    found = found or [path for path, uid in uids if uid == wanted]
+    if len(found) == 1:
+        return found[0]
+    what = f"no sink {wanted!r}" if not found else f"{wanted!r} is not one sink" if wanted else "which sink?"
+    raise ValueError(f"{what}; job {job.name!r} writes to {', '.join(repr(_last_name(path)) for path in known)}")
+
+
+def _last_name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def lineage_of(job: JobGraph, storage: CheckpointStorage) -> str:
+    """Return the name that all drivers of a job with a durable store share; "" where each run is on its own."""
+    settings = job.settings.checkpoint
+    return f"{settings.store} {storage.job_directory}" if settings.is_durable else ""
+
+
+def output_at_risk(job: JobGraph) -> str:
+    """Return what to warn of when the job starts: sinks whose last rows no checkpoint will cover; "" for none."""
+    settings, paths = job.settings.checkpoint, [sink.path for sink in sinks(job)]
+    if settings.checkpoints_after_tasks_finish or not paths:
+        return ""
+    return (
+        f"job {job.name}: with checkpoints_after_tasks_finish=False no checkpoint completes once a task has finished "
+        f"(as in Flink before 1.14). What {', '.join(paths)} holds then is never published, though the job FINISHES. "
+        "Leave the setting at True, or end the job with stop()"
+    )
+
+
+def check_new_output(job: JobGraph, output: Output) -> None:
+    """Raise FileExistsError, naming the sink, when a run that starts from scratch would mix its rows with those of
+    another.
+    """
+    for sink in sinks(job):
+        found = output.published_files(sink)
+        foreign = [name for name in found if not sink.is_part(name)]
+        own = [name for name in found if sink.is_part_of(name, job.job_id)]
+        if sink.mode == "error" and found:
+            raise FileExistsError(
+                f"{sink.path} already holds {_counted(found)}: the rows of this run would be mixed with those of "
+                "another.\n  Write to another directory, or say what is meant: "
+                f'{type(sink).__name__}(path, mode="overwrite") deletes what sinks wrote there, mode="append" adds to '
+                "it.\n  A job that goes on from a savepoint or checkpoint (restore_path=...) adds to its own output."
+            )
+        if sink.mode == "overwrite" and foreign:
+            raise FileExistsError(
+                f'{sink.path} holds {_counted(foreign)}, which no sink wrote: mode="overwrite" does not delete '
+                "that.\n  Remove what is not needed, or write to another directory."
+            )
+        if sink.mode == "append" and own:
+            raise FileExistsError(
+                f"{sink.path} holds {_counted(own)} of a run with the job id {job.job_id}, which this run has too: the "
+                "names of their files would be the same.\n"
+                "  Give this run an id of its own: StreamEnvironment(job_id=...), 32 hex digits."
+            )
+
+
+def begin_new_output(job: JobGraph, output: Output) -> None:
+    """The same, and then delete what the sinks are to overwrite."""
+    check_new_output(job, output)
+    for sink in sinks(job):
+        if sink.mode == "overwrite":
+            output.delete_published(sink, filter(sink.is_part, output.published_files(sink)))
+
+
+def later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> Iterator[tuple[Sink, list[str]]]:
+    """Yield the sinks that have published output after a snapshot, with the names of those files.
+
+    Their names hold the id of the job, which may have been another one's when the snapshot was taken, and the
+    checkpoint. What a `CollectSink` has collected belongs to a run and is never later than its snapshot.
+    """
+    own = tuple(f"part-{each}" for each in (job.job_id, *_JOB_IN_PATH.findall(location)))
+    for sink in sinks(job):
+        if sink.path.startswith(MEMORY):
+            continue
+        names = [name for name in output.published_files(sink) if sink.is_part(name) and name.startswith(own)]
+        later = [name for name in names if not sink.is_covered(name, checkpoint_id)]
+        if later:
+            yield sink, later
+
+
+def check_no_later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> None:
+    """Raise FileExistsError, naming the sink, when rows would be published that were published before."""
+    for sink, names in later_output(job, output, location, checkpoint_id):
+        raise FileExistsError(
+            f"{sink.path} holds {_counted(names)} that this job published after checkpoint {checkpoint_id}, from which "
+            "it is to be restored: their rows would come again.\n  Restore the newest checkpoint, write to another "
+            'directory, or say what is meant: later_output="discard" deletes these files first, later_output="keep" '
+            "has the rows twice."
+        )
+
+
+def _counted(names: list[str]) -> str:
+    return f"{len(names)} Parquet file{'s' * (len(names) > 1)} ({names[0]}{', ...' * (len(names) > 1)})"
+
+
+class Collected(NamedTuple):
+    """What the `CollectSink`s of one run have staged and published, by path."""
+
+    staged: dict[str, pa.Table]
+    published: dict[str, pa.Table]
+
+    def covered_by(self, checkpoint_id: int) -> Collected:
+        """Return what the run had when it took this checkpoint."""
+        return Collected(
+            {path: table for path, table in self.staged.items() if Sink.is_covered(path, checkpoint_id)},
+            {path: table for path, table in self.published.items() if Sink.is_covered(path, checkpoint_id)},
+        )
+
+
+def _collected(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    return {path: table for path, table in tables.items() if path.startswith(MEMORY)}
+
+
+class MemoryOutput:
+    """Tables by path: those that are staged, and those that everybody may see.
+
+    Rows of a `CollectSink` belong to one run: those of other runs are set aside, for a later run that goes on from one
+    of those.
+    """
+
+    def __init__(self) -> None:
+        self.staged: dict[str, pa.Table] = {}
+        self.published: dict[str, pa.Table] = {}
+        self._run = ""
+        self._others: dict[str, Collected] = {}
+        self._covered: dict[str, tuple[str, int]] = {}
+        """By the location of a snapshot: the run that wrote it, and its checkpoint id."""
+
+    def begin_run(self, lineage: str) -> None:
+        """Set aside the rows collected in the last run, and begin with those of the named lineage: "" has none yet."""
+        self._others[self._run] = Collected(_collected(self.staged), _collected(self.published))
+        self._run = lineage or f"run {len(self._others)}"
+        self._replace(self._others.pop(self._run, Collected({}, {})))
+
+    def cover(self, location: str, checkpoint_id: int) -> None:
+        """Note which run wrote a snapshot."""
+        self._covered[location] = self._run, checkpoint_id
+
+    def uncover(self, location: str) -> None:
+        """Forget a snapshot."""
+        self._covered.pop(location, None)
+
+    def begin_with(self, location: str, checkpoint_id: int | None) -> None:
+        """Begin with the collected rows that the snapshot covers; one that was moved is known by its id."""
+        moved = [each for each in self._covered.values() if each[1] == checkpoint_id]
+        run, checkpoint_id = self._covered.get(location) or (moved[-1] if moved else ("", -1))
+        rows = self._others.get(run, Collected({}, {}))
+        if run == self._run:
+            rows = Collected(_collected(self.staged), _collected(self.published))
+        self._replace(rows.covered_by(checkpoint_id))
+
+    def _replace(self, rows: Collected) -> None:
+        """Have these as the only collected rows."""
+        for tables, replacement in ((self.staged, rows.staged), (self.published, rows.published)):
+            for path in _collected(tables):
+                del tables[path]
+            tables.update(replacement)
+
+    def stage(self, effect: Effect) -> None:
+        self.staged[effect.staged] = effect.table
+
+    def commit(self, effects: Iterable[Effect]) -> None:
+        """Make rows visible; twice is once."""
+        for effect in effects:
+            table, before = self.staged.get(effect.staged), self.published.get(effect.final)
+            if table is None and before is None:
+                raise CommitError(f"{effect.final} cannot be published: it is not there, and was never staged")
+            if table is not None and before is not None and not table.equals(before):
+                raise published_with_other_rows(effect)
+            if table is not None:
+                self.published[effect.final] = self.staged.pop(effect.staged)
+
+    def drop(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            self.staged.pop(effect.staged, None)
+
+    def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
+        """Forget rows that nobody will ever publish."""
+        directory = staging_directory(sink.path, job_id)
+        for path in list(self.staged):
+            if path.startswith(f"{directory}/") and sink.staged_by(path.rpartition("/")[2]) in orphans:
+                del self.staged[path]
+
+    def published_files(self, sink: Sink) -> list[str]:
+        """The names of the parts that are visible."""
+        directory = sink.path.rstrip("/")
+        return sorted(path.rpartition("/")[2] for path in self.published if path.rpartition("/")[0] == directory)
+
+    def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
+        """Forget visible rows."""
+        for name in names:
+            del self.published[f"{sink.path.rstrip('/')}/{name}"]
+
+    def directories(self) -> list[str]:
+        """The sinks' directories that have published something."""
+        return sorted({path.rpartition("/")[0] for path in self.published})
+
+    def read(self, directory: str) -> pd.DataFrame:
+        """All visible rows of one sink, in order of their files' names; an empty frame when there are none."""
+        import pandas as pd
+
+        wanted = directory.rstrip("/")
+        tables = [table for path, table in sorted(self.published.items()) if path.rpartition("/")[0].endswith(wanted)]
+        return pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame()
+
+    def copy(self) -> Self:
+        """The same tables, which never change."""
+        other = type(self)()
+        other.staged, other.published = dict(self.staged), dict(self.published)
+        other._run, other._others, other._covered = self._run, dict(self._others), dict(self._covered)
+        return other
+
+    def __repr__(self) -> str:
+        return f"MemoryOutput({len(self.published)} parts published, {len(self.staged)} staged)"

@@ -1,0 +1,538 @@
+"""Checkpoint storage: where a job's checkpoints and savepoints are, on any file system pyarrow knows.
+
+    <base>/<job id>/chk-<id>/            state files of one checkpoint, and `_metadata`
+                    shared/              files that several checkpoints refer to
+                    taskowned/           files that belong to the tasks
+    <savepoints>/savepoint-<6>-<12>/     one savepoint: the job's first 6 hex digits, and 12 that tell savepoints apart
+
+Nothing half written is ever seen: a file gets its name when it is complete, and `_metadata`, which makes a directory a
+checkpoint, comes last and never over another; in an object store, the store itself sees to that (`object_stores`).
+Small state goes into the metadata instead of a file of its own. Who is told that something is written may rely on it
+even if the power fails (`kit.stream.connectors.disk`), unless the job gave that up (`Durability`).
+
+Follows `FsCheckpointStorageAccess` and `FsCheckpointStreamFactory`. Other than there, state files are named by
+operator, subtask and checkpoint instead of at random, and a savepoint's digits follow from the job and the checkpoint
+id: the same job leaves the same directory wherever it runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import fs
+
+from kit.core.protocol.properties import Durability
+from kit.core.state.errors import SavepointNotFoundError, StorageError
+from kit.core.state.handles import (
+    ByteStreamStateHandle,
+    RelativeFileStateHandle,
+    SegmentFileStateHandle,
+    StreamStateHandle,
+)
+from kit.hosts.files import object_stores
+from kit.stream.connectors import disk
+from kit.stream.connectors.files import APPEAR_WHOLE
+
+METADATA_FILE_NAME = "_metadata"
+CHECKPOINT_DIR_PREFIX = "chk-"
+SHARED_STATE_DIR = "shared"
+TASK_OWNED_STATE_DIR = "taskowned"
+DEFAULT_MEMORY_THRESHOLD_BYTES = 20 * 1024  # Flink's state.storage.fs.memory-threshold
+MAX_MEMORY_THRESHOLD_BYTES = 1024 * 1024
+
+_SAVEPOINT_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointLocation:
+    """The directory of one checkpoint or savepoint, a path or URI without a slash at its end."""
+
+    directory: str
+
+    @property
+    def metadata_path(self) -> str:
+        """Its `_metadata` file."""
+        return f"{self.directory}/{METADATA_FILE_NAME}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedCheckpoint:
+    """A checkpoint or savepoint that was looked for and found: where it is, and its metadata."""
+
+    location: CheckpointLocation
+    metadata_path: str
+    metadata: bytes
+
+    def __repr__(self) -> str:
+        return f"ResolvedCheckpoint({self.metadata_path!r}, {len(self.metadata)} B)"
+
+
+class StateFiles:
+    """Reads state and metadata wherever they are; needs no job. With `file_system` all paths are paths in that."""
+
+    def __init__(self, file_system: fs.FileSystem | None = None) -> None:
+        self._file_system = file_system
+
+    @property
+    def is_real(self) -> bool:
+        """Return True if local paths are those of this machine, not of a file system in memory."""
+        return self._file_system is None or isinstance(self._file_system, fs.LocalFileSystem)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory."""
+        file_system, inner = self._open(path)
+        return file_system.get_file_info(inner).type is not fs.FileType.NotFound
+
+    def read(self, handle: StreamStateHandle | str) -> pa.Buffer:
+        """All bytes of a handle, or of a file. StorageError names the path when they cannot be read."""
+        if isinstance(handle, str):
+            return self._read_file(handle, 0, None)
+        delegate = _stream_of(handle)
+        if isinstance(delegate, ByteStreamStateHandle):
+            return pa.py_buffer(delegate.data)
+        return self.read_range(delegate, 0, delegate.state_size)
+
+    def read_range(self, handle: StreamStateHandle, offset: int, length: int) -> pa.Buffer:
+        """`length` bytes of a handle from `offset` on, without reading the others.
+
+        Raises StorageError when there are fewer.
+        """
+        delegate = _stream_of(handle)
+        if isinstance(delegate, ByteStreamStateHandle):
+            data = pa.py_buffer(delegate.data)
+            if offset + length > data.size:
+                raise _too_short(delegate.handle_name, data.size, offset, length)
+            return data.slice(offset, length)
+        if delegate.path is None:
+            raise StorageError(f"{handle!r} refers to no bytes that could be read")
+        start = delegate.start_pos if isinstance(delegate, SegmentFileStateHandle) else 0
+        return self._read_file(delegate.path, start + offset, length)
+
+    def resolve(self, pointer: str | os.PathLike[str]) -> ResolvedCheckpoint:
+        """Find a checkpoint or savepoint by its directory or its `_metadata` file, and read its metadata.
+
+        Raises SavepointNotFoundError, which says what was looked for and what is there instead.
+
+        Flink: `AbstractFsCheckpointStorageAccess.resolveCheckpoint`.
+        """
+        if not os.fspath(pointer):
+            raise ValueError(
+                "Empty checkpoint path: give the directory of a checkpoint or savepoint, or its _metadata file"
+            )
+        path = _qualified(pointer)
+        file_system, inner = self._open(path)
+        kind = file_system.get_file_info(inner).type
+        if kind is fs.FileType.NotFound:
+            raise SavepointNotFoundError(
+                f"Cannot find checkpoint or savepoint {path!r} on file system {file_system.type_name!r}: give a "
+                f"{CHECKPOINT_DIR_PREFIX}<id> or savepoint directory, or its {METADATA_FILE_NAME} file"
+            )
+        metadata_path = f"{path}/{METADATA_FILE_NAME}" if kind is fs.FileType.Directory else path
+        if not self.exists(metadata_path):
+            raise SavepointNotFoundError(
+                f"Cannot find {METADATA_FILE_NAME!r} in directory {path!r}: {self._what_is_in(path)}"
+            )
+        location = CheckpointLocation(posixpath.dirname(metadata_path))
+        return ResolvedCheckpoint(location, metadata_path, self.read(metadata_path).to_pybytes())
+
+    def names(self, directory: str) -> list[str]:
+        """What is in a directory, in order; nothing when it is not there. Raises StorageError."""
+        file_system, inner = self._open(directory)
+        try:
+            found = file_system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("list", directory, error) from error
+        return sorted(info.base_name for info in found)
+
+    def _open(self, path: str) -> tuple[fs.FileSystem, str]:
+        """The file system of a path or URI, and the path in it."""
+        return _opened(path) if self._file_system is None else (self._file_system, path)
+
+    def _read_file(self, path: str, offset: int, length: int | None) -> pa.Buffer:
+        try:
+            file_system, inner = self._open(path)
+            with file_system.open_input_file(inner) as stream:
+                wanted = stream.size() - offset if length is None else length
+                stream.seek(offset)
+                data = stream.read_buffer(wanted)
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("read", path, error) from error
+        if data.size < wanted:
+            raise _too_short(path, offset + data.size, offset, wanted)
+        return data
+
+    def _what_is_in(self, directory: str) -> str:
+        file_system, inner = self._open(directory)
+        names = [info.base_name for info in file_system.get_file_info(fs.FileSelector(inner))]
+        completed = [name for name in names if self.exists(f"{directory}/{name}/{METADATA_FILE_NAME}")]
+        if completed:
+            newest_last = sorted(completed, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
+            return f"it holds {', '.join(newest_last)}; give one of these, such as the last"
+        if names:
+            return "the checkpoint in it was never completed, or its metadata was moved; give the metadata file itself"
+        return "it is empty"
+
+
+_ANYWHERE = StateFiles()
+exists, read, read_range, resolve = _ANYWHERE.exists, _ANYWHERE.read, _ANYWHERE.read_range, _ANYWHERE.resolve
+
+
+class CheckpointStorage(StateFiles):
+    """The checkpoint directory of one job. `base` and `savepoint_directory` are paths or URIs (`s3://bucket/path`).
+
+    With `file_system` all paths are taken as paths in that, for instance one in memory.
+    """
+
+    def __init__(
+        self,
+        base: str | os.PathLike[str],
+        job_id: str,
+        savepoint_directory: str | os.PathLike[str] | None = None,
+        memory_threshold_bytes: int = DEFAULT_MEMORY_THRESHOLD_BYTES,
+        file_system: fs.FileSystem | None = None,
+        durability: Durability = Durability.FSYNC,
+    ) -> None:
+        super().__init__(file_system)
+        if not re.fullmatch(r"[0-9a-f]{32}", job_id):
+            raise ValueError(f"A job id is 32 hex digits, not {job_id!r}")
+        if not 0 <= memory_threshold_bytes <= MAX_MEMORY_THRESHOLD_BYTES:
+            raise ValueError(
+                f"The memory threshold is {memory_threshold_bytes} bytes, expected 0 to {MAX_MEMORY_THRESHOLD_BYTES}: "
+                "larger state would swell the metadata"
+            )
+        if file_system is None:
+            object_stores.check_installed(os.fspath(base))
+        self.job_id = job_id
+        self.syncs = durability is Durability.FSYNC
+        self.memory_threshold_bytes = memory_threshold_bytes
+        self.job_directory = f"{_qualified(base)}/{job_id}"
+        self.savepoint_directory = None if savepoint_directory is None else _qualified(savepoint_directory)
+        self._made: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"CheckpointStorage({self.job_directory!r})"
+
+    # ---- locations ----------------------------------------------------------------------------------------------
+
+    @property
+    def shared_directory(self) -> str:
+        """For files that several checkpoints refer to."""
+        return f"{self.job_directory}/{SHARED_STATE_DIR}"
+
+    @property
+    def task_owned_directory(self) -> str:
+        """For files that belong to the tasks."""
+        return f"{self.job_directory}/{TASK_OWNED_STATE_DIR}"
+
+    def init_base_locations(self) -> None:
+        """Make the job's directories. Called when a checkpoint is first due, so that a job without leaves no trace.
+
+        Flink: `initializeBaseLocationsForCheckpoint`, in 1.11 `initializeBaseLocations`, called by the coordinator's
+        constructor.
+
+        Raises StorageError when they cannot be made.
+        """
+        for directory in (self.job_directory, self.shared_directory, self.task_owned_directory):
+            self._make(directory)
+
+    def location_for_checkpoint(self, checkpoint_id: int) -> CheckpointLocation:
+        """Where checkpoint `checkpoint_id` is or will be; makes nothing."""
+        if checkpoint_id < 0:
+            raise ValueError(f"A checkpoint id is 0 or more, not {checkpoint_id}")
+        return CheckpointLocation(f"{self.job_directory}/{CHECKPOINT_DIR_PREFIX}{checkpoint_id}")
+
+    def checkpoint_locations(self) -> dict[int, CheckpointLocation]:
+        """The directories of checkpoints that there are, complete or not, by id.
+
+        Raises StorageError when they cannot be listed.
+        """
+        names = self.names(self.job_directory)
+        ids = [name.removeprefix(CHECKPOINT_DIR_PREFIX) for name in names if name.startswith(CHECKPOINT_DIR_PREFIX)]
+        return {int(number): self.location_for_checkpoint(int(number)) for number in ids if number.isdecimal()}
+
+    def initialize_location_for_checkpoint(self, checkpoint_id: int) -> CheckpointLocation:
+        """Make the directory of a checkpoint."""
+        location = self.location_for_checkpoint(checkpoint_id)
+        self._make(location.directory)
+        return location
+
+    def initialize_location_for_savepoint(self, checkpoint_id: int, target: str | None = None) -> CheckpointLocation:
+        """Make a new directory for a savepoint in `target`, or in the storage's savepoint directory.
+
+        Raises ValueError when neither is given, StorageError when it cannot be made.
+        """
+        base = self.savepoint_directory if target is None else _qualified(target)
+        if base is None:
+            raise ValueError("No savepoint location given and no default location configured: pass a target directory")
+        for attempt in range(_SAVEPOINT_ATTEMPTS):
+            digits = hashlib.sha256(f"{self.job_id} {checkpoint_id} {attempt}".encode()).hexdigest()[:12]
+            directory = f"{base}/savepoint-{self.job_id[:6]}-{digits}"
+            if not self.exists(directory):
+                self._make(directory)
+                return CheckpointLocation(directory)
+        raise StorageError(
+            f"Savepoint {checkpoint_id} of job {self.job_id} was written to {base!r} {_SAVEPOINT_ATTEMPTS} times "
+            "already: give another directory, or remove some"
+        )
+
+    # ---- writing ------------------------------------------------------------------------------------------------
+
+    def to_handle(self, data: bytes | pa.Buffer, location: CheckpointLocation, name: str) -> StreamStateHandle:
+        """Keep state: in the handle itself when it is small, else in file `name` of the checkpoint's directory."""
+        if len(data) <= self.memory_threshold_bytes:
+            return ByteStreamStateHandle(name, bytes(data))
+        path = f"{location.directory}/{name}"
+        self.write(path, data)
+        return RelativeFileStateHandle(name, len(data), path)
+
+    def takes_pieces(self, location: CheckpointLocation) -> bool:
+        """Whether a file can be written piece by piece there, and nobody sees it when that ends early."""
+        return disk.is_local(self._open(location.directory)[0])
+
+    def create_stream(self, location: CheckpointLocation, name: str) -> CheckpointStateOutputStream:
+        """Keep state as `to_handle` does, piece by piece, where `takes_pieces` returns True.
+
+        Flink: `CheckpointStreamFactory`, with its `createCheckpointStateOutputStream`.
+        """
+        return CheckpointStateOutputStream(self, location, name)
+
+    def write(self, path: str, data: bytes | pa.Buffer) -> None:
+        """Write a file at once: nobody sees a part of it. StorageError names the path when that fails."""
+        file_system, inner = self._open(path)
+        temporary = inner if _writes_whole_objects(file_system) else _temporary(inner)
+        try:
+            self._make(posixpath.dirname(path))
+            with file_system.open_output_stream(temporary) as stream:
+                stream.write(data)
+            if temporary != inner:
+                disk.rename(file_system, temporary, inner, durable=self.syncs)
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("write", path, error) from error
+
+    def replace(self, temporary: str, path: str, data: bytes) -> None:
+        """Write a file at `temporary`, and rename it to `path`, whose directory must exist. Raises StorageError."""
+        file_system, inner = self._open(temporary)
+        try:
+            with file_system.open_output_stream(inner) as stream:
+                stream.write(data)
+            disk.rename(file_system, inner, self._open(path)[1], durable=self.syncs)
+        except (OSError, pa.ArrowException) as error:
+            with suppress(OSError, pa.ArrowException):
+                file_system.delete_file(inner)
+            raise _failed("write", path, error) from error
+
+    def write_metadata(self, location: CheckpointLocation, data: bytes) -> str:
+        """Make the directory a checkpoint: write its `_metadata`, the last step. Returns its path.
+
+        Raises StorageError when there is one already: a completed checkpoint is never changed.
+        """
+        path = location.metadata_path
+        file_system, inner = self._open(path)
+        taken = StorageError(
+            f"{path!r} exists already, and a completed checkpoint is never overwritten: "
+            "is another job using this directory?"
+        )
+        if self.exists(path):
+            raise taken
+        if self._file_system is None and object_stores.is_object(path):
+            if not object_stores.put_new(path, data):
+                raise taken
+            return path
+        if not disk.is_local(file_system):
+            self.write(path, data)
+            return path
+        self._make(location.directory)
+        temporary = _temporary(inner)
+        try:
+            with file_system.open_output_stream(temporary) as stream:
+                stream.write(data)
+            disk.name_new(file_system, temporary, inner, durable=self.syncs)
+        except FileExistsError:
+            raise taken from None
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("write", path, error) from error
+        return path
+
+    def make_job_directory(self) -> None:
+        """Make the job's own directory. Raises StorageError."""
+        self._make(self.job_directory)
+
+    def make_new_directory(self, directory: str) -> None:
+        """Make a directory below one that exists. Raises StorageError if it exists, or the one above it does not."""
+        file_system, inner = self._open(directory)
+        try:
+            disk.make_new_directory(file_system, inner, durable=self.syncs)
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("make directory", directory, error) from error
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file or directory, at once. Raises StorageError, among others if `source` does not exist."""
+        file_system, inner = self._open(source)
+        try:
+            disk.rename(file_system, inner, self._open(target)[1], durable=self.syncs)
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("rename", source, error) from error
+
+    def _make(self, directory: str) -> None:
+        if directory in self._made:
+            return
+        try:
+            file_system, inner = self._open(directory)
+            disk.make_directory(file_system, inner, durable=self.syncs)
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("make directory", directory, error) from error
+        self._made.add(directory)
+
+    # ---- discarding ---------------------------------------------------------------------------------------------
+
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files; those already gone are passed over. All are tried before StorageError names what failed."""
+        failures = []
+        for path in paths:
+            try:
+                file_system, inner = self._open(path)
+                disk.delete_file(file_system, inner)
+            except FileNotFoundError:
+                continue
+            except (OSError, pa.ArrowException) as error:
+                if self.exists(path):
+                    failures.append(f"{path} ({error})")
+        if failures:
+            raise StorageError(f"Cannot delete {'; '.join(failures)}")
+
+    def discard_location(self, location: CheckpointLocation) -> bool:
+        """Remove a checkpoint's directory if nothing is left in it; whether it is gone."""
+        file_system, inner = self._open(location.directory)
+        self._made.discard(location.directory)
+        if file_system.get_file_info(inner).type is fs.FileType.NotFound:
+            return True
+        if file_system.get_file_info(fs.FileSelector(inner)):
+            return False
+        disk.delete_directory(file_system, inner)
+        return True
+
+    def dispose_on_failure(self, location: CheckpointLocation) -> None:
+        """Remove the directory of a checkpoint that was not completed, with all that is in it."""
+        file_system, inner = self._open(location.directory)
+        self._made.discard(location.directory)
+        try:
+            disk.delete_directory(file_system, inner)
+        except FileNotFoundError:
+            return
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("remove", location.directory, error) from error
+
+
+class CheckpointStateOutputStream:
+    """State on its way to a file, a piece at a time; what is small ends in the handle instead of a file.
+
+    A context: what was written is gone again unless it ends with the handle (`close_and_get_handle`).
+
+    Flink: `FsCheckpointStateOutputStream`.
+    """
+
+    def __init__(self, storage: CheckpointStorage, location: CheckpointLocation, name: str) -> None:
+        self._storage = storage
+        self._location = location
+        self._name = name
+        self._path = f"{location.directory}/{name}"
+        self._file_system, self._inner = storage._open(self._path)
+        self._first: list[bytes | pa.Buffer] = []
+        self._size = 0
+        self._file: pa.NativeFile | None = None
+        self._kept = False
+
+    def __repr__(self) -> str:
+        return f"CheckpointStateOutputStream({self._path!r}, {self._size} B)"
+
+    def write(self, piece: bytes | pa.Buffer) -> None:
+        """The next piece. StorageError names the path when it cannot be written."""
+        self._size += len(piece)
+        if self._file is None:
+            self._first.append(piece)
+            if self._size <= self._storage.memory_threshold_bytes:
+                return
+            self._storage._make(self._location.directory)
+        try:
+            if self._file is None:
+                self._file = self._file_system.open_output_stream(_temporary(self._inner))
+                piece = b"".join(self._first)
+            self._file.write(piece)
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("write", self._path, error) from error
+
+    def close_and_get_handle(self) -> StreamStateHandle:
+        """All was written: where it is."""
+        if self._file is None:
+            return ByteStreamStateHandle(self._name, b"".join(self._first))
+        try:
+            self._file.close()
+            disk.rename(self._file_system, _temporary(self._inner), self._inner, durable=self._storage.syncs)
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("write", self._path, error) from error
+        self._kept = True
+        return RelativeFileStateHandle(self._name, self._size, self._path)
+
+    def __enter__(self) -> CheckpointStateOutputStream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None and not self._kept:
+            with suppress(OSError, pa.ArrowException):
+                self._file.close()
+            with suppress(OSError, pa.ArrowException):
+                self._file_system.delete_file(_temporary(self._inner))
+
+
+# ---- paths ------------------------------------------------------------------------------------------------------
+
+
+def _stream_of(handle: StreamStateHandle) -> StreamStateHandle:
+    return getattr(handle, "delegate", handle)
+
+
+def _qualified(path: str | os.PathLike[str]) -> str:
+    """A path or URI without a slash at its end; a local path made absolute."""
+    text = os.fspath(path).rstrip("/") or "/"
+    return text if "://" in text or text.startswith("file:") else os.path.abspath(text)
+
+
+def _opened(path: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URI, and the path in it."""
+    if path.startswith("/"):
+        return _LOCAL, path
+    if path.startswith("file:"):
+        return _LOCAL, "/" + path.removeprefix("file:").lstrip("/")
+    try:
+        return fs.FileSystem.from_uri(path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise StorageError(f"Cannot open the file system of {path!r}: {error}") from error
+
+
+_LOCAL = fs.LocalFileSystem()
+
+
+def _writes_whole_objects(file_system: fs.FileSystem) -> bool:
+    return file_system.type_name in APPEAR_WHOLE
+
+
+def _temporary(path: str) -> str:
+    return f"{posixpath.dirname(path)}/.{posixpath.basename(path)}.part"
+
+
+def _failed(what: str, path: str, error: Exception) -> StorageError:
+    reason = str(error).split(". Detail:")[0]
+    return StorageError(f"Cannot {what} {path!r}: {reason}. Check that the path exists and this user may use it")
+
+
+def _too_short(path: str, size: int, offset: int, length: int) -> StorageError:
+    return StorageError(
+        f"{path!r} ends at byte {size}, {length} bytes from {offset} on were to be read: it was cut off"
+    )

@@ -1,0 +1,1 @@
+"""Durable stores: where a driver records checkpoints and leadership for the next driver."""

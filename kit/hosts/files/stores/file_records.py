@@ -1,0 +1,199 @@
+"""Records as files beside the checkpoints: `<base>/<job id>/store/leader-3/checkpoints/<id>`, `.../checkpointID`.
+
+The number is the fencing token. A driver takes over by renaming the directory: `leader-3` becomes `leader-4`, at once
+and for one driver only. A record is written outside the directory and renamed into it, so whatever the driver before
+was about to write, it finds that its directory is gone. No lock is held, and none can be left behind by a frozen
+driver. The directory `store` appears with the first `leader-1` in it: where it exists, a driver leads.
+
+Works on any file system that holds the checkpoints and renames a directory at once; an object store does not, and keeps
+the records in one object instead (`kit.hosts.files.stores.object_records`). Flink keeps no such thing beside its
+checkpoints; see `FileSystemJobResultStore`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from kit.core.state.errors import StorageError
+from kit.hosts.files.object_stores import is_object
+from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.hosts.files.stores.errors import StoreError
+from kit.hosts.files.stores.object_records import ObjectRecords
+from kit.hosts.files.stores.stores import LEADER, Leader, Records, look_up, lost
+from kit.stream.connectors.files import file_safe
+
+_DIRECTORY = re.compile(r"leader-(\d+)")
+_UNFINISHED = re.compile(r"\.leader-(\d+)-.*\.part")
+T = TypeVar("T")
+_TRIES = 1_000
+"""Attempts while other drivers take over, and a directory that is being renamed may not be listed at all."""
+
+
+class FileRecords:
+    """Records as files in `store/leader-<token>/` of the job's checkpoint directory."""
+
+    def __init__(self, storage: CheckpointStorage, token: int | None = None) -> None:
+        self._storage = storage
+        self.token = token
+        """The fencing token under which this driver leads; None while it only reads."""
+
+    @classmethod
+    def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> Records:
+        """Return the records of the job of this storage."""
+        return ObjectRecords.open(address, storage) if is_object(storage.job_directory) else cls(storage)
+
+    def lead(self, driver: str) -> None:
+        """Rename the directory to the next token, or make the first."""
+        for _ in range(_TRIES):
+            found = self._newest()
+            leader = Leader((found or 0) + 1, driver)
+            try:
+                if found is None:
+                    self._found(driver)
+                else:
+                    self._storage.move(self._directory(found), self._directory(leader.token))
+            except StorageError as error:
+                if self._newest() == found:
+                    raise StoreError(str(error)) from error
+                continue  # another driver was faster
+            self.token = leader.token
+            self.write(LEADER, leader.encode())
+            self._remove_unfinished()
+            return
+        raise StoreError(f"{self!r} cannot be taken over: other drivers took it over {_TRIES} times meanwhile")
+
+    def _found(self, driver: str) -> None:
+        """Make the directory of the first leader, and `store` with it, all at once."""
+        self._storage.make_job_directory()
+        prepared = f"{self._storage.job_directory}/.store-{file_safe(driver)}.part"
+        with suppress(StorageError):  # left by a driver of this name when the power failed
+            self._storage.dispose_on_failure(CheckpointLocation(prepared))
+        try:
+            self._storage.make_new_directory(prepared)
+            self._storage.make_new_directory(f"{prepared}/leader-1")
+            self._storage.move(prepared, self._root)
+        except StorageError:
+            with suppress(StorageError):
+                self._storage.dispose_on_failure(CheckpointLocation(prepared))
+            raise
+
+    def _remove_unfinished(self) -> None:
+        """Delete what earlier drivers were writing when they died; one that is only frozen can no longer rename it."""
+        left = [
+            name
+            for name in self._storage.names(self._root)
+            if (found := _UNFINISHED.fullmatch(name)) and int(found[1]) < (self.token or 0)
+        ]
+        with suppress(StorageError):  # they are in nobody's way
+            self._storage.discard(f"{self._root}/{name}" for name in left)
+
+    def leader(self) -> Leader | None:
+        """Return the driver whose token the newest directory has."""
+        token = self._newest()
+        if token is None:
+            return None
+        with suppress(StorageError, StoreError):
+            return Leader.decode(self._storage.read(f"{self._directory(token)}/{LEADER}").to_pybytes())
+        return Leader(token)  # it has not written its name yet
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of the file."""
+        return self._in_own_directory(lambda directory: self._content(f"{directory}/{name}"), None)
+
+    def _content(self, path: str) -> bytes | None:
+        return self._storage.read(path).to_pybytes() if self._storage.exists(path) else None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write the file, which appears whole or not at all; look again when that seems to have failed."""
+        directory = self._led_directory()
+        if "/" in name:
+            with suppress(StorageError):  # it exists, or the driver no longer leads: the rename will tell
+                self._storage.make_new_directory(f"{directory}/{name.rpartition('/')[0]}")
+        try:
+            self._storage.replace(
+                f"{self._root}/.leader-{self.token}-{name.replace('/', '-')}.part",  # as in _UNFINISHED
+                f"{directory}/{name}",
+                data,
+            )
+        except StorageError as error:
+            self._check(directory)
+            look_up(self, name, data, StoreError(str(error)))
+
+    def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """Read and write; nobody else changes what is in this driver's directory."""
+        data = change(self.read(name))
+        self.write(name, data)
+        return data
+
+    def remove(self, name: str) -> None:
+        """Delete the file."""
+        directory = self._led_directory()
+        self._storage.discard([f"{directory}/{name}"])
+        self._check(directory)
+
+    def names(self, below: str) -> list[str]:
+        """Return the names of the files in a directory."""
+        return self._in_own_directory(lambda directory: self._storage.names(f"{directory}/{below}"), [])
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def copy(self, storage: CheckpointStorage) -> FileRecords:
+        """Return the records of the same driver in a copy of the files."""
+        return FileRecords(storage, self.token)
+
+    @property
+    def _root(self) -> str:
+        return f"{self._storage.job_directory}/store"
+
+    def _newest(self) -> int | None:
+        """Return the token of the driver that leads, None if no driver ever has."""
+        try:
+            for _ in range(_TRIES):
+                found = [
+                    each for each in map(_DIRECTORY.fullmatch, self._storage.names(self._root)) if each is not None
+                ]
+                if found:
+                    return max(int(each.group(1)) for each in found)
+                if not self._storage.exists(self._root):
+                    return None
+        except OSError as error:
+            raise StoreError(str(error)) from error
+        raise StoreError(f"{self._root} has no directory leader-<number>: it was removed; remove {self._root} as well")
+
+    def _directory(self, token: int) -> str:
+        return f"{self._root}/leader-{token}"
+
+    def _in_own_directory(self, look: Callable[[str], T], nothing: T) -> T:
+        """Look into this driver's directory; one that only reads looks into the newest, again if it was renamed."""
+        for _ in range(_TRIES):
+            token = self._newest() if self.token is None else self.token
+            if token is None:
+                return nothing
+            try:
+                found = look(self._directory(token))
+            except OSError as error:
+                self._check(self._directory(token))
+                if self.token is not None or self._newest() == token:
+                    raise StoreError(str(error)) from error
+                continue
+            self._check(self._directory(token))
+            if self.token is not None or self._newest() == token:
+                return found
+        raise StoreError(f"{self!r} cannot be read: drivers took it over {_TRIES} times meanwhile")
+
+    def _led_directory(self) -> str:
+        if self.token is None:
+            raise StoreError(f"{self!r} can only be read: this driver has not taken the leadership")
+        return self._directory(self.token)
+
+    def _check(self, directory: str) -> None:
+        """Raise LeadershipLostError if this driver led, and its directory is gone."""
+        if self.token is not None and not self._storage.exists(directory):
+            raise lost(self, self.leader())
+
+    def __repr__(self) -> str:
+        return self._root

@@ -1,0 +1,161 @@
+"""Records in a SQLite database: one file on a disk that outlives the driver, for any number of jobs.
+
+A write is durable when it returns, and an update is one transaction that keeps other drivers out meanwhile. What only
+reads keeps nobody out and waits for nobody (write-ahead log), so that a driver frozen while it reads stops no other.
+Each operation opens the file anew: there is one for each checkpoint and id, and no connection that could break in
+between. The file must be on a local disk; SQLite's locks do not hold on most network file systems. Flink has no such
+store.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.stores.errors import LeadershipLostError, StoreError
+from kit.hosts.files.stores.stores import LEADER, Leader, look_up, lost
+
+PATIENCE_S = 10.0
+"""How long another process may hold the file."""
+
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS records (job TEXT, name TEXT, value BLOB NOT NULL, PRIMARY KEY (job, name)) "
+    "WITHOUT ROWID"
+)
+_READ = "SELECT value FROM records WHERE job = ? AND name = ?"
+_WRITE = "INSERT INTO records VALUES (?, ?, ?) ON CONFLICT (job, name) DO UPDATE SET value = excluded.value"
+
+
+class SqliteRecords:
+    """The records of one job in the database file `path`, which is made when it is not there."""
+
+    def __init__(self, path: str, job_id: str) -> None:
+        self._path = Path(path)
+        self._job_id = job_id
+        self._token: int | None = None
+
+    @classmethod
+    def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> SqliteRecords:
+        """The records that `sqlite://<path>` names, for the job of this storage."""
+        return cls(address["path"], storage.job_id)
+
+    def lead(self, driver: str) -> None:
+        """Replace the leader's row, with the next token."""
+        self._token = None
+        with self._transaction() as database:
+            found = self._leader(database)
+            leader = Leader(1 if found is None else found.token + 1, driver)
+            database.execute(_WRITE, (self._job_id, LEADER, leader.encode()))
+        self._token = leader.token
+
+    def leader(self) -> Leader | None:
+        """Return the driver in the leader's row."""
+        with self._opened() as database:
+            return self._leader(database)
+
+    def read(self, name: str) -> bytes | None:
+        """The value of the row."""
+        with self._reading() as database:
+            return self._value(database, name)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Insert or replace the row; look again when that seems to have failed."""
+        self._check_leads()
+        try:
+            with self._transaction() as database:
+                database.execute(_WRITE, (self._job_id, name, data))
+        except LeadershipLostError:
+            raise
+        except StoreError as error:
+            look_up(self, name, data, error)
+
+    def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """Read and replace the row in one transaction."""
+        self._check_leads()
+        with self._transaction() as database:
+            data = change(self._value(database, name))
+            database.execute(_WRITE, (self._job_id, name, data))
+        return data
+
+    def remove(self, name: str) -> None:
+        """Delete the row."""
+        self._check_leads()
+        with self._transaction() as database:
+            database.execute("DELETE FROM records WHERE job = ? AND name = ?", (self._job_id, name))
+
+    def names(self, below: str) -> list[str]:
+        """The names that begin so."""
+        prefix = f"{below}/"
+        ask = "SELECT substr(name, ?) FROM records WHERE job = ? AND substr(name, 1, ?) = ?"
+        with self._reading() as database:
+            return [name for (name,) in database.execute(ask, (len(prefix) + 1, self._job_id, len(prefix), prefix))]
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _check_leads(self) -> None:
+        if self._token is None:
+            raise StoreError(f"{self!r} can only be read: this driver has not taken the leadership")
+
+    def _leader(self, database: sqlite3.Connection) -> Leader | None:
+        data = self._value(database, LEADER)
+        return None if data is None else Leader.decode(data)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """The database, held until the end of the block; what was done there is kept if it ends well.
+
+        Raises LeadershipLostError if this driver led and another one leads now.
+        """
+        with self._opened() as database:
+            try:
+                database.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                raise StoreError(
+                    f"{self!r}: {error}: for {PATIENCE_S:g} s another process has held it. The job was led last by "
+                    f"{self._leader(database) or 'no driver'}: if that process is frozen, thaw or kill it"
+                ) from error
+            self._check_led(database)
+            yield database
+            database.execute("COMMIT")
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """The database as it is at one moment.
+
+        Raises LeadershipLostError if this driver led and another one leads now.
+        """
+        with self._opened() as database:
+            database.execute("BEGIN")
+            self._check_led(database)
+            yield database
+
+    def _check_led(self, database: sqlite3.Connection) -> None:
+        if self._token is not None:
+            leader = self._leader(database)
+            if leader is None or leader.token != self._token:
+                raise lost(self, leader)
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self._path, timeout=PATIENCE_S, isolation_level=None)) as database:
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = FULL")
+                database.execute(_TABLE)
+                yield database
+        except StoreError:
+            raise
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{self!r}: {error}: can this user write the file, and is there room?") from error
+
+    def _value(self, database: sqlite3.Connection, name: str) -> bytes | None:
+        row = database.execute(_READ, (self._job_id, name)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def __repr__(self) -> str:
+        return f"sqlite://{self._path}"

@@ -1,0 +1,237 @@
+"""What a task asks of its host's disk: rows of its source, its state, its snapshots, its output.
+
+As in `kit.hosts.files.job_files`: one method per command, and what goes wrong comes back as an event.
+
+A snapshot is all or nothing: when one of its parts cannot be written, those that were are deleted before
+`SnapshotFailed` is given. A file of in-flight data is written at once, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from kit.core.protocol.commands import (
+    CommitEffects,
+    DiscardSnapshot,
+    DropEffects,
+    LocalCopies,
+    PruneLocalState,
+    ReadSplit,
+    ReadState,
+    WriteChannelStateFile,
+    WriteSnapshot,
+)
+from kit.core.protocol.duties import Command
+from kit.core.protocol.events import (
+    ChannelStateFileWritten,
+    EffectsCommitted,
+    SnapshotWritten,
+    SplitRead,
+    StateRead,
+    StateReadFailed,
+)
+from kit.core.protocol.snapshots import RestoredPart, SnapshotPart
+from kit.core.protocol.words import Word
+from kit.core.state.errors import StateError, StateRestoreError
+from kit.core.state.handles import (
+    ByteStreamStateHandle,
+    KeyGroupsStateHandle,
+    OperatorStreamStateHandle,
+    StreamStateHandle,
+)
+from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.hosts.files.answers import carry_out
+from kit.hosts.files.local_state import LocalState, StateReader
+from kit.hosts.files.output import Output
+from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.machines.channel.channel_state.channel_state_reader import (
+    INPUT_CHANNEL,
+    RESULT_SUBPARTITION,
+    UPSTREAM_OUTPUT_BUFFER,
+)
+from kit.machines.task.chain import MANAGED_KEYED, RAW_KEYED
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.sources.source import Source, SplitReader
+from kit.stream.operators.sources.source_spec import SourceSpec
+
+
+class TaskFiles:
+    """The tasks' half of a host's input and output; one serves all tasks of a process.
+
+    Does what Flink's `TaskStateManager` does for a task's state; `OperatorSnapshotFinalizer` runs the writing there.
+    """
+
+    def __init__(
+        self, job: JobGraph, storage: CheckpointStorage, output: Output, local: LocalState | None = None
+    ) -> None:
+        self._job = job
+        self._storage = storage
+        self._local = local
+        self._output = output
+        self._readers: dict[str, SplitReader] = {}
+        self._sources: dict[str, Source] = {}
+
+    def carry_out(self, command: Command, sync_ms: int = 0) -> Word | None:
+        """Do what the command says; returns the event that answers it.
+
+        `sync_ms` is how long the machine took over the event that led to the command: a snapshot's answer tells of it.
+        """
+        how = self._HOW
+        if sync_ms and isinstance(command, WriteSnapshot):
+            how = {WriteSnapshot: lambda files, command: files._write_snapshot(command, sync_ms)}
+        return carry_out(self, how, command)
+
+    def close(self) -> None:
+        """Let go of open files."""
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
+
+    def forget_local_state(self, subtask: int | None = None) -> None:
+        """The job has ended, or so it seems to one slot: no task will be restored from copies on this machine."""
+        if self._local is not None:
+            self._local.drop(subtask)
+
+    def _read_split(self, command: ReadSplit) -> Word:
+        split_id = str(command.split["id"])
+        try:
+            read = self._checked_reader(command).read(command.split, command.position, command.max_rows)
+        except Exception as error:
+            failed = command.failed(error)
+            return replace(failed, error=f"source {self._job.operator(command.operator_id).name!r}: {failed.error}")
+        return SplitRead(split_id=split_id, batch=read.batch, position=read.position, finished=read.finished)
+
+    def _checked_reader(self, command: ReadSplit) -> SplitReader:
+        operator_id = command.operator_id
+        if operator_id not in self._readers:
+            spec = self._job.operator(operator_id).spec
+            assert isinstance(spec, SourceSpec)
+            self._sources[operator_id] = spec.source
+            self._readers[operator_id] = spec.source.open_reader()
+        self._sources[operator_id].check_split(command.split)
+        return self._readers[operator_id]
+
+    def _read_state(self, command: ReadState) -> Word:
+        parts: list[RestoredPart] = []
+        streams: dict[StreamStateHandle, Any] = {}
+        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id)
+        try:
+            for operator_id, state in command.restore.state.subtask_states.items():
+                for foreign in (*state.managed_keyed_state, *state.raw_keyed_state):
+                    if not isinstance(foreign, KeyGroupsStateHandle):
+                        raise StateRestoreError(
+                            f"{foreign!r} was not written by the heap backend and cannot be read by it"
+                        )
+                parts += [RestoredPart(operator_id, *found) for found in reader.read(state)]
+                parts += self._channel_state(operator_id, state, streams)
+        except (OSError, ValueError, StateError) as error:
+            return StateReadFailed(error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}")
+        return StateRead(parts=tuple(parts), from_local=reader.from_local)
+
+    def _channel_state(
+        self, operator_id: str, state: OperatorSubtaskState, streams: dict[StreamStateHandle, Any]
+    ) -> Iterator[RestoredPart]:
+        """In-flight data; `streams` has the bytes that were read before, for many channels are in one file."""
+        kinds = {
+            INPUT_CHANNEL: state.input_channel_state,
+            RESULT_SUBPARTITION: state.result_subpartition_state,
+            UPSTREAM_OUTPUT_BUFFER: getattr(state, "upstream_output_buffer_state", ()),
+        }
+        for kind, handles in kinds.items():
+            for handle in handles:
+                if handle.delegate not in streams:
+                    streams[handle.delegate] = self._storage.read(handle.delegate)
+                yield RestoredPart(operator_id, kind, handle, streams[handle.delegate])
+
+    def _write_snapshot(self, command: WriteSnapshot, sync_ms: int = 0) -> Word:
+        states: dict[str, dict[str, Any]] = {}
+        written: list[str] = []
+        try:
+            for part in command.parts:
+                handle = self._write_part(command, part)
+                written += handle.files()
+                states.setdefault(part.operator_id, {})[f"{part.kind}_state"] = (handle,)
+            for effect in command.effects:
+                self._output.stage(effect)
+        except Exception:
+            self._storage.discard(written)
+            self._drop_copies(command)
+            self._output.drop(command.effects)
+            raise
+        snapshot = TaskStateSnapshot(
+            {operator_id: OperatorSubtaskState(**kinds) for operator_id, kinds in states.items()}
+        )
+        return SnapshotWritten(
+            checkpoint_id=command.checkpoint_id,
+            state=snapshot,
+            bytes_written=snapshot.checkpointed_size,
+            sync_ms=sync_ms,
+        )
+
+    def undo(self, command: Command, answer: Word | None) -> None:
+        """Remove what was written, and answered so, for a command that was stopped meanwhile."""
+        if isinstance(command, WriteSnapshot) and isinstance(answer, SnapshotWritten):
+            self._storage.discard(answer.state.files())
+            self._drop_copies(command)
+            self._output.drop(command.effects)
+        elif isinstance(answer, ChannelStateFileWritten):
+            self._storage.discard(answer.handle.files())
+
+    def _discard_snapshot(self, command: DiscardSnapshot) -> None:
+        self._storage.discard(command.paths)
+        self._output.drop(command.effects)
+
+    def _write_part(self, command: WriteSnapshot, part: SnapshotPart) -> Any:
+        location, checkpoint_id = CheckpointLocation(command.location), command.checkpoint_id
+        local = self._local if location == self._storage.location_for_checkpoint(checkpoint_id) else None
+        if part.write is not None and local is None and self._storage.takes_pieces(location):
+            with self._storage.create_stream(location, part.file_name) as out:
+                where = part.write(out.write)
+                stream = out.close_and_get_handle()
+        else:
+            data, where = part.encode()
+            stream = self._storage.to_handle(data, location, part.file_name)
+            if local is not None and not isinstance(stream, ByteStreamStateHandle):
+                local.store(command.subtask, checkpoint_id, part.file_name, data)
+        if part.kind in {MANAGED_KEYED, RAW_KEYED}:
+            assert part.key_group_range is not None
+            return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)
+        return OperatorStreamStateHandle(where, stream)
+
+    def _write_channel_state(self, command: WriteChannelStateFile) -> Word:
+        data, offsets = command.encode()
+        handle = self._storage.to_handle(data, CheckpointLocation(command.location), command.file_name)
+        return ChannelStateFileWritten(
+            checkpoint_id=command.checkpoint_id, file_name=command.file_name, handle=handle, offsets=offsets
+        )
+
+    def _drop_copies(self, command: WriteSnapshot) -> None:
+        if self._local is not None:
+            self._local.prune(command.subtask, command.checkpoint_id, LocalCopies.SAME)
+
+    def _prune_local_state(self, command: PruneLocalState) -> None:
+        if self._local is not None:
+            self._local.prune(command.subtask, command.checkpoint_id, command.copies)
+
+    def _commit(self, command: CommitEffects) -> Word:
+        self._output.commit(command.effects)
+        return EffectsCommitted(operator_id=command.operator_id, checkpoint_id=command.checkpoint_id)
+
+    def _drop(self, command: DropEffects) -> None:
+        self._output.drop(command.effects)
+
+    _HOW: ClassVar[dict[type[Word], Callable[[TaskFiles, Any], Word | None]]] = {
+        ReadSplit: _read_split,
+        ReadState: _read_state,
+        WriteSnapshot: _write_snapshot,
+        WriteChannelStateFile: _write_channel_state,
+        CommitEffects: _commit,
+        DropEffects: _drop,
+        DiscardSnapshot: _discard_snapshot,
+        PruneLocalState: _prune_local_state,
+    }
+
+    def __repr__(self) -> str:
+        return f"TaskFiles({self._job.name})"

@@ -1,0 +1,51 @@
+"""What a lab may step until: a checkpoint, a record, a time, the end, or whatever a function of the lab says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kit.core.protocol.durations import Duration, DurationError, to_ms
+from kit.hosts.lab.errors import LabError, enumerated, nearest
+from kit.hosts.lab.scenarios.record_kinds import record_kinds
+
+Condition = Callable[[int], bool]
+"""Whether it is so, after a step before which the trace had so many records."""
+
+
+def condition_of(
+    lab: Any,
+    until: Callable[[Any], bool] | None,
+    checkpoint: int | None,
+    record: str | None,
+    at_ms: Duration | None,
+    *,
+    finished: bool,
+) -> Condition:
+    """What `Lab.run_until` was asked for, of several things any. Raises LabError for what can never be so, and for
+    nothing.
+    """
+    conditions: list[Condition] = []
+    if until is not None:
+        if not callable(until):
+            raise LabError(f"until is {until!r}, but must be a function of the lab; checkpoint=3 for checkpoint 3")
+        conditions.append(lambda before: until(lab))
+    if checkpoint is not None:
+        if not isinstance(checkpoint, int) or checkpoint < 0:
+            raise LabError(f"there will be no checkpoint {checkpoint!r}: they are counted from 1 (0: the first)")
+        conditions.append(lambda before: lab.master.checkpoints.store.latest_id >= checkpoint)
+    if record is not None:
+        if record not in record_kinds():
+            raise LabError(f"no record is a {record!r}; did you mean {enumerated(nearest(record, record_kinds()))}?")
+        conditions.append(lambda before: any(each.kind == record for each in lab.trace.since(before)))
+    if at_ms is not None:
+        try:
+            until_ms = to_ms(at_ms, "run_until: at_ms")
+        except DurationError as error:
+            raise LabError(str(error)) from None
+        conditions.append(lambda before: lab.at_ms >= until_ms)
+    if finished:
+        conditions.append(lambda before: lab.finished)
+    if not conditions:
+        raise LabError("run_until needs a condition: checkpoint=, record=, at_ms=, finished=True or a function")
+    return conditions[0] if len(conditions) == 1 else lambda before: any(each(before) for each in conditions)

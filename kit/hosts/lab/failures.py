@@ -1,0 +1,132 @@
+"""Why a job in the lab failed, told with the line of the user's code and the exception itself.
+
+Flink restarts a job with periodic checkpoints for ever, ever more slowly, unless told otherwise; in a lesson, where
+time is virtual, that never ends. So here a job that says nothing of restarts is restarted `LAB_ATTEMPTS` times, a
+second after each failure, and then fails. An environment's own setting always holds. A failure that comes again and
+again ends the job sooner, as on every host (`kit.machines.job.failures`).
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+
+from kit.core.protocol.trace import TraceRecord
+from kit.hosts.lab.errors import LabError, LabJobFailedError, said
+from kit.hosts.lab.world.world import World
+from kit.machines.job.failures import KIT, Frame, Raised
+from kit.machines.task.chain import SnapshotError
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.spec import UserFunctionError
+from kit.stream.settings.job_settings import FixedDelay, NoRestart
+
+LAB_ATTEMPTS = 10
+"""So often a job that says nothing of restarts is restarted in the lab."""
+LAB_DELAY_MS = 1_000
+
+
+def for_the_lab(job: JobGraph) -> JobGraph:
+    """The job, with the lab's own restart strategy if it restarts but does not say how."""
+    settings = job.settings
+    if not settings.restart_is_default or isinstance(settings.restart, NoRestart):
+        return job
+    return replace(job, settings=replace(settings, restart=FixedDelay(LAB_ATTEMPTS, LAB_DELAY_MS)))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What ended an epoch: the task that failed first, and why. `place` is the last line of the user's own code."""
+
+    epoch: int
+    task: str
+    error: str
+    place: str
+
+    @classmethod
+    def of(cls, record: TraceRecord) -> Failure:
+        """The failure that the JobMaster heard of with this record."""
+        place = Raised.of(str(record.data.get("traceback") or "")).place
+        return cls(record.data["attempt"], record.data["task"], record.data["error"], _shown(place) if place else "")
+
+    def __repr__(self) -> str:
+        return f"Failure(epoch {self.epoch}, {self.task}: {self.error})"
+
+
+def last_failure(world: World) -> Failure | None:
+    """Return the failure of a task that ended the last epoch that failed so, since the last completed checkpoint."""
+    earliest: TraceRecord | None = None
+    for record in reversed(world.trace):
+        if record.kind == "CheckpointCompleted":
+            break
+        if record.kind != "TaskStateChanged" or record.role != "event" or record.data["state"] != "FAILED":
+            continue
+        if earliest is not None and record.data["attempt"] != earliest.data["attempt"]:
+            break
+        earliest = record
+    return None if earliest is None else Failure.of(earliest)
+
+
+def job_failed(world: World, position: int) -> LabError:
+    """The error that says that the job has failed, and why."""
+    failure = last_failure(world)
+    job = world.job
+    if failure is not None and failure.error not in world.master.error:
+        failure = None
+    way_out = "lab.output() has the rows committed before, lab.back() goes back" if world.master.epoch else ""
+    text = said(
+        f"job {job.name!r} FAILED at step {position}, {world.at_ms} ms: {world.master.error}",
+        "" if failure is None else failure.place,
+        why_not_restarted(world),
+        way_out,
+    )
+    return _caused(LabJobFailedError(text), world, failure)
+
+
+def why_not_restarted(world: World) -> str:
+    """Why the job's failure was its last, where that is not its strategy's own count; "" elsewhere."""
+    settings = world.job.settings
+    if isinstance(settings.restart, NoRestart) and world.master.epoch == 1:
+        why = "the job takes no periodic checkpoints" if settings.restart_is_default else "restart=NoRestart()"
+        return f"it was not restarted: {why}"
+    if settings.restart_is_default and world.master.epoch > LAB_ATTEMPTS:
+        return f"a lab restarts a job {LAB_ATTEMPTS} times; StreamEnvironment(restart=...) says otherwise"
+    return ""
+
+
+def _caused(error: LabError, world: World, failure: Failure | None) -> LabError:
+    if failure is not None:
+        error.__cause__ = _users(world.failures.get(f"{failure.task}@{failure.epoch}"))
+    return error
+
+
+def _users(failure: BaseException | None) -> BaseException | None:
+    """The user's own exception, with the user's own part of its traceback."""
+    while isinstance(failure, SnapshotError | UserFunctionError) and failure.__cause__ is not None:
+        failure = failure.__cause__
+    if failure is None:
+        return None
+    return failure.with_traceback(_users_part(failure.__traceback__))
+
+
+def _users_part(traceback: TracebackType | None) -> TracebackType | None:
+    at = traceback
+    while at is not None and at.tb_frame.f_code.co_filename.startswith(KIT):
+        at = at.tb_next
+    return at
+
+
+def _shown(place: Frame) -> str:
+    """A line of a traceback, with its code."""
+    code = linecache.getline(place.file, place.line).strip()
+    return f'  File "{_short(place.file)}", line {place.line}, in {place.function}' + (code and f": {code}")
+
+
+def _short(file: str) -> str:
+    """A file of a notebook's cell, or below the working directory, by its short name."""
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except ValueError:
+        return file if sys.platform == "win32" or "ipykernel" not in file else "the notebook"

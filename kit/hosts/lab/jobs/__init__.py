@@ -1,0 +1,1 @@
+"""Ready jobs for lessons and plays."""

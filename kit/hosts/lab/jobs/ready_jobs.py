@@ -1,0 +1,455 @@
+"""Ready jobs: small jobs by name, for plays and lessons.
+
+    lab = Lab(ready_job("keyed-sum", rows=12, unaligned=True))
+
+Each is a few rows long, one row a buffer, and takes checkpoints when asked to. What may be set of one is in
+`ready_jobs()` and in the settings of `StreamEnvironment`, `CheckpointConfig` and `RescaleConfig`; `restart=3` restarts
+it three times.
+"""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from inspect import signature
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from kit.hosts.lab.errors import LabError, enumerated, nearest
+from kit.hosts.lab.jobs.random_jobs import NAME as RANDOM
+from kit.hosts.lab.jobs.random_jobs import RandomJob
+from kit.hosts.lab.jobs.state_jobs import every_kind
+from kit.hosts.lab.jobs.story_jobs import flights, sessions, slow_sink, word_count
+from kit.stream.api.datastream import DataStream
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.backend.operator_store import OperatorListState
+from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import TumblingEventTimeWindows, count, sum_
+from kit.stream.operators.functions.broadcast import BroadcastContext, BroadcastProcessFunction, ReadOnlyContext
+from kit.stream.operators.functions.checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from kit.stream.operators.functions.function_operator import KeyedProcessFunctionContext, ProcessFunctionContext
+from kit.stream.operators.functions.process import CoProcessFunction, KeyedCoProcessFunction, ProcessFunction
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay, RescaleConfig
+
+KEYS = "abcd"
+RESTART_DELAY_MS = 5
+WINDOW_MS = 8
+SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
+ONE_SPLIT: Mapping[str, Any] = {"splits": 1}
+SLOW: Mapping[str, Any] = {"rows": 60, "channel_credits": 1, "interval_ms": 60}
+NUMBERS = pa.schema([("n", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a ready job reads: rows `{"k": ..., "n": ...}` numbered from 0, one in a buffer."""
+
+    rows: int = 20
+    """Rows of each source."""
+    splits: int | None = None
+    """Parts that a source has, None for one per subtask."""
+    backlog_splits: int = 0
+    """So many of them were there before the job began."""
+    short: int = 2
+    """Rows of the source that ends early."""
+    bad: int = -1
+    """The row whose number no function can work with; -1: none is so."""
+    rows_per_second: float | None = None
+    """How fast each subtask of a source reads; None: as fast as it can."""
+
+    def source(self, rows: int | None = None, schema: pa.Schema = SCHEMA) -> CollectionSource:
+        """The source of that many rows."""
+        made = [{"k": KEYS[n % len(KEYS)], "n": n} for n in range(self.rows if rows is None else rows)]
+        return CollectionSource(
+            [{name: row[name] for name in schema.names} for row in made],
+            schema,
+            splits=self.splits,
+            batch_rows=1,
+            backlog_splits=self.backlog_splits,
+            rows_per_second=self.rows_per_second,
+        )
+
+    def work(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The row again; ValueError for the bad one."""
+        if row["n"] == self.bad:
+            raise ValueError(f"row {self.bad} is bad")
+        return dict(row)
+
+
+class ReadyJobError(LabError):
+    """There is no such ready job, or it has no such setting."""
+
+
+@dataclass(frozen=True)
+class ReadyJob:
+    """A job by name: what it does, how it is built, and what is set of it unless somebody says otherwise."""
+
+    name: str
+    what: str
+    build: Callable[[StreamEnvironment, Rows], None]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+# ---- functions ------------------------------------------------------------------------------------------------------
+
+
+class Join(KeyedCoProcessFunction):
+    """Adds up the numbers of both inputs by key."""
+
+    TOTAL = ReducingStateDescriptor("total", pa.int64(), lambda one, other: one + other)
+
+    def process_element1(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
+        """A row of the first input."""
+        self._add(row, ctx)
+
+    def process_element2(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
+        """A row of the second input."""
+        self._add(row, ctx)
+
+    def _add(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
+        total: Any = ctx.state(self.TOTAL)
+        total.add(row["n"])
+        ctx.emit({"k": row["k"], "n": total.get()})
+
+
+class Merge(CoProcessFunction):
+    """Hands on the rows of both inputs."""
+
+    def process_element1(self, row: dict[str, Any], ctx: ProcessFunctionContext) -> None:
+        """A row of the first input."""
+        ctx.emit(row)
+
+    def process_element2(self, row: dict[str, Any], ctx: ProcessFunctionContext) -> None:
+        """A row of the second input."""
+        ctx.emit(row)
+
+
+class ByRule(BroadcastProcessFunction):
+    """Multiplies each number by the newest rule of its key."""
+
+    RULES = MapStateDescriptor("rules", pa.string(), pa.int64())
+
+    def process_element(self, row: dict[str, Any], ctx: ReadOnlyContext) -> None:
+        """A row, and the rule that holds for it."""
+        factor = ctx.broadcast_state(self.RULES).get(row["k"])
+        ctx.emit({"k": row["k"], "n": row["n"] * (1 if factor is None else factor)})
+
+    def process_broadcast_element(self, rule: dict[str, Any], ctx: BroadcastContext) -> None:
+        """A rule, which every subtask keeps."""
+        ctx.broadcast_state(self.RULES).put(rule["k"], rule["n"])
+
+
+class _Remembering(ProcessFunction, CheckpointedFunction):
+    """Hands each row on, and remembers its number in operator state."""
+
+    SEEN = ListStateDescriptor("seen", pa.int64())
+    seen: OperatorListState
+    own: list[int]
+
+    def process_element(self, row: dict[str, Any], ctx: ProcessFunctionContext) -> None:
+        """A row."""
+        self.own.append(row["n"])
+        ctx.emit({"n": row["n"], "entries": len(self.own)})
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        """All that this subtask remembers goes into the checkpoint."""
+        self.seen.update(self.own)
+
+
+class SplitState(_Remembering):
+    """List state that is dealt out among the subtasks (`OperatorStateHandle.Mode.SPLIT_DISTRIBUTE`)."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        """Each subtask takes up what falls to it."""
+        self.seen = context.operator_state.get_list_state(self.SEEN)
+        self.own = self.seen.get()
+
+
+class UnionState(_Remembering):
+    """List state that every subtask gets whole (`OperatorStateHandle.Mode.UNION`): and writes back whole."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        """Each subtask takes up everything: this is how union state grows."""
+        self.seen = context.operator_state.get_union_list_state(self.SEEN)
+        self.own = self.seen.get()
+
+
+class FailingSnapshot(_Remembering):
+    """Cannot take its part in checkpoint 2."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        """Nothing to take up but the list."""
+        self.seen = context.operator_state.get_list_state(self.SEEN)
+        self.own = self.seen.get()
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        """The second checkpoint meets an error."""
+        if context.checkpoint_id == 2:
+            raise ValueError("snapshot_state does not like the number 2")
+        super().snapshot_state(context)
+
+
+class ReadyHook:
+    """A master hook whose state is the number of the checkpoint."""
+
+    identifier = "log"
+    version = 1
+
+    @property
+    def serializer(self) -> ReadyHook:
+        """It is its own."""
+        return self
+
+    def serialize(self, value: int) -> bytes:
+        """The number as text."""
+        return str(value).encode()
+
+    def deserialize(self, version: int, data: bytes) -> int:
+        """The number again."""
+        return int(data)
+
+    def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> int:
+        """Its state."""
+        return checkpoint_id
+
+    def restore_checkpoint(self, checkpoint_id: int, value: int | None) -> None:
+        """ValueError for the state of another checkpoint."""
+        if value not in (None, checkpoint_id):
+            raise ValueError(f"the log was given the state of chk-{value} for chk-{checkpoint_id}")
+
+    def reset(self) -> None:
+        """Nothing to do: it keeps nothing."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+# ---- jobs -----------------------------------------------------------------------------------------------------------
+
+
+def _sum(stream: DataStream) -> None:
+    sums = stream.key_by("k").aggregate(rows=count(), total=sum_("n")).uid("sums").name("sums")
+    sums.sink_to(CollectSink("out"), uid="out", name="out")
+
+
+def _keyed_sum(env: StreamEnvironment, rows: Rows) -> None:
+    _sum(env.from_source(rows.source(), uid="letters", name="letters"))
+
+
+def _two_sources(env: StreamEnvironment, rows: Rows) -> None:
+    left = env.from_source(rows.source(), uid="left", name="left").set_parallelism(1)
+    right = env.from_source(rows.source(), uid="right", name="right").set_parallelism(1)
+    _sum(left.union(right))
+
+
+def _short_and_long(env: StreamEnvironment, rows: Rows) -> None:
+    short = env.from_source(rows.source(rows.short), uid="short", name="short").set_parallelism(1)
+    long = env.from_source(rows.source(), uid="long", name="long").set_parallelism(1)
+    _sum(short.union(long))
+
+
+def _two_inputs(env: StreamEnvironment, rows: Rows) -> None:
+    left = env.from_source(rows.source(), uid="left", name="left").set_parallelism(1)
+    right = env.from_source(rows.source(), uid="right", name="right").set_parallelism(1)
+    joined = left.key_by("k").connect(right.key_by("k")).process(Join, returns=SCHEMA).uid("join").name("join")
+    joined.sink_to(CollectSink("out"), uid="out", name="out")
+
+
+def _two_gates(env: StreamEnvironment, rows: Rows) -> None:
+    left = env.from_source(rows.source(), uid="left", name="left")
+    right = env.from_source(rows.source(), uid="right", name="right")
+    merged = left.rebalance().connect(right.rebalance()).process(Merge, returns=SCHEMA).uid("merged").name("merged")
+    merged.set_parallelism(3).sink_to(CollectSink("out"), uid="out", name="out").set_parallelism(3)
+
+
+def _pipeline(env: StreamEnvironment, rows: Rows) -> None:
+    letters = env.from_source(rows.source(), uid="letters", name="letters").set_parallelism(1)
+    _sum(letters.rebalance().map(rows.work, returns=SCHEMA).uid("steps").name("steps"))
+
+
+def _exchange(env: StreamEnvironment, rows: Rows) -> None:
+    letters = env.from_source(rows.source(), uid="letters", name="letters")
+    parsed = letters.map(dict, returns=SCHEMA).uid("parsed").name("parsed")
+    steps = parsed.rebalance().map(rows.work, returns=SCHEMA).uid("steps").name("steps")
+    steps.sink_to(CollectSink("out"), uid="out", name="out")
+
+
+def _chain(env: StreamEnvironment, rows: Rows) -> None:
+    letters = env.from_source(rows.source(), uid="letters", name="letters")
+    letters.map(rows.work, returns=SCHEMA).uid("steps").name("steps").sink_to(CollectSink("out"), uid="out", name="out")
+
+
+def _windows(env: StreamEnvironment, rows: Rows) -> None:
+    letters = env.from_source(rows.source(), uid="letters", name="letters").set_parallelism(1)
+    timed = letters.assign_timestamps("n").uid("times").name("times")
+    windows = timed.key_by("k").window(TumblingEventTimeWindows(WINDOW_MS)).aggregate(rows=count(), total=sum_("n"))
+    windows.uid("windows").name("windows").sink_to(CollectSink("out"), uid="out", name="out")
+
+
+def _broadcast(env: StreamEnvironment, rows: Rows) -> None:
+    letters = env.from_source(rows.source(), uid="letters", name="letters").set_parallelism(1).rebalance()
+    rules = env.from_source(rows.source(rows.short), uid="rules", name="rules").set_parallelism(1)
+    ruled = letters.connect(rules.broadcast(ByRule.RULES)).process(ByRule, returns=SCHEMA).uid("ruled").name("ruled")
+    ruled.sink_to(CollectSink("out"), uid="out", name="out")
+
+
+def _remembering(function: type[_Remembering]) -> Callable[[StreamEnvironment, Rows], None]:
+    def build(env: StreamEnvironment, rows: Rows) -> None:
+        numbers = env.from_source(rows.source(schema=NUMBERS), uid="numbers", name="numbers").set_parallelism(1)
+        returns = pa.schema([("n", pa.int64()), ("entries", pa.int64())])
+        remembered = numbers.rebalance().process(function, returns=returns).uid("memory").name("memory")
+        remembered.sink_to(CollectSink("out"), uid="out", name="out")
+
+    return build
+
+
+def _new_before_short(env: StreamEnvironment, rows: Rows) -> None:
+    new = env.from_source(rows.source(rows.short), uid="new", name="new").set_parallelism(1)
+    short = new.map(dict, returns=SCHEMA).uid("short").name("short")
+    long = env.from_source(rows.source(), uid="long", name="long").set_parallelism(1)
+    _sum(short.union(long))
+
+
+def _union_at_the_source(env: StreamEnvironment, rows: Rows) -> None:
+    numbers = env.from_source(rows.source(schema=NUMBERS), uid="numbers", name="numbers")
+    returns = pa.schema([("n", pa.int64()), ("entries", pa.int64())])
+    remembered = numbers.process(UnionState, returns=returns).uid("memory").name("memory")
+    remembered.sink_to(CollectSink("out"), uid="out", name="out")
+
+
+READY_JOBS = {
+    job.name: job
+    for job in (
+        ReadyJob("keyed-sum", "letters, by key to sums: one source, a keyed exchange, state by key", _keyed_sum),
+        ReadyJob("two-sources", "left and right, of one subtask each, together by key to sums", _two_sources),
+        ReadyJob("short-and-long", "as two-sources, but one of them ends early", _short_and_long),
+        ReadyJob("new-before-short", "the same with another source, and short behind it", _new_before_short),
+        ReadyJob("two-inputs", "left and right, connected by key: an operator with two inputs", _two_inputs),
+        ReadyJob("two-gates", "left and right, to each in turn of three subtasks with two inputs", _two_gates),
+        ReadyJob("pipeline", "letters, to each step in turn, by key to sums: two exchanges", _pipeline),
+        ReadyJob("exchange", "letters, parsed in their own task, to each step in turn: no key", _exchange),
+        ReadyJob("chain", "letters, steps and output in one task: no exchange at all", _chain),
+        ReadyJob("windows", "letters with a time of their own, by key and window", _windows),
+        ReadyJob("broadcast", "letters, and rules that every subtask hears of", _broadcast),
+        ReadyJob("split-state", "operator state that is dealt out at a restore", _remembering(SplitState)),
+        ReadyJob("union-state", "operator state that every subtask gets whole at a restore", _remembering(UnionState)),
+        ReadyJob(
+            "union-at-the-source", "the same in the task of a source of one split", _union_at_the_source, ONE_SPLIT
+        ),
+        ReadyJob("flights", "flights by carrier to totals, by destination to windows", flights, {"rows": 40}),
+        ReadyJob("every-kind", "flights by carrier, to an operator with state of every kind", every_kind, {"rows": 40}),
+        ReadyJob("word-count", "lines cut into words, and each word counted", word_count),
+        ReadyJob("sessions", "clicks of visitors in sessions that merge", sessions),
+        ReadyJob("slow-sink", "all write to one sink over channels of one credit", slow_sink, SLOW),
+        ReadyJob("failing-snapshot", "an operator that cannot snapshot itself twice", _remembering(FailingSnapshot)),
+    )
+}
+
+_DEFAULTS: Mapping[str, Any] = {"parallelism": 2, "max_parallelism": 8, "memory_threshold_bytes": 0}
+_OF_ROWS = {each.name for each in fields(Rows)}
+_OF_CHECKPOINTS = {each.name for each in fields(CheckpointConfig)}
+_OF_RESCALING = {each.name for each in fields(RescaleConfig)}
+_OF_ENVIRONMENT = set(signature(StreamEnvironment).parameters) - {
+    "name",
+    "checkpoint",
+    "restart",
+    "rescaling",
+    "job_id",
+}
+
+
+def ready_job(name: str, **settings: Any) -> StreamEnvironment:
+    """The ready job of this name, with these settings. Raises LabError with the nearest names for what there is not,
+    SettingError for a value that is not allowed.
+
+    "random" is one of the jobs of a swarm (`kit.hosts.lab.jobs.random_jobs`).
+    """
+    if name == RANDOM:
+        return random_job(settings).environment()
+    job = READY_JOBS.get(name)
+    if job is None:
+        raise ReadyJobError(f"no ready job is called {name!r}; there are {enumerated(nearest(name, [*READY_JOBS]))}")
+    settings = {**_DEFAULTS, **job.settings, **settings}
+    known = _OF_ROWS | _OF_CHECKPOINTS | _OF_RESCALING | _OF_ENVIRONMENT | {"restart"}
+    for wrong in settings.keys() - known:
+        meant = enumerated(nearest(wrong, sorted(known)))
+        raise ReadyJobError(f"ready job {name!r} has no setting {wrong!r}; did you mean {meant}?")
+    restart = settings.pop("restart", None)
+    env = StreamEnvironment(
+        name,
+        checkpoint=CheckpointConfig(**_of(settings, _OF_CHECKPOINTS)),
+        restart=FixedDelay(restart, RESTART_DELAY_MS) if isinstance(restart, int) else restart,
+        rescaling=RescaleConfig(**_of(settings, _OF_RESCALING)),
+        **_of(settings, _OF_ENVIRONMENT),
+    )
+    job.build(env, Rows(**_of(settings, _OF_ROWS)))
+    return env
+
+
+def default_settings(name: str) -> dict[str, Any]:
+    """What is set of a ready job unless somebody says otherwise: all its settings. Raises KeyError."""
+    of_classes = {each.name: each.default for kind in (Rows, CheckpointConfig, RescaleConfig) for each in fields(kind)}
+    of_environment = {each: signature(StreamEnvironment).parameters[each].default for each in _OF_ENVIRONMENT}
+    return {**of_classes, **of_environment, **_DEFAULTS, **READY_JOBS[name].settings}
+
+
+def random_job(settings: Mapping[str, Any]) -> RandomJob:
+    """The job of a swarm with these settings. Raises ReadyJobError for one that there is not."""
+    known = {each.name for each in fields(RandomJob)} | _OF_CHECKPOINTS
+    for wrong in settings.keys() - known:
+        meant = enumerated(nearest(wrong, sorted(known)))
+        raise ReadyJobError(f"the job of a swarm has no setting {wrong!r}; did you mean {meant}?")
+    return RandomJob.of(settings)
+
+
+def job_of(text: str) -> tuple[str, dict[str, Any]]:
+    """A ready job as text has it, `keyed-sum, rows=12, unaligned`: its name and settings. Raises LabError."""
+    name, _, rest = text.partition(",")
+    return name.strip(), settings_of(rest)
+
+
+def settings_of(text: str) -> dict[str, Any]:
+    """Settings as text has them, `rows=12, unaligned`: one without a value is True. Raises LabError."""
+    settings: dict[str, Any] = {}
+    for part in filter(None, map(str.strip, text.replace("\n", " ").split(","))):
+        name, equals, value = map(str.strip, part.partition("="))
+        if not name.isidentifier():
+            raise ReadyJobError(f"{part!r} is no setting: expected for instance 'parallelism=2' or 'unaligned'")
+        settings[name] = _value(value) if equals else True
+    return settings
+
+
+def _value(text: str) -> Any:
+    """A number, a list, True; anything else is a word."""
+    try:
+        return literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+class _InFull(pd.DataFrame):
+    """A table of sentences: nothing of a cell is left out where it is shown."""
+
+    def _repr_html_(self) -> str:
+        with pd.option_context("display.max_colwidth", None):
+            return self.to_html(index=False).replace("<td>", '<td style="text-align: left">')
+
+    def __repr__(self) -> str:
+        return self.to_string(index=False, max_colwidth=None, justify="left")
+
+
+def ready_jobs() -> pd.DataFrame:
+    """The ready jobs: one row each with what it does."""
+    return _InFull([(job.name, job.what) for job in READY_JOBS.values()], columns=["name", "what"])
+
+
+def _of(settings: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name in names}

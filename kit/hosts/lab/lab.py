@@ -1,0 +1,694 @@
+"""The lab: run a job one step at a time, look, go back, try another path.
+
+    lab = Lab(env)
+    lab.run_until(checkpoint=1)      # until checkpoint 1 is complete
+    lab.back(5)                      # five steps back
+    lab.enabled()                    # what may happen next
+    lab.step(3)                      # do the fourth of these
+    other = lab.fork()               # a second lab with the same past
+
+The same job, input, seed and choices give the same run. The lab keeps the list of what was done and, every so often,
+a copy of its world; going to a step means taking the last copy before it and doing the rest again. After `back` the
+undone steps are kept until another one is taken, so `goto` leads forward again as well.
+
+A step is taken as a whole or not at all. An interrupt waits until the current step is complete
+(`kit.hosts.lab.interrupts`). If an exception breaks a step off all the same, the lab makes its world again: it takes
+the last copy, and repeats the steps up to the one that was broken off.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from kit.core.display import Picture, display
+from kit.core.protocol.events import (
+    RequestCancel,
+    RequestCheckpoint,
+    RequestSavepoint,
+    RequestStop,
+    StartJob,
+)
+from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
+from kit.core.protocol.signposts import LAB, no_attribute
+from kit.core.protocol.trace import Trace
+from kit.core.protocol.words import Word
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import output_at_risk
+from kit.hosts.lab.asking import LabAsking
+from kit.hosts.lab.by_words import chosen
+from kit.hosts.lab.choices import Choices
+from kit.hosts.lab.conditions import Condition, condition_of
+from kit.hosts.lab.errors import (
+    LabError,
+    LabJobEndedError,
+    LabJobFailedError,
+    LabWarning,
+    enumerated,
+    said,
+    whole_number,
+)
+from kit.hosts.lab.failures import for_the_lab, job_failed, why_not_restarted
+from kit.hosts.lab.faults.fault_doors import FaultDoors
+from kit.hosts.lab.faults.possible_faults import DRIVER_IS_DEAD, stands_still
+from kit.hosts.lab.interrupts import interrupts_deferred
+from kit.hosts.lab.opening import checked_seed, claim_mode_of, job_graph, later_output_of, open_edge
+from kit.hosts.lab.progress import Progress
+from kit.hosts.lab.recordings.following import LEAVE, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
+from kit.hosts.lab.recordings.recording import Agreement
+from kit.hosts.lab.rescale_doors import RescaleDoors
+from kit.hosts.lab.scenarios.play_doors import PlayDoors
+from kit.hosts.lab.state_doors import StateDoors
+from kit.hosts.lab.step import Step
+from kit.hosts.lab.summary import LARGE, summary_html
+from kit.hosts.lab.world.actions import Action, Fault, LetTimePass
+from kit.hosts.lab.world.edge import LabEdge
+from kit.hosts.lab.world.garbage import garbage_among_new_objects_only
+from kit.hosts.lab.world.keyframes import Keyframes
+from kit.hosts.lab.world.schedulers import Enabled, Random, Scheduler, checked_scheduler
+from kit.hosts.lab.world.world import World
+from kit.machines.coordinator.master_hooks import MasterHook
+from kit.machines.job.job_master import JobMaster
+from kit.machines.task.stream_task import StreamTask
+from kit.run.job_state import Moment
+from kit.run.latest import Latest
+from kit.run.redistribution import restores_table
+from kit.run.run import run_of
+from kit.run.stage import Stage
+from kit.run.statistics import CheckpointStatistics
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.spec import shorten
+from kit.stream.operators.windows.late_rows import late_rows_counted, late_rows_said
+from kit.stream.settings.parts import Parts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_STEPS = 1_000_000
+CHECK_EVERY = 16
+"""A machine's invariants are checked after every so many of its events, at the end of a task and of a run, and when the
+world is copied. When one is broken the lab goes back to the last copy, does the rest again with a check after each
+event, and stands where it broke.
+"""
+SAVEPOINTS = "/savepoints"
+"""The directory of savepoints that are given none, in a job without any directory."""
+Target = str | os.PathLike[str] | None
+"""A directory for a savepoint, None for the configured one."""
+
+
+class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
+    """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
+
+    `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
+    writes stays in the lab's memory, so that a run leaves nothing behind and can be rewound. `after` is a lab that
+    ran before this one: what it wrote (savepoints, output) is there at the start; FileExistsError when the job begins
+    anew and would mix its rows with those (see `ParquetSink(mode=...)`). With `recover` this lab is the driver
+    that comes after that one's, which died where it stands now; the job must have a durable store
+    (`CheckpointConfig(store="filesystem", directory=...)`). `claim_mode` says whose the snapshot at `restore_path` is
+    from now on: NO_CLAIM (the user's; the first checkpoint is a full one), CLAIM (the job's) or LEGACY. `later_output`
+    says what becomes of output that was published after the snapshot, whose rows come again: "error" rejects the
+    restore, "discard" deletes that output, "keep" has those rows twice.
+
+    `hooks` are master hooks. `scheduler` chooses what happens next when `step` is not told: by default `Random()`,
+    by the seed; see `kit.hosts.lab.world.schedulers`. `parts` are parts of the protocol of your own; a PartError names
+    one that breaks its contract.
+
+    A job whose environment was given no `restart` is restarted ten times at most, a second after each failure, if it
+    takes periodic checkpoints, and not at all otherwise; Flink goes on forever. A failure that comes three times in the
+    same way, with no checkpoint completed in between, ends a job whose restarts nobody counts
+    (`kit.machines.job.failures`).
+
+    Raises LabError for what cannot be run, a `restore_path` that leads nowhere among it.
+    """
+
+    def __init__(
+        self,
+        job: StreamEnvironment | JobGraph,
+        *,
+        seed: int = 0,
+        restore_path: str | os.PathLike[str] | None = None,
+        allow_non_restored_state: bool = False,
+        claim_mode: RecoveryClaimMode | str = RecoveryClaimMode.NO_CLAIM,
+        later_output: LaterOutput | str = LaterOutput.ERROR,
+        after: Lab | None = None,
+        recover: bool = False,
+        hooks: Sequence[MasterHook] = (),
+        scheduler: Scheduler | None = None,
+        parts: Parts | None = None,
+    ) -> None:
+        start = StartJob(
+            restore_path=os.fspath(restore_path) if isinstance(restore_path, os.PathLike) else restore_path,
+            allow_non_restored_state=allow_non_restored_state,
+            claim_mode=claim_mode_of(claim_mode),
+            later_output=later_output_of(later_output),
+            recover=recover,
+        )
+        graph = for_the_lab(job_graph(job, parts))
+        if risk := output_at_risk(graph):
+            warnings.warn(LabWarning(risk), stacklevel=2)
+        self._open(World(graph, open_edge(graph, start, hooks, _edge_of(after))), seed, scheduler)
+        self._do(start)
+
+    def _open(self, world: World, seed: int, scheduler: Scheduler | None) -> None:
+        self.job = world.job
+        self.seed = checked_seed(seed)
+        self.scheduler = checked_scheduler(scheduler)
+        world.check_every = CHECK_EVERY
+        self._world = world
+        self._done: list[Action | Word] = []
+        self._undone: list[Action | Word] = []
+        self._keyframes = Keyframes()
+        self._latest = Latest()
+
+    @classmethod
+    def follow(
+        cls,
+        job: StreamEnvironment | JobGraph,
+        recording: Trace | str | os.PathLike[str],
+        *,
+        after: Lab | None = None,
+        hooks: Sequence[MasterHook] = (),
+    ) -> Lab:
+        """A lab that has done a recorded run again, of a lab or of Spark: `recording` is its trace, or the path to
+        which `Trace.save_play` wrote that, or `kit.hosts.spark.recorded` of a driver that died. `job` reads the same
+        input. A run that went on from a snapshot needs this on the disk, or `after`, the lab that did the run that left
+        it.
+
+        The lab stands at the end. `back` and `goto` lead to any moment of the run, which then has all that happened to
+        single buffers too; whatever is done there is done otherwise than recorded, and the run goes on from it.
+
+        Raises LabError at the first record that differs, or when what was recorded cannot happen; ValueError for a
+        trace that is no recording.
+        """
+        trace = recording if isinstance(recording, Trace) else Trace.load(recording)
+        world = world_of_recording(job_graph(job), trace, hooks, _edge_of(after))
+        lab = cls.__new__(cls)
+        lab._open(world, 0, None)
+        try:
+            for event in follow(world):
+                lab._do(event)
+        except AssertionError as error:
+            raise LabError(f"the lab cannot do what was recorded, {lab._done[-1]}: {error}") from error
+        return lab
+
+    @cached_property
+    def _world(self) -> World:  # type: ignore[override]
+        """The world after the last complete step. This makes it again when a step was broken off."""
+        at, world = self._keyframes.last_before(self.position)
+        with interrupts_deferred() as interrupts, garbage_among_new_objects_only():
+            for position, action in enumerate(self._done[at:], at + 1):
+                interrupts.deliver()
+                _perform(world, action)
+                self._keyframes.take(position, world)
+        return world
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, LAB)
+
+    @property
+    def master(self) -> JobMaster:
+        """The JobMaster machine; look, do not touch."""
+        return self._world.master
+
+    @property
+    def tasks(self) -> dict[str, StreamTask]:
+        """The machines of the tasks that are deployed, by name; look, do not touch."""
+        return dict(self._world.tasks)
+
+    @property
+    def at_ms(self) -> int:
+        """Virtual time."""
+        return self._world.at_ms
+
+    @property
+    def trace(self) -> Trace:
+        """Everything that has happened so far."""
+        return self._world.trace
+
+    @property
+    def files(self) -> MemoryFiles:
+        """The lab's file system."""
+        return self._world.edge.files
+
+    @property
+    def position(self) -> int:
+        """The number of steps taken so far."""
+        return len(self._done)
+
+    def position_of(self, records: int) -> int:
+        """The step after which the trace had so many records: the one in which the last of them came."""
+        return self._keyframes.position_of(records, self.position)
+
+    @property
+    def actions(self) -> tuple[Action | Word, ...]:
+        """What was done, step by step; `replay` does it again in another lab of the same job and seed."""
+        return tuple(self._done)
+
+    @property
+    def last_action(self) -> Action | Word:
+        """What was done last."""
+        return self._done[-1]
+
+    @property
+    def wait(self) -> LetTimePass | None:
+        """To let time pass until something is due; None when nothing will be."""
+        return self._world.agenda.wait
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job has ended."""
+        return self.master.status.is_terminal
+
+    @property
+    def status(self) -> str:
+        """CREATED, RUNNING, RESTARTING, ... (see `kit.machines.job.status`)."""
+        return self.master.status.name
+
+    @property
+    def error(self) -> str:
+        """Why the job has failed, or is being restarted; "" while all is well."""
+        return self.master.error
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """How far this lab has done what was recorded; None where it follows no recording."""
+        return self._world.agreement if isinstance(self._world, FollowingWorld) else None
+
+    def enabled(self) -> Choices:
+        """What may happen next, by group. Empty when the job has ended and nothing is under way."""
+        return Choices(self._world.enabled(), what="things may happen next")
+
+    def output(self, sink: str = "") -> pd.DataFrame:
+        """All rows committed so far by a sink: its path, the end of it, or its uid (of the only one nothing is needed).
+
+        When the job has failed these are the rows committed before that: a LabWarning says so, and why. Raises LabError
+        when there is no such sink, or more than one.
+        """
+        path = self._world.edge.sink_path(sink)
+        if self.master.status.is_failure:
+            warnings.warn(LabWarning(str(job_failed(self._world, self.position))), stacklevel=2)
+        return self._world.edge.output.read(path)
+
+    def checkpoints(self) -> pd.DataFrame:
+        """One row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
+        return self.master.checkpoints.statistics.to_pandas()
+
+    def restores(self) -> pd.DataFrame:
+        """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
+        return restores_table(self.trace)
+
+    @property
+    def statistics(self) -> CheckpointStatistics:
+        """All that Flink's web UI shows of the checkpoints so far, and more: `.counts`, `.history`, `.subtasks(3)`."""
+        return CheckpointStatistics(self.master.checkpoints.statistics.snapshot(), self.job, self.trace)
+
+    # --- stepping -------------------------------------------------------------------------------------------------
+
+    def step(self, action: Action | int | str | None = None) -> Step:
+        """Do one thing: the given action (itself, its place in `enabled()`, its key, or a few words such as
+        "turn sums/0"), or whichever the lab chooses.
+
+        Raises LabError when that cannot happen now, or when nothing can.
+        """
+        if isinstance(action, Fault):
+            return self._inflict(action)
+        return self._do(self._choose() if action is None else chosen(action, self._world.enabled()))
+
+    def run_until(
+        self,
+        until: Callable[[Lab], bool] | None = None,
+        *,
+        checkpoint: int | None = None,
+        record: str | None = None,
+        at_ms: int | None = None,
+        finished: bool = False,
+    ) -> Step:
+        """Step until something is so; returns the last step.
+
+        `checkpoint`: that checkpoint is complete; `record`: a record of this kind was added to the trace; `at_ms`:
+        this time has come; `finished`: the job has ended; `until`: any condition on the lab.
+
+        Raises LabError when the job comes to rest before, with the reason if it has failed; with `finished` also when
+        it has ended so.
+        """
+        step = self._step_until(condition_of(self, until, checkpoint, record, at_ms, finished=finished))
+        if step is None:
+            raise self._came_to_rest(checkpoint, record)
+        if finished and self.master.status.is_failure:
+            raise job_failed(self._world, self.position)
+        return step
+
+    def run(self) -> Step:
+        """Step until the job has ended and nothing is left to be done. Raises LabError when it fails, and says why."""
+        step = self._step_until(lambda before: self._world.is_at_rest)
+        if self.master.status.is_failure:
+            raise job_failed(self._world, self.position)
+        if not self.finished:
+            raise self._came_to_rest()
+        for operator, rows in self.late_rows_dropped.items():
+            warnings.warn(LabWarning(late_rows_said(operator, rows)), stacklevel=2)
+        return step or Step(self.position, self._done[-1], self.trace, 0, 0)
+
+    @property
+    def late_rows_dropped(self) -> dict[str, int]:
+        """Rows of this epoch that came after the watermark had passed their time, by the operators that dropped some
+        (Flink: `numLateRecordsDropped`).
+        """
+        return dict(self._world.late_rows_dropped)
+
+    def _step_until(self, condition: Condition) -> Step | None:
+        """Step until it is so; None when nothing can happen any more before."""
+        with (
+            interrupts_deferred() as interrupts,
+            Progress(self._world, self.position) as progress,
+            garbage_among_new_objects_only(),
+        ):
+            for _ in range(MOST_STEPS):
+                if interrupts.pending:
+                    self._interrupted(interrupts)
+                if self._world.is_at_rest:
+                    self.validate()
+                    return None
+                action = self._choose()
+                before = self._take(action)
+                if condition(before):
+                    self.validate()
+                    return Step(self.position, action, self.trace, before, len(self.trace))
+                progress.step(self.position)
+        raise LabError(f"not reached within {MOST_STEPS} steps")
+
+    def _came_to_rest(self, checkpoint: int | None = None, record: str | None = None) -> LabError:
+        """What was waited for will not come any more."""
+        if self.master.status.is_failure:
+            return job_failed(self._world, self.position)
+        completed = [str(each) for each in sorted(self.checkpoints().query("status == 'COMPLETED'")["id"])]
+        return LabError(
+            said(
+                f"the job came to rest in {self.master.status.name} at step {self.position}: nothing can happen",
+                ""
+                if checkpoint is None
+                else f"checkpoint {checkpoint} is not there: {enumerated(completed)} completed",
+                "" if record is None else f"no further record {record!r} came",
+                *stands_still(self._world),
+                "lab.back(n) goes back, lab.goto(n) to step n",
+            )
+        )
+
+    def _choose(self) -> Action:
+        """Whichever the scheduler says; time is among the rest only when nothing else can happen."""
+        if self._world.follows:
+            return LEAVE
+        agenda = self._world.agenda
+        if type(self.scheduler) is Random and agenda:
+            return agenda[self.scheduler(agenda, self)]  # only how many there are is looked at
+        enabled = Enabled(agenda)
+        if not enabled:
+            what = f"nothing can happen: the job is {self.master.status.name}"
+            failed = self.master.status.is_failure
+            why = (self.master.error, why_not_restarted(self._world)) if failed else ()
+            raise LabError(said(what, *why, *stands_still(self._world)))
+        choice = self.scheduler(enabled, self)
+        if isinstance(choice, int):
+            if -len(enabled) <= choice < len(enabled):
+                return enabled[choice]
+            raise LabError(f"{self.scheduler!r} chose number {choice} of {len(enabled)}, counted from 0")
+        if isinstance(choice, LetTimePass):
+            return choice
+        return self._possible(choice) if isinstance(choice, Fault) else chosen(choice, self._world.enabled())
+
+    # --- what the user does ---------------------------------------------------------------------------------------
+
+    @overload
+    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[True]) -> str: ...
+
+    @overload
+    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[False] = False) -> int: ...
+
+    def trigger_checkpoint(self, *, full: bool = False, wait: bool = False) -> int | str:
+        """Ask for a checkpoint now; returns the number of the request, for `answer`.
+
+        With `wait` the lab steps until there is an answer, here and in the two below, and returns the snapshot's path,
+        as a `SparkJob` does. Raises JobFailedError when there is none.
+        """
+        return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
+
+    @overload
+    def savepoint(self, target: Target = None, *, wait: Literal[True]) -> str: ...
+
+    @overload
+    def savepoint(self, target: Target = None, *, wait: Literal[False] = False) -> int: ...
+
+    def savepoint(self, target: Target = None, *, wait: bool = False) -> int | str:
+        """Ask for a savepoint below `target`, by default in the configured directory, or else in `/savepoints`."""
+        path = self._savepoints(target)
+        return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
+
+    @overload
+    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[True]) -> str: ...
+
+    @overload
+    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[False] = False) -> int: ...
+
+    def stop(self, target: Target = None, *, drain: bool = False, wait: bool = False) -> int | str:
+        """Ask for stop-with-savepoint; the answer comes when the job has ended."""
+        path = self._savepoints(target)
+        return self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
+
+    def _savepoints(self, target: Target) -> str | None:
+        if target is not None:
+            return os.fspath(target)
+        return SAVEPOINTS if self.job.settings.checkpoint.default_savepoint_directory is None else None
+
+    def answer(self, request: int) -> str | None:
+        """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed. Of a
+        rescale it is the checkpoint that the job went on from, "" where it began anew.
+        """
+        answer = self._world.answers.get(request)
+        if answer is None:
+            return None
+        if answer.error:
+            raise LabJobFailedError(answer.error)
+        return answer.path
+
+    def cancel(self) -> str:
+        """Cancel the job; returns its status. Its workers leave in the next steps."""
+        self._do(RequestCancel())
+        return self.status
+
+    def wait_until(self, at_ms: int) -> Step:
+        """Let time pass in which nothing happens, as when every task is busy; timers due meanwhile fire late.
+
+        A time that has passed already changes nothing. Raises LabError for a negative one.
+        """
+        at_ms = whole_number("at_ms", at_ms, "a time of the lab, as lab.at_ms is", 0)
+        return self._do(LetTimePass(at_ms))
+
+    def _ask(self, make: Callable[[int], Word], *, wait: bool) -> int | str:
+        number = self.position + 1
+        if wait and self.finished and not self.master.status.is_failure:
+            raise LabJobEndedError(
+                f"job {self.job.name!r} has ended, it is {self.status}: lab.back(n) goes back to when it ran"
+            )
+        self._do(make(number))
+        if not wait:
+            return number
+        if number not in self._world.answers and self._step_until(lambda before: number in self._world.answers) is None:
+            raise self._came_to_rest()
+        return str(self.answer(number))
+
+    def replay(self, actions: Iterable[Action | Word]) -> Lab:
+        """Do all this, as another lab's `actions` have it. Raises LabError at an action that cannot happen."""
+        with interrupts_deferred() as interrupts:
+            for action in actions:
+                interrupts.deliver()
+                if isinstance(action, Action) and not isinstance(action, LetTimePass):
+                    self.step(action)
+                else:
+                    self._do(action)
+        return self
+
+    # --- back and forth -------------------------------------------------------------------------------------------
+
+    def back(self, steps: int = 1) -> Lab:
+        """Undo the last steps."""
+        steps = whole_number("steps", steps, "how many to undo; lab.goto(n) goes to step n", 0)
+        return self.goto(self.position - steps)
+
+    def goto(self, position: int) -> Lab:
+        """Go to the moment after `position` steps, back or forth among those that have been taken.
+
+        When this is interrupted, a lab that was to go back stays where it was; one that was to go forward stands at
+        one of the steps between.
+        """
+        path = self._done + self._undone
+        whole_number("position", position, "the number of a step, such as lab.position - 1")
+        if not 1 <= position <= len(path):
+            raise LabError(
+                f"there is no step {position}: {len(path)} steps have been taken, the first started the job; "
+                f"goto(1) to goto({len(path)}) are possible, and run_until() goes on"
+            )
+        with interrupts_deferred() as interrupts, garbage_among_new_objects_only():
+            if position < self.position:
+                self._rewind(position)
+            try:
+                self._undone = []
+                for action in path[self.position : position]:
+                    interrupts.deliver()
+                    self._do(action)
+            finally:
+                self._undone = path[self.position :]
+        return self
+
+    def fork(self, seed: int | None = None) -> Lab:
+        """A second lab with the same past, whose future is its own; with another `seed` it chooses otherwise there."""
+        seed = self.seed if seed is None else checked_seed(seed)
+        with interrupts_deferred():
+            other = self._with(copy.deepcopy(self._world), self.position, self._keyframes.copy())
+            other.seed, other._undone = seed, list(self._undone)
+        return other
+
+    def _with(self, world: World, position: int, keyframes: Keyframes) -> Lab:
+        """Return a lab with the same past up to `position`, which owns this world and these copies."""
+        other = copy.copy(self)
+        other._world, other._keyframes = world, keyframes
+        other._done, other._undone = self._done[:position], []
+        other._latest = Latest()
+        return other
+
+    def _rewind(self, position: int) -> None:
+        """Go back. Another lab repeats the steps, and this one takes everything over at once at the end."""
+        keyframes = self._keyframes.copy()
+        at, world = keyframes.last_before(position)
+        other = self._with(world, at, keyframes)
+        with interrupts_deferred() as interrupts:
+            for action in self._done[at:position]:
+                interrupts.deliver()
+                other._do(action)
+        vars(self).update(_world=other._world, _done=other._done, _keyframes=keyframes)
+
+    def _do(self, action: Action | Word) -> Step:
+        before = self._take(action)
+        return Step(self.position, action, self.trace, before, len(self.trace))
+
+    def _take(self, action: Action | Word) -> int:
+        """Take one step; returns how many records there were before."""
+        if self._world.follows and not isinstance(action, Follow | LeaveRecording):
+            self._take(LEAVE)
+        world, undone = self._world, self._undone
+        position, before = self.position, len(world.trace)
+        try:
+            _perform(world, action)
+            self._done.append(action.remembered if isinstance(action, Action) else action)
+            if undone:
+                self._undone = _after(undone, action)
+            if self._keyframes.take(self.position, world):
+                self._latest.keep_up(world.trace)
+        except AssertionError:
+            self._find_breach([*self._done[:position], action])
+            raise
+        except BaseException as error:
+            if not isinstance(error, Exception):  # an interrupt: the world is between two steps
+                del self._world
+                self._undone = undone if self.position == position else _after(undone, action)
+            raise
+        return before
+
+    def _interrupted(self, interrupts: Any) -> None:
+        """Deliver an interrupt between two steps."""
+        try:
+            interrupts.deliver()
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(f"{self!r}: its last step is complete, and run() goes on from there")
+            raise
+
+    def _find_breach(self, path: list[Action | Word]) -> None:
+        """An invariant was found broken: go from the last copy on, which was sound, and check after each event."""
+        at, world = self._keyframes.last_before(len(path) - 1)
+        world.check_every = 1
+        self._world = world
+        self._done = path[:at]
+        try:
+            for action in path[at:]:
+                _perform(world, action)
+                self._done.append(action)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                del self._world
+                self._done = path[:-1]
+            raise
+
+    def validate(self) -> None:
+        """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
+        try:
+            self._world.validate()
+        except AssertionError:
+            self._find_breach(self._done)
+            raise
+
+    # --- pictures -------------------------------------------------------------------------------------------------
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The shape of each epoch so far, as pictures need it."""
+        return list(run_of(self).known)
+
+    def moment(self) -> Moment:
+        """The present moment as pictures see it. The first look takes in the whole run, others what came since."""
+        return self._latest.moment(self.trace)
+
+    def svg(self) -> Picture:
+        """The present moment as a picture, with the last step in words."""
+        picture: Picture = display("lab_svg", self)
+        return picture
+
+    def _repr_svg_(self) -> str | None:
+        """The picture, unless that would take long: then there is a table instead, until `svg` was asked for once."""
+        return None if self._is_much_to_draw else self.svg()._repr_svg_()
+
+    def _repr_html_(self) -> str:
+        if self._is_much_to_draw:
+            return summary_html(self._world, repr(self))
+        return self.svg()._repr_html_()
+
+    @property
+    def _is_much_to_draw(self) -> bool:
+        return self._latest.missing(self.trace) > LARGE
+
+    def __repr__(self) -> str:
+        return (
+            f"Lab({self.job.name}, step {self.position}, {self.at_ms} ms, {self.master.status.name}"
+            + (f": {shorten(self.error.splitlines()[0])}" if self.error else "")
+            + f", {self._world.enabled_count} enabled"
+            + (f", {late_rows_counted(late_rows)}" if (late_rows := sum(self.late_rows_dropped.values())) else "")
+            + ")"
+        )
+
+
+def _perform(world: World, action: Action | Word) -> None:
+    """Do one thing in a world."""
+    if isinstance(action, Action):
+        world.perform(action)
+    elif world.driver_is_dead:
+        raise LabError(DRIVER_IS_DEAD)
+    else:
+        world.deliver(world.master, action)
+
+
+def _after(undone: list[Action | Word], action: Action | Word) -> list[Action | Word]:
+    """Return the undone steps that can still be repeated after this one."""
+    return undone[1:] if undone and undone[0] == action else []
+
+
+def _edge_of(after: Lab | None) -> LabEdge | None:
+    if after is not None and not isinstance(after, Lab):
+        raise LabError(f"after is a {type(after).__name__}, but must be the lab that ran before this one")
+    return None if after is None else after._world.edge

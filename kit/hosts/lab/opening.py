@@ -1,0 +1,73 @@
+"""How a lab is opened: what it is given, checked, and what is outside its world."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kit.core.protocol.events import StartJob
+from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import MemoryOutput, begin_new_output, check_new_output
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.recordings.snapshot_on_disk import Before
+from kit.hosts.lab.world.edge import LabEdge
+from kit.machines.coordinator.master_hooks import MasterHook, MasterHooks
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.settings.parts import Parts
+
+
+def job_graph(job: object, parts: Parts | None = None) -> JobGraph:
+    """The job to run, with parts of the user's own if any. Raises LabError for what is none, GraphError for one that is
+    not complete.
+    """
+    if isinstance(job, StreamEnvironment):
+        job = job.job_graph()
+    if not isinstance(job, JobGraph):
+        hint = ": give the environment that it was made from" if hasattr(job, "environment") else ""
+        raise LabError(f"a lab runs a StreamEnvironment or a JobGraph, not a {type(job).__name__}{hint}")
+    return job.checked_to_act().with_parts(parts)
+
+
+def open_edge(
+    job: JobGraph, start: StartJob, hooks: Sequence[MasterHook], before: LabEdge | Before | None, checkpoints: str = ""
+) -> LabEdge:
+    """Files and output of a lab whose job begins so, after the lab that had `before`. Raises LabError and
+    FileExistsError when it cannot.
+    """
+    files = MemoryFiles() if before is None else before.files.copy()
+    output = MemoryOutput() if before is None else before.output.copy()
+    edge = LabEdge(job, MasterHooks(hooks), files, output, checkpoints=checkpoints)
+    output.begin_run(edge.lineage)
+    if start.restore_path is None and not start.recover:
+        durable = job.settings.checkpoint.is_durable
+        (check_new_output if durable else begin_new_output)(job, output)
+    if start.restore_path is not None:
+        edge.check_restore_path(start.restore_path)
+    edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
+    return edge
+
+
+def checked_seed(seed: object) -> int:
+    """The seed. Raises LabError for what is no integer."""
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise LabError(f"seed is {seed!r}, but must be an integer: the same one gives the same run")
+    return seed
+
+
+def later_output_of(choice: LaterOutput | str) -> LaterOutput:
+    """Return the choice, given by itself or by its value. Raises LabError for another."""
+    try:
+        return LaterOutput(choice)
+    except ValueError:
+        known = ", ".join(repr(each.value) for each in LaterOutput)
+        raise LabError(f"later_output is {choice!r}, but must be one of {known}") from None
+
+
+def claim_mode_of(mode: RecoveryClaimMode | str) -> RecoveryClaimMode:
+    """The mode, given by itself or by its value. Raises LabError for another."""
+    try:
+        return RecoveryClaimMode(mode)
+    except ValueError:
+        known = ", ".join(repr(each.value) for each in RecoveryClaimMode)
+        raise LabError(f"claim_mode is {mode!r}, but must be one of {known}") from None

@@ -1,0 +1,1 @@
+"""Recorded runs, repeated in a lab."""

@@ -1,0 +1,481 @@
+"""A recorded run done again in the lab, word for word.
+
+A recording (`Trace.save_play`, of a lab or of a job on Spark) has what each process of the run handled, in its order,
+and when. The lab hands its machines the same events at the same times: messages, elements and answers as its own
+machines and files give them, and from outside what the recording has of it. Between processes any order will do that
+lets every cause come before its effect; here the earliest event that can happen is next.
+
+After each event the lab's records are held against those of the recording, which may lack the bulk of single buffers;
+the first that differs ends it. Of a worker that was killed the trace lacks the last records, but the worker had written
+down what it handled before anybody could hear of it: the lab has them.
+
+Work to which the recording has an answer is done when it is asked for, and the answer waits for its time. What is under
+way when the recording ends, or the user takes another step, is so in the lab too, and goes on as in any lab.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from itertools import zip_longest
+from typing import Any, ClassVar
+
+from kit.core.protocol.commands import CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, StopEpoch
+from kit.core.protocol.duties import Command, Duty, by_command
+from kit.core.protocol.events import (
+    CreditReceived,
+    ElementReceived,
+    EpochEnded,
+    ProcessInput,
+    SlotLost,
+    TimerFired,
+)
+from kit.core.protocol.messages import OutputDataDecided, SlotMessage, SubmitChannelState
+from kit.core.protocol.schedule import FAILURES, FROM_OUTSIDE, Handled
+from kit.core.protocol.trace import Trace, TraceRecord, keeps_record
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.core.protocol.words import Envelope, Machine, ProtocolError, Word
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.failures import for_the_lab
+from kit.hosts.lab.faults.breakable import LAB, Breakable, failure_of
+from kit.hosts.lab.faults.faults import DropMessage, FailCommand, FileFault, MissHeartbeat, NeverAnswer
+from kit.hosts.lab.opening import open_edge
+from kit.hosts.lab.recordings.recording import Agreement, Recording, difference_of
+from kit.hosts.lab.recordings.snapshot_on_disk import snapshot_on_disk
+from kit.hosts.lab.world.actions import Action, Fault, Group
+from kit.hosts.lab.world.edge import LabEdge
+from kit.hosts.lab.world.world import JOB, World
+from kit.machines.channel.channel_state.slot_channel_state import slot_name
+from kit.machines.coordinator.master_hooks import MasterHook
+from kit.machines.task.unknown_task import answer_for_unknown_task
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.spec import shorten
+
+NEVER = 1 << 62
+
+_FROM_OUTSIDE = [word.__name__ for word in FROM_OUTSIDE]
+_FAULTS = {fault.__name__: fault for fault in Breakable._BREAK}
+_FAILURES = {word.__name__ for word in FAILURES}
+
+Take = Callable[[], Envelope]
+"""Takes the word that is there, with the id of what led to it."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Follow(Action):
+    """The event that a recording has next."""
+
+    event: Handled
+
+    group: ClassVar = Group.RECORDING
+    verb: ClassVar = "follow"
+    pattern: ClassVar = "as recorded, {event}"
+
+    @property
+    def key(self) -> str:
+        """The verb and the event's id."""
+        return f"{self.verb}:{self.event.id}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LeaveRecording(Action):
+    """From here on the lab goes its own way."""
+
+    group: ClassVar = Group.RECORDING
+    verb: ClassVar = "leave"
+    pattern: ClassVar = "leave the recording, and go another way"
+
+
+LEAVE = LeaveRecording()
+
+
+@dataclass(frozen=True, slots=True)
+class _InHand:
+    """A word for a machine, which will be handed it when the recording says so, and the command that it answers."""
+
+    machine: str
+    word: Word
+    command: Command | None = None
+
+
+class FollowingWorld(World):
+    """A world that does a recorded run again, event by event, until something else is done in it."""
+
+    def __init__(self, job: JobGraph, edge: LabEdge, recording: Recording) -> None:
+        super().__init__(job, edge)
+        self.recording = recording
+        self.follows = True
+        """Until the user does something else."""
+        self.agreement = Agreement()
+        self._in_hand: dict[str, _InHand] = {}
+        """By the id of the command that led to it."""
+        self._credits: dict[int, deque[Envelope]] = {}
+        self._lost: set[int] = set()
+        self._checked_every = self.check_every
+
+    def perform(self, action: Action) -> None:
+        """Do what is recorded next, or leave the recording. Raises LabError where the run differs from it."""
+        if isinstance(action, Follow):
+            self._follow(action.event)
+        elif isinstance(action, LeaveRecording):
+            self._leave()
+        else:
+            super().perform(action)
+
+    def enabled(self) -> list[Action]:
+        """As long as the world follows the recording, only to leave it."""
+        if not self.follows:
+            return super().enabled()
+        return [] if self.is_at_rest else [LEAVE]
+
+    @property
+    def enabled_count(self) -> int:
+        return len(self.enabled()) if self.follows else super().enabled_count
+
+    @property
+    def is_at_rest(self) -> bool:
+        return super().is_at_rest and not (self._in_hand or any(self._credits.values()))
+
+    # --- following ------------------------------------------------------------------------------------------------
+
+    def find(self, event: Handled) -> Take | None:
+        """How to take what leads to the event; None as long as it is not there."""
+        machine = self.machine(event.machine)
+        if event.identity == LAB:
+            return partial(Envelope, None)
+        if machine is None or machine.identity != event.identity:
+            return None
+        if event.cause in self._in_hand and event.identity != LAB:
+            return partial(self._take_in_hand, event.cause)
+        find = self._FIND.get(event.kind, FollowingWorld._find_message)
+        return find(self, event)
+
+    def _follow(self, event: Handled) -> None:
+        take, before = self.find(event), len(self.trace)
+        if take is None:
+            raise KeyError(event)
+        self.at_ms = event.at_ms
+        if event.identity == LAB:
+            self._befall(event)
+            return
+        word, cause = take()
+        if type(word).__name__ != event.kind:
+            raise LabError(f"the lab has {shorten(repr(word))} where the recording says {event!r}")
+        machine = self.machine(event.machine)
+        assert machine is not None
+        try:
+            self.deliver(machine, word, cause)
+        except ProtocolError as error:
+            raise LabError(f"the lab cannot do what was recorded, {event!r}: {error}") from error
+        self.agenda.advance(self.at_ms)
+        self._compare(event, machine, self.trace.since(before))
+
+    def _find_turn(self, event: Handled) -> Take | None:
+        return partial(Envelope, ProcessInput())
+
+    def _find_element(self, event: Handled) -> Take | None:
+        channel = event.facts["channel"]
+        return partial(self._take_element, channel) if self.agenda.on_wire(channel) else None
+
+    def _take_element(self, channel: int) -> Envelope:
+        sent = self.agenda.take_element(channel)
+        return Envelope(ElementReceived(channel=channel, element=sent.word.element), sent.cause)
+
+    def _find_credit(self, event: Handled) -> Take | None:
+        channel = event.facts["channel"]
+        return partial(self._take_credit, channel) if self._credits.get(channel) else None
+
+    def _take_credit(self, channel: int) -> Envelope:
+        granted = self._credits[channel].popleft()
+        return Envelope(CreditReceived(channel=channel, credits=granted.word.credits), granted.cause)
+
+    def _find_timer(self, event: Handled) -> Take | None:
+        machine, timer = event.machine, event.facts["timer"]
+        return None if self.agenda.timer(machine, timer) is None else partial(self._take_timer, machine, timer)
+
+    def _take_timer(self, machine: str, timer: str) -> Envelope:
+        return Envelope(TimerFired(timer=timer), self.agenda.take_timer(machine, timer).cause)
+
+    def _find_outside(self, event: Handled) -> Take | None:
+        return partial(self._take_outside, event)
+
+    def _take_outside(self, event: Handled) -> Envelope:
+        word = event.word()
+        if isinstance(word, SlotLost):
+            self._lost.add(word.slot)
+        return Envelope(word, event.cause)
+
+    def _find_message(self, event: Handled) -> Take | None:
+        """By the id of what led to it: a host may lose what was said to tasks that have left, and goes on."""
+        sender, receiver = (event.facts["task"], JOB) if event.machine == JOB else (JOB, event.machine)
+        place = self.agenda.place_of(sender, receiver, event.cause)
+        if place is not None:
+            return partial(self.agenda.take_message, sender, receiver, place)
+        place = self.agenda.place_of(JOB, sender, event.cause) if receiver == JOB else None
+        return None if place is None else partial(self._take_answer_for_unknown, sender, place)
+
+    def _take_answer_for_unknown(self, task: str, place: int) -> Envelope:
+        """What the slot said in the place of a task that had left."""
+        message = self.agenda.take_message(JOB, task, place)
+        answer = answer_for_unknown_task(message.word, self.tasks.get(task), self.job.job_id)
+        return Envelope(answer, message.cause)
+
+    def _take_in_hand(self, cause: str) -> Envelope:
+        return Envelope(self._in_hand.pop(cause).word, cause)
+
+    def _find_end_of_epoch(self, event: Handled) -> Take | None:
+        """Nobody is in the epoch any more when it has ended."""
+        asked = any(isinstance(work.word, StopEpoch) for _, work in self.agenda.pending_io)
+        return partial(self._take_end_of_epoch, event) if asked else None
+
+    def _take_end_of_epoch(self, event: Handled) -> Envelope:
+        self.agenda.cancel_io(lambda machine, work: isinstance(work, StopEpoch))
+        self._forget_epoch()
+        self._credits.clear()
+        self._lost.clear()
+        self._in_hand = {cause: held for cause, held in self._in_hand.items() if held.machine == JOB}
+        return Envelope(EpochEnded(epoch=self.master.epoch), event.cause)
+
+    _FIND: ClassVar[dict[str, Callable[[FollowingWorld, Handled], Take | None]]] = {
+        ProcessInput.__name__: _find_turn,
+        ElementReceived.__name__: _find_element,
+        CreditReceived.__name__: _find_credit,
+        TimerFired.__name__: _find_timer,
+        EpochEnded.__name__: _find_end_of_epoch,
+        **dict.fromkeys(_FROM_OUTSIDE, _find_outside),
+    }
+    """How each kind of event is found that is neither a message nor an answer."""
+
+    # --- faults ---------------------------------------------------------------------------------------------------
+
+    def _befall(self, event: Handled) -> None:
+        """A fault of a lab: what it led to is recorded, what it did to files and to what is under way is done again."""
+        (record,) = self.recording.records[event.id]
+        kind = _FAULTS[event.kind]
+        told = {**record.data, "checkpoint_id": record.checkpoint_id}
+        fault = kind(**{each.name: told[each.name] for each in fields(kind)})
+        self._faults += 1
+        self.trace.extend([record])
+        again = self._AGAIN.get(kind, FollowingWorld._break_again)
+        again(self, fault, event.cause)
+        self.agenda.advance(self.at_ms)
+
+    def _break_again(self, fault: Any, cause: str) -> None:
+        if not isinstance(fault, FileFault) or fault.path in self.edge.files.contents:
+            self._BREAK[type(fault)](self, fault)
+
+    def _drop_again(self, fault: DropMessage, cause: str) -> None:
+        self.agenda.take_message(fault.sender, fault.receiver, fault.place)
+
+    def _fail_again(self, fault: FailCommand, cause: str) -> None:
+        """A failure that comes after the deed leaves what was done."""
+        held = self._in_hand.get(cause)
+        if held is not None and held.command is not None and failure_of(type(held.command), fault.failure).done:
+            self.files_of(held.machine).carry_out(held.command)
+
+    def _leave_unanswered(self, fault: NeverAnswer, cause: str) -> None:
+        for number, (_, work) in list(self.agenda.work.items()):
+            if work.cause == cause:
+                self.agenda.take_io(number)
+
+    def _nothing_again(self, fault: MissHeartbeat, cause: str) -> None:
+        """The JobMaster is told, as is recorded."""
+
+    _AGAIN: ClassVar[dict[type[Fault], Callable[[FollowingWorld, Any, str], None]]] = {
+        DropMessage: _drop_again,
+        FailCommand: _fail_again,
+        NeverAnswer: _leave_unanswered,
+        MissHeartbeat: _nothing_again,
+    }
+    """How a fault is done again whose consequences for a machine are recorded by themselves."""
+
+    def time_of(self, machine: Machine) -> int:
+        """The recorded time is that of the machine's clock."""
+        return self.at_ms if self.follows else super().time_of(machine)
+
+    # --- comparing ------------------------------------------------------------------------------------------------
+
+    def _compare(self, event: Handled, machine: Machine, done: Sequence[TraceRecord]) -> None:
+        if machine.event_id != event.id:
+            raise LabError(f"the lab is at {machine.event_id} where the recording says {event!r}: events are missing")
+        recording = self.recording
+        mine = [record for record in done if recording.is_detailed or keeps_record(record)]
+        theirs = recording.records.get(event.id, [])
+        self.agreement = replace(self.agreement, events=self.agreement.events + 1)
+        if not theirs and not recording.has_heard_of(event):
+            self.agreement = self.agreement.without(event.identity, len(mine))
+            return
+        led_here = {"", done[0].cause} if done and done[0] not in mine else set()
+        for lab, recorded in zip_longest(mine, theirs):
+            difference = difference_of(lab, recorded, led_here)
+            if difference:
+                raise LabError(f"the lab does not do what was recorded of {event!r}: {difference}")
+        self.agreement = replace(self.agreement, records=self.agreement.records + len(theirs))
+
+    # --- what the machines ask for --------------------------------------------------------------------------------
+
+    def _grant_later(self, machine: Machine, command: GrantCredit, cause: str) -> None:
+        if self.follows:
+            self._credits.setdefault(command.channel, deque()).append(Envelope(command, cause))
+        else:
+            self._grant(machine, command, cause)
+
+    def _hand_over_later(self, machine: Machine, message: SlotMessage, cause: str) -> None:
+        if self.follows:
+            to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)
+            slot = slot_name(self.tasks[message.task].subtask)
+            self._in_hand[cause] = _InHand(slot if to_slot else message.task, message)
+        else:
+            self._hand_over(machine, message, cause)
+
+    def _read_now(self, machine: Machine, command: ReadSplit, cause: str) -> None:
+        doomed = self.doomed_read(machine, command) if self.follows else None
+        if doomed is not None:
+            self._in_hand[cause] = _InHand(machine.name, doomed)
+        elif self.follows:
+            self._do_now(machine, command, cause, self.recording.answers.get(cause))
+        else:
+            self._read_rows(machine, command, cause)
+
+    def _set_timer(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
+        self._keep_fired(machine, command.timer)
+        self._schedule(machine, command, cause)
+
+    def _unset_timer(self, machine: Machine, command: CancelTimer, cause: str) -> None:
+        self._keep_fired(machine, command.timer)
+        self._cancel_timer(machine, command, cause)
+
+    def _keep_fired(self, machine: Machine, timer: str) -> None:
+        """A timer that is set anew, or not wanted any more, and that the recording has fire all the same was due
+        already: what tells of it is under way.
+        """
+        known = self.agenda.timer(machine.name, timer)
+        if self.follows and known is not None and known.cause in self.recording.answers:
+            self._in_hand[known.cause] = _InHand(machine.name, TimerFired(timer=timer))
+
+    def _begin_work(self, machine: Machine, command: Command, cause: str) -> None:
+        """Done at once, unless it has an answer and nobody has recorded that it was done."""
+        answer = self.recording.answers.get(cause)
+        was_done = answer is not None or cause in self.recording.schedule.done
+        if self.follows and (was_done or not command.answers or command.duty is Duty.CLEAN_UP):
+            self._do_now(machine, command, cause, answer)
+        else:
+            self._begin_io(machine, command, cause)
+
+    def _do_now(self, machine: Machine, command: Command, cause: str, recorded: Handled | None) -> None:
+        if recorded is not None and _failed(recorded) and command.duty is not Duty.READ_ROWS:
+            self._in_hand[cause] = _InHand(machine.name, recorded.word(), command)
+            return
+        answer = self.files_of(machine.name).carry_out(command)
+        if recorded is not None and answer is not None:
+            answer = _as_recorded(answer, recorded)
+        if answer is not None:
+            self._in_hand[cause] = _InHand(machine.name, answer)
+
+    DUTIES: ClassVar[dict[Duty, Callable[[Any, Machine, Any, str], None]]] = World.DUTIES | {
+        Duty.SET_TIMER: _set_timer,
+        Duty.CANCEL_TIMER: _unset_timer,
+        Duty.GRANT_CREDITS: _grant_later,
+        Duty.HAND_OVER: _hand_over_later,
+        Duty.READ_ROWS: _read_now,
+        Duty.WORK: _begin_work,
+        Duty.CLEAN_UP: _begin_work,
+    }
+
+    # --- checking -------------------------------------------------------------------------------------------------
+
+    def check_later(self) -> None:
+        """Invariants are checked again when the recording is left. Until then words within a slot are under way, which
+        in a lab they never are; what the machines do is held against the records instead.
+        """
+        self._checked_every, self.check_every = self.check_every, NEVER
+
+    def validate(self) -> None:
+        """Check every machine's invariants; those of slots once no word is under way to one."""
+        if self.follows:
+            for machine in (self.master, *self.tasks.values()):
+                machine.validate()
+        else:
+            super().validate()
+
+    # --- leaving --------------------------------------------------------------------------------------------------
+
+    def _leave(self) -> None:
+        """From here on this is a lab like any other: whom the recording lost is gone, and what waits for its time
+        arrives.
+        """
+        self.follows = False
+        self.check_every = self._checked_every
+        for slot in self._lost:
+            self.forget_worker(slot)
+        credits, self._credits = self._credits, {}
+        for channel, granted in credits.items():
+            for credit, cause in granted:
+                self._grant(self.tasks[self.graph.channels[channel].target_task], credit, cause)
+        in_hand, self._in_hand = self._in_hand, {}
+        for cause, held in in_hand.items():
+            machine = self.machine(held.machine)
+            if machine is not None:
+                self.deliver(machine, held.word, cause)
+
+
+def world_of_recording(
+    job: JobGraph, trace: Trace, hooks: Sequence[MasterHook], before: LabEdge | None
+) -> FollowingWorld:
+    """A world that is to do again what the trace tells of the job: by the id that it had there, with the settings that
+    the host took where it has none. Raises ValueError, LabError and FileExistsError when that cannot be begun.
+    """
+    recording = Recording(trace)
+    schedule, start = recording.schedule, recording.start
+    disk = snapshot_on_disk(str(start.restore_path)) if before is None and start.restore_path is not None else None
+    job = for_the_lab(job) if schedule.host == "lab" else job
+    job = replace(job, job_id=schedule.job_id or job.job_id)
+    return FollowingWorld(job, open_edge(job, start, hooks, disk or before, schedule.checkpoints), recording)
+
+
+def follow(world: FollowingWorld) -> Iterator[Follow]:
+    """What the recording has, event by event, each once the one before it was done. Raises LabError when it cannot go
+    on: what is next in every process lacks its cause.
+    """
+    world.check_later()
+    processes = {name: deque(handled) for name, handled in world.recording.schedule.processes.items() if handled}
+    while processes:
+        name = _next_process(world, processes)
+        yield Follow(processes[name].popleft())
+        if not processes[name]:
+            del processes[name]
+
+
+def _next_process(world: FollowingWorld, processes: dict[str, deque[Handled]]) -> str:
+    """The process whose next event comes earliest among those that can happen; an epoch ends when its slots have no
+    more.
+    """
+    for name in sorted(processes, key=lambda each: processes[each][0].at_ms):
+        event = processes[name][0]
+        if event.kind == EpochEnded.__name__ and any(_is_of(world, each[0]) for each in processes.values()):
+            continue
+        if world.find(event) is not None:
+            return name
+    waiting = "; ".join(f"{events[0]!r} after {events[0].cause or 'nothing'}" for events in processes.values())
+    raise LabError(f"the lab cannot go on as recorded: nothing has led to what is next, {waiting}")
+
+
+def _as_recorded(answer: Word, recorded: Handled) -> Word:
+    """The lab's answer with what the host measured; where that had none but an error, the error."""
+    if type(answer).__name__ == recorded.kind:
+        return answer if recorded.kind in _FAILURES else replace(answer, **recorded.facts)
+    return recorded.word() if _failed(recorded) else answer
+
+
+def _failed(answer: Handled) -> bool:
+    return answer.kind in _FAILURES and bool(answer.facts.get("error"))
+
+
+def _is_of(world: World, event: Handled) -> bool:
+    """Whether the event is of a task or slot that is there now."""
+    return event.identity.endswith(f"@{world.master.epoch}")
+
+
+FollowingWorld.CARRY_OUT = by_command(FollowingWorld.DUTIES, COMMANDS)

@@ -1,0 +1,71 @@
+"""What a run began with that went on from a snapshot on a real disk, for a lab that does it again.
+
+The snapshot's files are read into the lab's memory, under their own paths. Of what the earlier run put out, the lab has
+what this one publishes again: rows that were staged with the snapshot, and may have been published since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kit.core.metadata import MetadataError, read_metadata
+from kit.core.protocol.snapshots import Effect
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import MemoryOutput
+from kit.hosts.lab.errors import LabError
+from kit.stream.connectors.disk import open_path
+from kit.stream.connectors.sink import MEMORY
+
+
+class OutputOfAnEarlierRun(MemoryOutput):
+    """Tables in memory. What was never staged here the earlier run had staged, and may have published: it is read from
+    the disk; rows that are not there any more, as those that a sink had collected in memory, are left out.
+    """
+
+    def commit(self, effects: Iterable[Effect]) -> None:
+        """Make rows visible; twice is once."""
+        super().commit([effect for effect in effects if effect.staged in self.staged or self._is_there(effect)])
+
+    def _is_there(self, effect: Effect) -> bool:
+        import pyarrow.parquet as pq
+
+        for path in (effect.final, effect.staged):
+            if effect.final not in self.published and not path.startswith(MEMORY):
+                system, inner = open_path(path)
+                if system.get_file_info(inner).is_file:
+                    self.published[effect.final] = pq.read_table(inner, filesystem=system)
+        return effect.final in self.published
+
+
+@dataclass(frozen=True)
+class Before:
+    """Files and output that are there when a lab begins."""
+
+    files: MemoryFiles
+    output: MemoryOutput = field(default_factory=OutputOfAnEarlierRun)
+
+
+def snapshot_on_disk(path: str) -> Before:
+    """All files of the checkpoint or savepoint at `path`. Raises LabError, with what to do, where one is missing."""
+    location = path.removesuffix("/_metadata").rstrip("/")
+    data = _bytes_of(f"{location}/_metadata", location)
+    try:
+        metadata, _ = read_metadata(data, location)
+    except MetadataError as error:
+        raise LabError(f"this run went on from the snapshot {location}, which cannot be read: {error}") from error
+    files = {file for state in metadata.operator_states for file in state.files()}
+    contents = {file: _bytes_of(file, location) for file in sorted(files)}
+    return Before(MemoryFiles({f"{location}/_metadata": data, **contents}))
+
+
+def _bytes_of(file: str, location: str) -> bytes:
+    system, inner = open_path(file)
+    try:
+        with system.open_input_file(inner) as source:
+            return bytes(source.read())
+    except OSError as error:
+        raise LabError(
+            f"this run went on from the snapshot {location}, and {file} cannot be read: {error}\n"
+            "put the snapshot back, or give after=<the lab that did the earlier run again>"
+        ) from error

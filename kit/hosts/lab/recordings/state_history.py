@@ -1,0 +1,210 @@
+"""How a value in keyed state came about: the steps that changed it, found by taking them again.
+
+A lab's run can be repeated, so nothing need be kept for this: a copy of the lab goes back to the beginning of the
+epoch, takes the same steps, and looks at the one value whenever its task has handled an event. So it costs as much as
+the steps did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from kit.core.protocol.elements import Buffer
+from kit.core.protocol.trace import TraceRecord
+from kit.hosts.lab.world.actions import ReceiveElement
+from kit.hosts.lab.world.world import World
+from kit.machines.task.chain import ChainLink
+from kit.stream.backend.keys.key_hashing import assign_to_key_group
+from kit.stream.backend.states.tables import StateTable
+from kit.stream.graph.partitioners import key_array
+from kit.why import Fact, Why, WhyError
+from kit.why.evidence import Evidence
+from kit.why.fact import MOST, fact
+from kit.why.values import beginning, origin
+
+ROWS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value is: the task that owns the key, the operator in it, and the name of the state."""
+
+    task: str
+    operator: str
+    state: str
+    key: Any
+
+    def __str__(self) -> str:
+        return f"{self.state} of key {self.key!r} in {self.task}"
+
+    def read(self, world: World) -> Any:
+        """The value now, by namespace where there are any; None where there is none."""
+        task = world.tasks.get(self.task)
+        if task is None:
+            return None
+        for link in task.chain.links:
+            if link.operator_id == self.operator and link.keyed is not None:
+                table = link.keyed.tables.get(self.state)
+                return None if table is None else _value(table, self.key)
+        return None
+
+
+def _value(table: StateTable, key: Any) -> Any:
+    slots = table.entries()
+    if not len(slots):
+        return None
+    own = [place for place, each in enumerate(table.keys(slots).to_pylist()) if _same(each, key)]
+    if not own:
+        return None
+    namespaces, values = table.namespaces(slots[own]), table.get(slots[own]).to_pylist()
+    return values[0] if namespaces is None else dict(zip(namespaces.to_pylist(), values))
+
+
+@dataclass(slots=True)
+class Change:
+    """One step that changed the value: how it was before and after, the event, and what was taken with it."""
+
+    before: Any
+    after: Any
+    event: TraceRecord
+    element: TraceRecord | None = None
+    rows: list[Any] = field(default_factory=list)
+
+
+def places(world: World, key: Any, state: str | None, about: str | None) -> list[Place]:
+    """Where a key may have a value: in the state of this name, of this task or operator, where one is given."""
+    found = []
+    for task, machine in world.tasks.items():
+        for link in machine.chain.links:
+            if about not in (None, task, link.name, task.rpartition("/")[0]) or not _owns(link, key):
+                continue
+            names = [] if link.keyed is None else list(link.keyed.tables)
+            found += [Place(task, link.operator_id, name, key) for name in names if state in (None, name)]
+    return found
+
+
+def _owns(link: ChainLink, key: Any) -> bool:
+    """Whether a key belongs to this subtask of a keyed operator."""
+    if link.keyed is None:
+        return False
+    try:
+        if not isinstance(key, tuple):
+            key = pa.scalar(key, link.keyed.key_type).as_py()
+        group = assign_to_key_group(key, link.max_parallelism, link.keyed.key_type)
+    except (TypeError, ValueError, pa.ArrowException):
+        return False
+    return group in link.key_group_range
+
+
+def why_value(lab: Any, evidence: Evidence, key: Any, state: str | None, about: str | None) -> Why:
+    """Why a value is what it is. Raises WhyError when no state has the key, or several have."""
+    world: World = lab._world
+    found = places(world, key, state, about)
+    if len(found) != 1:
+        there = ", ".join(f"state={each.state!r} of {each.task}" for each in found)
+        if found:
+            raise WhyError(f"key {key!r} is in several states: {there}; say which")
+        known = sorted({name for machine in world.tasks.values() for name in _states(machine.chain.links)})
+        raise WhyError(f"no keyed state holds key {key!r}; states are {', '.join(known) or 'none'}")
+    (place,) = found
+    now = place.read(world)
+    changes = list(history(lab, place))
+    facts = [_told(evidence, place, change) for change in changes[::-1][:MOST]]
+    if len(changes) > MOST:
+        facts.append(Fact(f"{len(changes) - MOST} earlier turns changed it before"))
+    facts.append(_first(evidence, place, changes[0].before if changes else now))
+    what = "has no value" if now is None else f"is {now}"
+    return Why(f"Why is the {place} what it is?", fact(f"the {place} {what}", *facts))
+
+
+def _states(links: Any) -> Iterator[str]:
+    for link in links:
+        if link.keyed is not None:
+            yield from link.keyed.tables
+
+
+def _told(evidence: Evidence, place: Place, change: Change) -> Fact:
+    before = "nothing" if change.before is None else change.before
+    after = "nothing" if change.after is None else change.after
+    if change.element is None:
+        led = evidence.cause(change.event)
+        because = None if led is None else fact(evidence.caption(led), record=led)
+        return fact(f"{before} became {after}: {evidence.caption(change.event)}", because, record=change.event)
+    source, _ = evidence.ends[change.element.data["channel"]]
+    shown = ", ".join(map(str, change.rows[:ROWS_SHOWN]))
+    more = f" and {len(change.rows) - ROWS_SHOWN} more" if len(change.rows) > ROWS_SHOWN else ""
+    taken = f"{place.task} took {shown}{more} of {source}" if shown else f"{place.task} took an element of {source}"
+    return fact(f"{before} became {after}: {taken}", origin(evidence, change.element), record=change.event)
+
+
+def _first(evidence: Evidence, place: Place, value: Any) -> Fact:
+    """What the value was when the epoch began."""
+    began = beginning(evidence, place.task)
+    if value is None:
+        return fact(f"there was none when epoch {evidence.moment.epoch} began", began)
+    return fact(f"it was {value} when epoch {evidence.moment.epoch} began", began)
+
+
+def history(lab: Any, place: Place) -> Iterator[Change]:
+    """The changes of a value since its task was restored, oldest first."""
+    actions = lab.actions
+    other = lab.fork()
+    other.goto(_beginning_of_epoch(other))
+    other._undone = []
+    elements: dict[str, tuple[TraceRecord, Any]] = {}
+    value = place.read(other._world)
+    for action in actions[other.position :]:
+        arriving = other._world.queued(action.channel)[:1] if isinstance(action, ReceiveElement) else []
+        step = other._do(action)
+        own = [record for record in step.records if record.machine == place.task and record.role == "event"]
+        if arriving and own:
+            elements[own[0].id] = own[0], arriving[0]
+        before, value = value, place.read(other._world) if own else value
+        if own and value != before and not any(record.kind == "StateRead" for record in own):
+            yield _change(other._world, place, before, value, own[0], elements)
+
+
+def _beginning_of_epoch(lab: Any) -> int:
+    """The number of the step before the present epoch began."""
+    epoch, low, high = lab.master.epoch, 1, lab.position
+    while low < high:
+        middle = (low + high) // 2
+        if lab.goto(middle).master.epoch < epoch:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _change(
+    world: World,
+    place: Place,
+    before: Any,
+    after: Any,
+    event: TraceRecord,
+    elements: dict[str, tuple[TraceRecord, Any]],
+) -> Change:
+    received, element = elements.get(event.cause, (None, None))
+    change = Change(before, after, event, received)
+    if received is not None and isinstance(element, Buffer):
+        change.rows = _own_rows(world, place, received.data["channel"], element.batch)
+    return change
+
+
+def _own_rows(world: World, place: Place, channel: int, batch: pa.RecordBatch) -> list[Any]:
+    """The rows of a buffer that have the key."""
+    gates = world.graph.task(place.task).gates
+    columns = next((gate.edge.key_columns for gate in gates if channel in gate.channels), ())
+    rows = batch.to_pylist()
+    if not columns:
+        return rows
+    return [row for row, key in zip(rows, key_array(batch, columns).to_pylist()) if _same(key, place.key)]
+
+
+def _same(stored: Any, key: Any) -> bool:
+    """Whether a key, of several columns maybe, is the one that was asked for."""
+    return bool(stored == key or (isinstance(stored, dict) and tuple(stored.values()) == key))

@@ -1,0 +1,1 @@
+"""Plays: text files of actions and expected outcomes."""

@@ -1,0 +1,251 @@
+"""Plays: hard cases of checkpointing as small scripts, each a lesson, a test and a replay.
+
+    play = Lab.play("late-ack")
+    play.next()             # one block: what is done, why, what comes of it, and how the job stands then
+    play.run()              # the rest
+    play.lab                # the lab where it stands: step on, look, ask why
+
+`plays()` lists those there are; each is found by its name, and by the tests of Flink's whose behaviour it shows.
+`kit.hosts.lab.scenarios.play_text` has the format, `kit.hosts.lab.scenarios.play_commands` what can be said in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import unified_diff
+from functools import lru_cache
+from html import escape
+from os import PathLike
+from pathlib import Path
+
+import pandas as pd
+
+from kit.core.display import display
+from kit.core.protocol.json_lines import file_of
+from kit.core.protocol.showing import Showing
+from kit.core.protocol.trace import Trace
+from kit.hosts.lab.errors import LabError, enumerated, nearest
+from kit.hosts.lab.interrupts import interrupts_deferred
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.scenarios.play_commands import Job, Scene, carry_out
+from kit.hosts.lab.scenarios.play_outcome import NOTHING, ROWS_ONLY, outcome
+from kit.hosts.lab.scenarios.play_text import PlayError, PlayText, parse
+from kit.hosts.lab.scenarios.play_writing import play_of
+from kit.hosts.lab.scenarios.played import Played
+from kit.run.run import Run, run_of
+
+SUFFIX = ".play"
+PAGE_HEIGHT = 900
+DIRECTORY = Path(__file__).parent / "plays"
+"""The plays that come with the kit."""
+
+
+class Play(Showing):
+    """A play in progress. `played` are its blocks so far, `lab` is the lab where they have led; whatever shows a run
+    shows a play as well.
+    """
+
+    def __init__(self, text: PlayText, where: str = "", job: Job | None = None) -> None:
+        self.text = text
+        self._job = job
+        self._where = where or f"{text.name}{SUFFIX}"
+        self.played: list[Played] = []
+        self._notes: list[list[tuple[int, str]]] = [[]]
+        """For each lab what the reader is told, and before which record."""
+        try:
+            self._scene = Scene(text.job, job)
+        except Exception as error:
+            raise PlayError(f"{self._where}:1: the job {text.job!r}: {error}") from error
+        self._shown = 0
+
+    @property
+    def lab(self) -> Lab:
+        """The lab that the play has come to."""
+        return self._scene.lab
+
+    @property
+    def labs(self) -> list[Lab]:
+        """All labs of the play, the first run first."""
+        return list(self._scene.labs)
+
+    @property
+    def trace(self) -> Trace:
+        """What has happened in that lab."""
+        return self.lab.trace
+
+    @property
+    def notes(self) -> tuple[tuple[int, str], ...]:
+        """What the reader of that lab's run is told, each with the number of records before it."""
+        return tuple(self._notes[-1])
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of all labs, with what the reader is told."""
+        return [Run(lab.trace, run_of(lab).stages, tuple(notes)) for lab, notes in zip(self.labs, self._notes)]
+
+    @property
+    def done(self) -> bool:
+        """Whether all blocks have been played."""
+        return len(self.played) == len(self.text.blocks)
+
+    def next(self) -> Played:
+        """Play the next block. Raises PlayError, naming file and line, for a command that cannot be done, and LabError
+        at the end. A block that is interrupted is undone.
+        """
+        if self.done:
+            raise LabError(f"the play {self.text.name!r} is at its end; play.lab goes on")
+        scene, shown, notes = self._scene.standing(), self._shown, [list(each) for each in self._notes]
+        try:
+            return self._next()
+        except KeyboardInterrupt:
+            with interrupts_deferred():
+                self._scene.go_back(scene)
+                self._shown, self._notes = shown, notes
+            raise
+
+    def _next(self) -> Played:
+        block = self.text.blocks[len(self.played)]
+        lab, told = self.lab, []
+        begin = self._shown
+        if block.prose:
+            self._notes[-1].append((begin, block.prose))
+        for command in block.commands:
+            try:
+                level = carry_out(self._scene, command.text)
+            except LabError as error:
+                raise PlayError(f"{self._where}:{command.line}: {error}") from error
+            told += self._told(level, lab)
+            lab = self.lab
+        told = [line for line in told if line != ROWS_ONLY] or told[:1]
+        title = f"{self.text.title}: {len(self.played) + 1} of {len(self.text.blocks)}"
+        until = Run(self.trace[: self._shown], run_of(self.lab).known)
+        played = Played(block, tuple(told) or (NOTHING,), begin, self._shown, until, title)
+        self.played.append(played)
+        return played
+
+    def _told(self, level: int, before: Lab) -> list[str]:
+        """What came of the last command: of the records, and of what was asked to be shown."""
+        if self.lab is not before:
+            self._shown = 0
+            self._notes.append([(0, text) for _, text in self._notes[-1][-1:]])
+        records = self.trace.since(self._shown)
+        self._shown = len(self.trace)
+        said, self._scene.said = self._scene.said, []
+        return [*outcome(records, run_of(self.lab).stages, level), *said]
+
+    def run(self) -> Play:
+        """Play all that is left."""
+        while not self.done:
+            self.next()
+        return self
+
+    @property
+    def as_played(self) -> PlayText:
+        """The text with what came of it; the play must be at its end."""
+        return self.run().text.with_outcomes([played.outcome for played in self.played])
+
+    @property
+    def differences(self) -> str:
+        """Where what came of it is not what the text says, as a diff; "" when nowhere."""
+        told, came = str(self.text).splitlines(), str(self.as_played).splitlines()
+        return "\n".join(unified_diff(told, came, self._where, "as played", lineterm=""))
+
+    def __repr__(self) -> str:
+        return f"Play({self.text.name}: {self.text.title}; {len(self.played)} of {len(self.text.blocks)} blocks played)"
+
+    def pages(self) -> list[str]:
+        """The whole play to step through, one page of HTML for each of its runs, whatever has been played so far."""
+        pages: list[str] = display("play_pages", self.whole())
+        return pages
+
+    def whole(self) -> Play:
+        """Return this play when all of it has been played, else a copy that is played to its end."""
+        return self if self.done else Play(self.text, self._where, self._job).run()
+
+    def _repr_html_(self) -> str:
+        """In a notebook a play opens in the player that an exported page has."""
+        style = f"width: 100%; height: {PAGE_HEIGHT}px; border: 0"
+        return "".join(f'<iframe style="{style}" srcdoc="{escape(page)}"></iframe>' for page in self.pages())
+
+
+# ---- the plays there are --------------------------------------------------------------------------------------------
+
+
+def read_play(path: str | PathLike[str]) -> PlayText:
+    """The play in a file. Raises PlayError, and OSError."""
+    file = Path(path)
+    return parse(file.stem, file.read_text(encoding="utf-8"), str(path))
+
+
+@lru_cache
+def all_plays() -> dict[str, PlayText]:
+    """The plays that come with the kit, by name."""
+    return {file.stem: parse(file.stem, file.read_text(encoding="utf-8"), file.name) for file in _files()}
+
+
+def _files() -> Iterator[Path]:
+    yield from sorted(DIRECTORY.glob(f"*{SUFFIX}"))
+
+
+def plays() -> pd.DataFrame:
+    """The plays that come with the kit: one row each with its name, title, question, Flink's names and job."""
+    rows = [(play.name, play.title, play.question, ", ".join(play.flink), play.job) for play in all_plays().values()]
+    return pd.DataFrame(rows, columns=["name", "title", "question", "flink", "job"])
+
+
+def find_play(name: str) -> PlayText:
+    """The play of this name, or the first one that shows a test of Flink's of this name (`Class.method`, `method` or
+    `Class`), in whatever case; a part of one name that only one play has is enough. Raises LabError with the nearest.
+    """
+    texts = all_plays()
+    wanted = name.lower().replace("_", "-").strip()
+    for names in ({text.name: text for text in texts.values()}, _by_flink_name()):
+        if wanted in names:
+            return names[wanted]
+    alike = {text.name: text for key, text in _by_flink_name().items() if wanted in key}
+    alike |= {key: text for key, text in texts.items() if wanted in key}
+    if len(alike) == 1:
+        return next(iter(alike.values()))
+    known = list(alike) or nearest(wanted, [*texts, *_by_flink_name()])
+    raise LabError(f"no play is called {name!r}; did you mean {enumerated(known)}? plays() lists all {len(texts)}")
+
+
+@lru_cache
+def _by_flink_name() -> dict[str, PlayText]:
+    """The first play for each test, in lower case, by method alone and with its class, and by class."""
+    found: dict[str, PlayText] = {}
+    for text in all_plays().values():
+        for full in text.flink:
+            test, _, method = full.lower().rpartition(".")
+            for key in (f"{test}.{method}", method, test):
+                found.setdefault(key, text)
+    return found
+
+
+def open_play(name: str | PathLike[str], job: Job | None = None) -> Play:
+    """The play of this name, or in this file, at its beginning; a play of one's own `job` is given that, or a function
+    that makes it for a parallelism.
+    """
+    if not isinstance(name, str) or name.endswith(SUFFIX):
+        return Play(read_play(name), str(name), job)
+    return Play(find_play(name), job=job)
+
+
+def save_play(lab: Lab, path: str | PathLike[str], job: str = "", title: str = "", question: str = "") -> Path:
+    """Write what was done in a lab as a play, with what came of it, and return the path, which ends in `.play`.
+
+    `job` is the ready job with the lab's settings; a play of another job is opened with that. Raises LabError for a run
+    that went on from another lab's, or that the play does not bring about again, FileNotFoundError when the file's
+    directory does not exist.
+    """
+    file = file_of(path)
+    if file.suffix != SUFFIX:
+        raise LabError(f"{path} is to hold a play: let its name end in {SUFFIX!r}")
+    title = title or f"A run of {lab.job.name}"
+    question = question or f"What happened in {lab.position} steps of {lab.job.name}?"
+    text = play_of(lab.actions, file.stem, job or lab.job.name, title, question)
+    again = Play(text, str(file), None if job else lab.job).run()
+    if list(again.trace) != list(lab.trace):
+        raise LabError(f"done again, this run comes out otherwise: is the job {text.job!r} that of {lab!r}?")
+    file.write_text(str(again.as_played), encoding="utf-8")
+    return file

@@ -1,0 +1,618 @@
+"""What a play can do: one table from lines of text to what they do in the lab.
+
+In a usage, words in CAPITALS stand for what is named, brackets for what may be left out. WORDS mean the action whose
+sentence has them all, for instance `AcknowledgeCheckpoint from sums/1`: see `lab.enabled()` and
+`kit.hosts.lab.by_words`.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from kit.core.protocol.trace import TraceRecord
+from kit.hosts.lab.by_words import matching
+from kit.hosts.lab.errors import MOST_NAMED, LabError, LabWarning, nearest
+from kit.hosts.lab.faults.faults import ThawWorker
+from kit.hosts.lab.jobs.given_jobs import GivenJob
+from kit.hosts.lab.jobs.incremental_snapshot import leave_incremental_snapshot
+from kit.hosts.lab.jobs.random_jobs import NAME as RANDOM
+from kit.hosts.lab.jobs.ready_jobs import ReadyHook, job_of, random_job, ready_job, settings_of
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
+from kit.hosts.lab.scenarios.play_outcome import in_one_line
+from kit.hosts.lab.scenarios.play_rescaling import lose_slot, offer_slots, rescale
+from kit.hosts.lab.scenarios.play_views import file_path, requested, show, snapshot_path
+from kit.hosts.lab.scenarios.play_writing import fault_of
+from kit.hosts.lab.scenarios.record_kinds import record_kinds
+from kit.hosts.lab.world.actions import Action, LetTimePass
+from kit.run.element_kinds import ELEMENTS
+from kit.run.kinds import DETAIL, MILESTONE, PLUMBING
+from kit.run.run import run_of
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.graph.job_graph import JobGraph
+from kit.why import Why
+
+MOST_STEPS = 20_000
+LONGEST_WHY = 200
+Job = StreamEnvironment | JobGraph | Callable[[int], StreamEnvironment | JobGraph]
+"""A job of one's own, or a function that makes it for a parallelism."""
+_OF_THE_LAB = ("allow_non_restored_state", "claim_mode")
+
+
+class Scene:
+    """The lab that a play works on, with the job that it runs, a ready one or the user's `own`, and what commands hold
+    back. `said` gathers what `show` has to say, until somebody takes it.
+    """
+
+    def __init__(self, job: str, own: Job | None = None) -> None:
+        self.name, self.settings = job_of(job)
+        self._own = own
+        self.hooks = [ReadyHook() for _ in range(self.settings.pop("hooks", 0))]
+        self.labs: list[Lab] = []
+        self.held: list[str] = []
+        self.said: list[str] = []
+        self.safety = Safety()
+        self.is_over = False
+        """Whether the job said that it has come upon a damaged file, so that nothing more can be asked of it."""
+        self._how: dict[str, Any] = {}
+        self.begin(restore_path=None)
+
+    @property
+    def lab(self) -> Lab:
+        """The newest lab."""
+        return self.labs[-1]
+
+    def standing(self) -> dict[str, Any]:
+        """Return everything that commands change, so that `go_back` can restore it."""
+        lists = {"labs": list(self.labs), "held": list(self.held), "said": list(self.said)}
+        return {**vars(self), **lists, "safety": deepcopy(self.safety), "position": self.lab.position}
+
+    def go_back(self, standing: dict[str, Any]) -> None:
+        """Undo all commands since then."""
+        position = standing.pop("position")
+        vars(self).update(standing)
+        self.lab.goto(position)
+
+    def begin(self, **how: Any) -> None:
+        """Another lab of the job, behind the present one if there is one; what is held back stays so."""
+        after = self.labs[-1] if self.labs else None
+        with warnings.catch_warnings():  # a play shows what comes of the settings it chooses
+            warnings.simplefilter("ignore", LabWarning)
+            self.labs.append(Lab(self._job(), after=after, hooks=self.hooks, **how))
+        self._how = how
+        self.safety.begin(self.lab)
+
+    def recover(self) -> None:
+        """Another driver of the same job."""
+        self.begin(**{**self._how, "recover": True})
+
+    def _job(self) -> StreamEnvironment | JobGraph:
+        if self._own is None:
+            return ready_job(self.name, **self.settings)
+        return self._own(self.settings.get("parallelism", 2)) if callable(self._own) else self._own
+
+    def come_to_the_end(self) -> str | None:
+        """Leave the job in peace until it has ended; where the next one begins. Raises Violation, and DamageTold."""
+        self.safety.run_in_peace(self.lab, self.watched_step)
+        while self.lab._world.agenda:
+            self.watched_step()
+        return self.safety.end(self.lab)
+
+    def watched_step(self) -> None:
+        """Do what is next; whoever is frozen goes on when nothing else can happen. Raises Violation, and DamageTold."""
+        action = self.next_action()
+        frozen = sorted(self.lab._world.frozen)
+        if action is None and not frozen:
+            raise Violation("ends", f"nothing can happen any more, and the job has not ended: {self.lab!r}")
+        self.lab.step(ThawWorker(frozen[0]) if action is None else action)
+        self.safety.look(self.lab)
+
+    def check_output(self) -> None:
+        """What was put out is held against what should have been. Raises Violation."""
+        if self._own is None and self.name == RANDOM:
+            job: TriedJob = random_job(self.settings)
+        else:
+            job = GivenJob.of(self._own or self._job(), None)
+        self.safety.check_output(job, self.lab)
+
+    # --- choosing ---------------------------------------------------------------------------------------------------
+
+    def next_action(self, *, waits: bool = True) -> Action | None:
+        """The first action that nothing holds back; time passes only when nothing else can happen."""
+        for action in self.lab.enabled():
+            if (waits or not _is_wait(action)) and not any(matching(words, [action]) for words in self.held):
+                return action
+        return None
+
+    def step(self) -> Sequence[TraceRecord]:
+        """Do that. Raises LabError when there is none."""
+        action = self.next_action()
+        if action is None:
+            held = f" while this is held back: {'; '.join(self.held)}" if self.held else ""
+            raise LabError(f"nothing can happen{held}; the job is {self.lab.status}")
+        return self.lab.step(action).records
+
+    def step_until(self, condition: Callable[[Sequence[TraceRecord]], bool]) -> None:
+        """Step until the records of a step are such."""
+        for _ in range(MOST_STEPS):
+            if condition(self.step()):
+                return
+        raise LabError(f"not reached within {MOST_STEPS} steps")
+
+    def find(self, words: str) -> Action:
+        """The action that is meant, the first of several. Raises LabError with what there is when it is none."""
+        enabled = self.lab.enabled()
+        found = matching(words, enabled)
+        if not found:
+            known = "; ".join(str(action) for action in enabled[: 3 * MOST_NAMED]) or "nothing"
+            raise LabError(f"{words!r} cannot happen now; what can: {known}")
+        return found[0]
+
+
+def _is_wait(action: Action) -> bool:
+    return isinstance(action, LetTimePass)
+
+
+# ---- commands -------------------------------------------------------------------------------------------------------
+
+
+def _run_until_checkpoint(scene: Scene, number: str) -> None:
+    wanted = int(number)
+    scene.step_until(lambda records: scene.lab.master.checkpoints.store.latest_id >= wanted)
+
+
+def _run_until_time(scene: Scene, at_ms: str) -> None:
+    scene.step_until(lambda records: scene.lab.at_ms >= int(at_ms))
+
+
+def _run_until_finished(scene: Scene) -> None:
+    scene.step_until(lambda records: scene.lab.finished)
+
+
+def _run_until_record(scene: Scene, kind: str, checkpoint: str | None, machine: str | None) -> None:
+    if kind not in record_kinds() and kind not in ELEMENTS:
+        raise LabError(f"no record is a {kind!r}; did you mean {', '.join(nearest(kind, record_kinds()))}?")
+    wanted = None if checkpoint is None else int(checkpoint)
+    scene.step_until(
+        lambda records: any(
+            kind in (record.kind, _element_of(record))
+            and wanted in (None, record.checkpoint_id)
+            and machine in (None, record.machine)
+            for record in records
+        )
+    )
+
+
+def _element_of(record: TraceRecord) -> str:
+    """The element that a record sends or receives, by its type's name."""
+    element = record.data.get("element")
+    return str(element["type"]) if isinstance(element, Mapping) else ""
+
+
+def _settle(scene: Scene) -> None:
+    for _ in range(MOST_STEPS):
+        action = scene.next_action(waits=False)
+        if action is None:
+            return
+        scene.lab.step(action)
+    raise LabError(f"not at rest after {MOST_STEPS} steps")
+
+
+def _run_to_the_end(scene: Scene) -> None:
+    for _ in range(MOST_STEPS):
+        if scene.next_action() is None:
+            return
+        scene.step()
+    raise LabError(f"not at its end after {MOST_STEPS} steps")
+
+
+def _do(scene: Scene, words: str) -> None:
+    scene.lab.step(scene.find(words))
+
+
+def _do_keys(scene: Scene, keys: str) -> None:
+    for key in keys.split():
+        scene.lab.step(key)
+
+
+def _inflict(scene: Scene, text: str) -> None:
+    scene.lab.step(fault_of(text))
+
+
+def _turn(scene: Scene, task: str, times: str | None) -> None:
+    for _ in range(int(times or 1)):
+        scene.lab.step(scene.find(f"give {task} its turn"))
+
+
+def _hold(scene: Scene, words: str) -> None:
+    scene.held.append(words)
+
+
+def _release(scene: Scene, words: str) -> None:
+    if words == "everything":
+        scene.held.clear()
+    elif words in scene.held:
+        scene.held.remove(words)
+    else:
+        raise LabError(f"{words!r} is not held back; held back is: {'; '.join(scene.held) or 'nothing'}")
+
+
+def _trigger_checkpoint(scene: Scene, full: str | None) -> None:
+    scene.lab.trigger_checkpoint(full=full is not None)
+
+
+def _trigger_checkpoints(scene: Scene, times: str) -> None:
+    for _ in range(int(times)):
+        scene.lab.trigger_checkpoint()
+
+
+def _savepoint(scene: Scene, target: str | None) -> None:
+    scene.lab.savepoint(target)
+
+
+def _stop(scene: Scene, drain: str | None, target: str | None) -> None:
+    scene.lab.stop(target, drain=drain is not None)
+
+
+def _cancel(scene: Scene) -> None:
+    scene.lab.cancel()
+
+
+def _wait(scene: Scene, at_ms: str) -> None:
+    scene.lab.wait_until(int(at_ms))
+
+
+def _kill(scene: Scene, worker: str) -> None:
+    scene.lab.kill(int(worker))
+
+
+def _fail(scene: Scene, words: str, how: str | None) -> None:
+    scene.lab.fail(words, how)
+
+
+def _never(scene: Scene, words: str) -> None:
+    scene.lab.never(words)
+
+
+def _lose(scene: Scene, words: str) -> None:
+    scene.lab.lose(file_path(scene.lab, words))
+
+
+def _duplicate(scene: Scene, words: str) -> None:
+    scene.lab.duplicate(words)
+
+
+def _forge(scene: Scene, words: str, claims: str) -> None:
+    claimed = (claim.split(" ") for claim in claims.split(", "))
+    given: dict[str, Any] = {name: int(claim) if claim.isdecimal() else claim for name, claim in claimed}
+    scene.lab.forge(words, **given)
+
+
+def _delay(scene: Scene, words: str, by_ms: str) -> None:
+    scene.lab.delay(words, by_ms=int(by_ms))
+
+
+def _freeze(scene: Scene, worker: str) -> None:
+    scene.lab.freeze(int(worker))
+
+
+def _thaw(scene: Scene, worker: str) -> None:
+    scene.lab.thaw(int(worker))
+
+
+def _miss_heartbeat(scene: Scene, worker: str) -> None:
+    scene.lab.miss_heartbeat(int(worker))
+
+
+def _kill_driver(scene: Scene) -> None:
+    scene.lab.kill_driver()
+
+
+def _truncate(scene: Scene, words: str) -> None:
+    scene.lab.truncate(file_path(scene.lab, words))
+
+
+def _corrupt(scene: Scene, words: str) -> None:
+    scene.lab.corrupt(file_path(scene.lab, words))
+
+
+def _turn_clock(scene: Scene, machine: str, by_ms: str) -> None:
+    scene.lab.turn_clock(machine, int(by_ms))
+
+
+def _another_driver(scene: Scene) -> None:
+    scene.recover()
+
+
+def _take(scene: Scene, steps: str) -> None:
+    for _ in range(int(steps)):
+        if scene.next_action() is None:
+            return
+        scene.watched_step()
+
+
+def _follow(scene: Scene, keys: str) -> None:
+    for key in keys.split():
+        action = next((each for each in scene.lab.enabled() if each.key == key), None)
+        if action is not None:
+            scene.lab.step(action)
+            scene.safety.look(scene.lab)
+
+
+def _go_on(scene: Scene, settings: str | None) -> None:
+    path = scene.come_to_the_end()
+    if path is None:
+        return
+    scene.settings = {**scene.settings, **settings_of(settings or "")}
+    _begin_at(scene, path)
+
+
+def _begin_at(scene: Scene, path: str) -> None:
+    try:
+        scene.begin(restore_path=path)
+    except LabError as error:
+        scene.safety.told(str(error))
+        raise
+
+
+def _take_over(scene: Scene) -> None:
+    if not scene.lab.finished or REFUSED in scene.lab.error:
+        scene.recover()
+
+
+def _check(scene: Scene) -> None:
+    while (path := scene.come_to_the_end()) is not None:
+        _begin_at(scene, path)
+    scene.check_output()
+    scene.said.append("all holds")
+
+
+def _leave_incremental(scene: Scene, path: str, number: str, operator: str) -> None:
+    ids = {each.name: each.operator_id for vertex in scene.lab.job.vertices for each in vertex.operators}
+    if operator not in ids:
+        raise LabError(f"no operator is called {operator!r}; there are {', '.join(ids)}")
+    leave_incremental_snapshot(scene.lab.files, path, int(number), ids[operator])
+
+
+def _restore(scene: Scene, name: str, job: str | None, settings: str | None) -> None:
+    given = settings_of(settings or "")
+    if job is not None:
+        scene.name = job
+    how = {each: given.pop(each) for each in _OF_THE_LAB if each in given}
+    scene.settings = {**scene.settings, **given}
+    scene.begin(restore_path=snapshot_path(scene.lab, name), **how)
+
+
+def _why_checkpoint(scene: Scene, number: str) -> None:
+    _say_why(scene, scene.lab.why(checkpoint=int(number)))
+
+
+def _why_request(scene: Scene, number: str) -> None:
+    asked = requested(scene.lab)
+    if not 0 < int(number) <= len(asked):
+        raise LabError(f"there is no request {number}: {len(asked)} were made, counted from 1")
+    _say_why(scene, scene.lab.why(request=asked[int(number) - 1][0]))
+
+
+def _why_channel(scene: Scene, source: str, target: str) -> None:
+    ends = run_of(scene.lab).stages[-1].ends()
+    found = [number for number, each in ends.items() if each == (source, target)]
+    if not found:
+        raise LabError(f"there is no channel {source} -> {target}")
+    _say_why(scene, scene.lab.why(channel=found[0]))
+
+
+def _why_task(scene: Scene, task: str) -> None:
+    _say_why(scene, scene.lab.why(task=task))
+
+
+def _say_why(scene: Scene, why: Why) -> None:
+    scene.said += [in_one_line(line, LONGEST_WHY) for line in str(why).splitlines()]
+
+
+def _show(scene: Scene, what: str) -> None:
+    scene.said += show(scene.lab, what)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command: its form, a pattern for its line, what it does, and the least level of record that it tells."""
+
+    usage: str
+    what: str
+    pattern: str
+    do: Callable[..., None]
+    level: int = PLUMBING
+
+
+VERBS = (
+    Verb(
+        "run until checkpoint N",
+        "until it is complete",
+        r"run until checkpoint (\d+)",
+        _run_until_checkpoint,
+        MILESTONE,
+    ),
+    Verb("run until N ms", "until it is so late", r"run until (\d+) ms", _run_until_time, MILESTONE),
+    Verb("run until finished", "until the job has ended", "run until finished", _run_until_finished, MILESTONE),
+    Verb(
+        "run until RECORD [of chk-N] [at MACHINE]",
+        "until the trace has such a record, or one of such an element",
+        r"run until ([A-Z]\w+)(?: of chk-(\d+))?(?: at (\S+))?",
+        _run_until_record,
+        MILESTONE,
+    ),
+    Verb(
+        "run to the end", "until nothing can happen that is not held back", "run to the end", _run_to_the_end, MILESTONE
+    ),
+    Verb("settle", "all that is under way, without waiting for a timer", "settle", _settle, MILESTONE),
+    Verb("do KEYS", "actions by their keys, one after another", r"do (.+)", _do_keys, DETAIL),
+    Verb("deliver WORDS", "let a message arrive", r"(deliver .+)", _do),
+    Verb("let TASK receive WORDS", "let an element arrive", r"(let \S+ receive .+)", _do),
+    Verb("carry out WORDS", "let a command be carried out and answered", r"carry out (.+)", _do),
+    Verb("fire WORDS", "let a timer that is due fire", r"fire (.+)", _do),
+    Verb("turn TASK [N times]", "a task's turn: one element, or one batch", r"turn (\S+)(?: (\d+) times)?", _turn),
+    Verb("hold WORDS", "these actions do not happen by themselves from now on", r"hold (.+)", _hold),
+    Verb("release WORDS", "they do again; 'everything' is all that is held", r"release (.+)", _release),
+    Verb("trigger checkpoint [full]", "the user asks for one", r"trigger checkpoint( full)?", _trigger_checkpoint),
+    Verb(
+        "trigger checkpoint N times", "and for more", r"trigger checkpoint (\d+) times", _trigger_checkpoints, MILESTONE
+    ),
+    Verb("trigger savepoint [at PATH]", "the user asks for one", r"trigger savepoint(?: at (\S+))?", _savepoint),
+    Verb(
+        "stop with savepoint [and drain] [at PATH]",
+        "the user ends the job so",
+        r"stop with savepoint( and drain)?(?: at (\S+))?",
+        _stop,
+    ),
+    Verb(
+        "rescale [VERTEX] to N [at the next checkpoint]",
+        "the user asks for another parallelism, of all or of these",
+        r"rescale ((?:to \d+)|(?:\S+ to \d+(?:, \S+ to \d+)*))( at the next checkpoint)?",
+        rescale,
+    ),
+    Verb("lose slot N", "its worker dies, and the slot is gone", r"lose slot (\d+)", lose_slot),
+    Verb("offer N slots", "so many are there from now on", r"offer (\d+) slots", offer_slots),
+    Verb("cancel", "the user ends the job", "cancel", _cancel),
+    Verb("wait until N ms", "time passes in which nothing happens", r"wait until (\d+) ms", _wait),
+    Verb("kill worker N", "all subtasks of this index are gone at once", r"kill worker (\d+)", _kill),
+    Verb(
+        "fail WORDS[: HOW]", "a command fails, in one of the ways that it declares", r"fail ([^:]+)(?:: (\S+))?", _fail
+    ),
+    Verb("never answer WORDS", "a command is neither carried out nor answered", r"never answer (.+)", _never),
+    Verb("lose WORDS", "a message or a file is gone", r"lose (.+)", _lose),
+    Verb("duplicate WORDS", "a message arrives twice", r"duplicate (.+)", _duplicate),
+    Verb(
+        "forge WORDS: CLAIMS",
+        "a copy of a report follows, which claims another `job NAME`, `task NAME/0`, `attempt N`, `checkpoint N`",
+        r"forge ([^:]+): ((?:job|task|attempt|checkpoint) \S+(?:, (?:job|task|attempt|checkpoint) \S+)*)",
+        _forge,
+    ),
+    Verb("delay WORDS by N ms", "a message is held back, with those behind it", r"delay (.+) by (\d+) ms", _delay),
+    Verb("freeze worker N", "it stands still", r"freeze worker (\d+)", _freeze),
+    Verb("thaw worker N", "it goes on", r"thaw worker (\d+)", _thaw),
+    Verb(
+        "miss the heartbeat of worker N",
+        "a frozen one is taken for dead",
+        r"miss the heartbeat of worker (\d+)",
+        _miss_heartbeat,
+    ),
+    Verb("truncate WORDS", "half of a file is gone", r"truncate (.+)", _truncate),
+    Verb("corrupt WORDS", "a byte of a file is wrong", r"corrupt (.+)", _corrupt),
+    Verb(
+        "turn the clock of MACHINE by N ms",
+        "it jumps, or stands still",
+        r"turn the clock of (\S+) by (-?\d+) ms",
+        _turn_clock,
+    ),
+    Verb(
+        "inflict FAULT(FIELDS)",
+        "a fault, as a run that was saved has it",
+        r"inflict (.+)",
+        _inflict,
+    ),
+    Verb("kill the driver", "it dies with all but the disk", "kill the driver", _kill_driver),
+    Verb(
+        "another driver goes on",
+        "this one dies where it stands; the next reads the durable store",
+        "another driver goes on",
+        _another_driver,
+    ),
+    Verb(
+        "a job of Flink's has left PATH/chk-N with state of OPERATOR",
+        "a checkpoint with incremental keyed state, whose files others may share",
+        r"a job of Flink's has left (\S+/chk-(\d+)) with state of (\S+)",
+        _leave_incremental,
+    ),
+    Verb(
+        "restore NAME [into JOB] [with SETTINGS]",
+        "another run begins from chk-N or savepoint, perhaps with other settings",
+        r"restore (\S+)(?: into (\S+))?(?: with (.+))?",
+        _restore,
+    ),
+    Verb("take N steps", "the first of what can happen, as often", r"take (\d+) steps", _take, MILESTONE),
+    Verb("follow KEYS", "actions by their keys, those of them that can happen", r"follow (.+)", _follow, DETAIL),
+    Verb(
+        "go on [with SETTINGS]",
+        "the run comes to its end; if it was stopped or cancelled, another begins where it left off",
+        r"go on(?: with (.+))?",
+        _go_on,
+        MILESTONE,
+    ),
+    Verb(
+        "another driver takes over",
+        "unless the job has ended: this driver dies where it stands, as the workers do",
+        "another driver takes over",
+        _take_over,
+        MILESTONE,
+    ),
+    Verb(
+        "check",
+        "left in peace the job comes to its end, and all holds that must (`kit.hosts.lab.safety`)",
+        "check",
+        _check,
+        MILESTONE,
+    ),
+    Verb("why chk-N", "why a checkpoint is, or has ended, as it did", r"why chk-(\d+)", _why_checkpoint),
+    Verb("why request N", "why there is no answer, or this one", r"why request (\d+)", _why_request),
+    Verb("why TASK -> TASK", "why a channel is blocked", r"why (\S+/\d+) -> (\S+/\d+)", _why_channel),
+    Verb("why TASK", "why a task is as it is", r"why (\S+/\d+)", _why_task),
+    Verb("show WHAT", "status, checkpoints, output...: see `VIEWS`", r"show (.+)", _show),
+)
+_WATCHED = (_take, _follow, _go_on, _take_over, _check)
+"""These look after each step whether all holds that must."""
+_COMPILED = [(re.compile(verb.pattern), verb) for verb in VERBS]
+_CLOSELY, _TRY, _PERHAPS = "closely ", "try ", "perhaps "
+
+
+def carry_out(scene: Scene, text: str) -> int:
+    """Do what a line says; returns the least level of record that it tells. After `closely` that is lower; after `try`
+    an error is what comes of it, and anything else is one; after `perhaps` what cannot be done is passed over. Raises
+    LabError.
+    """
+    if text.startswith(_TRY):
+        try:
+            carry_out(scene, text.removeprefix(_TRY))
+        except LabError as error:
+            scene.said.append(f"refused: {str(error).splitlines()[0]}")
+            return PLUMBING
+        raise LabError(f"{text!r}: this was expected to be refused, but was done")
+    if text.startswith(_PERHAPS):
+        try:
+            return carry_out(scene, text.removeprefix(_PERHAPS))
+        except Violation:
+            raise
+        except LabError:
+            return PLUMBING
+    line = text.removeprefix(_CLOSELY)
+    for pattern, verb in _COMPILED:
+        found = pattern.fullmatch(line)
+        if found is not None:
+            _do_verb(scene, verb, found.groups())
+            return min(verb.level, DETAIL) if text != line else verb.level
+    known = nearest(line, [verb.usage for verb in VERBS])
+    raise LabError(f"{text!r} is no command; did you mean: {'; '.join(known)}?")
+
+
+def _do_verb(scene: Scene, verb: Verb, arguments: Sequence[str]) -> None:
+    if scene.is_over and verb.do in _WATCHED:
+        return
+    try:
+        verb.do(scene, *arguments)
+    except DamageTold as told:
+        scene.is_over = True
+        scene.said.append(in_one_line(f"the damage is told: {told}", LONGEST_WHY))
+    except AssertionError as error:
+        raise Violation("invariant", str(error)) from error
+
+
+def play_commands() -> pd.DataFrame:
+    """All commands of a play: one row each with its form and what it does."""
+    return pd.DataFrame([(verb.usage, verb.what) for verb in VERBS], columns=["command", "what it does"])

@@ -1,0 +1,195 @@
+"""What came of a play's commands, as lines: the protocol's records, in short.
+
+    job        * CheckpointTriggered chk-1: letters/0, letters/1
+    job        > letters/0, letters/1: TriggerTaskCheckpoint chk-1
+    letters/0  < TriggerTaskCheckpoint chk-1
+
+`<` is what a machine took, `>` what it gave, to whom if to somebody, `*` what it noted, `!` what was made to fail.
+Neither times nor buffers are told, so that a line changes when the protocol does something else, and not otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.trace import TraceRecord
+from kit.run.kinds import BULK, DETAIL, KINDS, PLUMBING, level_of
+from kit.run.stage import Stage
+
+Ends = Mapping[int, tuple[str, str]]
+"""Sender and receiver of each channel."""
+
+NOTHING = "nothing comes of it"
+ROWS_ONLY = "rows move on, and nothing else"
+NAME_WIDTH = 10
+LONGEST = 140
+FACTS = (
+    "request", "phase", "why", "slots", "least", "state", "status", "reason", "result", "detail", "error", "hook",
+    "operator", "outcome", "task", "tasks", "awaited", "epoch", "slot", "next_id", "last_subsumed_id",
+    "latest_completed_id", "drain",
+)  # fmt: skip
+"""What is told of a record's data, in this order; all else is left out."""
+_JOB = re.compile(r"/[0-9a-f]{32}(?=/)")
+_OPERATOR = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{26}(?=-\d)")
+_SAVEPOINT = re.compile(r"/savepoints/savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
+_REQUEST = re.compile(r" \(request -?\d+\)")
+_NOTES = frozenset(NoteKind.__args__)  # type: ignore[attr-defined]
+
+
+def outcome(records: Sequence[TraceRecord], stages: Iterable[Stage], level: int) -> list[str]:
+    """The records of this level and above, a line each; where there are none those of the next level that has any."""
+    ends = {stage.epoch: stage.ends() for stage in stages}
+    wanted = _of_level(records, level)
+    return _folded(_Line.of(record, ends) for record in wanted) if wanted or not records else [ROWS_ONLY]
+
+
+def _of_level(records: Sequence[TraceRecord], level: int) -> list[TraceRecord]:
+    """Of one action everything is told if there is nothing else; of a run no rows."""
+    for least in range(level, (BULK if level <= PLUMBING else DETAIL) - 1, -1):
+        found = [record for record in records if _level(record) >= least]
+        if found:
+            return found
+    return []
+
+
+def _level(record: TraceRecord) -> int:
+    """As pictures have it, but what operators and their coordinators say to each other is no bulk in a play."""
+    return max(level_of(record), PLUMBING if record.kind.startswith("OperatorEvent") else BULK)
+
+
+class _Line:
+    """A record in three parts: who, to whom, what."""
+
+    def __init__(self, who: str, sign: str, to: str, what: str) -> None:
+        self.who, self.sign, self.to, self.what = who, sign, to, what
+
+    @classmethod
+    def of(cls, record: TraceRecord, ends: Mapping[int, Ends]) -> _Line:
+        """A note, an event with where it came from, or a command with whom it is for."""
+        data = record.data
+        channel = data.get("channel")
+        epoch = _epoch_of(record, ends)
+        source, target = ends.get(epoch, {}).get(channel, ("", "")) if isinstance(channel, int) else ("", "")
+        element = data.get("element")
+        kind = (
+            str(element["type"]) if isinstance(element, Mapping) and record.checkpoint_id is not None else record.kind
+        )
+        facts = _facts(record, ends.get(epoch, {}))
+        if record.role == "fault":
+            return cls(record.machine, "!", "", without_ids(str(data["text"])))
+        if record.kind in _NOTES:
+            source_of = f" from {source}" if source else ""
+            return cls(record.machine, "*", "", _what(kind, record, source_of, facts))
+        if record.role == "event":
+            end = target if source == record.machine else source
+            sender = end or (str(data["task"]) if _is_from_task(record) else "")
+            return cls(record.machine, "<", "", _what(kind, record, f" from {sender}" if sender else "", facts))
+        to = target if data.get("element") else str(data["task"]) if _is_to_task(record) else ""
+        ahead = ", ahead of what is queued" if data.get("priority") else ""
+        return cls(record.machine, ">", to, _what(kind, record, ahead, facts))
+
+    def __str__(self) -> str:
+        to = f"{self.to}: " if self.to else ""
+        line = f"{self.who:<{NAME_WIDTH}} {self.sign} {to}{self.what}"
+        return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def _folded(lines: Iterable[_Line]) -> list[str]:
+    """Lines that say the same to one after another become one."""
+    folded: list[_Line] = []
+    for line in lines:
+        last = folded[-1] if folded else None
+        if last and last.to and line.to and (last.who, last.sign, last.what) == (line.who, line.sign, line.what):
+            last.to += f", {line.to}"
+        elif last and last.sign == line.sign == "<" and last.what == line.what and last.who != line.who:
+            last.who += f", {line.who}"
+        else:
+            folded.append(line)
+    return [
+        line if times == 1 else f"{line}  ({times} times)"
+        for line, times in ((line, len(list(same))) for line, same in groupby(map(str, folded)))
+    ]
+
+
+def _what(kind: str, record: TraceRecord, whence: str, facts: str) -> str:
+    checkpoint = "" if record.checkpoint_id is None else f" chk-{record.checkpoint_id}"
+    return f"{kind}{checkpoint}{whence}{': ' + facts if facts else ''}"
+
+
+def _epoch_of(record: TraceRecord, ends: Mapping[int, Ends]) -> int:
+    """A task's attempt is its epoch; else the latest."""
+    attempt = re.search(r"@(\d+)#", record.id)
+    return int(attempt[1]) if attempt else max(ends, default=0)
+
+
+def _is_from_task(record: TraceRecord) -> bool:
+    return record.machine == "job" and "task" in record.data and KINDS[record.kind].command is not None
+
+
+def _is_to_task(record: TraceRecord) -> bool:
+    return record.machine == "job" and "task" in record.data
+
+
+def _facts(record: TraceRecord, ends: Ends) -> str:
+    told = []
+    for name in FACTS:
+        value = record.data.get(name)
+        if (
+            value in (None, "", False, (), [])
+            or isinstance(value, dict)
+            or (name == "task" and record.kind not in _NOTES)
+        ):
+            continue
+        if name == "tasks" and not isinstance(value, list | tuple):
+            continue
+        if name == "detail":
+            value = _added(str(value), str(record.data.get("reason")))
+            if not value:
+                continue
+        if name in ("last_subsumed_id", "latest_completed_id") and value == -1:
+            continue
+        if name in ("slot", "epoch"):
+            told.append(f"{name} {value}")
+        else:
+            told.append(_TOLD.get(name, _plain)(value, ends))
+    if record.data.get("end_of_data"):
+        told.append("end of data")
+    return "; ".join(told)
+
+
+def _added(detail: str, reason: str) -> str:
+    """What a detail says beyond its reason."""
+    known = CheckpointFailureReason.__members__.get(reason)
+    return detail.removeprefix(known.message).strip() if known else detail
+
+
+def _plain(value: Any, ends: Ends) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return without_ids(text.splitlines()[0] if text else "")
+
+
+_TOLD: dict[str, Callable[[Any, Ends], str]] = {
+    "awaited": lambda channels, ends: "waits for " + ", ".join(ends[each][0] for each in channels if each in ends),
+    "last_subsumed_id": lambda value, ends: f"subsumes chk-{value}",
+    "latest_completed_id": lambda value, ends: f"the latest complete one is chk-{value}",
+    "drain": lambda value, ends: "drain",
+    "slots": lambda value, ends: f"{value} slot{'s' * (value != 1)}",
+    "least": lambda value, ends: f"needs {value}",
+    "next_id": lambda value, ends: f"the next is {value}",
+}
+
+
+def in_one_line(text: str, longest: int = LONGEST) -> str:
+    """The first line of a text, cut where it is long."""
+    line = without_ids(text.splitlines()[0]) if text else ""
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def without_ids(text: str) -> str:
+    """A path without the directory that is named after the job's id, a request without its number."""
+    return _SAVEPOINT.sub("savepoint", _REQUEST.sub("", _OPERATOR.sub(r"\1", _JOB.sub("", text))))

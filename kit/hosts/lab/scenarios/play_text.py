@@ -1,0 +1,160 @@
+"""A play as text: a head, then blocks of commands, `----`, and what comes of them.
+
+    title: A late acknowledgement
+    question: What becomes of an acknowledgement whose checkpoint is over?
+    flink: CheckpointCoordinatorTest.testStateCleanupForLateOrUnknownMessages
+    job: keyed-sum, timeout_ms=60
+
+    # Prose for the reader: why this is done, and what to look at.
+    trigger checkpoint
+    run until CheckpointTriggered
+    ----
+    job        * CheckpointTriggered chk-1: letters/0, letters/1
+
+An entry of the head goes on in indented lines. A blank line ends the head, and each block. A block has prose (`# ...`),
+then commands, one a line, then what comes of them, which `make plays REWRITE=1` writes. After CockroachDB's datadriven
+tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kit.hosts.lab.errors import LabError, enumerated, nearest
+
+HEAD = ("title", "question", "flink", "job")
+NEEDED = ("title", "question", "job")
+RULE = "----"
+
+
+class PlayError(LabError):
+    """A play cannot be read or played: the text begins with file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One line to carry out, and where it stands."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Prose, commands, and what comes of them, a line each."""
+
+    prose: str
+    commands: tuple[Command, ...]
+    outcome: tuple[str, ...]
+
+    def __str__(self) -> str:
+        prose = [f"# {line}".rstrip() for line in self.prose.splitlines()]
+        return "\n".join([*prose, *(command.text for command in self.commands), RULE, *self.outcome])
+
+
+@dataclass(frozen=True, slots=True)
+class PlayText:
+    """A play as it stands in its file, `name` without the ending."""
+
+    name: str
+    head: Mapping[str, str]
+    blocks: tuple[Block, ...]
+
+    @property
+    def title(self) -> str:
+        """What it is about, in a few words."""
+        return self.head["title"]
+
+    @property
+    def question(self) -> str:
+        """What a learner asks, and the play answers."""
+        return self.head["question"]
+
+    @property
+    def flink(self) -> tuple[str, ...]:
+        """The tests of Flink's whose behaviour it shows, as `Class.method`."""
+        return tuple(self.head.get("flink", "").replace(",", " ").split())
+
+    @property
+    def job(self) -> str:
+        """The ready job that it plays, with settings."""
+        return self.head["job"]
+
+    def with_outcomes(self, outcomes: Sequence[Sequence[str]]) -> PlayText:
+        """The same play with these lines below its commands."""
+        blocks = (replace(block, outcome=tuple(lines)) for block, lines in zip(self.blocks, outcomes, strict=True))
+        return replace(self, blocks=tuple(blocks))
+
+    def __str__(self) -> str:
+        head = "".join(f"{key}: {_indented(value)}\n" for key, value in self.head.items())
+        return head + "".join(f"\n{block}\n" for block in self.blocks)
+
+    def __repr__(self) -> str:
+        return f"PlayText({self.name}: {self.title}, {len(self.blocks)} blocks)"
+
+
+def parse(name: str, text: str, where: str = "") -> PlayText:
+    """The play that a file holds; `where` is the file as errors name it. Raises PlayError."""
+    where = where or f"{name}.play"
+    lines = list(enumerate(text.splitlines(), 1))
+    start = next((at for at, (_, line) in enumerate(lines) if not line.strip()), len(lines))
+    head = _head(lines[:start], where)
+    return PlayText(name, head, tuple(_block(part, where) for part in _parts(lines[start:])))
+
+
+_Line = tuple[int, str]
+
+
+def _head(lines: list[_Line], where: str) -> dict[str, str]:
+    head: dict[str, str] = {}
+    key = ""
+    for number, line in lines:
+        if line[0].isspace() and key:
+            head[key] += f"\n{line.strip()}"
+            continue
+        key, colon, value = line.partition(":")
+        if not colon or key not in HEAD:
+            meant = enumerated(nearest(key, HEAD))
+            raise PlayError(f"{where}:{number}: {line!r} is no entry of a play's head; expected {meant}, then a colon")
+        if key in head:
+            raise PlayError(f"{where}:{number}: {key!r} stands in the head twice: indent the lines that go on with it")
+        head[key] = value.strip()
+    missing = [each for each in NEEDED if not head.get(each)]
+    if missing:
+        raise PlayError(f"{where}:1: the head has no {enumerated(missing)}: write for instance '{missing[0]}: ...'")
+    return head
+
+
+def _parts(lines: list[_Line]) -> Iterator[list[_Line]]:
+    """What stands between blank lines."""
+    part: list[_Line] = []
+    for number, line in lines:
+        if line.strip():
+            part.append((number, line))
+        elif part:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _block(lines: list[_Line], where: str) -> Block:
+    rules = [at for at, (_, line) in enumerate(lines) if line.rstrip() == RULE]
+    first = lines[0][0]
+    if len(rules) != 1:
+        found = f"{len(rules)} times" if rules else "not at all"
+        raise PlayError(f"{where}:{first}: {RULE!r} stands {found} in this block: expected once, below its commands")
+    above, below = lines[: rules[0]], lines[rules[0] + 1 :]
+    prose = [line[1:].removeprefix(" ") for _, line in above if line.startswith("#")]
+    commands = [Command(line.strip(), number) for number, line in above if not line.startswith("#")]
+    if not commands:
+        raise PlayError(f"{where}:{first}: this block has no command above {RULE!r}")
+    late = next((number for number, line in above if line.startswith("#") and number > commands[0].line), None)
+    if late is not None:
+        raise PlayError(f"{where}:{late}: prose stands above a block's commands: move it up, or begin a block here")
+    return Block("\n".join(prose), tuple(commands), tuple(line for _, line in below))
+
+
+def _indented(value: str) -> str:
+    return value.replace("\n", "\n  ")

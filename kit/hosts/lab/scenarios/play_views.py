@@ -1,0 +1,304 @@
+"""What a play's `show` says of its lab: a line for each thing, without times and sizes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+from warnings import catch_warnings, simplefilter
+
+import pandas as pd
+
+from kit.core.metadata import CheckpointMetadata, read_metadata
+from kit.core.protocol.words import Word
+from kit.core.state.operator_handles import OperatorStateMode
+from kit.core.state.operator_state import OperatorSubtaskState
+from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.scenarios.play_outcome import in_one_line
+from kit.hosts.lab.world.edge import LOCAL_STATE
+from kit.run.job_state import PENDING, Item, Moment
+
+LONGEST_ERROR = 400
+_STATE_FILE = re.compile(r"(copy of )?(keyed|operator) state of (\S+)/(\d+) in (\S+)")
+SNAPSHOTS = ("/checkpoints", "/savepoints")
+
+
+def snapshot_path(lab: Lab, name: str) -> str:
+    """The directory of checkpoint 3 (`chk-3`), or of the savepoint with this number (`savepoint-3`), on the lab's disk.
+    Raises LabError when there is none.
+    """
+    there = {_named(path, lab): path for path in _snapshots(lab)}
+    if name not in there:
+        raise LabError(f"there is no {name} on the disk: it holds {', '.join(there) or 'no snapshot'}")
+    return there[name]
+
+
+def file_path(lab: Lab, words: str) -> str:
+    """The file meant by `keyed state of sums/0 in chk-1`, `copy of operator state of out/1 in chk-1` (on the task's own
+    machine); other words as they are. Raises LabError for a file that there is not.
+    """
+    found = _STATE_FILE.fullmatch(words)
+    if found is None:
+        return words
+    copy, kind, operator, subtask, name = found.groups()
+    ids = {each.name: each.operator_id for vertex in lab.job.vertices for each in vertex.operators}
+    start = f"/{ids.get(operator)}-{subtask}-"
+    root = LOCAL_STATE if copy else snapshot_path(lab, name)
+    held = [path for path in lab.files.paths(root) if start in path and kind in path and f"/{name}/" in f"{path}/"]
+    if not held:
+        raise LabError(f"there is no {words}; operators are {', '.join(ids)}")
+    return held[0]
+
+
+def _snapshots(lab: Lab) -> dict[str, CheckpointMetadata]:
+    """The directories with a `_metadata`, in the order of their checkpoints, and what that says."""
+    contents = lab.files.contents
+    found = [path.removesuffix("/_metadata") for path in contents if path.endswith("/_metadata")]
+    read = {path: read_metadata(contents[f"{path}/_metadata"], path)[0] for path in found}
+    return dict(sorted(read.items(), key=lambda each: each[1].checkpoint_id))
+
+
+def _named(path: str, lab: Lab) -> str:
+    """The last name of a path; of a savepoint, whose name says nothing, with its number."""
+    name = path.rpartition("/")[2]
+    metadata = _snapshots(lab).get(path) if name.startswith("savepoint-") else None
+    return name if metadata is None else f"savepoint-{metadata.checkpoint_id}"
+
+
+# ---- what there is to show ------------------------------------------------------------------------------------------
+
+
+def status(lab: Lab) -> Iterator[str]:
+    """How the job is, and why."""
+    error = " ".join(lab.error.splitlines())
+    yield f"{lab.status}, epoch {lab.master.epoch}" + (f": {in_one_line(error, LONGEST_ERROR)}" if error else "")
+
+
+def checkpoints(lab: Lab) -> Iterator[str]:
+    """All checkpoints, as Flink's web UI has them."""
+    for row in sorted(lab.checkpoints().itertuples(), key=lambda row: row.id):
+        failure = f": {in_one_line(row.failure)}" if row.failure else ""
+        discarded = ", discarded" if row.discarded else ""
+        unaligned = ", unaligned" if row.unaligned else ""
+        acked = f"{row.acked} of {row.total} acknowledged"
+        yield f"chk-{row.id} {row.kind} {row.status}, {acked}{unaligned}{discarded}{failure}"
+
+
+def counts(lab: Lab) -> Iterator[str]:
+    """How many checkpoints there were, and what became of them; savepoints count as well."""
+    counted = lab.master.checkpoints.statistics.counts
+    yield f"{counted.completed} completed, {counted.failed} failed, {counted.in_progress} in progress"
+    yield f"{counted.total} in all, {counted.restored} restored"
+
+
+def subtasks(lab: Lab, name: str) -> Iterator[str]:
+    """What is known of each subtask's part in a checkpoint."""
+    stats = lab.statistics.subtasks(int(name.removeprefix("of ").removeprefix("chk-")))
+    for row in stats.itertuples():
+        unaligned = ", unaligned" if row.unaligned else ""
+        yield f"{row.task} {row.status}{unaligned}"
+
+
+def pending(lab: Lab) -> Iterator[str]:
+    """What is under way, and for whom it waits."""
+    for each in lab.moment().checkpoints.values():
+        if each.status == PENDING:
+            waits = f"waits for {', '.join(each.missing)}" if each.missing else each.step or "has all acknowledgements"
+            yield f"chk-{each.checkpoint_id} {waits}"
+
+
+def store(lab: Lab) -> Iterator[str]:
+    """The completed checkpoints that a restore can begin with."""
+    for each in lab.master.checkpoints.store.checkpoints:
+        yield f"chk-{each.checkpoint_id}"
+
+
+def shared(lab: Lab) -> Iterator[str]:
+    """The files that checkpoints share, with those who brought them and use them; and which are on the disk."""
+    entries = lab.master.checkpoints.store.registry.entries.values()
+    for each in sorted(entries, key=lambda each: str(each.handle)):
+        name = ", ".join(file.rpartition("/")[2] for file in each.handle.files())
+        yield f"{name}: brought by chk-{each.created_by_id}, last used by chk-{each.last_used_id}"
+    there = sorted(path.rpartition("/")[2] for path in lab.files.contents if "/shared/" in path)
+    yield f"on the disk: {', '.join(there) or 'none'}"
+
+
+def requests(lab: Lab) -> Iterator[str]:
+    """What the user asked for, and the answers."""
+    for number, (request_id, name) in enumerate(requested(lab), 1):
+        yield f"{number}. {name}: {_answer(lab, request_id)}"
+
+
+def requested(lab: Lab) -> list[tuple[int, str]]:
+    """The numbers of the user's requests, and what each was."""
+    asked = (action for action in lab.actions if isinstance(action, Word) and hasattr(action, "request_id"))
+    return [(action.request_id, type(action).__name__) for action in asked]
+
+
+def _answer(lab: Lab, number: int) -> str:
+    try:
+        path = lab.answer(number)
+    except JobFailedError as error:
+        return f"failed: {in_one_line(str(error))}"
+    return "no answer yet" if path is None else f"done: {_named(path, lab)}"
+
+
+def output(lab: Lab, sink: str = "") -> Iterator[str]:
+    """What the sink has published so far."""
+    with catch_warnings():
+        simplefilter("ignore")
+        frame = lab.output(sink)
+    rows = Counter(" ".join(f"{name}={row[name]}" for name in frame.columns) for row in frame.to_dict("records"))
+    for row, times in sorted(rows.items(), key=lambda each: _natural(each[0])):
+        yield row if times == 1 else f"{row}  ({times} times)"
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Numbers in a row are compared as numbers."""
+    return [(int(part) if is_number else 0, "" if is_number else part) for is_number, part in _parts(text)]
+
+
+def _parts(text: str) -> Iterator[tuple[bool, str]]:
+    for is_number, part in groupby(text, str.isdigit):
+        yield is_number, "".join(part)
+
+
+def files(lab: Lab) -> Iterator[str]:
+    """What is on the disk, by snapshot, with what no snapshot refers to."""
+    metadata = _snapshots(lab)
+    referred = {file for each in metadata.values() for state in each.operator_states for file in state.files()}
+    below = Counter(path.rpartition("/")[0] for root in SNAPSHOTS for path in lab.files.paths(root))
+    for directory in sorted(below, key=_natural):
+        if "/store" in directory:
+            continue
+        held = [path for path in lab.files.paths(directory) if not path.endswith("/_metadata")]
+        orphans = [path for path in held if path not in referred]
+        complete = "_metadata and " if directory in metadata else ""
+        nobodys = f", of which no _metadata tells {len(orphans)}" if orphans else ""
+        yield f"{_named(directory, lab)}: {complete}{len(held)} files of state{nobodys}"
+
+
+def state(lab: Lab, name: str) -> Iterator[str]:
+    """What a snapshot on the disk holds, operator by operator."""
+    metadata = _snapshots(lab)[snapshot_path(lab, name.removeprefix("of "))]
+    names = {operator.operator_id: operator.name for vertex in lab.job.vertices for operator in vertex.operators}
+    for operator in metadata.operator_states:
+        if operator.fully_finished:
+            yield f"{operator.name or names.get(operator.operator_id, operator.label)}: all finished"
+            continue
+        for subtask, held in sorted(operator.subtask_states.items()):
+            told = "; ".join(_told(held))
+            if told:
+                yield f"{operator.label}/{subtask}: {told}"
+        if operator.coordinator_state is not None:
+            yield f"{operator.label}: the state of its coordinator"
+    for hook in metadata.master_states:
+        yield f"hook {hook.name}: version {hook.version}"
+
+
+def _told(held: OperatorSubtaskState) -> Iterator[str]:
+    if held.finished:
+        yield "finished"
+    for keyed in held.managed_keyed_state:
+        yield f"keyed state of key groups {keyed.key_group_range.start} to {keyed.key_group_range.end}"
+    for handle in held.managed_operator_state:
+        for name, info in sorted(handle.state_name_to_partition_offsets.items()):
+            mode = OperatorStateMode(info.mode).name
+            yield f"list {name!r} ({mode}) with {len(info.offsets)} entries"
+    for what, in_flight in (("input", held.input_channel_state), ("output", held.result_subpartition_state)):
+        if in_flight:
+            yield f"{what} in flight on {len(in_flight)} channel{'s' if len(in_flight) > 1 else ''}"
+
+
+def restores(lab: Lab) -> Iterator[str]:
+    """What the last restore gave to whom."""
+    frame = lab.restores()
+    for row in frame[frame["epoch"] == frame["epoch"].max()].itertuples():
+        given = ", ".join(map(str, row[6]))
+        groups = row.key_groups
+        of_groups = f", key groups {groups[0]} to {groups[1]}" if isinstance(groups, list | tuple) else ""
+        entries = row.entries
+        of_entries = "" if pd.isna(entries) else f", {entries:g} entries"
+        yield f"{row.operator} in {row.task}: {row.kind} of old subtask {given}{of_groups}{of_entries}"
+
+
+def tasks(lab: Lab) -> Iterator[str]:
+    """Each task's execution state, and the checkpoint it was restored from."""
+    for name, task in lab.moment().tasks.items():
+        restored = "" if task.restored is None else f", restored from chk-{task.restored}"
+        yield f"{name} {task.state}{restored}"
+
+
+def reads(lab: Lab) -> Iterator[str]:
+    """How many files each task read from its own machine when it began."""
+    for record in lab.trace:
+        if record.kind == "StateRead" and record.id.startswith(f"{record.machine}@{lab.master.epoch}#"):
+            yield f"{record.machine}: {record.data['from_local']} files read from its own machine"
+
+
+def channels(lab: Lab) -> Iterator[str]:
+    """What is in the channels: still at the sender, on the wire, in the receiver's queue."""
+    moment: Moment = lab.moment()
+    ends = {stage.epoch: stage.ends() for stage in lab.stages}[moment.epoch]
+    for number, channel in sorted(moment.channels.items()):
+        places = {"at the sender": channel.queued, "on the wire": channel.wire, "arrived": channel.arrived}
+        told = [f"{place} {_items(items)}" for place, items in places.items() if items]
+        if channel.blocked:
+            told.append("blocked")
+        if told:
+            yield f"{ends[number][0]} -> {ends[number][1]}: {'; '.join(told)}"
+
+
+def _items(items: Iterable[Item]) -> str:
+    return ", ".join(
+        each.kind + (f" chk-{each.checkpoint_id}" if each.checkpoint_id is not None else "") for each in items
+    )
+
+
+def time(lab: Lab) -> Iterator[str]:
+    """What the clock shows."""
+    yield f"{lab.at_ms} ms"
+
+
+_ALL = (
+    status,
+    time,
+    tasks,
+    channels,
+    checkpoints,
+    counts,
+    pending,
+    subtasks,
+    store,
+    shared,
+    state,
+    files,
+    requests,
+    restores,
+    reads,
+    output,
+)
+VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {view.__name__: view for view in _ALL}
+"""By what comes after `show`."""
+_EMPTY = {
+    "channels": "nothing is in the channels",
+    "pending": "no checkpoint is pending",
+    "reads": "no task has read its state",
+    "restores": "nothing was restored",
+    "store": "no checkpoint is in the store",
+}
+TAKES_NAME = ("output", "state", "subtasks")
+
+
+def show(lab: Lab, what: str) -> list[str]:
+    """The lines of `show WHAT`; one that says so where there is nothing. Raises LabError for what cannot be shown."""
+    name, _, rest = what.partition(" ")
+    view = VIEWS.get(name)
+    if view is None or (rest and name not in TAKES_NAME):
+        raise LabError(f"there is no 'show {what}'; there is {', '.join(VIEWS)}")
+    arguments: tuple[Any, ...] = (rest,) if rest else ()
+    return list(view(lab, *arguments)) or [_EMPTY.get(name, f"no {name}")]

@@ -1,0 +1,124 @@
+"""Any run of a lab as a play: what was done, step by step, as commands.
+
+    do turn:letters/0 receive:0:letters/0:sums/0
+    inflict KillWorker(worker=1)
+    trigger checkpoint
+
+Actions stand by their keys, faults with all their fields, what the user asked for as in any play.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+
+from kit.core.protocol.events import (
+    RequestCancel,
+    RequestCheckpoint,
+    RequestRescale,
+    RequestSavepoint,
+    RequestStop,
+    StartJob,
+)
+from kit.core.protocol.words import Word
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.faults import faults
+from kit.hosts.lab.scenarios.play_text import Block, Command, PlayText
+from kit.hosts.lab.world.actions import Action, Fault, LetTimePass
+
+LINE_LENGTH = 110
+LINES_PER_BLOCK = 10
+MATTERS_OF_COURSE = ("do ", "follow ", "take ")
+
+FAULTS = {kind.__name__: kind for kind in vars(faults).values() if isinstance(kind, type) and issubclass(kind, Fault)}
+"""The types of fault by name."""
+
+
+def play_of(actions: Sequence[Action | Word], name: str, job: str, title: str, question: str) -> PlayText:
+    """The play in which all this is done, in a lab of the ready job `job` or of one's own; outcomes are still to come.
+
+    Raises LabError for a run that did not begin from scratch.
+    """
+    return play_of_lines(play_lines(actions), name, job, title, question)
+
+
+def play_of_lines(lines: Iterable[str], name: str, job: str, title: str, question: str) -> PlayText:
+    """The play of these commands; outcomes are still to come."""
+    return PlayText(name, {"title": title, "question": question, "job": job}, tuple(_blocks(list(lines))))
+
+
+def play_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
+    """What was done as commands of a play. Raises LabError for a start that was not from scratch."""
+    keys: list[str] = []
+    for action in actions:
+        if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass):
+            if len(" ".join((*keys, action.key))) > LINE_LENGTH:
+                yield f"do {' '.join(keys)}"
+                keys = []
+            keys.append(action.key)
+            continue
+        if keys:
+            yield f"do {' '.join(keys)}"
+            keys = []
+        if not isinstance(action, StartJob):
+            yield line_of(action)
+        elif action.restore_path is not None or action.recover:
+            raise LabError(
+                "this run went on from another lab's, so its actions are not all: "
+                "lab.trace.save_play(path) keeps it, and Lab.follow(job, path, after=...) does it again"
+            )
+    if keys:
+        yield f"do {' '.join(keys)}"
+
+
+def fault_of(text: str) -> Fault:
+    """The fault that `inflict` has: `KillWorker(worker=1)`. Raises LabError."""
+    try:
+        call = ast.parse(text, mode="eval").body
+        assert isinstance(call, ast.Call)
+        assert isinstance(call.func, ast.Name)
+        return FAULTS[call.func.id](**{each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg})
+    except (AssertionError, KeyError, SyntaxError, TypeError, ValueError) as error:
+        raise LabError(f"{text!r} is no fault; there are {', '.join(FAULTS)}, each with its fields") from error
+
+
+def line_of(action: Action | Word) -> str:
+    """The command that does a fault, lets time pass, or asks what a user asked. Raises LabError for what has none."""
+    if isinstance(action, LetTimePass):
+        return f"wait until {action.until_ms} ms"
+    if isinstance(action, Fault):
+        told = ", ".join(f"{each.name}={getattr(action, each.name)!r}" for each in fields(action))
+        return f"inflict {type(action).__name__}({told})"
+    if isinstance(action, RequestCheckpoint):
+        return "trigger checkpoint full" if action.full else "trigger checkpoint"
+    if isinstance(action, RequestSavepoint):
+        return "trigger savepoint" + _at(action.target)
+    if isinstance(action, RequestStop):
+        return "stop with savepoint" + (" and drain" if action.drain else "") + _at(action.target)
+    if isinstance(action, RequestRescale):
+        wanted = ", ".join(f"{name} to {number}" for name, number in action.parallelism.items())
+        return f"rescale {wanted}" + ("" if action.at_once else " at the next checkpoint")
+    if isinstance(action, RequestCancel):
+        return "cancel"
+    raise LabError(f"no command of a play does {action!r}")
+
+
+def _at(target: str | None) -> str:
+    return "" if target is None else f" at {target}"
+
+
+def _blocks(lines: list[str]) -> Iterator[Block]:
+    """Some lines each; one that is not a matter of course begins a block."""
+    block: list[str] = []
+    for line in lines:
+        if block and (not line.startswith(MATTERS_OF_COURSE) or len(block) == LINES_PER_BLOCK):
+            yield _block(block)
+            block = []
+        block.append(line)
+    if block:
+        yield _block(block)
+
+
+def _block(lines: list[str]) -> Block:
+    return Block("", tuple(Command(line, 0) for line in lines), ())

@@ -1,0 +1,49 @@
+"""One step of a run in the lab."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kit.core.display import display
+from kit.core.protocol.trace import Trace, TraceRecord
+from kit.core.protocol.words import Word
+from kit.hosts.lab.world.actions import Action
+from kit.run.run import run_of
+from kit.run.stage import Stage
+from kit.stream.operators.spec import shorten
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step that was taken: its number, what was done, and the `records` that it left in the trace."""
+
+    number: int
+    action: Action | Word
+    _trace: Trace
+    _start: int
+    _end: int
+
+    @property
+    def records(self) -> tuple[TraceRecord, ...]:
+        """What happened in this step."""
+        return self._trace.since(self._start, self._end)
+
+    def __repr__(self) -> str:
+        what = str(self.action) if isinstance(self.action, Action) else type(self.action).__name__
+        return f"step {self.number}: {shorten(what)}"
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The shapes of the epochs of the run."""
+        return run_of(self._trace).stages
+
+    def _repr_html_(self) -> str:
+        return str(display("step_html", self))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The step's records, one row each."""
+        return Trace(self.records).to_pandas()

@@ -1,0 +1,53 @@
+"""A lab in a few lines: what is shown where the picture would take too long, one row per operator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from typing import TYPE_CHECKING
+
+from kit.hosts.lab.world.world import World
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGE = 20_000
+"""More records than this, half a second's worth, are not taken in for a picture that nobody asked for by name."""
+
+
+def summary(world: World) -> pd.DataFrame:
+    """One row per vertex: its operators, how many subtasks are in which state, how many elements are on the way to it,
+    and how many of its subtasks have acknowledged the newest pending checkpoint ("" when there is none).
+    """
+    import pandas as pd
+
+    pending = max(world.master.checkpoints.pending.values(), key=lambda each: each.checkpoint_id, default=None)
+    waiting = {} if pending is None else pending.not_yet_acked_tasks
+    on_the_way: Counter[str] = Counter()
+    for channel in world.agenda.busy_channels:
+        target = world.graph.channels[channel].target_task.rpartition("/")[0]
+        on_the_way[target] += len(world.agenda.on_wire(channel))
+    rows = []
+    for vertex in world.job.vertices:
+        tasks = [task.task for task in world.graph.vertex_tasks(vertex.name)]
+        states = Counter(world.tasks[task].state.name if task in world.tasks else "gone" for task in tasks)
+        acked = "" if pending is None else f"{sum(task not in waiting for task in tasks)} of {len(tasks)}"
+        rows.append(
+            {
+                "operators": " → ".join(operator.name for operator in vertex.operators),
+                "subtasks": ", ".join(f"{count} {state}" for state, count in states.items()),
+                "on the way to it": on_the_way[vertex.name],
+                f"checkpoint {pending.checkpoint_id}" if pending else "checkpoint": acked,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def summary_html(world: World, headline: str) -> str:
+    """The same as HTML, with what it stands in for."""
+    records = f"{len(world.trace):,} records are many to draw at once: here is each operator as a whole."
+    table = summary(world).to_html(index=False)
+    return (
+        f"<div><b>{escape(headline)}</b><br>{records} "
+        f"<code>lab.svg()</code> draws the picture, however long that takes, and then it is shown here.{table}</div>"
+    )

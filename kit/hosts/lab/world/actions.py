@@ -1,0 +1,187 @@
+"""What may happen next in the lab: the actions that a step chooses from, each a type of its own.
+
+An action is a value: its `key` is one word, the same in every replay of the same run, so a list of keys *is* the run.
+Messages between one task and the JobMaster keep their order, and so do the elements of a channel; apart from that any
+enabled action may be the next, which is all the freedom that a real cluster has. What never happens by itself, but may
+be made to, is a `Fault` (`kit.hosts.lab.faults.faults`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any, ClassVar
+
+from kit.core.protocol.elements import Element
+
+
+class Group(Enum):
+    """What an action is about; the value is the heading of its list."""
+
+    TIMERS = "timers that are due"
+    MESSAGES = "messages under way"
+    WORK = "work that was asked for"
+    CHANNELS = "elements under way in channels"
+    TURNS = "turns of tasks"
+    TIME = "time"
+    WORKERS = "workers"
+    DRIVER = "the driver"
+    FILES = "files"
+    CLOCKS = "clocks"
+    RECORDING = "a recording that is followed"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that may happen."""
+
+    group: ClassVar[Group]
+    verb: ClassVar[str]
+    """Begins the key; no two types have the same."""
+    pattern: ClassVar[str]
+    """The sentence; `{of_checkpoint}` is "" or " of chk-3"."""
+    whom: ClassVar[str] = ""
+    """The field that says whom it happens to."""
+
+    @property
+    def key(self) -> str:
+        """The action as one word, the same in every replay: the verb and what tells actions of this type apart."""
+        parts = (_as_part(each.name, getattr(self, each.name)) for each in fields(self) if each.compare)
+        return ":".join(part for part in (self.verb, *parts) if part)
+
+    @property
+    def text(self) -> str:
+        """The action as a sentence."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        checkpoint_id = values.get("checkpoint_id")
+        return self.pattern.format(**values, of_checkpoint="" if checkpoint_id is None else f" of chk-{checkpoint_id}")
+
+    @property
+    def subject(self) -> str:
+        """Whom it happens to: a task, a slot, "job"; "" for what concerns no one machine."""
+        return str(getattr(self, self.whom)) if self.whom else ""
+
+    @property
+    def remembered(self) -> Action:
+        """The action as a lab keeps it once it is done: it says the same, and holds no records."""
+        return self
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<{self.text}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What something looked like that is not kept."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _as_part(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    return f"chk-{value}" if name == "checkpoint_id" else str(value).replace(" ", "_")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DeliverMessage(Action):
+    """The first message under way from `sender` to `receiver`, one of which is "job", arrives."""
+
+    message: str
+    """The name of its type."""
+    checkpoint_id: int | None
+    sender: str
+    receiver: str
+
+    group: ClassVar = Group.MESSAGES
+    verb: ClassVar = "deliver"
+    pattern: ClassVar = "deliver {message}{of_checkpoint} from {sender} to {receiver}"
+    whom: ClassVar = "receiver"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ReceiveElement(Action):
+    """The first element under way on a channel reaches the task at its end, and waits there in the input queue."""
+
+    channel: int
+    sender: str
+    task: str
+    element: Element | Told = field(compare=False)
+
+    group: ClassVar = Group.CHANNELS
+    verb: ClassVar = "receive"
+    pattern: ClassVar = "let {task} receive {element!r} from {sender}"
+    whom: ClassVar = "task"
+
+    @property
+    def remembered(self) -> Action:
+        return ReceiveElement(self.channel, self.sender, self.task, Told(repr(self.element)))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TakeTurn(Action):
+    """A task has its turn: it takes one element, or asks its source for one batch."""
+
+    task: str
+
+    group: ClassVar = Group.TURNS
+    verb: ClassVar = "turn"
+    pattern: ClassVar = "give {task} its turn"
+    whom: ClassVar = "task"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CarryOut(Action):
+    """A command that takes its time, the `number`-th that was given in this run, is carried out and answered."""
+
+    machine: str
+    command: str
+    """The name of its type."""
+    checkpoint_id: int | None
+    number: int
+
+    group: ClassVar = Group.WORK
+    verb: ClassVar = "carry_out"
+    pattern: ClassVar = "carry out {command}{of_checkpoint} for {machine}"
+    whom: ClassVar = "machine"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FireTimer(Action):
+    """A timer that is due fires."""
+
+    machine: str
+    timer: str
+
+    group: ClassVar = Group.TIMERS
+    verb: ClassVar = "timer"
+    pattern: ClassVar = "let timer {timer} of {machine} fire"
+    whom: ClassVar = "machine"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LetTimePass(Action):
+    """Nothing happens until `until_ms`, as when every task is busy; timers that come due meanwhile fire late."""
+
+    until_ms: int
+
+    group: ClassVar = Group.TIME
+    verb: ClassVar = "wait"
+    pattern: ClassVar = "wait until {until_ms} ms"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Fault(Action):
+    """What never happens by itself. A run remembers its faults as it does all else: they are undone and replayed."""
+
+    recorded: ClassVar[bool] = True
+    """Whether the trace has a record of it; False where what a machine is told at once says the same."""

@@ -1,0 +1,447 @@
+"""What is under way in the lab, and so what may happen next: kept up to date as it changes, never searched for.
+
+Messages between one task and the JobMaster keep their order, and so do the elements of a channel; timers are due or
+not yet; a read or write that was asked for may end at any time; a task whose turn it may be has its number here. Each
+kind has the numbers of what may happen next in order. The order is fixed: due timers in the order in which they were
+first set, messages by route in the order in which the routes were first used, reads and writes, channels, turns.
+
+So the i-th of the actions is found, and done, at the same cost whether the job has five tasks or five hundred.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Any
+
+from kit.core.protocol.words import Envelope, Word
+from kit.hosts.lab.world.actions import (
+    Action,
+    CarryOut,
+    DeliverMessage,
+    FireTimer,
+    LetTimePass,
+    ReceiveElement,
+    TakeTurn,
+)
+from kit.machines.channel.ready_numbers import ReadyNumbers
+from kit.stream.graph.execution_graph import ExecutionGraph
+
+Way = tuple[str, str]
+"""Sender and receiver of messages; machine and name of a timer."""
+
+
+class Agenda:
+    """Everything that is under way between the machines of a lab. `len` counts the actions that may be next, waiting
+    not among them; `agenda[i]` is the i-th of them.
+    """
+
+    def __init__(self) -> None:
+        self.at_ms = 0
+        self._graph: ExecutionGraph | None = None
+        self._numbers = count(1)
+        self._mail: dict[Way, tuple[int, deque[Envelope]]] = {}
+        self._ways: dict[int, Way] = {}
+        self._timers: dict[Way, tuple[int, Envelope]] = {}
+        self._set: dict[int, Way] = {}
+        self._later: list[tuple[int, int]] = []
+        """When timers that were not due when they were set will be, and their numbers; also of some that are gone."""
+        self._io: dict[int, tuple[str, Envelope]] = {}
+        self._io_numbers = count(1)
+        self._wires: dict[int, deque[Envelope]] = {}
+        """Only channels on which something is under way."""
+        self._held: set[str] = set()
+        """Machines that stand still: nothing reaches them and nothing is done for them."""
+        self._delayed: list[tuple[int, Way, Envelope]] = []
+        """Messages that are held back, each with the route and the time until which it is."""
+        self._take_turns: list[TakeTurn] = []
+        """The turn of each task, by its number: a value, and so made once."""
+        self._task_numbers: dict[str, int] = {}
+        self._due, self._letters, self._asked, self._sent, self._turns = (ReadyNumbers() for _ in range(5))
+        self._kinds: tuple[tuple[ReadyNumbers, Callable[[Agenda, int], Action]], ...] = (
+            (self._due, Agenda._timer_action),
+            (self._letters, Agenda._message_action),
+            (self._asked, Agenda._io_action),
+            (self._sent, Agenda._wire_action),
+            (self._turns, Agenda._run_action),
+        )
+
+    # --- what may happen ------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._due) + len(self._letters) + len(self._asked) + len(self._sent) + len(self._turns)
+
+    def __bool__(self) -> bool:
+        return bool(self._turns or self._sent or self._letters or self._asked or self._due)
+
+    def __getitem__(self, rank: int) -> Action:
+        for ready, action in self._kinds:
+            size = len(ready)
+            if rank < size:
+                return action(self, ready[rank])
+            rank -= size
+        raise IndexError(rank)
+
+    def __iter__(self) -> Iterator[Action]:
+        return (action(self, number) for ready, action in self._kinds for number in ready)
+
+    @property
+    def wait(self) -> LetTimePass | None:
+        """To wait for the next timer that is not due yet; None when there is none."""
+        later = self._later
+        while later and not self._is_set(*later[0]):
+            heappop(later)
+        if self._delayed:
+            times = [until_ms for until_ms, _, _ in self._delayed] + [due_ms for due_ms, _ in later[:1]]
+            return LetTimePass(min(times))
+        return LetTimePass(later[0][0]) if later else None
+
+    def allows(self, action: Action) -> bool:
+        """Whether this action, one of those that were enabled some actions ago, still is."""
+        return _ALLOWS[type(action)](self, action)
+
+    def _allows_turn(self, action: TakeTurn) -> bool:
+        return self._task_numbers.get(action.task, -1) in self._turns
+
+    def _allows_element(self, action: ReceiveElement) -> bool:
+        return action.channel in self._wires
+
+    def _allows_message(self, action: DeliverMessage) -> bool:
+        return self.next_message(action.sender, action.receiver) is not None
+
+    def _allows_timer(self, action: FireTimer) -> bool:
+        return (action.machine, action.timer) in self._timers
+
+    def _allows_work(self, action: CarryOut) -> bool:
+        return action.number in self._io
+
+    def _timer_action(self, number: int) -> Action:
+        return FireTimer(*self._set[number])
+
+    def _message_action(self, number: int) -> Action:
+        sender, receiver = way = self._ways[number]
+        message = self._mail[way][1][0].word
+        return DeliverMessage(type(message).__name__, getattr(message, "checkpoint_id", None), sender, receiver)
+
+    def _io_action(self, number: int) -> Action:
+        machine, (command, _) = self._io[number]
+        return CarryOut(machine, type(command).__name__, getattr(command, "checkpoint_id", None), number)
+
+    def _wire_action(self, number: int) -> Action:
+        assert self._graph is not None
+        channel = self._graph.channels[number]
+        return ReceiveElement(number, channel.source_task, channel.target_task, self._wires[number][0].word.element)
+
+    def _run_action(self, number: int) -> Action:
+        return self._take_turns[number]
+
+    # --- time and timers ------------------------------------------------------------------------------------------
+
+    def advance(self, at_ms: int) -> None:
+        """Time goes on: timers become due, and what was held back may arrive."""
+        self.at_ms = at_ms
+        while self._later and self._later[0][0] <= at_ms:
+            due_ms, number = heappop(self._later)
+            if self._is_set(due_ms, number) and self._set[number][0] not in self._held:
+                self._due.add(number)
+        if self._delayed and min(until_ms for until_ms, _, _ in self._delayed) <= at_ms:
+            self._delayed = [each for each in self._delayed if each[0] > at_ms]
+            self._look_at_mail()
+
+    def schedule(self, machine: str, timer: Envelope) -> None:
+        """Set a timer as a `ScheduleTimer` says; one of this name that is set already is set anew."""
+        due_ms = timer.word.due_ms
+        way = (machine, timer.word.timer)
+        known = self._timers.get(way)
+        number = next(self._numbers) if known is None else known[0]
+        self._timers[way] = number, timer
+        self._set[number] = way
+        if due_ms <= self.at_ms and machine not in self._held:
+            self._due.add(number)
+        else:
+            self._due.discard(number)
+            heappush(self._later, (due_ms, number))
+
+    def take_timer(self, machine: str, timer: str) -> Envelope:
+        """The timer fires. Raises KeyError when it is not set."""
+        number, taken = self._timers.pop((machine, timer))
+        del self._set[number]
+        self._due.discard(number)
+        return taken
+
+    def timer(self, machine: str, timer: str) -> Envelope | None:
+        """The `ScheduleTimer` of a timer that is set, due or not; None when it is not."""
+        _, known = self._timers.get((machine, timer), (0, None))
+        return known
+
+    def timers(self) -> list[Way]:
+        """The timers that are set, due or not."""
+        return list(self._timers)
+
+    def due_ms(self, machine: str, timer: str) -> int | None:
+        """When a timer is due; None when it is not set."""
+        known = self._timers.get((machine, timer))
+        return None if known is None else int(known[1].word.due_ms)
+
+    def cancel_timer(self, machine: str, timer: str) -> None:
+        """Forget a timer, if it is set."""
+        if (machine, timer) in self._timers:
+            self.take_timer(machine, timer)
+
+    def _is_set(self, due_ms: int, number: int) -> bool:
+        way = self._set.get(number)
+        return way is not None and self._timers[way][1].word.due_ms == due_ms
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    def post(self, sender: str, receiver: str, message: Envelope) -> None:
+        """A message sets out."""
+        way = (sender, receiver)
+        if way not in self._mail:
+            number = next(self._numbers)
+            self._mail[way] = number, deque()
+            self._ways[number] = way
+        number, queue = self._mail[way]
+        queue.append(message)
+        if not (self._held or self._delayed) or self._may_arrive(way, queue):
+            self._letters.add(number)
+
+    def next_message(self, sender: str, receiver: str) -> Word | None:
+        """The first message on this route, still under way."""
+        _, queue = self._mail.get((sender, receiver), (0, None))
+        return queue[0].word if queue else None
+
+    def place_of(self, sender: str, receiver: str, cause: str) -> int | None:
+        """Which message on this route, counted from 0, has this id; None when none has."""
+        _, queue = self._mail.get((sender, receiver), (0, ()))
+        return next((place for place, message in enumerate(queue) if message.cause == cause), None)
+
+    def take_message(self, sender: str, receiver: str, place: int = 0) -> Envelope:
+        """The first message on this route, or the one at `place`, arrives, or is lost. Raises KeyError or IndexError
+        when there is none.
+        """
+        number, queue = self._mail[sender, receiver]
+        message = queue[place]
+        del queue[place]
+        if not queue:
+            self._letters.discard(number)
+        if self._delayed or place:
+            self._look_at_mail()
+        return message
+
+    def duplicate_message(self, sender: str, receiver: str, place: int) -> Envelope:
+        """The `place`-th message on this route is followed by a copy of itself. Raises KeyError or IndexError."""
+        queue = self._mail[sender, receiver][1]
+        self.insert_message(sender, receiver, place + 1, Envelope(*queue[place]))
+        return queue[place]
+
+    def insert_message(self, sender: str, receiver: str, place: int, message: Envelope) -> None:
+        """Let a message be the `place`-th on this route. Raises KeyError for a route that nothing is under way on."""
+        self._mail[sender, receiver][1].insert(place, message)
+
+    def delay_message(self, sender: str, receiver: str, place: int, until_ms: int) -> Envelope:
+        """The `place`-th message on this route, and what is behind it, does not arrive before that time. Raises
+        KeyError or IndexError when there is none.
+        """
+        delayed = self._mail[sender, receiver][1][place]
+        self._delayed.append((until_ms, (sender, receiver), delayed))
+        self._look_at_mail()
+        return delayed
+
+    def messages(self) -> Iterator[tuple[Way, int, Envelope]]:
+        """All that is under way, by route, with its place there."""
+        for way, (_, queue) in self._mail.items():
+            for place, message in enumerate(queue):
+                yield way, place, message
+
+    def message(self, sender: str, receiver: str, place: int) -> Envelope | None:
+        """The `place`-th message on a route; None when there are fewer."""
+        _, queue = self._mail.get((sender, receiver), (0, None))
+        return queue[place] if queue and place < len(queue) else None
+
+    def delayed_until(self, sender: str, receiver: str) -> int | None:
+        """Until when the first message on a route is held back; None when it is not."""
+        _, queue = self._mail.get((sender, receiver), (0, None))
+        times = [until_ms for until_ms, _, message in self._delayed if queue and message is queue[0]]
+        return max(times, default=None)
+
+    def _may_arrive(self, way: Way, queue: deque[Envelope]) -> bool:
+        """Whether the first message on this route is not held back."""
+        if not queue or way[1] in self._held:
+            return False
+        return all(message is not queue[0] for _, _, message in self._delayed)
+
+    def _look_at_mail(self) -> None:
+        """Which messages may arrive is found out anew, after something unusual."""
+        for way, (number, queue) in self._mail.items():
+            (self._letters.add if self._may_arrive(way, queue) else self._letters.discard)(number)
+
+    # --- reads and writes -----------------------------------------------------------------------------------------
+
+    def begin(self, machine: str, command: Envelope) -> None:
+        """A machine has asked for something that takes its time."""
+        number = next(self._io_numbers)
+        self._io[number] = machine, command
+        if machine not in self._held:
+            self._asked.add(number)
+
+    def take_io(self, number: int) -> tuple[str, Envelope]:
+        """It is done now: for which machine, and what. Raises KeyError when it is not to be done."""
+        self._asked.discard(number)
+        return self._io.pop(number)
+
+    def cancel_io(self, is_meant: Callable[[str, Word], bool]) -> None:
+        """Some of it will not be done."""
+        for number in [number for number, entry in self._io.items() if is_meant(entry[0], entry[1].word)]:
+            self.take_io(number)
+
+    # --- elements and turns ---------------------------------------------------------------------------------------
+
+    def begin_epoch(self, graph: ExecutionGraph) -> None:
+        """All tasks are new, and nothing is on the wires."""
+        self._graph = graph
+        self._take_turns = [TakeTurn(task.task) for task in graph.tasks]
+        self._task_numbers = {task.task: number for number, task in enumerate(graph.tasks)}
+
+    def end_epoch(self, machines: Collection[str]) -> None:
+        """The tasks and slots that were left are gone as well. What was said to one that had been killed before still
+        arrives.
+        """
+        self.forget(machines)
+        self._wires.clear()
+        self._sent.clear()
+
+    def set_turn(self, task: str, available: bool) -> None:
+        """Whether a task has something to do."""
+        (self._turns.add if available else self._turns.discard)(self._task_numbers[task])
+
+    def send(self, sent: Envelope) -> None:
+        """An element sets out on the channel that its `SendElement` names."""
+        channel = sent.word.channel
+        if channel not in self._wires:
+            self._wires[channel] = deque()
+            if not self._held or self._receiver(channel) not in self._held:
+                self._sent.add(channel)
+        self._wires[channel].append(sent)
+
+    def take_element(self, channel: int) -> Envelope:
+        """The first element on a channel arrives. Raises KeyError when there is none."""
+        queue = self._wires[channel]
+        sent = queue.popleft()
+        if not queue:
+            self._empty(channel)
+        return sent
+
+    def _empty(self, channel: int) -> None:
+        del self._wires[channel]
+        self._sent.discard(channel)
+
+    def on_wire(self, channel: int) -> list[Envelope]:
+        """What is under way on a channel."""
+        return list(self._wires.get(channel, ()))
+
+    def _receiver(self, channel: int) -> str:
+        assert self._graph is not None
+        return self._graph.channels[channel].target_task
+
+    @property
+    def busy_channels(self) -> list[int]:
+        """The channels on which something is under way."""
+        return list(self._wires)
+
+    @property
+    def pending_io(self) -> list[tuple[str, Envelope]]:
+        """What was asked for and is not done, with the machine that asked."""
+        return list(self._io.values())
+
+    @property
+    def work(self) -> Mapping[int, tuple[str, Envelope]]:
+        """The same by its number."""
+        return self._io
+
+    # --- standing still -------------------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The machines that stand still."""
+        return frozenset(self._held)
+
+    def hold(self, names: Collection[str]) -> None:
+        """These machines stand still from now on."""
+        self._held.update(names)
+        self._look_at(names)
+
+    def release(self, names: Collection[str]) -> None:
+        """They go on; whose turn it may be, `set_turn` must say."""
+        self._held.difference_update(names)
+        self._look_at(names)
+
+    def _look_at(self, names: Collection[str]) -> None:
+        """What may happen to these machines is found out anew, except for their turns."""
+        self._look_at_mail()
+        for (machine, _), (number, timer) in self._timers.items():
+            if machine in names:
+                is_due = timer.word.due_ms <= self.at_ms and machine not in self._held
+                (self._due.add if is_due else self._due.discard)(number)
+        for number, (machine, _) in self._io.items():
+            if machine in names:
+                (self._asked.discard if machine in self._held else self._asked.add)(number)
+        for channel in self._wires:
+            if self._receiver(channel) in names:
+                (self._sent.discard if self._receiver(channel) in self._held else self._sent.add)(channel)
+        for name in names:
+            self._turns.discard(self._task_numbers.get(name, -1))
+
+    def forget(self, names: Collection[str]) -> None:
+        """Nothing of tasks and slots that are gone is under way any more."""
+        self._held.difference_update(names)
+        self._delayed = [each for each in self._delayed if not {*each[1]} & {*names}]
+        for way in [way for way in self._mail if way[0] in names or way[1] in names]:
+            number, _ = self._mail.pop(way)
+            del self._ways[number]
+            self._letters.discard(number)
+        for machine, timer in [way for way in self._timers if way[0] in names]:
+            self.take_timer(machine, timer)
+        self.cancel_io(lambda machine, command: machine in names)
+        for number in self.busy_channels:
+            assert self._graph is not None
+            channel = self._graph.channels[number]
+            if channel.source_task in names or channel.target_task in names:
+                self._empty(number)
+        for name in names:
+            self._turns.discard(self._task_numbers.get(name, -1))
+
+    # --- copying --------------------------------------------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Agenda:
+        """Another agenda in the same state; words and graphs never change, and both have them."""
+        other = Agenda()
+        other.at_ms, other._graph = self.at_ms, self._graph
+        other._numbers, other._io_numbers = copy.copy(self._numbers), copy.copy(self._io_numbers)
+        other._mail = {way: (number, queue.copy()) for way, (number, queue) in self._mail.items()}
+        other._ways, other._timers, other._set = dict(self._ways), dict(self._timers), dict(self._set)
+        other._later = [each for each in self._later if self._is_set(*each)]
+        heapify(other._later)
+        other._io = dict(self._io)
+        other._held, other._delayed = set(self._held), list(self._delayed)
+        other._wires = {channel: queue.copy() for channel, queue in self._wires.items()}
+        other._take_turns, other._task_numbers = self._take_turns, self._task_numbers
+        for (mine, _), (others, _) in zip(self._kinds, other._kinds):
+            for number in mine:
+                others.add(number)
+        return other
+
+    def __repr__(self) -> str:
+        return f"Agenda({self.at_ms} ms, {len(self)} enabled)"
+
+
+_ALLOWS: dict[type[Action], Callable[[Agenda, Any], bool]] = {
+    TakeTurn: Agenda._allows_turn,
+    ReceiveElement: Agenda._allows_element,
+    DeliverMessage: Agenda._allows_message,
+    FireTimer: Agenda._allows_timer,
+    CarryOut: Agenda._allows_work,
+}

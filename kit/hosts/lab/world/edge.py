@@ -1,0 +1,100 @@
+"""The lab's edge: everything outside the machines, in memory, so that it can be copied with them.
+
+Files that a job reads are the real ones; what it writes (checkpoints, savepoints, output) stays in memory. A copy
+shares the bytes. A durable store, ZooKeeper's too, is files on the lab's disk.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from kit.hosts.files.job_files import JobFiles
+from kit.hosts.files.local_state import LocalState
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.output import MemoryOutput, lineage_of, sink_called
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.files.stores.file_records import FileRecords
+from kit.hosts.files.stores.stores import DurableStore, MemoryStore
+from kit.hosts.files.task_files import TaskFiles
+from kit.hosts.lab.errors import LabError, enumerated, said
+from kit.machines.coordinator.master_hooks import MasterHooks
+from kit.stream.graph.job_graph import JobGraph
+
+CHECKPOINTS = "/checkpoints"
+LOCAL_STATE = "/local-state"
+"""What is below is on the machine of a slot, in a subdirectory of its own."""
+
+
+class LabEdge:
+    """Files, output and hooks of one lab; `checkpoints` is the directory of checkpoints if not the job's own."""
+
+    def __init__(
+        self,
+        job: JobGraph,
+        hooks: MasterHooks,
+        files: MemoryFiles,
+        output: MemoryOutput,
+        store: MemoryStore | DurableStore | None = None,
+        checkpoints: str = "",
+    ) -> None:
+        self.files = files
+        self.output = output
+        self.hooks = hooks
+        self._job = job
+        self._checkpoints = checkpoints
+        settings = job.settings.checkpoint
+        storage = self._storage = self._storage_on(files)
+        self.store = store or (DurableStore(FileRecords(storage)) if settings.is_durable else MemoryStore())
+        self.for_job = JobFiles(job, storage, hooks, self.store, output)
+        local = LocalState(LOCAL_STATE, job.job_id, files.filesystem) if settings.local_recovery else None
+        self.for_tasks = TaskFiles(job, storage, output, local)
+
+    @property
+    def lineage(self) -> str:
+        """The name that all drivers of a job with a durable store share; "" where each run is on its own."""
+        return lineage_of(self._job, self._storage)
+
+    def check_restore_path(self, path: object) -> None:
+        """Raise LabError unless there is a snapshot there, on the lab's disk."""
+        there = [found.removesuffix("/_metadata") for found in self.files.paths() if found.endswith("/_metadata")]
+        if not isinstance(path, str | PathLike):
+            raise LabError(f"restore_path is {path!r}, but must be the path of a checkpoint or savepoint")
+        try:
+            self._storage.resolve(path)
+        except (OSError, ValueError) as error:
+            holds = enumerated(there, "no snapshot")
+            hint = "" if there else "; give after=<the lab that wrote it>, for a lab's files lie in memory"
+            raise LabError(said(f"restore_path: {error}", f"the lab's disk holds {holds}{hint}")) from None
+
+    def sink_path(self, sink: str) -> str:
+        """The path of the sink that is meant. Raises LabError with those there are when that is none, or several."""
+        try:
+            return sink_called(self._job, sink, self.output.directories())
+        except ValueError as error:
+            raise LabError(str(error)) from None
+
+    def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
+        """A lab that is forked or rewound gets files of its own; the hooks, being the user's, are shared."""
+        files = self.files.copy()
+        return LabEdge(self._job, self.hooks, files, self.output.copy(), self._store_on(files), self._checkpoints)
+
+    def _storage_on(self, files: MemoryFiles) -> CheckpointStorage:
+        settings = self._job.settings.checkpoint
+        return CheckpointStorage(
+            self._checkpoints or settings.directory or CHECKPOINTS,
+            self._job.job_id,
+            settings.default_savepoint_directory,
+            settings.memory_threshold_bytes,
+            files.filesystem,
+        )
+
+    def _store_on(self, files: MemoryFiles) -> MemoryStore | DurableStore:
+        """Return this driver's store on a copy of its files: the same driver leads there."""
+        if isinstance(self.store, MemoryStore):
+            return self.store.copy()
+        records = self.store.records
+        assert isinstance(records, FileRecords)
+        return DurableStore(records.copy(self._storage_on(files)))
+
+    def __repr__(self) -> str:
+        return f"LabEdge({self.files!r}, {self.output!r})"

@@ -1,0 +1,391 @@
+"""Everything that exists in the lab, and what its machines ask for carried out.
+
+The world is one JobMaster, the tasks and slots of the current epoch, the messages and elements that are under way
+between them, the timers, the reads and writes that have been asked for and not yet done, the files, and the virtual
+time. It does not decide what happens next: `enabled` says what may, `perform` does one thing. All of it can be copied,
+which is what rewinding rests on.
+
+Time is virtual: every action takes `ACTION_MS`, and when nothing can happen but a timer, time jumps to it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from kit.core.protocol.commands import (
+    CancelTimer,
+    CompleteRequest,
+    GrantCredit,
+    JobStatusChanged,
+    ReadSplit,
+    ScheduleTimer,
+    SendElement,
+    StartEpoch,
+    StopEpoch,
+)
+from kit.core.protocol.duties import Command, Duty, by_command, refused
+from kit.core.protocol.elements import CreditedElement, Element
+from kit.core.protocol.events import (
+    CreditReceived,
+    ElementReceived,
+    EpochEnded,
+    ProcessInput,
+    TimerFired,
+)
+from kit.core.protocol.messages import (
+    JobMessage,
+    OutputDataDecided,
+    SlotMessage,
+    SubmitChannelState,
+    TaskMessage,
+)
+from kit.core.protocol.trace import Trace, TraceRecord
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.core.protocol.words import Envelope, Machine, Word
+from kit.hosts.lab.faults.breakable import Breakable
+from kit.hosts.lab.world.actions import (
+    Action,
+    CarryOut,
+    DeliverMessage,
+    Fault,
+    FireTimer,
+    LetTimePass,
+    ReceiveElement,
+    TakeTurn,
+)
+from kit.hosts.lab.world.agenda import Agenda
+from kit.hosts.lab.world.copying import copy_of
+from kit.hosts.lab.world.edge import LabEdge
+from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState, slot_name
+from kit.machines.job.job_master import JobMaster
+from kit.machines.job.status import JobStatus
+from kit.machines.task.stream_task import StreamTask
+from kit.machines.task.unknown_task import answer_for_unknown_task
+from kit.stream.graph.epoch_shape import epoch_shape
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.windows.late_rows import late_rows_of
+
+ACTION_MS = 1
+CHANNELS_CHECKED = 4
+"""A task is checked after each of its events; with more inputs so much more rarely that it comes to this many each."""
+JOB = "job"
+FAILURES_KEPT = 20
+_TURN = ProcessInput()
+
+
+class World(Breakable):
+    """The state of a lab at one moment."""
+
+    follows = False
+    """Whether it does what was recorded (`kit.hosts.lab.recordings.following`), and nothing else before it has left the
+    recording.
+    """
+
+    def __init__(self, job: JobGraph, edge: LabEdge) -> None:
+        super().__init__()
+        self.job = job
+        self.edge = edge
+        self.master = JobMaster(job, tuple(edge.hooks))
+        self.graph: ExecutionGraph = self.master.graph
+        self.tasks: dict[str, StreamTask] = {}
+        self.trace = Trace(detailed=True)
+        self.at_ms = 0
+        self.answers: dict[int, CompleteRequest] = {}
+        self.failures: dict[str, Exception] = {}
+        """What ended the last tasks that failed, by task and attempt (`sums/1@2`)."""
+        self.graphs: list[ExecutionGraph] = []
+        """Each epoch's execution graph."""
+        self._dropped_before_the_end: dict[str, int] = {}
+        self.agenda = Agenda()
+        self.slots: dict[str, SlotChannelState] = {}
+        """The channel state machines of the slots, where there may be unaligned checkpoints."""
+        self._handed: deque[tuple[Machine, Word, str]] = deque()
+        """What is handed to a machine at once, as soon as the commands before it are carried out."""
+        self._handling = False
+        self.check_every = 1
+        """Each machine is checked after every so many of its events, a task at its end too."""
+        self._inputs_checked = 1
+
+    # --- what may happen ------------------------------------------------------------------------------------------
+
+    def enabled(self) -> list[Action]:
+        """Every action that may be next, in a fixed order; waiting comes last."""
+        wait = self.agenda.wait
+        return [*self.agenda] if wait is None else [*self.agenda, wait]
+
+    @property
+    def enabled_count(self) -> int:
+        """How many actions are enabled, waiting among them."""
+        return len(self.agenda) + (self.agenda.wait is not None)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing can happen, not even a timer."""
+        return not self.agenda and self.agenda.wait is None
+
+    # --- what happens ---------------------------------------------------------------------------------------------
+
+    def perform(self, action: Action) -> None:
+        """Do one enabled action; KeyError when it is not to be done now."""
+        perform = self._PERFORM.get(type(action))
+        if perform is not None:
+            perform(self, action)
+        elif isinstance(action, Fault):
+            self.break_down(action)
+        else:
+            raise KeyError(f"{action!r} is nothing that a world knows how to do")
+        if type(action) is not LetTimePass:
+            self.at_ms += ACTION_MS
+        self.agenda.advance(self.at_ms)
+
+    def _deliver_message(self, action: DeliverMessage) -> None:
+        message = self.agenda.take_message(action.sender, action.receiver)
+        if action.receiver == JOB:
+            self.deliver(self.master, *message)
+            return
+        task = self.tasks.get(action.receiver)
+        answer = answer_for_unknown_task(message.word, task, self.job.job_id)
+        if answer is not None:
+            self.agenda.post(action.receiver, JOB, Envelope(answer, message.cause))
+        elif task is not None:
+            self.deliver(task, *message)
+
+    def _receive_element(self, action: ReceiveElement) -> None:
+        sent = self.agenda.take_element(action.channel)
+        receiver = self.tasks.get(self.graph.channels[action.channel].target_task)
+        if receiver is not None and not receiver.state.is_terminal:
+            self.deliver(receiver, ElementReceived(channel=action.channel, element=sent.word.element), sent.cause)
+
+    def _take_turn(self, action: TakeTurn) -> None:
+        self.deliver(self.tasks[action.task], _TURN)
+
+    def _fire_timer(self, action: FireTimer) -> None:
+        timer = self.agenda.take_timer(action.machine, action.timer)
+        machine = self.machine(action.machine)
+        if machine is not None:
+            self.deliver(machine, TimerFired(timer=timer.word.timer), timer.cause)
+
+    def _do_work(self, action: CarryOut) -> None:
+        machine_name, (command, cause) = self.agenda.take_io(action.number)
+        machine = self.machine(machine_name)
+        if isinstance(command, StopEpoch):
+            self._stop_epoch(command, cause)
+        elif machine is not None:
+            self._carry_out(machine, command, cause)
+
+    def _let_time_pass(self, action: LetTimePass) -> None:
+        self.at_ms = max(self.at_ms, action.until_ms)
+
+    _PERFORM: ClassVar[dict[type[Action], Callable[[World, Any], None]]] = {
+        DeliverMessage: _deliver_message,
+        ReceiveElement: _receive_element,
+        TakeTurn: _take_turn,
+        FireTimer: _fire_timer,
+        CarryOut: _do_work,
+        LetTimePass: _let_time_pass,
+    }
+    """What each type of action does that happens by itself."""
+
+    def deliver(self, machine: Machine, event: Word, cause: str = "") -> None:
+        """Let a machine handle an event, check it, record what happened, and begin what it asks for, in order; then
+        the same with what was handed to a machine at once meanwhile.
+        """
+        if self._handling:
+            self._handed.append((machine, event, cause))
+            return
+        self._handling = True
+        try:
+            self._handle(machine, event, cause)
+            while self._handed:
+                self._handle(*self._handed.popleft())
+        finally:
+            self._handed.clear()
+            self._handling = False
+
+    def _handle(self, machine: Machine, event: Word, cause: str) -> None:
+        commands = machine.handle(event, self.time_of(machine) if self._turned_ms else self.at_ms, cause)
+        if isinstance(machine, StreamTask):
+            self.agenda.set_turn(machine.name, machine.available)
+            if machine.failure is not None:
+                self._keep_failure(machine.identity, machine.failure)
+            if machine.events_handled % (self.check_every * self._inputs_checked) == 0 or machine.state.is_terminal:
+                machine.validate()
+        elif machine.events_handled % self.check_every == 0:
+            machine.validate()
+        self.trace.record(machine, event, commands)
+        for number, command in enumerate(commands, 1):
+            carry_out = self.CARRY_OUT.get(type(command))
+            if carry_out is None:
+                raise refused(machine, command)
+            carry_out(self, machine, command, f"{machine.event_id}.{number}")
+
+    def _keep_failure(self, identity: str, failure: Exception) -> None:
+        self.failures.setdefault(identity, failure)
+        while len(self.failures) > FAILURES_KEPT:
+            del self.failures[next(iter(self.failures))]
+
+    # --- commands -------------------------------------------------------------------------------------------------
+
+    def _observe(self, machine: Machine, command: Command, cause: str) -> None:
+        """The trace has it."""
+
+    def _tell_task(self, machine: Machine, message: TaskMessage, cause: str) -> None:
+        self.agenda.post(JOB, message.task, Envelope(message, cause))
+
+    def _tell_job(self, machine: Machine, message: JobMessage, cause: str) -> None:
+        self.agenda.post(machine.name, JOB, Envelope(message, cause))
+
+    def _send(self, machine: Machine, command: SendElement, cause: str) -> None:
+        self.agenda.send(Envelope(command, cause))
+
+    def _grant(self, machine: Machine, command: GrantCredit, cause: str) -> None:
+        sender = self.tasks.get(self.graph.channels[command.channel].source_task)
+        if sender is not None:
+            self.give_credit(sender, CreditReceived(channel=command.channel, credits=command.credits), cause)
+
+    def _hand_over(self, machine: Machine, message: SlotMessage, cause: str) -> None:
+        task = self.tasks[message.task]
+        to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)
+        self.deliver(self.slots[slot_name(task.subtask)] if to_slot else task, message, cause)
+
+    def _schedule(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
+        self.agenda.schedule(machine.name, Envelope(self.on_the_lab_s_clock(machine, command), cause))
+
+    def _cancel_timer(self, machine: Machine, command: CancelTimer, cause: str) -> None:
+        self.agenda.cancel_timer(machine.name, command.timer)
+
+    def _stop_work(self, machine: Machine, command: Any, cause: str) -> None:
+        self.agenda.cancel_io(lambda owner, work: owner == machine.name and command.stops(work))
+
+    def _start_epoch(self, machine: Machine, command: StartEpoch, cause: str) -> None:
+        self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
+        self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
+        self.agenda.begin_epoch(self.graph)
+        self._inputs_checked = 1 + self.graph.channel_count // len(self.tasks) // CHANNELS_CHECKED
+        self.graphs.append(self.graph)
+        self.trace.stages.append(epoch_shape(self.graph, command.epoch))
+        if self.job.settings.checkpoint.unaligned:
+            slots = range(max(command.parallelism.values()))
+            self.slots = {slot_name(slot): SlotChannelState.of(self.graph, slot, command.epoch) for slot in slots}
+
+    def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
+        self._forget_epoch()
+        self.deliver(self.master, EpochEnded(epoch=command.epoch), cause)
+
+    def _forget_epoch(self) -> None:
+        self.agenda.end_epoch([*self.tasks, *self.slots])
+        self.forget_faults_of([*self.tasks, *self.slots])
+        self.frozen.clear()
+        self._dropped_before_the_end = self.late_rows_dropped
+        self.tasks, self.slots = {}, {}
+
+    @property
+    def late_rows_dropped(self) -> dict[str, int]:
+        """In the present epoch, or the last one that ended, by the operators that dropped some."""
+        if not self.tasks:
+            return self._dropped_before_the_end
+        return late_rows_of(task.chain.late_rows_dropped for task in self.tasks.values())
+
+    def _answer_user(self, machine: Machine, command: CompleteRequest, cause: str) -> None:
+        self.answers[command.request_id] = command
+
+    def _show_status(self, machine: Machine, command: JobStatusChanged, cause: str) -> None:
+        if JobStatus[command.status].is_terminal:
+            self.edge.for_tasks.forget_local_state()
+
+    def _begin_io(self, machine: Machine, command: Command, cause: str) -> None:
+        self.agenda.begin(machine.name, Envelope(command, cause))
+
+    def _read_rows(self, machine: Machine, command: ReadSplit, cause: str) -> None:
+        doomed = self.doomed_read(machine, command) if self.doomed_reads else None
+        if doomed is None:
+            self._carry_out(machine, command, cause)
+        else:
+            self.deliver(machine, doomed, cause)
+
+    def _carry_out(self, machine: Machine, command: Command, cause: str) -> None:
+        answer = self.files_of(machine.name).carry_out(command)
+        if answer is not None:
+            self.deliver(machine, answer, cause)
+
+    DUTIES: ClassVar[dict[Duty, Callable[[World, Machine, Any, str], None]]] = {
+        Duty.OBSERVE: _observe,
+        Duty.SET_TIMER: _schedule,
+        Duty.CANCEL_TIMER: _cancel_timer,
+        Duty.TELL_TASK: _tell_task,
+        Duty.TELL_JOB: _tell_job,
+        Duty.SEND_ELEMENT: _send,
+        Duty.GRANT_CREDITS: _grant,
+        Duty.HAND_OVER: _hand_over,
+        Duty.READ_ROWS: _read_rows,
+        Duty.WORK: _begin_io,
+        Duty.CLEAN_UP: _begin_io,
+        Duty.STOP_WORK: _stop_work,
+        Duty.START_EPOCH: _start_epoch,
+        Duty.STOP_EPOCH: _begin_io,
+        Duty.ANSWER_USER: _answer_user,
+        Duty.SHOW_STATUS: _show_status,
+    }
+    """How this host sees to each duty; both hosts have such a table."""
+    CARRY_OUT: ClassVar[dict[type[Word], Callable[[Any, Machine, Any, str], None]]]
+    """The same by command."""
+
+    # --- copying --------------------------------------------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> World:
+        """Another world in the same state. What never changes, above all the job and its graphs, both have."""
+        memo |= {id(shared): shared for shared in self._shared()}
+        other = object.__new__(type(self))
+        memo[id(self)] = other
+        other.__dict__ = copy_of(self.__dict__, memo)
+        return other
+
+    def _shared(self) -> Iterator[object]:
+        yield self.job
+        yield self.job.settings
+        for vertex in self.job.vertices:
+            yield vertex
+            yield from (*vertex.operators, *vertex.inputs)
+        for graph in (self.master.graph, *self.graphs):
+            yield graph
+            yield from graph.tasks
+
+    @property
+    def size(self) -> int:
+        """How much there is to copy: tasks and channels of the present epoch."""
+        return len(self.tasks) + self.graph.channel_count if self.tasks else 0
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def machine(self, name: str) -> Machine | None:
+        """The machine of this name that is there now: "job", a task or a slot."""
+        return self.master if name == JOB else self.tasks.get(name) or self.slots.get(name)
+
+    def queued(self, channel: int) -> list[Element]:
+        """What is under way on a channel's wire."""
+        return [sent.word.element for sent in self.agenda.on_wire(channel)]
+
+    def validate(self) -> None:
+        """Check every machine's invariants, and that no wire holds more buffers than its receiver gave credits for."""
+        self.master.validate()
+        for task in self.tasks.values():
+            task.validate()
+        for slot in self.slots.values():
+            slot.validate()
+        for number in self.agenda.busy_channels:
+            buffers = sum(isinstance(element, CreditedElement) for element in self.queued(number))
+            receiver = self.tasks.get(self.graph.channels[number].target_task)
+            if receiver is not None:
+                granted = receiver.inputs.channel(number).credits_granted
+                assert buffers <= granted, f"{buffers} buffers on channel {number}, but {granted} credits given"
+
+    def __repr__(self) -> str:
+        return f"World({self.at_ms} ms, {self.master.status.name}, {len(self.tasks)} tasks)"
+
+
+World.CARRY_OUT = by_command(World.DUTIES, COMMANDS)
+
+__all__ = ["ACTION_MS", "JOB", "TraceRecord", "World"]

@@ -1,0 +1,1 @@
+"""The driver: it runs the JobMaster and starts the slots, epoch after epoch."""

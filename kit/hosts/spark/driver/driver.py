@@ -1,0 +1,417 @@
+"""The driver: the JobMaster machine at work, in a thread of the process that started the job.
+
+Theory of operation. Everything that happens arrives in one inbox: slots that join, speak and leave (`ControlServer`),
+answers of the background thread that reads and writes files, the end of a gang, the user's requests. The thread takes
+one item at a time, has the machine handle it, and carries out what it asks for. It never waits for anything else.
+
+The slots, epoch after epoch, are `kit.hosts.spark.driver.slots`. Spark's own retries play no part. When the job has
+ended for good, what was to be removed is waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, ClassVar
+
+from kit.core.protocol.commands import (
+    CancelTimer,
+    CompleteRequest,
+    DiscardState,
+    JobStatusChanged,
+    Note,
+    ScheduleTimer,
+    StartEpoch,
+    StopEpoch,
+)
+from kit.core.protocol.duties import Command, Duty, by_command, refused
+from kit.core.protocol.events import EpochEnded, StartJob, TimerFired
+from kit.core.protocol.trace import Trace, TraceRecord
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.core.protocol.words import Envelope, Word
+from kit.hosts.files.job_ended import JobEndedError
+from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.files.job_files import JobFiles
+from kit.hosts.files.storage import CheckpointLocation
+from kit.hosts.files.stores.opening import open_store
+from kit.hosts.spark.driver.background import Background, HostClock
+from kit.hosts.spark.driver.driver_inbox import Answered, Asked, CleanedUp, Failed, Look
+from kit.hosts.spark.driver.driver_settings import DriverSettings
+from kit.hosts.spark.driver.driver_timers import DriverTimers
+from kit.hosts.spark.driver.epoch import GangEnded, Launch
+from kit.hosts.spark.driver.leaders import may_be_alive, this_driver
+from kit.hosts.spark.driver.slot_watch import SlotWatch
+from kit.hosts.spark.driver.slots import Slots
+from kit.hosts.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
+from kit.hosts.spark.job_log import JobLog
+from kit.hosts.spark.recording import DRIVER, EventFile, read_schedule
+from kit.hosts.spark.slot.slot import SlotTicket
+from kit.hosts.spark.wire.control import SlotJoined, SlotLeft, SlotMessage
+from kit.machines.coordinator.master_hooks import MasterHook, MasterHooks
+from kit.machines.job.job_master import JobMaster
+from kit.machines.job.status import JobStatus
+from kit.stream.graph.job_graph import JobGraph
+
+logger = logging.getLogger("kit.hosts.spark")
+
+
+class JobDriver:
+    """One job, from `start` to its end. `launch` starts gangs of slots: on Spark, or in a test on something simpler."""
+
+    slots: Slots
+
+    def __init__(
+        self,
+        job: JobGraph,
+        launch: Launch,
+        *,
+        checkpoints: str,
+        output: SparkOutput,
+        hooks: Sequence[MasterHook] = (),
+        settings: DriverSettings | None = None,
+        recording: str = "",
+    ) -> None:
+        self.job = job
+        self.settings = settings or DriverSettings()
+        self.lock = threading.Lock()
+        """Held while the machine works and the trace grows; whoever looks at them takes it."""
+        master_hooks = MasterHooks(hooks)
+        self.master = JobMaster(job, tuple(master_hooks))
+        self._log = JobLog(self.master)
+        self.trace = Trace()
+        self.now = HostClock()
+        self.slots = Slots(self, launch, self._ticket)
+        self.timers = DriverTimers(self.now)
+        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.running = threading.Event()
+        """Set once all tasks have run, or the job has ended: before that it can answer no request."""
+        self.ran_epoch = 0
+        """The newest epoch of which all tasks have run."""
+        self.ended = threading.Event()
+        self.error: JobFailedError | None = None
+        self.last_failure = ""
+        """Why the job was restarted last, until a checkpoint completes or the job ends."""
+        self._hooks = master_hooks
+        self.slot_watch = SlotWatch(reactive=job.settings.rescaling.reactive)
+        self._checkpoints = checkpoints
+        self._recording = recording
+        self._output = output
+        self._local_state = local_state_directory(job)
+        self._storage = open_storage(job, checkpoints)
+        store = self._store = open_store(job.settings.checkpoint.store, self._storage)
+        self._files = JobFiles(job, self._storage, master_hooks, store, output, this_driver())
+        self._discarded: set[str] = set()
+        self._requests: dict[int, Future[CompleteRequest]] = {}
+        self._request_count = 0
+        self._thread = threading.Thread(target=self._run, name=f"kit-driver-{job.name}", daemon=True)
+
+    def __repr__(self) -> str:
+        return f"JobDriver({self.job.name}, {self.master.status.name}, {self.slots.epoch or 'no epoch'})"
+
+    # --- the user's side, on any thread ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the control socket and begin to take events."""
+        self._events = None
+        if self._recording:
+            self._events = EventFile(self._recording, DRIVER)
+            self._events.begin(self.job.job_id, self._checkpoints)
+        self.slots.open()
+        self._background = Background("kit-files-driver", self.inbox.put, Failed)
+        self._cleaner = Background("kit-cleaner-driver", self.inbox.put, Failed)
+        if self.slot_watch.reactive:
+            self.inbox.put(Look())
+        self._check_leadership_later()
+        self._thread.start()
+
+    def check_not_led(self) -> None:
+        """Raise JobFailedError if a driver that may be alive runs this job, by what the durable store says."""
+        leader = self._store.leads()
+        if leader is not None and may_be_alive(leader.driver):
+            raise JobFailedError(
+                f"job {self.job.name} is run by {leader}, according to {self._store!r}: give this job a name of its "
+                "own, or start it with recover=True to take the run over from that driver"
+            )
+
+    def tell(self, event: Word) -> None:
+        """Hand the JobMaster an event."""
+        self.inbox.put(Asked(lambda number: event, None))
+
+    def ask(self, make: Callable[[int], Word]) -> Future[CompleteRequest]:
+        """Hand the JobMaster a request, made with the number it is given; the answer comes later."""
+        answer: Future[CompleteRequest] = Future()
+        self.inbox.put(Asked(make, answer))
+        if self.ended.is_set() and not answer.done():
+            answer.set_exception(self._is_over())
+        return answer
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the job has ended and nothing of it is left; False when it has not in time."""
+        ended = self.ended.wait(timeout_s)
+        if ended:
+            self._thread.join()
+        return ended
+
+    # --- the loop -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self.ended.is_set():
+                self._take_next()
+        except Exception as error:
+            logger.exception("the driver of job %s failed", self.job.name)
+            self.error = JobFailedError(
+                f"the driver of job {self.job.name} failed: {type(error).__name__}: {error}", traceback.format_exc()
+            )
+        finally:
+            self._close()
+
+    def _take_next(self) -> None:
+        try:
+            item = self.inbox.get(timeout=self.timers.wait_s)
+        except queue.Empty:
+            pass
+        else:
+            self._TAKE[type(item)](self, item)
+        self.timers.fire()
+
+    def _close(self) -> None:
+        self.slots.close()
+        for background in (self._background, self._cleaner):
+            background.close(self.settings.kill_ms / 1000)
+        self._files.close()
+        self._hooks.close()
+        if self._events is not None:
+            self._events.close()
+            self.trace.schedule = read_schedule(self._recording)
+        local = open_local_state(self.job, self._local_state)
+        if local is not None:
+            local.drop()  # on this machine; on others the last slot to leave does so
+        self.ended.set()
+        self.running.set()
+        for answer in self._requests.values():
+            answer.set_exception(self._is_over())
+        while not self.inbox.empty():
+            item = self.inbox.get()
+            if isinstance(item, Asked) and item.answer is not None and not item.answer.done():
+                item.answer.set_exception(self._is_over())
+
+    def _is_over(self) -> JobFailedError | JobEndedError:
+        return self.error or JobEndedError(
+            f"job {self.job.name!r} has ended, it is {self.master.status.name}: output(), checkpoints() and the trace "
+            "can still be read"
+        )
+
+    def handle(self, event: Word, cause: str = "") -> None:
+        """Have the JobMaster handle this, and carry out what it asks for."""
+        if isinstance(event, StartJob) and event.recover:
+            self._log.takes_over()
+        with self.lock:
+            commands = self.master.handle(event, self.now(), cause)
+            event_id = self.master.event_id
+            if self._events is not None:
+                self._events.add(event_id, self.master.at, event, cause)
+            self.trace.record(self.master, event, commands)
+        for number, command in enumerate(commands, 1):
+            carry_out = _CARRY_OUT.get(type(command))
+            if carry_out is None:
+                raise refused(self.master, command)
+            if carry_out is not JobDriver._tell_task:
+                self.slots.send_told()
+            carry_out(self, command, f"{event_id}.{number}")
+        self.slots.send_told()
+
+    # --- what arrives ---------------------------------------------------------------------------------------------
+
+    def _asked(self, item: Asked) -> None:
+        self._request_count += 1
+        if item.answer is not None:
+            self._requests[self._request_count] = item.answer
+        self.handle(item.make(self._request_count))
+
+    def _look_for_slots(self, item: Look | None = None) -> None:
+        """Tell the JobMaster when there are other slots than it knows of, and look again in a while."""
+        news = self.slot_watch.news(self.master.rescaling.least, deployed=self.slots.epoch is not None)
+        if news is not None:
+            self.handle(news)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        again_ms = self.slot_watch.again_ms(deployed=self.slots.epoch is not None)
+        if again_ms is not None:
+            self.timers.after(_SLOTS_TIMER, again_ms, self._look_for_slots)
+
+    def _check_leadership_later(self) -> None:
+        """Look again in a while whether this driver leads; nothing else may have to do with the store until then."""
+        if self.job.settings.checkpoint.is_durable:
+            self.timers.after(_LEADER_TIMER, self.settings.leader_check_ms, self._check_leadership)
+
+    def _check_leadership(self) -> None:
+        self._background.submit(self._leadership)
+        self._check_leadership_later()
+
+    def _leadership(self) -> Answered | None:
+        """On the background thread."""
+        lost = self._files.check_leadership()
+        return None if lost is None else Answered(lost, "")
+
+    def _answered(self, item: Answered) -> None:
+        self.handle(item.event, item.cause)
+
+    def _background_failed(self, item: Failed) -> None:
+        raise item.error
+
+    def extend_trace(self, records: Sequence[TraceRecord]) -> None:
+        """What slots have recorded."""
+        limit = self.settings.trace_records
+        with self.lock:
+            self.trace.extend(records)
+            if len(self.trace) > limit:
+                self.trace = self.trace[-limit * 9 // 10 :]
+
+    def _cleaned_up(self, item: CleanedUp) -> None:
+        self.ended.set()
+
+    _TAKE: ClassVar[dict[type, Callable[[JobDriver, Any], None]]] = {
+        Asked: _asked,
+        Answered: _answered,
+        Failed: _background_failed,
+        CleanedUp: _cleaned_up,
+        Look: _look_for_slots,
+        SlotJoined: lambda self, item: self.slots.joined(item),
+        SlotMessage: lambda self, item: self.slots.spoke(item),
+        SlotLeft: lambda self, item: self.slots.left(item),
+        GangEnded: lambda self, item: self.slots.gang_ended(item),
+    }
+
+    # --- commands -------------------------------------------------------------------------------------------------
+
+    def _observe(self, command: Command, cause: str) -> None:
+        """The trace has it; when all tasks run, requests can be answered."""
+        if isinstance(command, Note) and command.kind == "AllTasksRunning":
+            self.ran_epoch = self.master.epoch
+            self.running.set()
+        elif isinstance(command, Note) and command.kind == "CheckpointCompleted":
+            self.last_failure = ""
+        if isinstance(command, Note):
+            self._log.note(command)
+
+    def rows_dropped(self, late: Mapping[str, int]) -> None:
+        """Operators have dropped so many late rows in this epoch; it is logged once for each."""
+        self._log.rows_dropped(late)
+
+    def _tell_task(self, message: Any, cause: str) -> None:
+        self.slots.tell(message, cause)
+
+    def _begin(self, command: Command, cause: str) -> None:
+        """What reads or writes goes to the background."""
+        self._background.submit(lambda: self._carry_out(command, cause))
+
+    def _carry_out(self, command: Command, cause: str) -> Answered | None:
+        """On the background thread."""
+        answer = self._files.carry_out(command)
+        return None if answer is None else Answered(answer, cause)
+
+    def _schedule(self, command: ScheduleTimer, cause: str) -> None:
+        name = command.timer
+        self.timers.at(name, command.due_ms, lambda: self.handle(TimerFired(timer=name), cause))
+
+    def _cancel_timer(self, command: CancelTimer, cause: str) -> None:
+        self.timers.cancel(command.timer)
+
+    def _start_epoch(self, command: StartEpoch, cause: str) -> None:
+        self.slot_watch.deployed()
+        self.slots.start(command)
+
+    def _ticket(self, **of_epoch: Any) -> SlotTicket:
+        """What a gang is started with."""
+        return SlotTicket(
+            job=self.job,
+            checkpoints=self._checkpoints,
+            output=self._output,
+            wire=self.settings.wire,
+            host=self.settings.slot_host,
+            local_state=self._local_state,
+            recording=self._recording,
+            **of_epoch,
+        )
+
+    def slots_connected(self) -> None:
+        """All slots of the epoch know each other."""
+        self._look_again()
+
+    def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
+        self.slots.stop(command, cause)
+
+    def epoch_over(self, stop: Envelope) -> None:
+        """Nothing of the epoch runs any more, as was asked for by `stop`."""
+        locations, self._discarded = self._discarded, set()
+        self._cleaner.submit(lambda: self._dispose(locations))
+        self._look_for_slots()  # Spark knows by now what was lost
+        self.handle(EpochEnded(epoch=stop.word.epoch), stop.cause)
+
+    def _answer(self, command: CompleteRequest, cause: str) -> None:
+        answer = self._requests.pop(command.request_id, None)
+        if answer is not None:
+            answer.set_result(command)
+
+    def _status_changed(self, command: JobStatusChanged, cause: str) -> None:
+        status = JobStatus[command.status]
+        self._log.status(command)
+        if status is JobStatus.RESTARTING and not self.master.is_rescaled:
+            self.last_failure = command.error
+        if status.is_terminal:
+            self.last_failure = ""
+            if status.is_failure:
+                self.error = JobFailedError(command.error, self.slots.traceback)
+            self._cleaner.submit(CleanedUp)
+
+    def _clean_up(self, command: Command, cause: str) -> None:
+        """What deletes goes to a background of its own, in order: nothing waits for it. What a slot writes there later
+        is deleted when the epoch has ended.
+        """
+        if isinstance(command, DiscardState) and command.location is not None:
+            self._discarded.add(command.location)
+        self._cleaner.submit(lambda: self._carry_out(command, cause))
+
+    def _dispose(self, locations: set[str]) -> None:
+        for location in locations:
+            with _logged(f"job {self.job.name} leaves {location} behind"):
+                self._storage.dispose_on_failure(CheckpointLocation(location))
+
+    DUTIES: ClassVar[dict[Duty, Callable[[JobDriver, Any, str], None]]] = {
+        Duty.OBSERVE: _observe,
+        Duty.SET_TIMER: _schedule,
+        Duty.CANCEL_TIMER: _cancel_timer,
+        Duty.TELL_TASK: _tell_task,
+        Duty.WORK: _begin,
+        Duty.CLEAN_UP: _clean_up,
+        Duty.START_EPOCH: _start_epoch,
+        Duty.STOP_EPOCH: _stop_epoch,
+        Duty.ANSWER_USER: _answer,
+        Duty.SHOW_STATUS: _status_changed,
+    }
+    """How the driver sees to the duties of the JobMaster; those of the tasks are the slots'."""
+
+
+_CARRY_OUT = by_command(JobDriver.DUTIES, COMMANDS)
+
+
+@contextlib.contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """What cannot be deleted is left behind, and stops nothing."""
+    try:
+        yield
+    except OSError as error:
+        logger.warning("%s: %s", what, error)
+
+
+_START_TIMER = "driver: all slots connected"
+_SLOTS_TIMER = "driver: look for slots"
+_LEADER_TIMER = "driver: does it lead"
+"""A name that no machine gives its timers."""

@@ -1,0 +1,216 @@
+"""What is outside a job on Spark: its checkpoint directory and where its sinks put their rows.
+
+Both are directories that every slot and the driver reach: on one machine any, on several a shared one. Rows of a
+`CollectSink` go to a directory that this process keeps for the run, or for all drivers of a job with a durable store.
+It is deleted when the process ends, or before that when nobody can read or restore its rows any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import uuid
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kit.core.protocol.properties import Durability
+from kit.core.protocol.snapshots import Effect
+from kit.hosts.files.local_state import LocalState
+from kit.hosts.files.output import lineage_of, sink_called, sinks
+from kit.hosts.files.storage import CheckpointStorage
+from kit.hosts.spark.temporary import locked_directory, remove_directory, temporary_directory
+from kit.stream.connectors import disk, files
+from kit.stream.connectors.sink import MEMORY, Sink
+from kit.stream.graph.job_graph import JobGraph
+
+logger = logging.getLogger("kit.hosts.spark")
+COLLECTED = "collected-"
+"""What the names of directories begin with in which jobs collect."""
+GONE = "gone"
+"""The name of a file in such a directory: it says that rows of earlier processes are missing from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOutput:
+    """Where sinks stage and publish: the files they name, or below `collected` for those that only collect."""
+
+    collected: str
+    syncs: bool = True
+
+    def stage(self, effect: Effect) -> None:
+        """Write the rows, not yet visible."""
+        files.stage(self._placed(effect), durable=self._lasts(effect))
+
+    def commit(self, effects: Iterable[Effect]) -> None:
+        """Make staged rows visible; twice is once. Rows collected in a process that has ended are left out."""
+        for effect in effects:
+            if not self._is_gone(effect):
+                files.commit([self._placed(effect)], durable=self._lasts(effect))
+
+    def drop(self, effects: Iterable[Effect]) -> None:
+        """Delete rows that will never be visible."""
+        files.drop(map(self._placed, effects))
+
+    def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
+        """Delete what nobody will ever publish, also what was not finished."""
+        path = self.place(sink.path)
+        staged = files.staged_files(path, job_id)
+        files.remove_staged(path, job_id, [name for name in staged if sink.staged_by(name) in orphans])
+
+    def published_files(self, sink: Sink) -> list[str]:
+        """The names of the Parquet files that readers see."""
+        return files.published_files(self.place(sink.path))
+
+    def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
+        """Delete visible rows."""
+        files.delete_published(self.place(sink.path), names)
+
+    def cover(self, location: str, checkpoint_id: int) -> None:
+        """Note where rows are that a snapshot covers."""
+        if self.collected:
+            _covered[location] = self.collected, checkpoint_id
+
+    def uncover(self, location: str) -> None:
+        """Forget a snapshot."""
+        _covered.pop(location, None)
+
+    def begin_with(self, location: str, checkpoint_id: int | None) -> None:
+        """Begin with the collected rows that the snapshot covers."""
+        if not self.collected:
+            return
+        if location not in _covered:
+            logger.warning(
+                "%s was written in another process, and the rows that a CollectSink had collected there are gone: "
+                "output() has those from now on; a ParquetSink keeps all",
+                location,
+            )
+            _note_gone_rows(self.collected)
+        collected, checkpoint_id = _covered.get(location, ("", -1))
+        for name in _files_below(self.collected) - {GONE}:
+            if collected != self.collected or not Sink.is_covered(name, checkpoint_id):
+                os.unlink(f"{self.collected}/{name}")
+        if collected not in ("", self.collected):
+            self._link(collected, checkpoint_id)
+
+    def _link(self, collected: str, checkpoint_id: int) -> None:
+        """Link to what another run, which may still run, has collected up to a checkpoint. What it publishes meanwhile
+        moves from the staged files to the published ones, so those are listed last.
+        """
+        for staged in (True, False):
+            for name in _files_below(collected):
+                if (files.STAGING in name) == staged and Sink.is_covered(name, checkpoint_id):
+                    os.makedirs(os.path.dirname(f"{self.collected}/{name}"), exist_ok=True)
+                    with contextlib.suppress(FileNotFoundError):
+                        os.link(f"{collected}/{name}", f"{self.collected}/{name}")
+
+    def _lasts(self, effect: Effect) -> bool:
+        """Whether the rows are to survive a loss of power: those that are only collected end with this process."""
+        return self.syncs and not effect.final.startswith(MEMORY)
+
+    def place(self, path: str) -> str:
+        """The real path behind a sink's."""
+        return f"{self.collected}/{path.removeprefix(MEMORY)}" if path.startswith(MEMORY) else path
+
+    def _is_gone(self, effect: Effect) -> bool:
+        if not effect.final.startswith(MEMORY) or not os.path.exists(f"{self.collected}/{GONE}"):
+            return False
+        return not any(os.path.exists(self.place(path)) for path in (effect.staged, effect.final))
+
+    def _placed(self, effect: Effect) -> Effect:
+        if not effect.final.startswith(MEMORY):
+            return effect
+        return replace(effect, staged=self.place(effect.staged), final=self.place(effect.final))
+
+
+def open_storage(job: JobGraph, directory: str) -> CheckpointStorage:
+    """The job's checkpoint storage below `directory`."""
+    settings = job.settings.checkpoint
+    return CheckpointStorage(
+        directory,
+        job.job_id,
+        settings.default_savepoint_directory,
+        settings.memory_threshold_bytes,
+        durability=settings.durability if settings.directory else Durability.PAGE_CACHE,  # a temporary one is soon gone
+    )
+
+
+def local_state_directory(job: JobGraph) -> str:
+    """Where slots keep copies of their state: on each machine a directory that no other run of a job has; empty when
+    they keep none.
+    """
+    if not job.settings.checkpoint.local_recovery:
+        return ""
+    return locked_directory(f"local-state-{job.job_id}-")
+
+
+def open_local_state(job: JobGraph, directory: str) -> LocalState | None:
+    """The copies below `directory` on this machine; None when there are to be none."""
+    return LocalState(directory, job.job_id) if directory else None
+
+
+def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
+    """All visible rows of the sink of this name (`sink_called`), in order of their files' names. Raises ValueError."""
+    place = output.place(sink_called(job, name))
+    system, inner = disk.open_path(place)
+    parts = [name for name in files.published_files(place) if name.startswith("part-")]
+    tables = [pq.read_table(f"{inner}/{part}", filesystem=system) for part in parts]
+    return pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame()
+
+
+def check_writable(directory: str) -> None:
+    """Raise OSError naming the directory and what to do when nothing can be written below it."""
+    system, inner = disk.open_path(directory)
+    probe = f"{inner}/.kit-{uuid.uuid4().hex}"
+    try:
+        system.create_dir(inner, recursive=True)
+        with system.open_output_stream(probe) as stream:
+            stream.write(b"")
+        system.delete_file(probe)
+    except OSError as error:
+        raise OSError(
+            f"checkpoint directory {directory!r} cannot be written: {error}; make it writable, or set another "
+            "CheckpointConfig(directory=...)"
+        ) from error
+
+
+_covered: dict[str, tuple[str, int]] = {}
+"""By the location of a snapshot of this process's jobs: where the rows are that it covers, and its checkpoint id."""
+
+
+def collected_directory(job: JobGraph, storage: CheckpointStorage) -> str:
+    """Return where a run of the job collects; "" where no sink does."""
+    if not any(sink.path.startswith(MEMORY) for sink in sinks(job)):
+        return ""
+    lineage = lineage_of(job, storage)
+    return _of_lineage(lineage) if lineage else temporary_directory(COLLECTED)
+
+
+@cache
+def _of_lineage(lineage: str) -> str:
+    directory = temporary_directory(COLLECTED)
+    _note_gone_rows(directory)
+    return directory
+
+
+def _note_gone_rows(directory: str) -> None:
+    """Note that checkpoints may refer to rows that were collected in another process."""
+    Path(directory, GONE).touch()
+
+
+def forget_collected(collected: str) -> None:
+    """Delete the rows that a run has collected, unless a snapshot covers them."""
+    if not any(directory == collected for directory, _ in list(_covered.values())):
+        remove_directory(collected)
+
+
+def _files_below(directory: str) -> set[str]:
+    """The paths of all files below the directory, relative to it."""
+    found = (Path(parent, name) for parent, _, names in os.walk(directory) for name in names)
+    return {str(path.relative_to(directory)) for path in found}

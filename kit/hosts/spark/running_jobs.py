@@ -1,0 +1,87 @@
+"""The jobs of this process that run on Spark: `kit.running()`.
+
+A job that runs is held by its own thread, whatever becomes of the variable it was in, so it can always be found here
+until it has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any, cast, overload
+
+import pandas as pd
+
+from kit.hosts.spark.job import SparkJob
+from kit.hosts.spark.started_jobs import started
+
+COLUMNS = ("name", "status", "since", "epoch", "slots", "restarts", "checkpoint", "end_with")
+
+
+def running() -> RunningJobs:
+    """The jobs of this process that have been started and have not ended, oldest first."""
+    return RunningJobs(cast(list[SparkJob], started()))
+
+
+class RunningJobs(Sequence[SparkJob]):
+    """Jobs that run, as they were when asked for: by number or by name, as a table, and to be ended together."""
+
+    def __init__(self, jobs: Sequence[SparkJob]) -> None:
+        self._jobs = list(jobs)
+
+    @overload
+    def __getitem__(self, which: int | str) -> SparkJob: ...
+    @overload
+    def __getitem__(self, which: slice) -> RunningJobs: ...
+    def __getitem__(self, which: int | str | slice) -> SparkJob | RunningJobs:
+        """A job by its number or its name; of several with one name the newest. Raises KeyError naming those there."""
+        if isinstance(which, slice):
+            return RunningJobs(self._jobs[which])
+        if isinstance(which, int):
+            return self._jobs[which]
+        named = [job for job in self._jobs if job.job.name == which]
+        if not named:
+            raise KeyError(f"no job {which!r} runs; {', '.join(job.job.name for job in self._jobs) or 'none'} does")
+        return named[-1]
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __iter__(self) -> Iterator[SparkJob]:
+        return iter(self._jobs)
+
+    def cancel(self) -> None:
+        """End them all without savepoints, as `SparkJob.close` does."""
+        for job in self._jobs:
+            job.close()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per job: `since` is UTC, `checkpoint` the last complete one, `end_with` what ends it."""
+        return pd.DataFrame([_row(number, job) for number, job in enumerate(self._jobs)], columns=list(COLUMNS))
+
+    def __repr__(self) -> str:
+        return f"RunningJobs({', '.join(map(repr, self._jobs)) or 'none'})"
+
+    def _repr_html_(self) -> str:
+        if not self._jobs:
+            return "<i>no job runs on Spark</i>"
+        rows = [_row(number, job) for number, job in enumerate(self._jobs)]
+        rows = [{**row, "since": f"{row['since']:%H:%M:%S} UTC"} for row in rows]
+        return html_table(COLUMNS, rows)
+
+
+def _row(number: int, job: SparkJob) -> dict[str, Any]:
+    return {
+        **job.summary(),
+        "since": pd.Timestamp(job.started_s, unit="s", tz="UTC").floor("s"),
+        "end_with": f"kit.running()[{number}].cancel()",
+    }
+
+
+def html_table(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
+    """A plain table, in the notebook's own colours."""
+    head = "".join(f"<th>{escape(column.replace('_', ' '))}</th>" for column in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(str(row.get(column, '')))}</td>" for column in columns) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

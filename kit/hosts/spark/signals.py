@@ -1,0 +1,73 @@
+"""What a process with jobs on Spark does when it is interrupted or told to end.
+
+**SIGINT.** PySpark's own handler cancels every Spark job before it raises KeyboardInterrupt. To one of ours that is a
+lost gang, and it restarts. `keep_jobs_on_interrupt` puts another in its place, which cancels the queries of the user
+and leaves our jobs to `SparkJob.wait`.
+
+**SIGTERM and SIGHUP** end Python without a word to anybody. With jobs to end and files to remove, that is done first;
+then the process ends by the same signal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kit.hosts.spark.started_jobs import started
+from kit.hosts.spark.temporary import remove_all_directories
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CANCEL_S = 2.0
+"""An interrupt waits so long for Spark."""
+
+
+def keep_jobs_on_interrupt(spark: SparkSession) -> None:
+    """Have an interrupt of the main thread spare our jobs; a handler of the user's own stays."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    if getattr(handler, "__qualname__", "") == "SparkContext._do_init.<locals>.signal_handler":
+        signal.signal(signal.SIGINT, _Interrupt(spark))
+
+
+class _Interrupt:
+    """Cancels what the user has asked Spark for, and raises KeyboardInterrupt."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def __call__(self, number: int, frame: Any) -> NoReturn:
+        canceller = threading.Thread(target=self._cancel_queries, name="kit-interrupt", daemon=True)
+        canceller.start()  # the main thread may be in the middle of a call to Java
+        canceller.join(CANCEL_S)
+        raise KeyboardInterrupt
+
+    def _cancel_queries(self) -> None:
+        with contextlib.suppress(Exception):  # the session may be gone
+            context: Any = self._spark.sparkContext
+            status = context.statusTracker()
+            ours = {number for job in started() for number in status.getJobIdsForGroup(job.spark_group)}
+            for number in set(status.getActiveJobsIds()) - ours:
+                context._jsc.sc().cancelJob(number)
+
+
+def end_in_order() -> None:
+    """Have SIGTERM and SIGHUP end the jobs and remove their files first, where nobody else minds those signals."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: Any) -> None:
+    for job in started():
+        job.end_at_once()
+    remove_all_directories()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

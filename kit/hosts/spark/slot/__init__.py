@@ -1,0 +1,1 @@
+"""A slot: one Spark task that runs tasks of the job."""

@@ -1,0 +1,158 @@
+"""What the tasks of a slot do with their time, and how many records pass: meters, told to the driver every so often.
+
+Time is split as Flink splits it (`TaskIOMetricGroup`). A task is *busy* while it handles something, *back-pressured*
+while it has no turn because an output has no credit left, and *idle* the rest. Busy time is measured at each event; the
+rest of an interval counts as what the task is doing at its end, so an interval is short. A row of what a task sent last
+goes along (where it sends none: of what came), for whoever wants to see what flows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from kit.core.protocol.tasks import split_task_name
+from kit.machines.task.stream_task import StreamTask
+from kit.stream.operators.windows.late_rows import late_rows_of
+
+SAMPLE_EVERY_S = 0.02
+READINGS = 6
+"""Rates are taken over so many readings, a bit more than a second."""
+LONGEST_SAMPLE = 160
+COLUMNS = [
+    "task",
+    "records_in",
+    "records_out",
+    "late_rows_dropped",
+    "records_in_per_s",
+    "records_out_per_s",
+    "busy_ms_per_s",
+    "backpressured_ms_per_s",
+    "idle_ms_per_s",
+    "sample",
+]
+
+
+@dataclass(slots=True)
+class TaskMeter:
+    """One task since its epoch began."""
+
+    records_in: int = 0
+    records_out: int = 0
+    busy_s: float = 0.0
+    backpressured_s: float = 0.0
+    idle_s: float = 0.0
+    sent: pa.RecordBatch | None = None
+    """The last batch that it sent."""
+    came: pa.RecordBatch | None = None
+    """The last batch that came to it."""
+    accounted_s: float = 0.0
+    """Of `busy_s` what belongs to intervals that have ended."""
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """A buffer has come."""
+        self.records_in += batch.num_rows
+        self.came = batch
+
+    def reading(self) -> dict[str, Any]:
+        """The meter as JSON-like data."""
+        return {
+            "records_in": self.records_in,
+            "records_out": self.records_out,
+            "busy_s": round(self.busy_s, 4),
+            "backpressured_s": round(self.backpressured_s, 4),
+            "idle_s": round(self.idle_s, 4),
+            "sample": _last_row(self.came if self.sent is None else self.sent),
+        }
+
+
+def _last_row(batch: pa.RecordBatch | None) -> str:
+    if batch is None or batch.num_rows == 0:
+        return ""
+    row = batch.slice(batch.num_rows - 1, 1).to_pylist()[0]
+    text = ", ".join(f"{name}={value!r}" for name, value in row.items())
+    return text if len(text) <= LONGEST_SAMPLE else text[: LONGEST_SAMPLE - 1] + "…"
+
+
+class Meters:
+    """The meters of the tasks of one slot."""
+
+    def __init__(self, tasks: Mapping[str, StreamTask]) -> None:
+        self._tasks = tasks
+        self.by_task = {name: TaskMeter() for name in tasks}
+        self._began_s = self._due_s = time.monotonic()
+
+    def look(self) -> None:
+        """Between two rounds of work: end the interval if it has lasted long enough."""
+        now_s = time.monotonic()
+        if now_s >= self._due_s:
+            self._end_interval(now_s)
+
+    def _end_interval(self, now_s: float) -> None:
+        lasted_s = now_s - self._began_s
+        self._began_s, self._due_s = now_s, now_s + SAMPLE_EVERY_S
+        for name, meter in self.by_task.items():
+            waited_s = max(0.0, lasted_s - (meter.busy_s - meter.accounted_s))
+            meter.accounted_s = meter.busy_s
+            if self._tasks[name].outputs.writable:
+                meter.idle_s += waited_s
+            else:
+                meter.backpressured_s += waited_s
+
+    @property
+    def late_rows(self) -> int:
+        """Rows that all operators have dropped."""
+        return sum(sum(task.chain.late_rows_dropped.values()) for task in self._tasks.values())
+
+    def reading(self) -> dict[str, dict[str, Any]]:
+        """All meters as JSON-like data, by task."""
+        self._end_interval(time.monotonic())
+        return {
+            name: meter.reading() | {"late_rows_dropped": self._tasks[name].chain.late_rows_dropped}
+            for name, meter in self.by_task.items()
+        }
+
+
+Reading = tuple[float, dict[str, dict[str, Any]]]
+"""When it came, and the meters by task."""
+
+
+class MeterReadings:
+    """What the slots of an epoch said last, and some readings before that: rates come of the first and the last."""
+
+    def __init__(self) -> None:
+        self._slots: dict[int, deque[Reading]] = {}
+
+    def take(self, slot: int, meters: dict[str, dict[str, Any]]) -> None:
+        """A slot's meters were read."""
+        self._slots.setdefault(slot, deque(maxlen=READINGS)).append((time.monotonic(), meters))
+
+    @property
+    def late_rows_dropped(self) -> dict[str, int]:
+        """By the operators that dropped some, all subtasks together."""
+        newest = (readings[-1][1] for readings in self._slots.values())
+        return late_rows_of(meter["late_rows_dropped"] for meters in newest for meter in meters.values())
+
+    def to_pandas(self, vertices: Sequence[str]) -> pd.DataFrame:
+        """One row per subtask, `vertices` in this order: see `SparkJob.meters`."""
+        place = {name: number for number, name in enumerate(vertices)}
+        read = ((slot, task) for slot, readings in self._slots.items() for task in readings[-1][1])
+        ordered = sorted(read, key=lambda each: (place[split_task_name(each[1])[0]], each[0]))
+        return pd.DataFrame([self._row(slot, task) for slot, task in ordered], columns=COLUMNS)
+
+    def _row(self, slot: int, task: str) -> list[Any]:
+        (since_s, older), (at_s, newest) = self._slots[slot][0], self._slots[slot][-1]
+        now, then, lasted_s = newest[task], older[task], at_s - since_s
+        totals = [task, now["records_in"], now["records_out"], sum(now["late_rows_dropped"].values())]
+        if lasted_s <= 0:
+            return [*totals, *[float("nan")] * 5, now["sample"]]
+        rates = [(now[name] - then[name]) / lasted_s for name in ("records_in", "records_out")]
+        parts = {name: max(0.0, now[name] - then[name]) for name in ("busy_s", "backpressured_s", "idle_s")}
+        whole = sum(parts.values()) or 1.0
+        return [*totals, *rates, *(1000 * part / whole for part in parts.values()), now["sample"]]

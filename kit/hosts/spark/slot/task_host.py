@@ -1,0 +1,323 @@
+"""The tasks of one slot, hosted: events handed to their machines, and what they ask for carried out.
+
+Theory of operation. Everything happens on the slot's main thread. An event for a task goes into the *ready* queue;
+`work` empties it, so a task's commands are all carried out before the next event is handled, whatever they lead to.
+What a task sends to a task of this slot goes into the same queue, without a socket; so do credits. Tasks take their
+turns from the last vertex to the first: what is under way is finished before more is read. Those to which a barrier
+has come that overtakes records go first. A round ends early when it has taken long, since a barrier may have arrived
+meanwhile; the next one goes on where it ended.
+
+A read of the source is done at once. Snapshots are written, state is read and output is published by one background
+thread, in the order in which it was asked for; the answers come through the slot's inbox. The machine that gathers
+in-flight data for files is handed its events on the main thread, as the tasks are.
+
+The trace gets all but what is about single buffers; words about them pass through here at full speed. When the run is
+recorded every event is written down before its commands are carried out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from kit.core.protocol.commands import CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, SendElement
+from kit.core.protocol.duties import Command, Duty, by_command, refused
+from kit.core.protocol.elements import Buffer, Element
+from kit.core.protocol.events import CreditReceived, ElementReceived, ProcessInput, SplitRead, TimerFired
+from kit.core.protocol.messages import JobMessage, OutputDataDecided, SlotMessage, SubmitChannelState, TaskMessage
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.protocol.trace import TraceRecord, keeps, records_of
+from kit.core.protocol.vocabulary import COMMANDS
+from kit.core.protocol.words import Envelope, Machine, Word
+from kit.hosts.files.task_files import TaskFiles
+from kit.hosts.spark.driver.background import Background
+from kit.hosts.spark.recording import EventFile
+from kit.hosts.spark.slot.meters import Meters
+from kit.hosts.spark.wire.channels import Route
+from kit.hosts.spark.wire.codec import encode_element
+from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
+from kit.machines.task.stream_task import StreamTask
+from kit.machines.task.unknown_task import answer_for_unknown_task
+from kit.stream.graph.execution_graph import ExecutionGraph
+
+TURNS_A_ROUND = 4
+"""A task with plenty to do takes this many turns before the others get theirs."""
+ROUND_MS = 10
+"""A round that has taken so long ends with the turn that is being taken: then the slot looks into its inbox."""
+
+_TURN = ProcessInput()
+
+
+class Wires(Protocol):
+    """The data plane, as seen from here."""
+
+    def send(self, channel: int, element: Any) -> Any:
+        """Send a batch, or the bytes of another element."""
+
+    def grant(self, channel: int, credits: int) -> None:
+        """Give the sender credits."""
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """What a machine asked for that takes its time, and its answer when it comes back through the slot's inbox."""
+
+    machine: Machine
+    command: Command
+    cause: str
+    sync_ms: int
+    """How long the machine took over the event that led to it."""
+    stopped: bool = False
+    answer: Word | None = None
+
+
+class TaskHost:
+    """The tasks with subtask index `slot` of one epoch.
+
+    `say` takes messages for the JobMaster, `records` gathers what the trace keeps until the slot sends it off.
+
+    The tasks are what Flink's `TaskExecutor` finds in its `taskSlotTable`. The articles' `HandlesTasks` is no class of
+    Flink 2: what handles tasks is here.
+    """
+
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        slot: int,
+        epoch: int,
+        files: TaskFiles,
+        wires: Wires,
+        say: Callable[[Envelope], None],
+        background: Background,
+        now: Callable[[], int],
+        recording: EventFile | None = None,
+    ) -> None:
+        self.records: list[TraceRecord] = []
+        self.rows_read = 0
+        """By the sources, in this epoch."""
+        mine = graph.tasks_with_index(slot)
+        self.tasks = {vertex.task: StreamTask(graph, vertex.task, epoch) for vertex in mine}
+        self.meters = Meters(self.tasks)
+        ends = [end.channels for vertex in mine for end in vertex.gates]
+        ends += [end.channels for vertex in mine for end in vertex.partitions]
+        numbers = {number for channels in ends for number in channels}
+        channels = [graph.channel(number) for number in sorted(numbers)]
+        self.routes = [Route(c.number, _slot_of(c.source_task), _slot_of(c.target_task)) for c in channels]
+        """Of the channels that begin or end here."""
+        self._receivers = {c.number: self.tasks[c.target_task] for c in channels if c.target_task in self.tasks}
+        self._senders = {c.number: self.tasks[c.source_task] for c in channels if c.source_task in self.tasks}
+        self._turns = deque(reversed(self.tasks.values()))
+        """The task whose turn is next comes first."""
+        self._epoch = epoch
+        self._job_id = graph.job_graph.job_id
+        self._files = files
+        self._wires = wires
+        self._say = say
+        self._background = background
+        self._now = now
+        self._recording = recording
+        self._ready: deque[tuple[Machine, Word, str]] = deque()
+        self._timers: dict[tuple[str, str], tuple[ScheduleTimer, str]] = {}
+        self._work: list[Work] = []
+        """What the background was given and has not answered."""
+        self._channel_state = SlotChannelState.of(graph, slot, epoch)
+        self.next_timer_ms: int | None = None
+        self._handled_in_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"TaskHost({', '.join(self.tasks)})"
+
+    # --- what comes in --------------------------------------------------------------------------------------------
+
+    def message(self, message: TaskMessage, cause: str = "") -> None:
+        """From the JobMaster; what is meant for a task that is not here is dropped, unless it asks for an answer."""
+        task = self.tasks.get(message.task)
+        answer = answer_for_unknown_task(message, task, self._job_id)
+        if answer is not None:
+            self._say(Envelope(answer, cause))
+        elif task is not None and message.attempt == self._epoch:
+            self._ready.append((task, message, cause))
+
+    def element(self, channel: int, element: Element, cause: str = "") -> None:
+        """From a task of another slot."""
+        receiver = self._receivers[channel]
+        if isinstance(element, Buffer):
+            self.meters.by_task[receiver.name].take(element.batch)
+        self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
+
+    def credit(self, channel: int, credits: int) -> None:
+        """From a task of another slot."""
+        self._ready.append((self._senders[channel], CreditReceived(channel=channel, credits=credits), ""))
+
+    def answer(self, work: Work) -> None:
+        """From the background. What was stopped meanwhile is undone, and answered with nothing."""
+        self._work.remove(work)
+        if work.stopped:
+            self._background.submit(lambda: self._files.undo(work.command, work.answer))
+        elif work.answer is not None:
+            self._ready.append((work.machine, work.answer, work.cause))
+
+    def fire_timers(self) -> None:
+        """Let every timer fire that is due."""
+        if self.next_timer_ms is None or self.next_timer_ms > (now := self._now()):
+            return
+        for (task, name), (timer, cause) in sorted(self._timers.items(), key=lambda item: item[1][0].due_ms):
+            if timer.due_ms <= now:
+                del self._timers[task, name]
+                self._ready.append((self.tasks[task], TimerFired(timer=name), cause))
+        self._find_next_timer()
+
+    # --- work -----------------------------------------------------------------------------------------------------
+
+    def work(self) -> bool:
+        """Handle what is ready, then give each task its turns; False when there was nothing to do."""
+        worked = bool(self._ready)
+        self._handle_ready()
+        worked = self._give_turns() or worked
+        self.meters.look()
+        return worked
+
+    def _give_turns(self) -> bool:
+        worked, end_ms = False, self._now() + ROUND_MS
+        for task in self._in_turn():
+            turns = TURNS_A_ROUND
+            while turns and task.available:
+                self._handle(task, _TURN, "")
+                self._handle_ready()
+                turns -= 1
+                worked = True
+                if self._now() >= end_ms:
+                    return True
+        return worked
+
+    def _in_turn(self) -> Iterator[StreamTask]:
+        """The tasks with a priority element, then all from where the last round ended."""
+        yield from [task for task in self._turns if task.inputs.priority_available]
+        for _ in range(len(self._turns)):
+            self._turns.rotate(-1)
+            yield self._turns[-1]
+
+    def _handle_ready(self) -> None:
+        ready = self._ready
+        while ready:
+            self._handle(*ready.popleft())
+
+    def _handle(self, machine: Machine, event: Word, cause: str) -> None:
+        if type(event) is ElementReceived and self.tasks[machine.name].state.is_terminal:
+            return  # it has ended; its credits may still set free what it sent last
+        started_s = time.perf_counter()
+        commands = machine.handle(event, self._now(), cause)
+        self._handled_in_s = time.perf_counter() - started_s
+        meter = self.meters.by_task.get(machine.name)
+        if meter is not None:
+            meter.busy_s += self._handled_in_s
+        if self._recording is not None:
+            self._recording.add(machine.event_id, machine.at, event, cause)
+        if keeps(event, False) or any(keeps(command, False) for command in commands):
+            self.records += records_of(machine, event, commands, detailed=False)
+        for number, command in enumerate(commands, 1):
+            carry_out = _CARRY_OUT.get(type(command))
+            if carry_out is None:
+                raise refused(machine, command)
+            carry_out(self, machine, command, f"{machine.event_id}.{number}")
+
+    # --- commands -------------------------------------------------------------------------------------------------
+
+    def _observe(self, machine: Machine, command: Command, cause: str) -> None:
+        """The trace has it."""
+
+    def _send(self, machine: Machine, command: SendElement, cause: str) -> None:
+        # `priority` stays with the machines: what a channel's credits let onto the wire arrives before the event, and
+        # is the receiver's to keep. Overtaking it here would put it in neither snapshot.
+        channel, element = command.channel, command.element
+        receiver = self._receivers.get(channel)
+        if isinstance(element, Buffer):
+            sender = self.meters.by_task[machine.name]
+            sender.records_out += element.batch.num_rows
+            sender.sent = element.batch
+            if receiver is not None:
+                self.meters.by_task[receiver.name].take(element.batch)
+        if receiver is not None:
+            self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
+        elif isinstance(element, Buffer):
+            self._wires.send(channel, element.batch)
+        else:
+            self._wires.send(channel, encode_element(element, cause))
+
+    def _grant(self, machine: Machine, command: GrantCredit, cause: str) -> None:
+        sender = self._senders.get(command.channel)
+        if sender is not None:
+            self._ready.append((sender, CreditReceived(channel=command.channel, credits=command.credits), cause))
+        else:
+            self._wires.grant(command.channel, command.credits)
+
+    def _hand_over(self, machine: Machine, message: SlotMessage, cause: str) -> None:
+        to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)
+        self._ready.append((self._channel_state if to_slot else self.tasks[message.task], message, cause))
+
+    def _read_rows(self, machine: Machine, command: ReadSplit, cause: str) -> None:
+        answer = self._files.carry_out(command)
+        assert answer is not None
+        if isinstance(answer, SplitRead) and answer.batch is not None:
+            self.rows_read += answer.batch.num_rows
+            self.meters.by_task[machine.name].records_in += answer.batch.num_rows
+        self._ready.append((machine, answer, cause))
+
+    def _begin(self, machine: Machine, command: Command, cause: str) -> None:
+        work = Work(machine, command, cause, round(self._handled_in_s * 1000))
+        self._work.append(work)
+        self._background.submit(lambda: self._carry_out(work))
+
+    def _carry_out(self, work: Work) -> Work:
+        """On the background thread."""
+        if not work.stopped:
+            work.answer = self._files.carry_out(work.command, work.sync_ms)
+            if self._recording is not None and work.answer is not None:
+                self._recording.add_done(work.cause)
+        return work
+
+    def _stop_work(self, machine: Machine, command: Any, cause: str) -> None:
+        for work in self._work:
+            work.stopped |= work.machine is machine and command.stops(work.command)
+
+    def _schedule(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
+        self._timers[machine.name, command.timer] = command, cause
+        self._find_next_timer()
+
+    def _cancel_timer(self, machine: Machine, command: CancelTimer, cause: str) -> None:
+        self._timers.pop((machine.name, command.timer), None)
+        self._find_next_timer()
+
+    def _find_next_timer(self) -> None:
+        self.next_timer_ms = min((timer.due_ms for timer, _ in self._timers.values()), default=None)
+
+    def _tell_job(self, machine: Machine, message: JobMessage, cause: str) -> None:
+        self._say(Envelope(message, cause))
+
+    DUTIES: ClassVar[dict[Duty, Callable[[TaskHost, Machine, Any, str], None]]] = {
+        Duty.OBSERVE: _observe,
+        Duty.SET_TIMER: _schedule,
+        Duty.CANCEL_TIMER: _cancel_timer,
+        Duty.TELL_JOB: _tell_job,
+        Duty.SEND_ELEMENT: _send,
+        Duty.GRANT_CREDITS: _grant,
+        Duty.HAND_OVER: _hand_over,
+        Duty.READ_ROWS: _read_rows,
+        Duty.WORK: _begin,
+        Duty.STOP_WORK: _stop_work,
+    }
+    """How a slot sees to the duties of its tasks; the JobMaster's are the driver's."""
+
+    def states(self) -> dict[str, ExecutionState]:
+        """Where each task stands."""
+        return {name: task.state for name, task in self.tasks.items()}
+
+
+def _slot_of(task: str) -> int:
+    return int(task.rpartition("/")[2])
+
+
+_CARRY_OUT = by_command(TaskHost.DUTIES, COMMANDS)

@@ -1,0 +1,1 @@
+"""Connections between driver and slots: frames, credits, authentication, TLS."""

@@ -1,0 +1,342 @@
+"""The control plane: the driver's server and the slots' clients.
+
+Theory of operation. Slots dial the driver, authenticate, and say hello. From then on both sides send `ControlMessage`s
+when they like, and heartbeats when they have nothing to say. What arrives goes into the owner's inbox as
+`SlotJoined`, `SlotMessage`, `SlotLeft` at the driver, `DriverMessage`, `DriverLeft` at a slot; a closed socket is
+known in milliseconds, a frozen process after the heartbeat timeout.
+
+Every connection belongs to an epoch. `fence(epoch)` begins another one: slots of the old are told to leave, those that
+dial late are refused with `FencedError`. Items carry their epoch, so what an old slot still says can be told apart.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kit.hosts.spark.wire.auth import DRIVER, Party, Purpose, Verdict
+from kit.hosts.spark.wire.connection import Connection
+from kit.hosts.spark.wire.endpoint import Listener, WireSettings, dial
+from kit.hosts.spark.wire.stream import Endpoint, SecureStream, Stream
+from kit.hosts.spark.wire.switchboard import Line, Switchboard
+from kit.hosts.spark.wire.wire import Buffers, ControlMessage, Frame, FrameKind, WireError
+
+HELLO = "hello"
+LEAVE = "leave"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotHello:
+    """What a slot says of itself when it joins."""
+
+    slot: int
+    epoch: int
+    pid: int
+    host: str
+    endpoints: list[Endpoint] = field(default_factory=list)
+    """Of its data plane."""
+
+    def to_message(self) -> ControlMessage:
+        """The first message of a connection."""
+        endpoints = [str(endpoint) for endpoint in self.endpoints]
+        fields = {"slot": self.slot, "epoch": self.epoch, "pid": self.pid, "host": self.host, "endpoints": endpoints}
+        return ControlMessage(HELLO, fields)
+
+    @classmethod
+    def from_message(cls, message: ControlMessage) -> SlotHello:
+        """WireError when the message is not a hello."""
+        match message:
+            case ControlMessage(
+                kind="hello",
+                fields={
+                    "slot": int(slot),
+                    "epoch": int(epoch),
+                    "pid": int(pid),
+                    "host": str(host),
+                    "endpoints": list(endpoints),
+                },
+            ):
+                try:
+                    return cls(slot, epoch, pid, host, [Endpoint.parse(text) for text in endpoints])
+                except (ValueError, AttributeError) as error:
+                    raise WireError(f"a hello with a bad endpoint: {error}") from None
+        raise WireError(f"expected a hello, found {message!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotJoined:
+    """A slot has dialled, authenticated and said hello."""
+
+    slot: int
+    epoch: int
+    hello: SlotHello
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMessage:
+    """A slot said something. Compare `epoch` with the current one before acting on it."""
+
+    slot: int
+    epoch: int
+    message: ControlMessage
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLeft:
+    """A slot's connection is over. `clean`: it ended in good order; otherwise it died, froze or broke the protocol."""
+
+    slot: int
+    epoch: int
+    clean: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriverMessage:
+    """The driver said something."""
+
+    message: ControlMessage
+
+
+@dataclass(frozen=True, slots=True)
+class DriverLeft:
+    """The driver's connection is over: leave."""
+
+    clean: bool
+    reason: str
+
+
+def _pack(message: Buffers) -> Buffers:
+    """Messages are packed by `send` already, so that a field that is not JSON fails there."""
+    return message
+
+
+def _unpack(frame: Frame) -> ControlMessage:
+    if frame.kind is not FrameKind.CONTROL:
+        raise WireError(f"a {frame.kind.name} frame on a control connection")
+    return ControlMessage.unpack(frame.payload)
+
+
+class _SlotConnection:
+    """The driver's end of one slot's connection."""
+
+    def __init__(
+        self, server: ControlServer, board: Switchboard, stream: Stream, party: Party, settings: WireSettings
+    ) -> None:
+        self.party = party
+        self.hello: SlotHello | None = None
+        self._server = server
+        name = f"control-{party.slot}"
+        self.connection: Line | Connection
+        if isinstance(stream, SecureStream):
+            self.connection = Connection(stream, name, _pack, self._deliver, self._gone, settings=settings)
+        else:
+            self.connection = Line(board, stream, name, self._deliver, self._gone)
+
+    def _deliver(self, frame: Frame) -> None:
+        message = _unpack(frame)
+        if self.hello is not None:
+            self._server.inbox.put(SlotMessage(self.party.slot, self.party.epoch, message))
+            return
+        hello = SlotHello.from_message(message)
+        if Party(hello.slot, hello.epoch) != self.party:
+            raise WireError(f"a hello of {Party(hello.slot, hello.epoch)} on the connection of {self.party}")
+        self.hello = hello
+        self._server.inbox.put(SlotJoined(self.party.slot, self.party.epoch, hello))
+
+    def _gone(self, clean: bool, reason: str) -> None:
+        self._server._slot_gone(self, clean, reason)
+
+
+class ControlServer:
+    """The driver's end. Puts `SlotJoined`, `SlotMessage` and `SlotLeft` into `inbox`; `send` never waits.
+
+    A slot is joined once its hello has come; one that goes before it leaves no trace.
+    """
+
+    def __init__(
+        self,
+        secret: bytes,
+        epoch: int,
+        inbox: queue.SimpleQueue[Any],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertised_host: str = "",
+        settings: WireSettings | None = None,
+    ) -> None:
+        self.epoch = epoch
+        self.inbox = inbox
+        self._settings = settings or WireSettings()
+        self._lock = threading.Lock()
+        self._slots: dict[int, _SlotConnection] = {}
+        self._leaving: set[_SlotConnection] = set()
+        self._board = Switchboard(self._settings)
+        self._listener = Listener(
+            secret,
+            Purpose.CONTROL,
+            lambda: Party(DRIVER, self.epoch),
+            self._judge,
+            self._accepted,
+            host=host,
+            port=port,
+            advertised_host=advertised_host,
+            settings=self._settings,
+        )
+
+    def __repr__(self) -> str:
+        return f"ControlServer({self.endpoint}, epoch={self.epoch}, slots={self.slots()})"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """What slots dial."""
+        return self._listener.endpoints[-1]
+
+    def slots(self) -> list[int]:
+        """The slots that are joined in the current epoch."""
+        with self._lock:
+            return sorted(slot for slot, connection in self._slots.items() if connection.hello is not None)
+
+    def send(self, slot: int, message: ControlMessage) -> bool:
+        """Queues a message for a slot of the current epoch; False when it is not connected (any more).
+
+        TypeError or ValueError when the message is not JSON.
+        """
+        return self._send(slot, message.pack())
+
+    def _send(self, slot: int, packed: Buffers) -> bool:
+        with self._lock:
+            connection = self._slots.get(slot)
+        return connection is not None and connection.connection.send(packed)
+
+    def broadcast(self, message: ControlMessage, slots: Iterable[int] | None = None) -> list[int]:
+        """Sends to these slots, or to every joined one; returns those it was queued for. It is packed once for all."""
+        packed = message.pack()
+        return [slot for slot in (self.slots() if slots is None else slots) if self._send(slot, packed)]
+
+    def fence(self, epoch: int, *, for_good: bool = False) -> None:
+        """Begins another epoch: connected slots are told to leave, `for_good` if none will follow; late ones are
+        refused.
+
+        Their `SlotLeft` still comes, with their epoch, when they have gone. ValueError when `epoch` is not newer.
+        """
+        with self._lock:
+            if epoch <= self.epoch:
+                raise ValueError(f"epoch {epoch} does not come after epoch {self.epoch}")
+            self.epoch = epoch
+            old = list(self._slots.values())
+            self._leaving = {slot for slot in self._leaving if not slot.connection.is_over} | set(old)
+            self._slots.clear()
+        for slot in old:
+            self._tell_to_leave(slot, epoch, for_good)
+
+    @staticmethod
+    def _tell_to_leave(slot: _SlotConnection, epoch: int, for_good: bool) -> None:
+        slot.connection.send(ControlMessage(LEAVE, {"epoch": epoch, "for_good": for_good}).pack())
+        slot.connection.end()
+
+    def _judge(self, party: Party) -> Verdict:
+        with self._lock:
+            if party.epoch != self.epoch:
+                return Verdict.FENCED
+            return Verdict.TAKEN if party.slot in self._slots or party.slot < 0 else Verdict.WELCOME
+
+    def _accepted(self, stream: Stream, party: Party) -> None:
+        connection = _SlotConnection(self, self._board, stream, party, self._settings)
+        with self._lock:
+            # The epoch may have changed, or a twin come first, since the verdict.
+            welcome = party.epoch == self.epoch and party.slot not in self._slots
+            if welcome:
+                self._slots[party.slot] = connection
+                connection.connection.start()
+        if not welcome:
+            connection.connection.close()
+
+    def _slot_gone(self, slot: _SlotConnection, clean: bool, reason: str) -> None:
+        with self._lock:
+            if self._slots.get(slot.party.slot) is slot:
+                del self._slots[slot.party.slot]
+            self._leaving.add(slot)
+        slot.connection.end()
+        if slot.hello is not None:
+            self.inbox.put(SlotLeft(slot.party.slot, slot.party.epoch, clean, reason))
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Tells all slots to leave, waits `timeout_s` for that to be written, and leaves no thread and no socket."""
+        self._listener.close()
+        with self._lock:
+            slots = [*self._slots.values(), *self._leaving]
+            self._slots.clear()
+            self._leaving.clear()
+        for slot in slots:
+            self._tell_to_leave(slot, self.epoch, for_good=True)
+        for slot in slots:
+            slot.connection.wait_written(timeout_s)
+            slot.connection.close()
+        self._board.close()
+
+    def __enter__(self) -> ControlServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ControlClient:
+    """A slot's end. Puts `DriverMessage` and `DriverLeft` into `inbox`; `send` never waits.
+
+    Dials, authenticates and says hello when it is made: AuthenticationError, FencedError, ConnectionError and
+    TimeoutError name the endpoint. A "leave" message, or `DriverLeft`, means that this slot's epoch is over.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        secret: bytes,
+        slot: int,
+        epoch: int,
+        inbox: queue.SimpleQueue[Any],
+        *,
+        data_endpoints: list[Endpoint] | None = None,
+        settings: WireSettings | None = None,
+    ) -> None:
+        self.slot = slot
+        self.epoch = epoch
+        self.inbox = inbox
+        self.endpoint = endpoint
+        settings = settings or WireSettings()
+        stream = dial([endpoint], secret, Purpose.CONTROL, Party(slot, epoch), DRIVER, settings=settings)
+        self._connection = Connection(stream, f"driver-{slot}", _pack, self._deliver, self._gone, settings=settings)
+        hello = SlotHello(slot, epoch, os.getpid(), socket.gethostname(), data_endpoints or [])
+        self.send(hello.to_message())
+        self._connection.start()
+
+    def __repr__(self) -> str:
+        return f"ControlClient(slot={self.slot}, epoch={self.epoch}, {self.endpoint})"
+
+    def send(self, message: ControlMessage) -> bool:
+        """Queues a message for the driver; False when the connection is over. TypeError or ValueError: not JSON."""
+        return self._connection.send(message.pack())
+
+    def _deliver(self, frame: Frame) -> None:
+        self.inbox.put(DriverMessage(_unpack(frame)))
+
+    def _gone(self, clean: bool, reason: str) -> None:
+        self.inbox.put(DriverLeft(clean, reason))
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Ends in good order, for which the driver has `timeout_s`, and leaves no thread and no socket."""
+        self._connection.end()
+        self._connection.wait(timeout_s)
+        self._connection.close()
+
+    def __enter__(self) -> ControlClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""In-flight data of unaligned checkpoints: captured, written to files, read back."""

@@ -1,0 +1,164 @@
+"""Reads a task's in-flight data back, as it is restored, into its channels.
+
+The handles of several channels, and of several old subtasks, may refer to one stream of bytes. Each stream is read once
+and from front to back, chunk by chunk in order of their offsets, so that each channel gets its buffers in the order in
+which they were written. Pure code over bytes: the host has read them (`RestoredPart`).
+
+Follows `SequentialChannelStateReaderImpl` and `ChannelStateChunkReader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+from kit.core.protocol.elements import DataElement
+from kit.core.protocol.snapshots import RestoredPart
+from kit.core.state.channel_handles import (
+    InputChannelStateHandle,
+    MergedInputChannelStateHandle,
+    MergedResultSubpartitionStateHandle,
+    ResultSubpartitionStateHandle,
+)
+from kit.core.state.errors import StateRestoreError
+from kit.core.state.handles import StreamStateHandle
+from kit.core.state.rescale_mappings import NO_RESCALE, InflightDataRescalingDescriptor
+from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer, Source
+from kit.machines.channel.recovered_state_handlers import (
+    InputChannelRecoveredStateHandler,
+    RecoveringChannel,
+    RecoveringPartition,
+    ResultSubpartitionRecoveredStateHandler,
+)
+
+INPUT_CHANNEL = "input_channel"
+RESULT_SUBPARTITION = "result_subpartition"
+UPSTREAM_OUTPUT_BUFFER = "upstream_output_buffer"
+"""The kinds of `RestoredPart` that hold in-flight data."""
+
+InfoT = TypeVar("InfoT")
+InfoT_contra = TypeVar("InfoT_contra", contravariant=True)
+
+_Handle = InputChannelStateHandle | ResultSubpartitionStateHandle
+
+
+class RecoveredChannelStateHandler(Protocol[InfoT_contra]):
+    """What takes recovered buffers; see `kit.machines.channel.recovered_state_handlers`."""
+
+    def recover(self, info: InfoT_contra, old_subtask: int, elements: Sequence[DataElement]) -> None:
+        """These were in channel `info` of the old subtask."""
+
+    def close(self) -> None:
+        """All is read."""
+
+
+class ChannelStateChunkReader(Generic[InfoT]):
+    """Reads one chunk, and hands its elements on."""
+
+    def __init__(self, serializer: ChannelStateSerializer) -> None:
+        self._serializer = serializer
+
+    def read_chunk(
+        self,
+        source: Source,
+        offset: int,
+        handler: RecoveredChannelStateHandler[InfoT],
+        info: InfoT,
+        old_subtask: int,
+    ) -> None:
+        """Hand on the elements of the chunk at `offset`, all or, when they cannot be read, none.
+
+        Raises StateRestoreError for a chunk that is damaged.
+        """
+        if source.tell() != offset:
+            source.seek(offset)
+        length = self._serializer.read_length(source)
+        if length:
+            handler.recover(info, old_subtask, self._serializer.read_data(source, length))
+
+
+class SequentialChannelStateReader:
+    """Reads the channel state among `parts`; parts of other kinds are passed over.
+
+    `input_rescaling` comes from the head of the chain, `output_rescaling` from its tail (`RestoredSubtaskState`).
+
+    Follows Flink's `SequentialChannelStateReader`.
+    """
+
+    def __init__(
+        self,
+        parts: Iterable[RestoredPart],
+        input_rescaling: InflightDataRescalingDescriptor = NO_RESCALE,
+        output_rescaling: InflightDataRescalingDescriptor = NO_RESCALE,
+    ) -> None:
+        self._parts = tuple(parts)
+        self._input_rescaling = input_rescaling
+        self._output_rescaling = output_rescaling
+        self._serializer = ChannelStateSerializer()
+
+    def read_input_data(self, gates: Sequence[Sequence[RecoveringChannel]]) -> None:
+        """Fill the input channels, gate by gate, and tell each that this was all. Raises StateRestoreError.
+
+        Output buffers of upstream subtasks that this one recovers itself come after its own input, as they did then.
+
+        Flink: `readInputData`.
+        """
+        handler = InputChannelRecoveredStateHandler(gates, self._input_rescaling)
+        for kind in (INPUT_CHANNEL, UPSTREAM_OUTPUT_BUFFER):
+            self._read(kind, handler)
+        handler.close()
+
+    def read_output_data(
+        self, partitions: Sequence[RecoveringPartition], *, notify_and_block_on_completion: bool = False
+    ) -> None:
+        """Fill the result partitions, and tell each that this was all. Raises StateRestoreError.
+
+        Flink: `readOutputData`.
+        """
+        handler = ResultSubpartitionRecoveredStateHandler(
+            partitions, self._output_rescaling, notify_and_block_on_completion=notify_and_block_on_completion
+        )
+        self._read(RESULT_SUBPARTITION, handler)
+        handler.close()
+
+    def _read(self, kind: str, handler: RecoveredChannelStateHandler[Any]) -> None:
+        chunks = ChannelStateChunkReader[Any](self._serializer)
+        for data, handles in _by_stream(part for part in self._parts if part.kind == kind):
+            try:
+                source = pa.BufferReader(data)
+                self._serializer.read_header(source)
+                offsets = [(offset, handle) for handle in handles for offset in handle.offsets]
+                for offset, handle in sorted(offsets, key=_offset):
+                    chunks.read_chunk(source, offset, handler, handle.info, handle.subtask_index)
+            except StateRestoreError as error:
+                stream = handles[0].delegate
+                raise StateRestoreError(f"in-flight data in {stream.path or stream}: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"SequentialChannelStateReader({len(self._parts)} parts)"
+
+
+def _offset(entry: tuple[int, _Handle]) -> int:
+    return entry[0]
+
+
+def _by_stream(parts: Iterable[RestoredPart]) -> list[tuple[Any, list[_Handle]]]:
+    """The handles of each stream, with its bytes, in the order in which the streams first appear."""
+    streams: dict[StreamStateHandle, tuple[Any, list[_Handle]]] = {}
+    seen: set[tuple[Any, int]] = set()
+    for part in parts:
+        for handle in _unmerged(part.handle):
+            channel = (handle.info, handle.subtask_index)
+            if channel in seen:
+                raise StateRestoreError(f"{handle!r} is the second of its channel: its buffers would lose their order")
+            seen.add(channel)
+            streams.setdefault(handle.delegate, (part.data, []))[1].append(handle)
+    return list(streams.values())
+
+
+def _unmerged(handle: Any) -> tuple[_Handle, ...]:
+    if isinstance(handle, MergedInputChannelStateHandle | MergedResultSubpartitionStateHandle):
+        return handle.unmerge()
+    return (handle,)

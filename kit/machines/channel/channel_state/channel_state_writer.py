@@ -1,0 +1,256 @@
+"""A task's door to its channel state: what was in flight, checkpoint by checkpoint.
+
+The task says what belongs to a checkpoint (`start`, `add_...`, `finish_...`, or `abort`); each call becomes a request
+to the slot's machine. What comes of it is a `ChannelStateWriteResult`, done when the host answers. Every `start` is
+answered once, in order, so that answers find their result even if a checkpoint's id was given up and used again.
+
+`give` must survive a copy of the task: it is a bound method, not a closure. Follows `ChannelStateWriterImpl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypedDict
+
+from kit.core.protocol.elements import DataElement
+from kit.core.protocol.messages import ChannelStateFailed, ChannelStateWritten, OutputDataDecided, SubmitChannelState
+from kit.core.protocol.options import CheckpointOptions
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.state.handles import (
+    InputChannelInfo,
+    InputChannelStateHandle,
+    ResultSubpartitionInfo,
+    ResultSubpartitionStateHandle,
+)
+from kit.machines.channel.channel_state.channel_state_requests import (
+    ChannelStateWriteRequest,
+    CheckpointAbortRequest,
+    CheckpointStartRequest,
+    CompleteInputRequest,
+    CompleteOutputRequest,
+    SubtaskReleaseRequest,
+    WriteInputRequest,
+    WriteOutputFutureRequest,
+    WriteOutputRequest,
+)
+from kit.machines.channel.channel_state.data_future import DataFuture
+
+DEFAULT_MAX_CHECKPOINTS = 1000
+"""Checkpoints that may be under way, or finished and not taken: those to be aborted are among them.
+
+Flink: `DEFAULT_MAX_CHECKPOINTS`.
+"""
+
+SEQUENCE_NUMBER_RESTORED = -1
+"""The elements were recovered, and have not been consumed since. Flink: `SEQUENCE_NUMBER_RESTORED`."""
+
+SEQUENCE_NUMBER_UNKNOWN = -2
+"""The elements have no number of their own. Flink: `SEQUENCE_NUMBER_UNKNOWN`."""
+
+
+class _Whose(TypedDict):
+    task: str
+    subtask: int
+    checkpoint_id: int
+
+
+class ChannelStateWriteResult:
+    """What came of one checkpoint's in-flight data: handles, or an `error`. Source: `ChannelStateWriteResult`."""
+
+    __slots__ = ("done", "error", "input_handles", "output_handles", "size_bytes")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.error: Exception | None = None
+        self.input_handles: tuple[InputChannelStateHandle, ...] = ()
+        self.output_handles: tuple[ResultSubpartitionStateHandle, ...] = ()
+        self.size_bytes = 0
+
+    @classmethod
+    def empty(cls) -> ChannelStateWriteResult:
+        """The result of a checkpoint without in-flight data."""
+        result = cls()
+        result.done = True
+        return result
+
+    def complete(self, event: ChannelStateWritten) -> None:
+        """It is stored."""
+        if not self.done:
+            self.done = True
+            self.input_handles, self.output_handles = event.input_handles, event.output_handles
+            self.size_bytes = event.bytes_written
+
+    def fail(self, error: Exception) -> None:
+        """It is not."""
+        if not self.done:
+            self.done, self.error = True, error
+
+    def __repr__(self) -> str:
+        state = f"failed: {self.error}" if self.error else f"{self.size_bytes} B" if self.done else "open"
+        return f"ChannelStateWriteResult({state})"
+
+
+class ChannelStateWriter:
+    """Takes the in-flight data of one task, and tells what came of it.
+
+    Follows Flink's `ChannelStateWriter`, a task's `channelStateWriter`.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        subtask: int,
+        give: Callable[[SubmitChannelState | OutputDataDecided], None],
+        max_checkpoints: int = DEFAULT_MAX_CHECKPOINTS,
+    ) -> None:
+        self.task = task
+        self.subtask = subtask
+        self._give = give
+        self._max_checkpoints = max_checkpoints
+        self._results: dict[int, ChannelStateWriteResult] = {}
+        self._unanswered: dict[int, list[ChannelStateWriteResult]] = {}
+        self._closed = False
+        self._ended_by: Exception | None = None
+
+    # --- what the task says ---------------------------------------------------------------------------------------
+
+    def start(self, checkpoint_id: int, options: CheckpointOptions) -> None:
+        """Begin a checkpoint. ValueError when it was begun before, RuntimeError for too many or after `close`."""
+        if checkpoint_id in self._results:
+            raise ValueError(f"{self.task} has begun the channel state of checkpoint {checkpoint_id} already")
+        if len(self._results) >= self._max_checkpoints:
+            raise RuntimeError(
+                f"{self.task} cannot begin the channel state of checkpoint {checkpoint_id}: that of "
+                f"{len(self._results)} checkpoints was begun and not taken, at most {self._max_checkpoints} may be"
+            )
+        result = ChannelStateWriteResult()
+        self._request(CheckpointStartRequest(**self._of(checkpoint_id), location=options.location))
+        self._results[checkpoint_id] = result
+        self._unanswered.setdefault(checkpoint_id, []).append(result)
+
+    def add_input_data(
+        self, checkpoint_id: int, info: InputChannelInfo, start_seq: int, buffers: Iterable[DataElement]
+    ) -> None:
+        """Elements that had arrived on an input channel, in order; after `start` and before `finish_input`.
+
+        Flink: `addInputData`.
+        """
+        buffers = tuple(buffers)
+        self._request(WriteInputRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq, buffers=buffers))
+
+    def add_output_data(
+        self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, buffers: Iterable[DataElement]
+    ) -> None:
+        """Elements that had not left an output channel, in order; after `start` and before `finish_output`.
+
+        Flink: `addOutputData`.
+        """
+        buffers = tuple(buffers)
+        self._request(WriteOutputRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq, buffers=buffers))
+
+    def add_output_data_future(
+        self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, future: DataFuture
+    ) -> None:
+        """Elements of an output channel that are known when `future` is done: an aligned barrier with a timeout.
+
+        Every later request of this task, of whichever checkpoint, waits for `output_data_decided`, which must come
+        sooner or later.
+        """
+        self._request(WriteOutputFutureRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq))
+
+    def output_data_decided(self, checkpoint_id: int, info: ResultSubpartitionInfo, future: DataFuture) -> None:
+        """A future that was added is done: what waits behind it can go on."""
+        if not self._closed:
+            self._give(
+                OutputDataDecided(
+                    task=self.task, checkpoint_id=checkpoint_id, info=info, buffers=future.buffers, error=future.error
+                )
+            )
+
+    def finish_input(self, checkpoint_id: int) -> None:
+        """All input of the checkpoint has been added. Flink: `finishInput`."""
+        self._request(CompleteInputRequest(**self._of(checkpoint_id)))
+
+    def finish_output(self, checkpoint_id: int) -> None:
+        """All output of the checkpoint has been added. Flink: `finishOutput`."""
+        self._request(CompleteOutputRequest(**self._of(checkpoint_id)))
+
+    def abort(self, checkpoint_id: int, cause: Exception, clean_up: bool) -> None:
+        """Give the checkpoint up, known or not; with `clean_up` nobody will take its result.
+
+        Asked for twice: before all that waits, for what was begun, and after it, for what was not.
+
+        Flink: `ChannelStateWriter.abort`.
+        """
+        for priority in (True, False):
+            self._request(CheckpointAbortRequest(**self._of(checkpoint_id), cause=cause, priority=priority))
+        if clean_up:
+            self._results.pop(checkpoint_id, None)
+
+    def take_result(self, checkpoint_id: int) -> ChannelStateWriteResult:
+        """The result of a checkpoint, once; it may be done later. ValueError when there is none.
+
+        Flink: `getAndRemoveWriteResult`.
+        """
+        result = self._results.pop(checkpoint_id, None)
+        if result is None:
+            raise ValueError(f"{self.task} has no channel state of checkpoint {checkpoint_id} to take")
+        return result
+
+    def close(self) -> None:
+        """The task leaves: results that are open fail. RuntimeError when the executor had ended with an error."""
+        if self._closed:
+            return
+        self._results.clear()
+        for results in self._unanswered.values():
+            for result in results:
+                result.fail(CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, self.task))
+        self._unanswered.clear()
+        try:
+            self._request(SubtaskReleaseRequest(task=self.task, subtask=self.subtask))
+        finally:
+            self._closed = True
+
+    def _of(self, checkpoint_id: int) -> _Whose:
+        return _Whose(task=self.task, subtask=self.subtask, checkpoint_id=checkpoint_id)
+
+    def _request(self, request: ChannelStateWriteRequest) -> None:
+        if self._closed:
+            request.cancel(RuntimeError("closed"))
+            raise RuntimeError(f"{self.task} has closed its channel state writer and cannot ask for {request!r}")
+        try:
+            if self._ended_by is not None:
+                raise self._ended_by
+            self._give(SubmitChannelState(task=self.task, request=request))
+        except Exception as error:
+            request.cancel(error)
+            raise RuntimeError(f"{request!r} cannot be carried out: {error}") from error
+
+    # --- what the host answers ------------------------------------------------------------------------------------
+
+    def written(self, event: ChannelStateWritten) -> None:
+        """The channel state of a checkpoint is stored."""
+        result = self._answered(event.checkpoint_id)
+        if result is not None:
+            result.complete(event)
+
+    def failed(self, event: ChannelStateFailed) -> None:
+        """It is not; if the executor has ended, the next call says so."""
+        error = CheckpointException(event.reason, event.error)
+        if event.executor_ended:
+            self._ended_by = error
+        result = self._answered(event.checkpoint_id)
+        if result is not None:
+            result.fail(error)
+
+    def _answered(self, checkpoint_id: int) -> ChannelStateWriteResult | None:
+        results = self._unanswered.get(checkpoint_id)
+        if not results:
+            return None
+        result = results.pop(0)
+        if not results:
+            del self._unanswered[checkpoint_id]
+        return result
+
+    def __repr__(self) -> str:
+        return f"ChannelStateWriter({self.task}, {len(self._unanswered)} open)"

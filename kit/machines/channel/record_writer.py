@@ -1,0 +1,119 @@
+"""How records become elements of a channel, none larger than a buffer may be.
+
+The size of a buffer is how long a barrier may have to wait, how coarse credits are, and what an unaligned checkpoint
+writes at least. A batch that is larger is cut by rows, as few times as possible and without copying; a single record
+that is larger is encoded and cut into fragments, which `kit.machines.channel.record_assembler` puts together again. A
+part of a dictionary column takes along only the values that it names: the whole dictionary may be larger than a buffer.
+
+Follows Flink's `RecordWriter` and `BufferBuilder`, where records are bytes and any of them may span two buffers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kit.core.protocol.elements import Buffer, CreditedElement, RecordFragment
+from kit.machines.channel.channel_state.channel_state_serializer import write_batch
+
+
+class RecordWriter:
+    """Cuts batches into elements of at most `buffer_bytes`."""
+
+    __slots__ = ("_buffer_bytes",)
+
+    def __init__(self, buffer_bytes: int) -> None:
+        self._buffer_bytes = buffer_bytes
+
+    def elements(self, batch: pa.RecordBatch) -> Sequence[CreditedElement]:
+        """The elements for these records, to be sent one right after the other."""
+        # The memory behind a batch is at least its size, and quicker to know: `nbytes` lets other threads run.
+        if batch.get_total_buffer_size() <= self._buffer_bytes or batch.nbytes <= self._buffer_bytes:
+            return (Buffer(batch),)
+        if any(_can_be_made_anew(field.type) for field in batch.schema):
+            return tuple(self._halved(batch))
+        return tuple(self._cut(batch))
+
+    def _halved(self, batch: pa.RecordBatch) -> Iterator[CreditedElement]:
+        """What a part weighs is known once its dictionaries are made: halves, until each fits."""
+        small = _with_own_dictionaries(batch)
+        if small.nbytes <= self._buffer_bytes:
+            yield Buffer(small)
+        elif small.num_rows == 1:
+            yield from self._fragments(small)
+        else:
+            middle = small.num_rows // 2
+            yield from self._halved(small.slice(0, middle))
+            yield from self._halved(small.slice(middle))
+
+    def _cut(self, batch: pa.RecordBatch) -> Iterator[CreditedElement]:
+        start = 0
+        while start < batch.num_rows:
+            rows = self._rows_that_fit(batch.slice(start))
+            if rows:
+                yield Buffer(batch.slice(start, rows))
+            else:
+                rows = 1
+                yield from self._fragments(batch.slice(start, rows))
+            start += rows
+
+    def _rows_that_fit(self, batch: pa.RecordBatch) -> int:
+        """How many of the first rows are no larger than a buffer.
+
+        A look at where rows of equal size would be enough, or a search from there.
+        """
+
+        def size(rows: int) -> int:
+            return int(batch.slice(0, rows).nbytes)
+
+        limit, most = self._buffer_bytes, batch.num_rows
+        size_bytes = batch.nbytes
+        if size_bytes <= limit:
+            return most
+        least, guess = 0, most * limit // size_bytes
+        if size(guess) > limit:
+            most = guess
+        elif size(guess + 1) > limit:
+            return guess
+        else:
+            least = guess + 1
+        return least + bisect_right(range(least + 1, most), limit, key=size)
+
+    def _fragments(self, record: pa.RecordBatch) -> Iterator[RecordFragment]:
+        sink = pa.BufferOutputStream()
+        write_batch(record, sink)
+        data = sink.getvalue().to_pybytes()
+        for start in range(0, len(data), self._buffer_bytes):
+            end = start + self._buffer_bytes
+            yield RecordFragment(data[start:end], last=end >= len(data))
+
+    def __repr__(self) -> str:
+        return f"RecordWriter({self._buffer_bytes} bytes per buffer)"
+
+
+def _can_be_made_anew(arrow_type: pa.DataType) -> bool:
+    """Whether a part may have a dictionary of its own: Arrow puts those of nested values together no more."""
+    if not pa.types.is_dictionary(arrow_type):
+        return False
+    of = arrow_type.value_type
+    return not (pa.types.is_nested(of) or pa.types.is_null(of) or isinstance(of, pa.BaseExtensionType))
+
+
+def _with_own_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows; the dictionary of each column holds the values that they name, in their order, and no null."""
+    columns = [_with_own_dictionary(column) if _can_be_made_anew(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _with_own_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    indices = column.indices
+    if column.dictionary.null_count:
+        indices = pc.if_else(column.dictionary.is_valid().take(indices), indices, None)
+    named = indices.dictionary_encode()
+    values = column.dictionary.take(named.dictionary)
+    return pa.DictionaryArray.from_arrays(
+        named.indices.cast(column.type.index_type), values, ordered=column.type.ordered
+    )

@@ -1,0 +1,276 @@
+"""Where a task's output waits for the network: one queue a subpartition, one partition a job edge.
+
+A buffer, or a fragment of a record, leaves when the receiver has given a credit for it; events need none, but never
+overtake the data before them, unless they are unaligned barriers. Such a barrier leaves at once, and the data it
+overtakes goes into the checkpoint. An aligned barrier that may time out waits in its place; what it would overtake
+stays open (`DataFuture`) until it leaves (nothing), the time is up (`aligned_barrier_timeout`) or the checkpoint is
+given up.
+
+While any subpartition holds `MAX_QUEUED_BUFFERS` or more, the task is back-pressured and takes no further input.
+
+Follows Flink's `PipelinedSubpartition`, `ResultPartition` and `RecordWriter`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from kit.core.protocol.elements import CheckpointBarrier, CreditedElement, DataElement, Element, EndOfChannelState
+from kit.core.state.handles import ResultSubpartitionInfo
+from kit.machines.channel.channel_state.channel_state_capture import HeldCapture
+from kit.machines.channel.channel_state.channel_state_writer import SEQUENCE_NUMBER_UNKNOWN
+from kit.machines.channel.channel_state.data_future import DataFuture
+
+MAX_QUEUED_BUFFERS = 2
+"""Buffers that may wait in one subpartition before its task stops taking input."""
+
+Send = Callable[[int, Element], None]
+
+
+class OutputStateWriter(Protocol):
+    """Where in-flight data of outputs goes: the output half of the channel state writer."""
+
+    def add_output_data(
+        self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, buffers: Iterable[DataElement]
+    ) -> None:
+        """Write these elements, in order, as state of the checkpoint."""
+
+    def add_output_data_future(
+        self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, future: DataFuture
+    ) -> None:
+        """Write what the future will hold."""
+
+    def output_data_decided(self, checkpoint_id: int, info: ResultSubpartitionInfo, future: DataFuture) -> None:
+        """The future of this output for this checkpoint is done."""
+
+
+class ResultSubpartition:
+    """One output channel: what was produced and not yet sent.
+
+    `number` is the channel's number in the execution graph, `info` its place in the task, `target_task` the receiver.
+    """
+
+    __slots__ = (
+        "_capture",
+        "_full",
+        "_in_flight",
+        "_send",
+        "_waits",
+        "_writer",
+        "credits",
+        "info",
+        "number",
+        "queue",
+        "target_task",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        info: ResultSubpartitionInfo,
+        target_task: str,
+        send: Send,
+        waits: Send,
+        writer: OutputStateWriter,
+        full: set[int],
+        capture: HeldCapture | None = None,
+    ) -> None:
+        """`send` puts an element on the wire, `waits` is told of one that cannot go yet. While this channel holds its
+        task back its number is in `full`. A `capture` of the user's own says which data a barrier overtakes.
+        """
+        self.number = number
+        self.info = info
+        self.target_task = target_task
+        self.queue: deque[Element] = deque()
+        self.credits = 0
+        self._send = send
+        self._waits = waits
+        self._writer = writer
+        self._full = full
+        self._capture = capture
+        self._in_flight: tuple[int, DataFuture] | None = None
+        """The checkpoint whose barrier waits here and may time out, and what it would overtake."""
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    def add(self, element: Element) -> None:
+        """Send the element, or queue it behind what waits already; an unaligned barrier overtakes that."""
+        if isinstance(element, CheckpointBarrier):
+            if element.options.is_unaligned:
+                self._overtake(element, self.queue)
+                return
+            if element.options.is_timeoutable:
+                self._may_time_out(element.checkpoint_id)
+        self.queue.append(element)
+        self._flush()
+        if self.queue:
+            if not self.writable:
+                self._full.add(self.number)
+            self._waits(self.number, element)
+
+    def add_credits(self, credits: int) -> None:
+        """The receiver can take more buffers: send what now may go."""
+        self.credits += credits
+        self._flush()
+        self._has_room()
+
+    def _has_room(self) -> None:
+        if self.writable:
+            self._full.discard(self.number)
+
+    def _flush(self) -> None:
+        queue = self.queue
+        while queue:
+            element = queue[0]
+            if isinstance(element, CreditedElement):
+                if self.credits == 0:
+                    return
+                self.credits -= 1
+            elif self._in_flight is not None and _is_barrier_of(element, self._in_flight[0]):
+                self._settle(())
+            self._send(self.number, queue.popleft())
+
+    def all_taken(self, credits_granted: int) -> bool:
+        """Whether the receiver has taken every buffer out of its queue: it gives a credit back for each, and so all
+        of the `credits_granted` at first are here again.
+        """
+        return not self.queue and self.credits == credits_granted
+
+    @property
+    def writable(self) -> bool:
+        """Whether the task may go on producing for this receiver."""
+        return len(self.queue) < MAX_QUEUED_BUFFERS
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the buffers that wait here."""
+        return sum(element.size_bytes for element in self.queue if isinstance(element, CreditedElement))
+
+    # --- in-flight data -------------------------------------------------------------------------------------------
+
+    def _overtake(self, barrier: CheckpointBarrier, overtaken: Iterable[Element]) -> None:
+        """Send the barrier before what is queued, and give the checkpoint the data it overtakes."""
+        data = self._data(barrier.checkpoint_id, overtaken)
+        if data:
+            self._writer.add_output_data(barrier.checkpoint_id, self.info, SEQUENCE_NUMBER_UNKNOWN, data)
+        self._send(self.number, barrier)
+
+    def _data(self, checkpoint_id: int, overtaken: Iterable[Element]) -> list[DataElement]:
+        """What of it belongs to the checkpoint."""
+        if self._capture is not None:
+            return self._capture.overtaken(checkpoint_id, self.info, overtaken)
+        return [element for element in overtaken if isinstance(element, DataElement)]
+
+    def _may_time_out(self, checkpoint_id: int) -> None:
+        if self._in_flight is not None:
+            self._settle_failed(
+                RuntimeError(
+                    f"the barrier of checkpoint {checkpoint_id} came to {self!r} while that of checkpoint "
+                    f"{self._in_flight[0]} waits: checkpoints with an alignment timeout cannot overlap"
+                )
+            )
+        self._in_flight = (checkpoint_id, DataFuture())
+        self._writer.add_output_data_future(checkpoint_id, self.info, SEQUENCE_NUMBER_UNKNOWN, self._in_flight[1])
+
+    def aligned_barrier_timeout(self, checkpoint_id: int) -> None:
+        """If the barrier of this checkpoint still waits here, it turns unaligned and leaves now."""
+        if self._in_flight is None or self._in_flight[0] != checkpoint_id:
+            return
+        position = next(at for at, element in enumerate(self.queue) if _is_barrier_of(element, checkpoint_id))
+        before = [element for at, element in enumerate(self.queue) if at < position]
+        barrier = self.queue[position]
+        assert isinstance(barrier, CheckpointBarrier)
+        del self.queue[position]
+        self._settle(self._data(checkpoint_id, before))
+        self._send(self.number, replace(barrier, options=barrier.options.to_unaligned()))
+        self._flush()
+        self._has_room()
+
+    def abort_checkpoint(self, checkpoint_id: int, cause: Exception) -> None:
+        """The checkpoint is given up: nothing will be overtaken for it."""
+        if self._in_flight is not None and self._in_flight[0] == checkpoint_id:
+            self._settle_failed(cause)
+
+    def release(self) -> None:
+        """The task leaves."""
+        if self._in_flight is not None:
+            self._settle_failed(RuntimeError(f"{self!r} was released"))
+
+    def _settle(self, data: Iterable[DataElement]) -> None:
+        assert self._in_flight is not None
+        (checkpoint_id, future), self._in_flight = self._in_flight, None
+        future.complete(data)
+        self._writer.output_data_decided(checkpoint_id, self.info, future)
+
+    def _settle_failed(self, cause: Exception) -> None:
+        assert self._in_flight is not None
+        (checkpoint_id, future), self._in_flight = self._in_flight, None
+        future.fail(cause)
+        self._writer.output_data_decided(checkpoint_id, self.info, future)
+
+    def __repr__(self) -> str:
+        return f"ResultSubpartition({self.target_task}, {len(self.queue)} queued, {self.credits} credits)"
+
+
+class ResultPartition:
+    """The subpartitions of one job edge, `targets` = (channel number, receiver's task) in subpartition order.
+
+    `supports_unaligned`: false where in-flight data could not be distributed again; barriers never overtake there.
+    `full` are the channels that hold the task back, of all its partitions.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        targets: Sequence[tuple[int, str]],
+        send: Send,
+        waits: Send,
+        writer: OutputStateWriter,
+        *,
+        supports_unaligned: bool = True,
+        full: set[int] | None = None,
+        capture: HeldCapture | None = None,
+    ) -> None:
+        self.index = index
+        self.supports_unaligned = supports_unaligned
+        full = set() if full is None else full
+        self.subpartitions = tuple(
+            ResultSubpartition(
+                number, ResultSubpartitionInfo(index, position), task, send, waits, writer, full, capture
+            )
+            for position, (number, task) in enumerate(targets)
+        )
+
+    def __iter__(self) -> Iterator[ResultSubpartition]:
+        return iter(self.subpartitions)
+
+    def __repr__(self) -> str:
+        return f"ResultPartition({self.index}, {len(self.subpartitions)} subpartitions)"
+
+    def add_recovered(self, subpartition: int, element: Element) -> None:
+        """Put back what had not been sent when the checkpoint was taken; nothing else may have been added before."""
+        self.subpartitions[subpartition].add(element)
+
+    def finish_read_recovered_state(self, notify_and_block_on_completion: bool) -> None:
+        """Nothing more is recovered; with the flag every receiver is told, and waits with what comes after that."""
+        if notify_and_block_on_completion:
+            self.broadcast(EndOfChannelState())
+
+    def broadcast(self, element: Element) -> None:
+        """Give every receiver the element; a barrier that may not overtake here goes as FORCED_ALIGNED."""
+        if isinstance(element, CheckpointBarrier) and not self.supports_unaligned:
+            element = replace(element, options=element.options.with_unaligned_unsupported())
+        for subpartition in self.subpartitions:
+            subpartition.add(element)
+
+    @property
+    def writable(self) -> bool:
+        """Whether no receiver holds the task back."""
+        return all(subpartition.writable for subpartition in self.subpartitions)
+
+
+def _is_barrier_of(element: Element, checkpoint_id: int) -> bool:
+    return isinstance(element, CheckpointBarrier) and element.checkpoint_id == checkpoint_id

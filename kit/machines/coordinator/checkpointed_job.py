@@ -1,0 +1,49 @@
+"""What the coordinator knows of its job: its settings, its master hooks, and its graph as it is deployed now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kit.core.protocol.properties import CheckpointProperties
+from kit.machines.coordinator.plan import CheckpointPlanCalculator
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.settings.job_settings import CheckpointCoordinatorConfiguration
+
+
+class CheckpointedJob:
+    """`operator_coordinators` are the ids of the operators that have a coordinator, `hooks` the identifiers of the
+    master hooks, which the host holds.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        graph: ExecutionGraph,
+        config: CheckpointCoordinatorConfiguration,
+        hooks: Sequence[str],
+        operator_coordinators: Sequence[str],
+    ) -> None:
+        self.job_id = job_id
+        self.config = config
+        self.hooks = tuple(hooks)
+        self.properties = CheckpointProperties.for_checkpoint(config.retention)
+        """Those of the job's own checkpoints."""
+        self._coordinator_ids = tuple(operator_coordinators)
+        self.deploy(graph)
+
+    def deploy(self, graph: ExecutionGraph) -> None:
+        """The job is deployed with these parallelisms."""
+        self.graph = graph
+        self.plan_calculator = CheckpointPlanCalculator(
+            graph, allow_finished_tasks=self.config.checkpoints_after_tasks_finish
+        )
+        vertices = graph.job_graph.vertices
+        self.operator_order = tuple(operator_id for vertex in vertices for operator_id in vertex.operator_ids)
+        self.operator_coordinators = {
+            operator_id: graph.vertex_tasks(graph.job_graph.vertex_of(operator_id).name)[0]
+            for operator_id in self._coordinator_ids
+        }
+        """For each operator with a coordinator a task of it, which tells the parallelism."""
+
+    def __repr__(self) -> str:
+        return f"CheckpointedJob({self.job_id}, {len(self.graph.tasks)} tasks)"

@@ -1,0 +1,98 @@
+"""A checkpoint that is complete: all acked, its metadata written. Nothing in it changes from then on.
+
+Follows Flink's `CompletedCheckpoint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from kit.core.protocol.commands import DiscardState
+from kit.core.protocol.properties import CheckpointProperties
+from kit.core.state.operator_state import MasterState, OperatorState
+from kit.machines.coordinator.shared_state_registry import private_files
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DISCARDED_AT = {
+    "FINISHED": "discard_finished",
+    "CANCELED": "discard_cancelled",
+    "FAILED": "discard_failed",
+    "SUSPENDED": "discard_suspended",
+}
+"""The property that says whether a job of this status takes its checkpoints with it."""
+GLOBALLY_TERMINAL = frozenset({"FINISHED", "CANCELED", "FAILED"})
+"""The ends of a job after which nobody takes it up again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedCheckpoint:
+    """One checkpoint or savepoint. `path` is its `_metadata`, `location` the directory that holds it.
+
+    `restored_properties` are those found in the metadata when the job was restored from it; None otherwise, and before
+    metadata version 4.
+
+    Follows Flink's `CompletedCheckpoint`.
+    """
+
+    job_id: str
+    checkpoint_id: int
+    timestamp_ms: int
+    completed_at_ms: int
+    operator_states: Mapping[str, OperatorState]
+    master_states: Sequence[MasterState]
+    properties: CheckpointProperties
+    location: str
+    path: str
+    restored_properties: CheckpointProperties | None = None
+
+    @property
+    def state_size(self) -> int:
+        """Size of all state, in bytes, shared parts included."""
+        return sum(state.state_size for state in self.operator_states.values())
+
+    def should_be_discarded_at(self, job_status: str) -> bool:
+        """Whether the job takes this checkpoint with it when it ends in this status."""
+        return job_status in DISCARDED_AT and bool(getattr(self.properties, DISCARDED_AT[job_status]))
+
+    def discard(self) -> DiscardState:
+        """The command that deletes it, and its entry in the durable store: metadata first, so that no half checkpoint
+        can be mistaken for a whole one.
+
+        Shared files stay: they are the registry's.
+        """
+        files = (file for state in self.operator_states.values() for file in private_files(state))
+        return DiscardState(
+            paths=tuple(dict.fromkeys((self.path, *files))),
+            location=self.location,
+            checkpoint_id=self.checkpoint_id,
+            stored=True,
+        )
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per operator: operator, operator_id, parallelism, max_parallelism, subtasks (with state), bytes."""
+        import pandas as pd
+
+        rows = [
+            (
+                state.label,
+                state.operator_id,
+                state.parallelism,
+                state.max_parallelism,
+                sum(subtask.has_state() for subtask in state.subtask_states.values()),
+                state.state_size,
+            )
+            for state in self.operator_states.values()
+        ]
+        columns = ["operator", "operator_id", "parallelism", "max_parallelism", "subtasks", "bytes"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))} in {escape(self.location)}</p>{self.to_pandas().to_html(index=False)}"
+
+    def __repr__(self) -> str:
+        return f"CompletedCheckpoint({self.checkpoint_id}, {self.properties.snapshot_type.name}, {self.state_size} B)"

@@ -1,0 +1,315 @@
+"""The CheckpointCoordinator: decides when a checkpoint is taken, collects what the tasks report, and ends it.
+
+What is known of all checkpoints is kept in the ledger (`CheckpointLedger`); the parts work on it, each in a file of its
+own, and a checkpoint passes them in this order:
+
+    PeriodicTrigger            periodic.py        the timer
+    CheckpointRequestDecider   request_decider.py which request, when
+    CheckpointTrigger          triggering.py      the steps until the tasks are triggered
+    CheckpointAcknowledgement  acknowledging.py   what the tasks report
+    CheckpointCompletion       completing.py      metadata, store, confirmation
+    CheckpointRestore          restoring.py       the way back
+
+The coordinator belongs to the JobMaster, which gives it events (`handle`, or a method of its own) and a
+`CoordinatorContext`, and calls `settle` when it is through with an event: then the next acknowledged checkpoint
+completes and the next request starts. In Flink these are tasks posted to the coordinator's timer thread.
+
+Follows Flink 2.x's `CheckpointCoordinator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kit.core.protocol import events
+from kit.core.protocol.commands import CloseMasterHooks
+from kit.core.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics
+from kit.core.protocol.properties import FULL_CHECKPOINT, CheckpointProperties
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.words import ProtocolError, Word
+from kit.machines.coordinator.acknowledging import CheckpointAcknowledgement
+from kit.machines.coordinator.checkpointed_job import CheckpointedJob
+from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.completing import CheckpointCompletion
+from kit.machines.coordinator.context import CheckpointStatsListener, CoordinatorContext
+from kit.machines.coordinator.ledger import CheckpointLedger, timeout_timer
+from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
+from kit.machines.coordinator.periodic import PERIODIC_TIMER, PeriodicTrigger
+from kit.machines.coordinator.request_decider import CheckpointTriggerRequest, create_request_decider
+from kit.machines.coordinator.restore_point import CheckpointRestore
+from kit.machines.coordinator.statistics import CheckpointStatsTracker
+from kit.machines.coordinator.triggering import CheckpointTrigger
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.settings.job_settings import CheckpointCoordinatorConfiguration
+
+
+class CheckpointCoordinator:
+    """The coordinator of one job.
+
+    `graph` is the job as it runs now; `operator_coordinators` are the ids of the operators that have a coordinator;
+    `hooks` the identifiers of the master hooks, which the host holds. `config` and `store` default to what the job's
+    settings say; `statistics` to a tracker that remembers the last few checkpoints. `listener` hears of each that ends.
+
+    Follows Flink's `CheckpointCoordinator`.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        graph: ExecutionGraph,
+        context: CoordinatorContext,
+        *,
+        operator_coordinators: Sequence[str] = (),
+        hooks: Sequence[str] = (),
+        config: CheckpointCoordinatorConfiguration | None = None,
+        store: CompletedCheckpointStore | None = None,
+        statistics: CheckpointStatsTracker | None = None,
+        listener: CheckpointStatsListener | None = None,
+    ) -> None:
+        settings = graph.job_graph.settings
+        config = config or settings.coordinator
+        store = store or CompletedCheckpointStore(
+            settings.checkpoint.max_retained, is_durable=settings.checkpoint.is_durable
+        )
+        self._context = context
+        self.config = config
+        self.job = CheckpointedJob(job_id, graph, config, hooks, operator_coordinators)
+        statistics = statistics or CheckpointStatsTracker()
+        self.ledger = CheckpointLedger(
+            context, store, statistics, tolerable=config.tolerable_failures, listener=listener
+        )
+        self.periodic = PeriodicTrigger(config, context, self._request_periodic)
+        self.decider = create_request_decider(
+            config.max_concurrent,
+            config.min_pause_ms,
+            self.ledger.refuse,
+            self.periodic.reschedule,
+            graph.job_graph.parts.request_decider,
+        )
+        self.completion = CheckpointCompletion(self.job, context, self.ledger)
+        self.acknowledgement = CheckpointAcknowledgement(self.job, context, self.ledger, self.completion)
+        self.trigger = CheckpointTrigger(self.job, context, self.ledger, self.periodic, self.completion)
+        self.restore = CheckpointRestore(self.job, context, self.ledger)
+        self._requests = 0
+
+    @property
+    def pending(self) -> dict[int, PendingCheckpoint]:
+        """The checkpoints under way, by id."""
+        return self.ledger.pending
+
+    @property
+    def store(self) -> CompletedCheckpointStore:
+        """The checkpoints that are retained."""
+        return self.ledger.store
+
+    @property
+    def statistics(self) -> CheckpointStatsTracker:
+        """What is known of all checkpoints of this run."""
+        return self.ledger.statistics
+
+    def use_graph(self, graph: ExecutionGraph) -> None:
+        """The job is deployed anew, with these parallelisms: whatever its earlier tasks had begun is over."""
+        why = CheckpointException(CheckpointFailureReason.JOB_FAILOVER_REGION, "The job is deployed anew.")
+        self.trigger.give_up(why)
+        self.ledger.abort_all(why)
+        self.ledger.deployed_anew()
+        self.job.deploy(graph)
+
+    # --- events ---------------------------------------------------------------------------------------------------
+
+    def handle(self, event: Word) -> None:
+        """Take one of the events in the table at the end of this file."""
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
+            raise ProtocolError(f"the coordinator cannot handle {type(event).__name__}")
+        handler(self, event)
+
+    def settle(self) -> None:
+        """The event is dealt with: whatever had to wait for that, and may go on now, does.
+
+        That is the next acknowledged checkpoint, which completes, and then the next request, which starts.
+        """
+        if self.ledger.took_last_checkpoint and (
+            self.periodic.is_scheduling
+            or self.decider.queue
+            or any(not checkpoint.is_disposed for checkpoint in self.pending.values())
+        ):
+            self.stop_checkpoint_scheduler("All tasks have come to the end of their input: the job finishes by itself.")
+        self.completion.go_on()
+        self._start_requests()
+
+    def _on_timer(self, event: events.TimerFired) -> None:
+        """A timer fired: a checkpoint expires, or a periodic one is due. Others' timers and late ones are ignored."""
+        if event.timer == PERIODIC_TIMER:
+            self.periodic.on_timer()
+        for checkpoint in self.pending.values():
+            if event.timer == timeout_timer(checkpoint.checkpoint_id):
+                self.ledger.abort(checkpoint, CheckpointException(CheckpointFailureReason.CHECKPOINT_EXPIRED))
+                return
+
+    def on_coordinator_snapshot(
+        self, checkpoint_id: int, operator_id: str, state: bytes | None
+    ) -> TaskAcknowledgeResult:
+        """The operator coordinator of `operator_id` gave its bytes, None when it has none."""
+        return self.trigger.on_coordinator_snapshot(checkpoint_id, operator_id, state)
+
+    def on_coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
+        """The operator coordinator of `operator_id` could not take a snapshot."""
+        self.trigger.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
+
+    def expects_coordinator_snapshot(self, checkpoint_id: int, operator_id: str) -> bool:
+        """To be asked at `CheckpointOperatorCoordinator`: False when the checkpoint is over already."""
+        return self.trigger.expects_coordinator_snapshot(checkpoint_id, operator_id)
+
+    def task_finished(self) -> None:
+        """A task has finished: a checkpoint that waits for that is triggered."""
+        self.trigger.go_on()
+
+    # --- periodic checkpoints -------------------------------------------------------------------------------------
+
+    def start_checkpoint_scheduler(self) -> None:
+        """Begin periodic checkpoints, the first one an interval from now.
+
+        Raises ProtocolError after shutdown, and for a job without an interval.
+        """
+        if self.ledger.is_shut_down:
+            raise ProtocolError("the checkpoint coordinator is shut down")
+        if not self.config.is_periodic:
+            raise ProtocolError("the job has no checkpoint interval: set `interval_ms`, or ask for each checkpoint")
+        if self.periodic.is_scheduling:
+            self.stop_checkpoint_scheduler()
+        self.periodic.start()
+
+    def stop_checkpoint_scheduler(self, why: str = "") -> None:
+        """End periodic checkpoints; abort what is pending and queued (CHECKPOINT_COORDINATOR_SUSPEND)."""
+        self.periodic.stop()
+        self._abort_all(CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND, why))
+
+    def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
+        """A source reports whether it works through a backlog: then the other interval holds."""
+        self.periodic.set_is_processing_backlog(operator_id, is_processing)
+
+    def _request_periodic(self) -> None:
+        self._request(self.job.properties, periodic=True)
+
+    # --- requests -------------------------------------------------------------------------------------------------
+
+    def _on_request_checkpoint(self, event: events.RequestCheckpoint) -> None:
+        """The user asks for a checkpoint. Flink: `CheckpointCoordinator.triggerCheckpoint`."""
+        properties = self.job.properties
+        if event.full:
+            properties = replace(properties, snapshot_type=FULL_CHECKPOINT)
+        self._request(properties, request_id=event.request_id)
+
+    def _on_request_savepoint(self, event: events.RequestSavepoint) -> None:
+        """The user asks for a savepoint. Flink: `CheckpointCoordinator.triggerSavepoint`."""
+        properties = CheckpointProperties.for_savepoint(forced=not self.config.unaligned, fmt=event.fmt)
+        self._request(properties, request_id=event.request_id, target=event.target)
+
+    def _on_request_stop(self, event: events.RequestStop) -> None:
+        """The user stops the job with a savepoint. Flink: `triggerSynchronousSavepoint`."""
+        properties = CheckpointProperties.for_sync_savepoint(
+            forced=not self.config.unaligned, terminate=event.drain, fmt=event.fmt
+        )
+        self._request(properties, request_id=event.request_id, target=event.target)
+
+    def _request(self, properties: CheckpointProperties, **facts: Any) -> None:
+        """Queue a request, and start it if it may start now.
+
+        Flink: `triggerSavepointInternal` and `triggerCheckpoint`.
+        """
+        self._requests += 1
+        request = CheckpointTriggerRequest(properties, self._context.at, self._requests, **facts)
+        if self.decider.add(request):
+            self._start_requests()
+        if request in self.decider.queue:
+            position = self.decider.queue.index(request)
+            self.ledger.note(
+                "RequestQueued",
+                request=request.label,
+                position=position,
+                pending=len(self.pending),
+                at_most=self.config.max_concurrent,
+                cleaning=self.ledger.cleaning,
+            )
+
+    def _start_requests(self) -> None:
+        """Start the next request, if one may start now; the one after it as well if it fails at once.
+
+        Flink: `executeQueuedRequest`; in 1.11 `resumePeriodicTriggering` after a checkpoint has ended.
+        """
+        while not self.ledger.is_shut_down:
+            request = self.decider.choose(
+                now_ms=self._context.at,
+                pending=len(self.pending),
+                is_triggering=self.trigger.is_triggering,
+                last_completion_ms=self.ledger.last_completion_ms,
+                cleaning=self.ledger.cleaning,
+            )
+            if request is None:
+                return
+            self.trigger.start(request)
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def abort_pending_checkpoints(self, reason: CheckpointFailureReason, detail: str = "") -> None:
+        """End all pending checkpoints, except for one that is being stored; queued requests stay.
+
+        Flink: `abortPendingCheckpoints`.
+        """
+        self.ledger.abort_all(CheckpointException(reason, detail))
+
+    def _abort_all(self, why: CheckpointException) -> None:
+        self.decider.abort_all(why)
+        self.ledger.abort_all(why)
+
+    def shut_down(self, job_status: str) -> None:
+        """The job has ended in `job_status` (FINISHED, CANCELED, FAILED, SUSPENDED): abort what is pending, keep or
+        delete what is completed, as its properties say.
+        """
+        if self.ledger.is_shut_down:
+            return
+        self.ledger.shut_down(job_status)
+        self.periodic.stop()
+        why = CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
+        self.trigger.give_up(why)
+        self._abort_all(why)
+        self.ledger.discard(self.store.shut_down(job_status))
+        if self.job.hooks:
+            self._context.emit(CloseMasterHooks())
+
+    def validate(self) -> None:
+        """Check the invariants of the coordinator and its parts; raises AssertionError with names."""
+        unforced = [checkpoint for checkpoint in self.pending.values() if not checkpoint.properties.forced]
+        most = self.config.max_concurrent
+        assert len(unforced) <= most, f"{len(unforced)} checkpoints pending at once, at most {most} may be: {unforced}"
+        for part in (self.ledger, self.decider, self.completion):
+            part.validate()
+
+    def __repr__(self) -> str:
+        pending = ", ".join(map(str, self.pending)) or "none"
+        return f"CheckpointCoordinator({self.job.job_id}: pending {pending}; {self.store!r})"
+
+
+_HANDLERS: dict[type[Word], Callable[[CheckpointCoordinator, Any], object]] = {
+    events.TimerFired: CheckpointCoordinator._on_timer,
+    events.RequestCheckpoint: CheckpointCoordinator._on_request_checkpoint,
+    events.RequestSavepoint: CheckpointCoordinator._on_request_savepoint,
+    events.RequestStop: CheckpointCoordinator._on_request_stop,
+    events.CheckpointIdAllocated: lambda self, event: self.trigger.on_id_allocated(event),
+    events.CheckpointIdFailed: lambda self, event: self.trigger.on_id_failed(event),
+    events.LocationInitialized: lambda self, event: self.trigger.on_location_initialized(event),
+    events.LocationFailed: lambda self, event: self.trigger.on_location_failed(event),
+    events.MasterHookTriggered: lambda self, event: self.trigger.on_hook_triggered(event),
+    events.MasterHookFailed: lambda self, event: self.trigger.on_hook_failed(event),
+    AcknowledgeCheckpoint: lambda self, event: self.acknowledgement.on_acknowledge(event),
+    DeclineCheckpoint: lambda self, event: self.acknowledgement.on_decline(event),
+    ReportCheckpointMetrics: lambda self, event: self.acknowledgement.on_report_metrics(event),
+    events.MetadataWritten: lambda self, event: self.completion.on_metadata_written(event),
+    events.MetadataFailed: lambda self, event: self.completion.on_metadata_failed(event),
+    events.CheckpointStored: lambda self, event: self.completion.on_stored(event),
+    events.CheckpointStoreFailed: lambda self, event: self.completion.on_store_failed(event),
+    events.StateDiscarded: lambda self, event: self.ledger.cleaned(),
+}

@@ -1,0 +1,380 @@
+"""The ledger of a job's checkpoints: what is pending, what is stored, what has ended and how, what was counted.
+
+Everything that begins, completes or aborts a checkpoint does so here, and nothing else writes any of it. The parts of
+the coordinator read it: `triggering`, `acknowledging`, `completing` and `restoring` each carry a checkpoint some steps
+further, and none of them knows another that comes before it.
+
+Follows the shared state of Flink's `CheckpointCoordinator`, with `abortPendingCheckpoint`, `sendAbortedMessages` and
+`rememberRecentExpiredCheckpointId`. Flink 1.11 remembers the last 16 checkpoints that have ended in any way
+(`recentPendingCheckpoints`), 2.x the last 16 that expired; here it is the last 256, with how each of them ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kit.core.protocol.commands import CancelTimer, CompleteRequest, DiscardState, Note, RemoveStored, ScheduleTimer
+from kit.core.protocol.messages import NotifyCheckpointAborted
+from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.words import ProtocolError
+from kit.machines.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
+from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed_checkpoint_store import NO_CHECKPOINT, CompletedCheckpointStore, Removal
+from kit.machines.coordinator.context import CheckpointStatsListener, CoordinatorContext
+from kit.machines.coordinator.failure_manager import COUNTED, UNKNOWN_CHECKPOINT_ID, CheckpointFailureManager
+from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint
+from kit.machines.coordinator.request_decider import CheckpointTriggerRequest
+from kit.machines.coordinator.statistics import CheckpointStatsTracker, NeverBegun, RestoredCheckpointStats
+
+REMEMBERED = 256
+"""So many checkpoints that have ended are remembered, to know late messages from stray ones.
+
+Flink: `NUM_GHOST_CHECKPOINT_IDS`, which is 16.
+"""
+COMPLETED = "COMPLETED"
+UNKNOWN_CHECKPOINT = "UNKNOWN_CHECKPOINT"
+"""How a checkpoint ended that there never was, or so long ago that it is forgotten."""
+LONG_AGO_MS = -(2**62)
+"""When the last checkpoint completed, before any has."""
+
+
+def timeout_timer(checkpoint_id: int) -> str:
+    """The name of the timer that expires a pending checkpoint (Flink's `CheckpointCanceller`).
+
+    Flink's `setCancellerHandle` has no twin: a timer is cancelled by its name.
+    """
+    return f"checkpoint-timeout-{checkpoint_id}"
+
+
+class CheckpointLedger:
+    """What is known of all checkpoints of one job."""
+
+    def __init__(
+        self,
+        context: CoordinatorContext,
+        store: CompletedCheckpointStore,
+        statistics: CheckpointStatsTracker,
+        *,
+        tolerable: int,
+        listener: CheckpointStatsListener | None = None,
+    ) -> None:
+        self._context = context
+        self._listener = listener
+        self.store = store
+        self.pending: dict[int, PendingCheckpoint] = {}
+        self.statistics = statistics
+        self.failures = CheckpointFailureManager(tolerable, self._fail_job, context.fail_job_due_to_task_failure)
+        self.ended: dict[int, str] = {}
+        """How the last checkpoints ended, by id: COMPLETED, or the name of the reason."""
+        self.savepoints: set[int] = set()
+        """The savepoints that this run has completed: they are the user's."""
+        self.cleaning = 0
+        """Checkpoints that the host is deleting; while they are too many no new one begins."""
+        self.last_completion_ms = LONG_AGO_MS
+        self.force_full_snapshot = False
+        """Whether nothing may be built on the checkpoint that the job was restored from."""
+        self.leaving: set[str] = set()
+        """Tasks of this epoch that finish as soon as they hear that their last checkpoint is complete."""
+        self.took_last_checkpoint = False
+        """Whether all tasks leave, so that another checkpoint could not complete."""
+        self.is_shut_down = False
+        self.job_status = ""
+
+    def _fail_job(self, error: str, checkpoint_id: int, *, may_pass: bool) -> None:
+        known = None if checkpoint_id == UNKNOWN_CHECKPOINT_ID else checkpoint_id
+        self._context.fail_job(error, known, may_pass=may_pass)
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    @property
+    def triggering(self) -> PendingCheckpoint | None:
+        """The checkpoint on its way to the tasks, one at a time."""
+        return next((each for each in self.pending.values() if each.state.is_triggering), None)
+
+    @property
+    def storing(self) -> PendingCheckpoint | None:
+        """The checkpoint that is being stored: a restore should wait to know whether it is complete."""
+        return next((each for each in self.pending.values() if each.state is CheckpointState.STORING), None)
+
+    def is_completed(self, checkpoint_id: int) -> bool:
+        """Whether the checkpoint completed, as far as is remembered: then its files are not to be touched."""
+        return self.ended.get(checkpoint_id) == COMPLETED or any(
+            checkpoint.checkpoint_id == checkpoint_id for checkpoint in self.store.checkpoints
+        )
+
+    def how_it_ended(self, checkpoint_id: int) -> str:
+        """COMPLETED, the name of the reason for which it was aborted, or UNKNOWN_CHECKPOINT."""
+        return COMPLETED if self.is_completed(checkpoint_id) else self.ended.get(checkpoint_id, UNKNOWN_CHECKPOINT)
+
+    # --- a checkpoint begins --------------------------------------------------------------------------------------
+
+    def begin(self, checkpoint: PendingCheckpoint, expires_ms: int) -> None:
+        """There is a pending checkpoint; it expires at this time. Raises ProtocolError for an id given out twice."""
+        checkpoint_id, plan = checkpoint.checkpoint_id, checkpoint.plan
+        if checkpoint_id in self.pending:
+            raise ProtocolError(f"checkpoint id {checkpoint_id} was given out twice: {self.pending[checkpoint_id]!r}")
+        self.pending[checkpoint_id] = checkpoint
+        self._context.emit(ScheduleTimer(timer=timeout_timer(checkpoint_id), due_ms=expires_ms))
+        self.note(
+            "CheckpointPending",
+            checkpoint_id,
+            snapshot=checkpoint.properties.snapshot_type.name,
+            tasks=checkpoint.tasks,
+            finished=len(plan.finished_tasks),
+            trigger=[task.task for task in plan.tasks_to_trigger],
+            expires_ms=expires_ms,
+        )
+
+    def fail_request(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
+        """A request came to nothing before there was a checkpoint. Flink: `onTriggerFailure`."""
+        self.note("TriggeringFailed", request=request.label, reason=why.reason.name, detail=str(why))
+        self.answer_with_error(request, why)
+        failed = NeverBegun(self._context.at, request.properties.snapshot_type.name, str(why))
+        self.statistics.failed_before_start(failed if why.reason in COUNTED else None)
+        self._tell_of_failure()
+        self.failures.handle_failure(request.properties, why)
+
+    def refuse(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
+        """A request is not carried out at all."""
+        self.note("RequestRefused", request=request.label, reason=why.reason.name, detail=str(why))
+        self.answer_with_error(request, why)
+
+    def answer_with_error(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
+        """Tell the user, if it was one who asked."""
+        if request.request_id is not None:
+            self._context.answer_request(CompleteRequest(request_id=request.request_id, error=str(why)))
+
+    # --- a checkpoint is aborted ----------------------------------------------------------------------------------
+
+    def abort(self, checkpoint: PendingCheckpoint, why: CheckpointException, task: str | None = None) -> None:
+        """End a pending checkpoint without completing it (`abortPendingCheckpoint`); `task` is to blame for it.
+
+        Nothing happens to one that is being stored. While `_metadata` is being written the files stay, lest one be
+        found whose files are gone; `completing` discards them afterwards.
+        """
+        if checkpoint.is_disposed:
+            return
+        before = checkpoint.state
+        checkpoint.fail(why)
+        self._end(checkpoint, why.reason.name)
+        self._note_aborted(checkpoint, why, task)
+        self._context.emit(CancelTimer(timer=timeout_timer(checkpoint.checkpoint_id)))
+        self.answer_with_error(checkpoint.request, why)
+        if before is not CheckpointState.WRITING:
+            self.discard_collected(checkpoint)
+        self._count_failure(checkpoint, why, task)
+        self._send_aborted(checkpoint)
+        if before.is_triggering:
+            self._context.coordinators.abort_triggering()
+
+    def abort_all(self, why: CheckpointException) -> None:
+        """End all pending checkpoints, except for one that is being stored. Flink: `abortPendingCheckpoints`."""
+        for checkpoint in list(self.pending.values()):
+            self.abort(checkpoint, why)
+
+    def abort_subsumed(self, checkpoint_id: int) -> None:
+        """End pending checkpoints that are older than a completed one (`dropSubsumedCheckpoints`)."""
+        for checkpoint in list(self.pending.values()):
+            if checkpoint.checkpoint_id < checkpoint_id and checkpoint.can_be_subsumed:
+                why = CheckpointException(CheckpointFailureReason.CHECKPOINT_SUBSUMED, f"By {checkpoint_id}.")
+                self.abort(checkpoint, why)
+
+    def discard_collected(self, checkpoint: PendingCheckpoint, metadata: tuple[str, ...] = ()) -> None:
+        """Delete what an aborted checkpoint has collected, its `metadata` first."""
+        paths, location = (*metadata, *checkpoint.files_to_discard()), checkpoint.location
+        if paths or location:
+            self.clean(DiscardState(paths=paths, location=location, checkpoint_id=checkpoint.checkpoint_id))
+
+    def _end(self, checkpoint: PendingCheckpoint, how: str) -> None:
+        """It is pending no more, and remembered.
+
+        Flink: `rememberRecentCheckpointId`, into `recentPendingCheckpoints`.
+        """
+        del self.pending[checkpoint.checkpoint_id]
+        self.ended[checkpoint.checkpoint_id] = how
+        if len(self.ended) > REMEMBERED:
+            del self.ended[next(iter(self.ended))]
+
+    def _note_aborted(self, checkpoint: PendingCheckpoint, why: CheckpointException, task: str | None = None) -> None:
+        self.note(
+            "CheckpointAborted",
+            checkpoint.checkpoint_id,
+            reason=why.reason.name,
+            detail=str(why),
+            task=task,
+            acked=len(checkpoint.acked_tasks),
+            tasks=checkpoint.tasks,
+        )
+
+    def _count_failure(self, checkpoint: PendingCheckpoint, why: CheckpointException, task: str | None = None) -> None:
+        self.statistics.failed(checkpoint.stats, self._context.at, str(why))
+        self._tell_of_failure()
+        self.failures.handle_failure(checkpoint.properties, why, checkpoint.checkpoint_id, task)
+
+    def _tell_of_failure(self) -> None:
+        if self._listener is not None:
+            self._listener.on_failed_checkpoint()
+
+    def _send_aborted(self, checkpoint: PendingCheckpoint) -> None:
+        """Tell tasks and operator coordinators that a checkpoint will not complete (`sendAbortedMessages`)."""
+        latest_id = self.store.latest_id
+        for task in checkpoint.plan.tasks_to_commit_to:
+            self._context.emit(
+                NotifyCheckpointAborted(
+                    task=task.task,
+                    attempt=checkpoint.plan.attempt,
+                    checkpoint_id=checkpoint.checkpoint_id,
+                    timestamp_ms=checkpoint.timestamp_ms,
+                    latest_completed_id=latest_id,
+                )
+            )
+        self._context.coordinators.notify_aborted(checkpoint.checkpoint_id)
+
+    # --- a checkpoint is stored, or not -----------------------------------------------------------------------------
+
+    def complete(self, checkpoint: PendingCheckpoint, completed: CompletedCheckpoint, metadata_size: int) -> int:
+        """It stands for good; returns the id of the newest checkpoint that it replaces, NO_CHECKPOINT if none.
+
+        Notes the time, from which the minimum pause is counted. Flink: `lastCheckpointCompletionRelativeTime`.
+        """
+        checkpoint.step(CheckpointEvent.STORED)
+        self._end(checkpoint, COMPLETED)
+        subsumed_id = self._retain(completed)
+        at_ms = self._context.at
+        self.failures.handle_success(completed.checkpoint_id)
+        self.statistics.completed(checkpoint.stats, at_ms, completed.location, metadata_size)
+        self.last_completion_ms = at_ms
+        self.note(
+            "CheckpointCompleted",
+            completed.checkpoint_id,
+            snapshot=completed.properties.snapshot_type.name,
+            size_bytes=completed.state_size,
+            duration_ms=at_ms - completed.timestamp_ms,
+            subsumed=None if subsumed_id == NO_CHECKPOINT else subsumed_id,
+        )
+        if self._listener is not None and not completed.properties.is_savepoint:
+            self._listener.on_completed_checkpoint(completed.checkpoint_id)
+        if checkpoint.request.request_id is not None:
+            answer = CompleteRequest(
+                request_id=checkpoint.request.request_id,
+                checkpoint_id=completed.checkpoint_id,
+                path=completed.location,
+            )
+            self._context.answer_request(answer)
+        return subsumed_id
+
+    def _retain(self, completed: CompletedCheckpoint) -> int:
+        """A checkpoint takes the place of older ones, a savepoint is the user's."""
+        if completed.properties.is_savepoint:
+            self.savepoints.add(completed.checkpoint_id)
+            if completed.properties.is_synchronous and self.store.is_durable:
+                self.store.stop_with(completed.checkpoint_id)
+            return NO_CHECKPOINT
+        subsumed, removals = self.store.add(completed)
+        self.force_full_snapshot = False
+        self.discard(removals, "CheckpointSubsumed")
+        gone = subsumed is not None and subsumed.properties.discard_subsumed
+        return subsumed.checkpoint_id if subsumed is not None and gone else NO_CHECKPOINT
+
+    def tasks_leave(self, checkpoint: PendingCheckpoint) -> None:
+        """The checkpoint is complete, and those of its tasks that had processed all their input finish now.
+
+        When these are all, the checkpoint was the last one: no periodic one follows, which could only fail. Flink
+        begins another one all the same.
+        """
+        self.leaving |= checkpoint.ended_tasks
+        self.took_last_checkpoint |= checkpoint.ended_tasks == checkpoint.acked_tasks.keys()
+
+    def not_stored(
+        self, checkpoint: PendingCheckpoint, completed: CompletedCheckpoint, why: CheckpointException, *, known: bool
+    ) -> None:
+        """The checkpoint could not be stored. Where that is not `known` for sure its files must stay, and what sinks
+        staged too, so the tasks are not told that it was aborted (Flink tells them; its sinks keep what they staged).
+        """
+        checkpoint.fail(why, CheckpointEvent.NOT_STORED)
+        self._end(checkpoint, why.reason.name if known else COMPLETED)
+        self._note_aborted(checkpoint, why)
+        self.answer_with_error(checkpoint.request, why)
+        if known:
+            self.discard([completed.discard()])
+            self._send_aborted(checkpoint)
+        elif completed.properties.is_synchronous:  # its tasks wait to be told, and cannot be
+            self._context.fail_job(str(why), checkpoint.checkpoint_id, may_pass=True)
+        self._count_failure(checkpoint, why)
+
+    def stored_after_shutdown(self, checkpoint: PendingCheckpoint, completed: CompletedCheckpoint) -> None:
+        """The job has ended before the checkpoint was stored: it shares the fate of the others."""
+        why = CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
+        checkpoint.fail(why, CheckpointEvent.NOT_STORED)
+        self._end(checkpoint, why.reason.name)
+        if completed.should_be_discarded_at(self.job_status):
+            self.discard([completed.discard()])
+        self.statistics.failed(checkpoint.stats, self._context.at, str(why))
+        self._tell_of_failure()
+        self.answer_with_error(checkpoint.request, why)
+
+    # --- deleting -------------------------------------------------------------------------------------------------
+
+    def discard(self, removals: Iterable[Removal], kind: NoteKind = "CheckpointDiscarded") -> None:
+        """Delete what the store no longer needs; `kind` is what to call it in the trace."""
+        for removal in removals:
+            if isinstance(removal, RemoveStored):
+                self._context.emit(removal)
+                continue
+            if removal.checkpoint_id is not None:
+                self.statistics.discarded(removal.checkpoint_id)
+                self.note(kind, removal.checkpoint_id)
+            self.clean(removal)
+
+    def clean(self, discard: DiscardState) -> None:
+        """Have the host delete something in the background; a whole checkpoint counts until it is gone
+        (`CheckpointsCleaner`).
+        """
+        self.cleaning += discard.location is not None
+        self._context.emit(discard)
+
+    def cleaned(self) -> None:
+        """A whole checkpoint is gone."""
+        self.cleaning -= 1
+
+    # --- the life of the job --------------------------------------------------------------------------------------
+
+    def restored(self, latest: CompletedCheckpoint) -> None:
+        """The job goes on from this checkpoint."""
+        self.force_full_snapshot = latest.properties.unclaimed
+        self.statistics.report_restored(
+            RestoredCheckpointStats(
+                latest.checkpoint_id, self._context.at, latest.properties, latest.location, latest.state_size
+            )
+        )
+
+    def deployed_anew(self) -> None:
+        """The tasks that were about to leave are gone with their epoch."""
+        self.leaving, self.took_last_checkpoint = set(), False
+
+    def shut_down(self, job_status: str) -> None:
+        """The job has ended in this status: what follows ends with it."""
+        self.is_shut_down, self.job_status = True, job_status
+
+    def note(self, kind: NoteKind, checkpoint_id: int | None = None, **data: Any) -> None:
+        """Tell the trace."""
+        self._context.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
+
+    def validate(self) -> None:
+        """Check that nothing is pending twice, or pending and completed; raises AssertionError with names."""
+        for checkpoint_id, checkpoint in self.pending.items():
+            assert checkpoint_id == checkpoint.checkpoint_id, f"{checkpoint!r} is filed under {checkpoint_id}"
+            checkpoint.validate()
+        retained = {checkpoint.checkpoint_id for checkpoint in self.store.checkpoints}
+        assert not retained & self.pending.keys(), f"pending and completed: {sorted(retained & self.pending.keys())}"
+        underway = [each for each in self.pending.values() if each.state.is_triggering]
+        assert len(underway) <= 1, f"one checkpoint is triggered at a time, not {underway}"
+        assert self.cleaning >= 0, f"{-self.cleaning} more checkpoints were deleted than were to be"
+        self.failures.validate()
+        self.store.validate()
+
+    def __repr__(self) -> str:
+        pending = ", ".join(map(str, self.pending)) or "none"
+        return f"CheckpointLedger(pending {pending}; {self.store!r})"

@@ -1,0 +1,222 @@
+"""The coordinator's side of a restore: which checkpoint the job goes back to, and what goes with it.
+
+The states themselves are assigned to the subtasks by `kit.machines.restore`; here the shared files are registered, the
+id counter is set, master hooks get their state back and statistics take note.
+
+The order of a restore is Flink's: the checkpoint is chosen (`latest`), its state assigned, then the hooks are given
+theirs (`restore_hooks`), then operator coordinators. Only then does it count as restored (`CheckpointLedger.restored`),
+as in 1.11; 2.x counts it before anything is assigned, so that a restore that fails counts there.
+
+The store is recovered once, when a driver begins, as in 2.x. Flink 1.11 recovers it at every restore, into a new
+registry of shared state.
+
+Follows `restoreSavepoint` and `restoreLatestCheckpointedStateInternal` of Flink's `CheckpointCoordinator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kit.core.metadata import CheckpointMetadata, read_metadata
+from kit.core.protocol.commands import (
+    DiscardState,
+    RemoveStored,
+    ResetMasterHooks,
+    SetCheckpointIdCounter,
+    StoreCheckpoint,
+)
+from kit.core.protocol.properties import CheckpointProperties, RecoveryClaimMode
+from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
+from kit.core.protocol.words import ProtocolError
+from kit.core.state.operator_state import without_in_flight_data
+from kit.machines.coordinator.checkpointed_job import CheckpointedJob
+from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.context import CoordinatorContext
+from kit.machines.coordinator.ledger import CheckpointLedger
+from kit.machines.coordinator.master_hooks import restore_command
+from kit.machines.coordinator.shared_state_registry import shared_handles
+from kit.machines.coordinator.vertex_finished_state_checker import validate_operators_finished_state
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.topology import AssignmentVertex
+
+
+class CheckpointRestore:
+    """The part of the coordinator that brings the job back to a checkpoint."""
+
+    def __init__(self, job: CheckpointedJob, context: CoordinatorContext, ledger: CheckpointLedger) -> None:
+        self._job = job
+        self._context = context
+        self._ledger = ledger
+
+    def add_savepoint(
+        self,
+        metadata: CheckpointMetadata,
+        *,
+        location: str,
+        path: str,
+        claim_mode: RecoveryClaimMode = RecoveryClaimMode.NO_CLAIM,
+    ) -> CompletedCheckpoint:
+        """Make a savepoint or retained checkpoint, already validated, the one that `latest` begins with.
+
+        `path` is its `_metadata`, in the directory `location`. A durable store is asked to remember it too. Raises
+        `kit.machines.restore.errors.FinishedOperatorsError` when the program was changed around operators that had
+        finished.
+
+        Flink: `CheckpointCoordinator.restoreSavepoint`.
+        """
+        self._check_finished(metadata)
+        completed = self._completed(metadata, claim_mode, location, path)
+        _, discards = self._ledger.store.add(completed)
+        self._ledger.discard(discards, "CheckpointSubsumed")
+        self._context.emit(SetCheckpointIdCounter(next_id=completed.checkpoint_id + 1))
+        if self._ledger.store.is_durable:
+            self._context.emit(
+                StoreCheckpoint(checkpoint_id=completed.checkpoint_id, metadata_path=path, claim_mode=claim_mode)
+            )
+        return completed
+
+    def _completed(
+        self, metadata: CheckpointMetadata, claim_mode: RecoveryClaimMode, location: str, path: str
+    ) -> CompletedCheckpoint:
+        """The checkpoint in the job's terms, what it shares registered."""
+        completed = CompletedCheckpoint(
+            self._job.job_id,
+            metadata.checkpoint_id,
+            0,
+            0,
+            {state.operator_id: state for state in metadata.operator_states},
+            metadata.master_states,
+            self._properties(claim_mode),
+            location,
+            path,
+            metadata.properties,
+        )
+        if not completed.properties.unclaimed:
+            self._ledger.store.registry.register_restored(
+                completed.checkpoint_id,
+                shared_handles(metadata.operator_states),
+                claim_mode,
+                metadata.properties.snapshot_type.sharing if metadata.properties else None,
+            )
+        return completed
+
+    def recover(self, found: Sequence[RecoveredCheckpoint], *, has_ended: bool = False) -> None:
+        """Take over what the job's last driver had stored, oldest first; the newest is the one that `latest` begins
+        with.
+
+        A checkpoint without `_metadata` was being deleted when that driver died: the deletion is carried on. Raises
+        ValueError when that is the newest, since then nobody knows what the job is to go on from (unless the job
+        `has_ended`), and for metadata that cannot be read: none is passed over.
+        """
+        whole = [each for each in found if each.metadata is not None]
+        if found and found[-1] not in whole and not has_ended:
+            stored = found[-1].stored
+            raise ValueError(
+                f"the store says that checkpoint {stored.checkpoint_id} is the newest, but {stored.metadata_path} is "
+                "not there: put it back, or remove the entry to go on from an older one"
+            )
+        restored = []
+        for each in whole:
+            stored, data = each.stored, each.metadata or b""
+            try:
+                metadata = read_metadata(data, stored.location)[0]
+            except ValueError as error:
+                raise ValueError(f"checkpoint {stored.checkpoint_id} at {stored.metadata_path}: {error}") from error
+            mode = stored.claim_mode or RecoveryClaimMode.CLAIM
+            restored.append(self._completed(metadata, mode, stored.location, stored.metadata_path))
+            if each is found[-1]:
+                self._check_finished(metadata)
+        self._ledger.store.recover(restored)
+        for each in found:
+            if each.metadata is None:
+                self._finish_deleting(each.stored)
+
+    def _finish_deleting(self, stored: StoredCheckpoint) -> None:
+        checkpoint_id = stored.checkpoint_id
+        if stored.is_owned:
+            discard = DiscardState(
+                paths=(), location=stored.location, checkpoint_id=checkpoint_id, everything=True, stored=True
+            )
+            self._ledger.clean(discard)
+        else:
+            self._context.emit(RemoveStored(checkpoint_id=checkpoint_id))
+
+    def _check_finished(self, metadata: CheckpointMetadata) -> None:
+        job = self._job.graph.job_graph
+        vertices = [
+            AssignmentVertex(
+                vertex.name,
+                vertex.parallelism,
+                tuple(
+                    OperatorIDPair(operator.operator_id, name=operator.name, uid=operator.uid)
+                    for operator in vertex.operators
+                ),
+            )
+            for vertex in job.vertices
+        ]
+        validate_operators_finished_state(
+            vertices,
+            {vertex.name: vertex.inputs for vertex in job.vertices},
+            {state.operator_id: state for state in metadata.operator_states},
+        )
+
+    def _properties(self, claim_mode: RecoveryClaimMode) -> CheckpointProperties:
+        if claim_mode is RecoveryClaimMode.CLAIM:
+            return self._job.properties
+        if claim_mode is RecoveryClaimMode.NO_CLAIM:
+            return CheckpointProperties.for_unclaimed_snapshot()
+        return CheckpointProperties.for_savepoint(forced=False)
+
+    def latest(self, *, error_if_no_checkpoint: bool = False) -> CompletedCheckpoint | None:
+        """The checkpoint to go back to, None when there is none and the job begins from nothing.
+
+        Raises ProtocolError after shutdown and while a checkpoint is being stored (wait for its end first); with
+        `error_if_no_checkpoint`, as for a snapshot that the user named, ValueError when there is none.
+
+        Flink: `restoreLatestCheckpointedStateToAll` and `restoreLatestCheckpointedState`, with their
+        `errorIfNoCheckpoint`.
+        """
+        if self._ledger.is_shut_down:
+            raise ProtocolError("the checkpoint coordinator is shut down")
+        if (storing := self._ledger.storing) is not None:
+            raise ProtocolError(f"{storing!r} is being stored: restore once that has ended")
+        latest = self._ledger.store.latest
+        if latest is None:
+            if error_if_no_checkpoint:
+                raise ValueError("No completed checkpoint available: the job was to begin from one")
+            return None
+        self._ledger.note(
+            "CheckpointRestored", latest.checkpoint_id, path=latest.location, size_bytes=latest.state_size
+        )
+        return self._without_ignored_data(latest)
+
+    def restore_hooks(self, latest: CompletedCheckpoint | None, *, allow_non_restored_state: bool = True) -> bool:
+        """The state of this checkpoint is assigned: give the master hooks theirs, or reset them if there is none.
+
+        Returns whether their answer is to be waited for. Raises ValueError for state that no hook takes.
+
+        Flink: `MasterHooks.restoreMasterHooks`, `MasterHooks.reset`.
+        """
+        hooks = self._job.hooks
+        if latest is None:
+            if hooks:
+                self._context.emit(ResetMasterHooks())
+            return bool(hooks)
+        command = restore_command(
+            hooks, latest.checkpoint_id, latest.master_states, allow_unmatched=allow_non_restored_state
+        )
+        if command is not None:
+            self._context.emit(command)
+        return command is not None
+
+    def _without_ignored_data(self, latest: CompletedCheckpoint) -> CompletedCheckpoint:
+        """The checkpoint, without its in-flight data if that is to be ignored (`extractOperatorStates`).
+
+        Flink drops what operator coordinators had stored along with it, so that a source starts from scratch; that
+        stays here.
+        """
+        if latest.checkpoint_id != self._job.config.checkpoint_id_of_ignored_in_flight_data:
+            return latest
+        states = {key: without_in_flight_data(state) for key, state in latest.operator_states.items()}
+        return replace(latest, operator_states=states)

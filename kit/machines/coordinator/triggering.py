@@ -1,0 +1,369 @@
+"""How a checkpoint begins: the asynchronous steps of `startTriggeringCheckpoint`, one command and one event each.
+
+    request chosen -> pre-checks, plan
+    AllocateCheckpointId           CheckpointIdAllocated | CheckpointIdFailed
+        pre-checks again, PendingCheckpoint, its timeout
+    InitializeLocation             LocationInitialized | LocationFailed
+    ScheduleCoordinatorCheckpoint  CheckpointOperatorCoordinator -> on_coordinator_snapshot(...)     for each
+    TriggerMasterHook              MasterHookTriggered | MasterHookFailed                            for each
+        the plan again, if tasks have finished meanwhile
+    TriggerTaskCheckpoint          (acks follow, see `kit.machines.coordinator.completing`)                   for each
+
+One checkpoint is being triggered at a time; requests wait for the next turn. When the pending checkpoint is aborted on
+the way (it expires, the job fails over), the rest of the steps is not taken, and answers still to come are ignored.
+
+Follows Flink 2.x's `CheckpointCoordinator.startTriggeringCheckpoint`. 1.11 snapshots master hooks and operator
+coordinators side by side, and allocates the id together with the location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kit.core.protocol.commands import (
+    AllocateCheckpointId,
+    DiscardState,
+    InitializeLocation,
+    ScheduleCoordinatorCheckpoint,
+    TriggerMasterHook,
+)
+from kit.core.protocol.events import (
+    CheckpointIdAllocated,
+    CheckpointIdFailed,
+    LocationFailed,
+    LocationInitialized,
+    MasterHookFailed,
+    MasterHookTriggered,
+)
+from kit.core.protocol.messages import TriggerTaskCheckpoint
+from kit.core.protocol.options import CheckpointOptions
+from kit.core.protocol.properties import FULL_CHECKPOINT
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.tasks import ExecutionState
+from kit.core.protocol.words import ProtocolError
+from kit.core.state.operator_state import MasterState
+from kit.machines.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
+from kit.machines.coordinator.checkpointed_job import CheckpointedJob
+from kit.machines.coordinator.completing import CheckpointCompletion
+from kit.machines.coordinator.context import CoordinatorContext
+from kit.machines.coordinator.ledger import CheckpointLedger
+from kit.machines.coordinator.own_pending_checkpoint import create_pending_checkpoint
+from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
+from kit.machines.coordinator.periodic import PeriodicTrigger
+from kit.machines.coordinator.plan import CheckpointPlan
+from kit.machines.coordinator.request_decider import CheckpointTriggerRequest
+from kit.machines.coordinator.statistics import FINISHED_METRICS
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A request whose checkpoint has no id yet."""
+
+    request: CheckpointTriggerRequest
+    timestamp_ms: int
+    plan: CheckpointPlan
+
+
+class CheckpointTrigger:
+    """The part of the coordinator that begins checkpoints."""
+
+    def __init__(
+        self,
+        job: CheckpointedJob,
+        context: CoordinatorContext,
+        ledger: CheckpointLedger,
+        periodic: PeriodicTrigger,
+        completion: CheckpointCompletion,
+    ) -> None:
+        self._job = job
+        self._context = context
+        self._ledger = ledger
+        self._periodic = periodic
+        self._completion = completion
+        self._chosen: Chosen | None = None
+        self._base_initialized = False
+
+    @property
+    def is_triggering(self) -> bool:
+        """Whether a checkpoint is on its way to the tasks."""
+        return self._chosen is not None or self._ledger.triggering is not None
+
+    # --- before there is a pending checkpoint -----------------------------------------------------------------------
+
+    def start(self, request: CheckpointTriggerRequest) -> None:
+        """Begin with the request that the decider chose. Flink: `CheckpointCoordinator.startTriggeringCheckpoint`."""
+        if self.is_triggering:
+            raise ProtocolError(f"{request.label} cannot start: {self!r}")
+        try:
+            self._check_global_state(request)
+            plan = self._job.plan_calculator.calculate(self._context.epoch, self._context.execution_state)
+        except CheckpointException as why:
+            self._ledger.fail_request(request, why)
+            return
+        self._chosen = Chosen(request, self._context.at, plan)
+        self._ledger.note(
+            "TriggeringStarted", request=request.label, trigger=[task.task for task in plan.tasks_to_trigger]
+        )
+        self._context.emit(AllocateCheckpointId())
+
+    def _check_global_state(self, request: CheckpointTriggerRequest) -> None:
+        """Whether any checkpoint may begin at present; raises CheckpointException.
+
+        Flink: `preCheckGlobalState`; earlier `preCheckBeforeTriggeringCheckpoint`, which also looks at what
+        `CheckpointRequestDecider.choose` decides by now.
+        """
+        if self._ledger.is_shut_down:
+            raise CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
+        if request.periodic and not self._periodic.is_scheduling:
+            raise CheckpointException(CheckpointFailureReason.PERIODIC_SCHEDULER_SHUTDOWN)
+
+    def on_id_allocated(self, event: CheckpointIdAllocated) -> None:
+        """There is an id: make the pending checkpoint, and ask for its directory.
+
+        Flink: `initializeCheckpoint`, which in 1.11 allocates the id and the location in one step.
+        """
+        chosen, self._chosen = self._chosen, None
+        if chosen is None:
+            return
+        try:
+            self._check_global_state(chosen.request)
+            if chosen.plan.attempt != self._context.epoch:
+                raise CheckpointException(
+                    CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE,
+                    f"The job was restarted (attempt {chosen.plan.attempt} is over) before there was an id.",
+                )
+        except CheckpointException as why:
+            self._ledger.fail_request(chosen.request, why)
+            return
+        self._ledger.begin(self._pending(chosen, event.checkpoint_id), self._context.at + self._job.config.timeout_ms)
+        base = not (self._base_initialized or chosen.request.properties.is_savepoint)
+        self._base_initialized |= base
+        self._context.emit(
+            InitializeLocation(
+                checkpoint_id=event.checkpoint_id,
+                properties=chosen.request.properties,
+                target=chosen.request.target,
+                initialize_base=base,
+            )
+        )
+
+    def _pending(self, chosen: Chosen, checkpoint_id: int) -> PendingCheckpoint:
+        """The pending checkpoint of a request, with its statistics. Flink: `createPendingCheckpoint`."""
+        plan, properties = chosen.plan, chosen.request.properties
+        tasks = (*plan.tasks_to_wait_for, *plan.finished_tasks)
+        parallelism = {task.vertex.name: task.parallelism for task in tasks}
+        stats = self._ledger.statistics.begin(checkpoint_id, chosen.timestamp_ms, properties, parallelism)
+        for task in plan.finished_tasks:
+            stats.report(task.vertex.name, task.subtask_index, self._context.at, FINISHED_METRICS)
+        return create_pending_checkpoint(
+            self._job.graph.job_graph.parts.pending_checkpoint,
+            checkpoint_id,
+            chosen.timestamp_ms,
+            plan,
+            chosen.request,
+            self._job.operator_coordinators,
+            self._job.hooks,
+            stats,
+        )
+
+    def on_id_failed(self, event: CheckpointIdFailed) -> None:
+        """There is no id."""
+        self.give_up(CheckpointException(CheckpointFailureReason.IO_EXCEPTION, event.error))
+
+    def give_up(self, why: CheckpointException) -> None:
+        """Do not wait for an id any longer; once there is a pending checkpoint, abort that instead."""
+        chosen, self._chosen = self._chosen, None
+        if chosen is not None:
+            self._ledger.fail_request(chosen.request, why)
+
+    # --- from the location to the tasks -----------------------------------------------------------------------------
+
+    def _on_its_way(self, checkpoint_id: int) -> PendingCheckpoint | None:
+        """The checkpoint being triggered, if it is this one."""
+        checkpoint = self._ledger.pending.get(checkpoint_id)
+        return checkpoint if checkpoint is not None and checkpoint.state.is_triggering else None
+
+    def on_location_initialized(self, event: LocationInitialized) -> None:
+        """There is a directory: give the operator coordinators their turn. A late one is removed again.
+
+        Flink: `OperatorCoordinatorCheckpoints.triggerAndAcknowledgeAllCoordinatorCheckpointsWithCompletion` and
+        `triggerAllCoordinatorCheckpoints`.
+        """
+        ledger, checkpoint_id = self._ledger, event.checkpoint_id
+        checkpoint = ledger.pending.get(checkpoint_id)
+        if checkpoint is None and not ledger.is_completed(checkpoint_id):
+            ledger.clean(DiscardState(paths=(), location=event.location, checkpoint_id=checkpoint_id))
+        if checkpoint is None or checkpoint.state is not CheckpointState.LOCATING:
+            return
+        checkpoint.located(event.location)
+        for operator_id in checkpoint.not_yet_acked_coordinators:
+            self._context.emit(ScheduleCoordinatorCheckpoint(checkpoint_id=checkpoint_id, operator_id=operator_id))
+        self._go_on(checkpoint)
+
+    def on_location_failed(self, event: LocationFailed) -> None:
+        """There is no directory."""
+        self._abort(event.checkpoint_id, event.reason, event.error)
+
+    def _abort(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
+        checkpoint = self._on_its_way(checkpoint_id)
+        if checkpoint is not None:
+            self._ledger.abort(checkpoint, CheckpointException(reason, detail))
+
+    def expects_coordinator_snapshot(self, checkpoint_id: int, operator_id: str) -> bool:
+        """Whether the operator coordinator is to take a snapshot now, or its checkpoint is over."""
+        checkpoint = self._on_its_way(checkpoint_id)
+        return checkpoint is not None and operator_id in checkpoint.not_yet_acked_coordinators
+
+    def on_coordinator_snapshot(
+        self, checkpoint_id: int, operator_id: str, state: bytes | None
+    ) -> TaskAcknowledgeResult:
+        """An operator coordinator gave its bytes. Follows Flink's `OperatorCoordinatorCheckpoints`."""
+        checkpoint = self._on_its_way(checkpoint_id)
+        if checkpoint is None:
+            return TaskAcknowledgeResult.DISCARDED
+        result = checkpoint.acknowledge_coordinator(operator_id, state)
+        if result is TaskAcknowledgeResult.SUCCESS:
+            self._ledger.note(
+                "CoordinatorAcknowledged", checkpoint_id, operator_id=operator_id, size_bytes=len(state or b"")
+            )
+            self._go_on(checkpoint)
+        return result
+
+    def on_coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
+        """An operator coordinator could not take a snapshot."""
+        detail = f"The coordinator of operator {operator_id} failed: {error}"
+        self._abort(checkpoint_id, CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, detail)
+
+    def on_hook_triggered(self, event: MasterHookTriggered) -> None:
+        """A master hook gave its state, or None."""
+        checkpoint = self._on_its_way(event.checkpoint_id)
+        if checkpoint is None:
+            return
+        state = None if event.state is None else MasterState(event.hook, event.version, event.state)
+        if checkpoint.acknowledge_hook(event.hook, state) is TaskAcknowledgeResult.SUCCESS:
+            self._ledger.note(
+                "MasterHookAcknowledged", event.checkpoint_id, hook=event.hook, size_bytes=len(event.state or b"")
+            )
+            self._go_on(checkpoint)
+
+    def on_hook_failed(self, event: MasterHookFailed) -> None:
+        """A master hook failed, for a checkpoint on its way or one that is over."""
+        self._abort(event.checkpoint_id, CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, event.error)
+
+    def _go_on(self, checkpoint: PendingCheckpoint) -> None:
+        """Take the steps that the last answer has opened."""
+        if checkpoint.state is CheckpointState.COORDINATORS and not checkpoint.not_yet_acked_coordinators:
+            checkpoint.step(CheckpointEvent.COORDINATORS_ACKED)
+            self._trigger_hooks(checkpoint)
+        if checkpoint.state is CheckpointState.HOOKS and not checkpoint.not_yet_acked_hooks:
+            checkpoint.step(CheckpointEvent.HOOKS_ACKED)
+        if checkpoint.state is CheckpointState.TRIGGERING and not self._awaits_leaving(checkpoint.plan):
+            self._trigger_tasks(checkpoint)
+
+    def go_on(self) -> None:
+        """A task has finished: trigger the checkpoint that only waits for such."""
+        checkpoint = self._ledger.triggering
+        if checkpoint is not None:
+            self._go_on(checkpoint)
+
+    def _trigger_hooks(self, checkpoint: PendingCheckpoint) -> None:
+        """Call every master hook; without any, go on to the tasks. Flink: `snapshotMasterState`."""
+        for hook in self._job.hooks:
+            self._context.emit(
+                TriggerMasterHook(
+                    checkpoint_id=checkpoint.checkpoint_id, hook=hook, timestamp_ms=checkpoint.timestamp_ms
+                )
+            )
+
+    def _awaits_leaving(self, plan: CheckpointPlan) -> bool:
+        """Whether a task to be triggered is about to finish: its trigger would come too late and fail the checkpoint.
+
+        An aligned barrier would have to wait for the same data as the task's end; one that overtakes need not wait.
+        """
+        leaving = self._ledger.leaving
+        return not self._job.config.unaligned and any(
+            task.task in leaving and self._is_running(task.task, plan.attempt) for task in plan.tasks_to_trigger
+        )
+
+    def _trigger_tasks(self, checkpoint: PendingCheckpoint) -> None:
+        """Everything else is there: ask the sources to begin.
+
+        Flink: `triggerCheckpointRequest`, in 1.11 `snapshotTaskState`; then `onTriggerSuccess`.
+        """
+        plan = checkpoint.plan
+        gone = [task.task for task in plan.tasks_to_trigger if not self._is_running(task.task, plan.attempt)]
+        if gone:
+            try:
+                plan = self._plan_again(checkpoint, gone)
+            except CheckpointException as why:
+                self._ledger.abort(checkpoint, why)
+                return
+        options = self._options(checkpoint)
+        for task in plan.tasks_to_trigger:
+            self._context.emit(
+                TriggerTaskCheckpoint(
+                    task=task.task,
+                    attempt=plan.attempt,
+                    checkpoint_id=checkpoint.checkpoint_id,
+                    timestamp_ms=checkpoint.timestamp_ms,
+                    options=options,
+                )
+            )
+            self._context.coordinators.open_gate(task.task, checkpoint.checkpoint_id)
+        checkpoint.step(CheckpointEvent.TRIGGERED)
+        self._ledger.note(
+            "CheckpointTriggered",
+            checkpoint.checkpoint_id,
+            tasks=[task.task for task in plan.tasks_to_trigger],
+            alignment=options.alignment.name,
+        )
+        self._completion.on_acknowledged(checkpoint)
+
+    def _plan_again(self, checkpoint: PendingCheckpoint, gone: Sequence[str]) -> CheckpointPlan:
+        """Tasks have finished while coordinators and hooks were asked: nobody has been triggered yet, so the checkpoint
+        goes on without them. Raises CheckpointException when it cannot.
+
+        Flink triggers what its first plan says, and such a checkpoint fails.
+        """
+        context, attempt = self._context, checkpoint.plan.attempt
+        plan = None
+        if context.epoch == attempt and all(context.execution_state(task) is ExecutionState.FINISHED for task in gone):
+            plan = self._job.plan_calculator.calculate(attempt, context.execution_state)
+        if plan is None or not plan.tasks_to_wait_for:
+            raise CheckpointException(
+                CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE,
+                f"{', '.join(gone)} stopped running before the checkpoint reached it.",
+            )
+        for task in checkpoint.plan_again(plan):
+            checkpoint.stats.report(task.vertex.name, task.subtask_index, context.at, FINISHED_METRICS)
+        self._ledger.note(
+            "CheckpointPlannedAgain",
+            checkpoint.checkpoint_id,
+            gone=gone,
+            tasks=checkpoint.tasks,
+            finished=len(plan.finished_tasks),
+            trigger=[task.task for task in plan.tasks_to_trigger],
+        )
+        return plan
+
+    def _is_running(self, task: str, attempt: int) -> bool:
+        context = self._context
+        return context.epoch == attempt and context.execution_state(task) is ExecutionState.RUNNING
+
+    def _options(self, checkpoint: PendingCheckpoint) -> CheckpointOptions:
+        """What the barriers of this checkpoint say. Flink: `CheckpointOptions.forConfig`."""
+        config = self._job.config
+        properties = checkpoint.properties
+        full = self._ledger.force_full_snapshot and not properties.is_savepoint
+        return CheckpointOptions.for_config(
+            FULL_CHECKPOINT if full else properties.snapshot_type,
+            checkpoint.location or "",
+            exactly_once=config.exactly_once,
+            unaligned=config.unaligned,
+            aligned_timeout_ms=config.aligned_timeout_ms,
+        )
+
+    def __repr__(self) -> str:
+        under_way = self._ledger.triggering or (self._chosen and self._chosen.request.label) or "nothing"
+        return f"CheckpointTrigger({under_way} on its way to the tasks)"

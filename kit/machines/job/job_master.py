@@ -1,0 +1,666 @@
+"""The JobMaster machine: one job, from its submission to its end.
+
+It holds the execution graph and the state of every task, the `CheckpointCoordinator` and its parts, the operator
+coordinators and the restart strategy, and decides when tasks are deployed, when the job has failed, and what it goes
+on from. Each deployment of all tasks is an *epoch*, counted from 1; the epoch is the attempt number of its tasks, and
+whatever an earlier epoch still says is dropped here.
+
+Its life is a sequence of phases (`kit.machines.job.status`). After each event it goes on as far as its phase lets it:
+
+    STARTING      waits for splits and for what to begin from (`kit.machines.job.starting`), then restores
+    RESTORING     assigns the latest checkpoint's state, waits for the master hooks, then deploys
+    RUNNING       until all tasks have finished, something fails, or the user ends it
+    RESTARTING    waits for the workers to leave, the delay to pass, the store to answer, and for slots; then restores
+    FINISHING ..  waits for the workers to leave and the store to answer, then ends
+    SUSPENDING    another driver leads the job: waits for the workers to leave, then ends and deletes nothing
+
+A failure's path: `TaskStateChanged(FAILED)` or `SlotLost` -> `_on_failure`: pending checkpoints aborted, the restart
+strategy asked -> `StopEpoch` -> `EpochEnded` and the delay over -> `_restore` -> `_deploy_when_restored`: operator
+coordinators reset, `StartEpoch` and `DeployTask` to every task. A failure that comes again and again ends the job
+(`kit.machines.job.failures`). A rescale takes the same path without a failure: the
+restart strategy is not asked, and what is deployed is another execution graph (`kit.machines.job.rescaling`).
+
+Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler`, `AdaptiveScheduler` and
+`StopWithSavepointTerminationManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kit.core.protocol import events
+from kit.core.protocol.commands import (
+    CompleteRequest,
+    JobStatusChanged,
+    Note,
+    ScheduleTimer,
+    StartEpoch,
+    StopEpoch,
+    StoreJobResult,
+)
+from kit.core.protocol.messages import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    DeployTask,
+    OperatorEventToCoordinator,
+    OperatorEventToTask,
+    ReportCheckpointMetrics,
+    TaskStateChanged,
+)
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.tasks import ExecutionState, task_name
+from kit.core.protocol.words import ProtocolError, Word, handles
+from kit.machines.coordinator.coordinator import CheckpointCoordinator
+from kit.machines.coordinator.statistics import CheckpointStatsTracker
+from kit.machines.job.failures import FailureCause, RepeatedFailures, repeated_error
+from kit.machines.job.last_checkpoint import LastCheckpoint
+from kit.machines.job.leftovers import Leftovers, remove_orphans
+from kit.machines.job.operator_coordinators import OperatorCoordinators
+from kit.machines.job.rescaling import Rescaling
+from kit.machines.job.rescaling_master import RescalingMaster
+from kit.machines.job.restart import create_restarts
+from kit.machines.job.starting import JobStart, ended_before
+from kit.machines.job.status import PHASES, JobEvent, JobStatus, Phase
+from kit.machines.job.stopping import StopWithSavepoint
+from kit.machines.job.task_restores import Restoring, hold_in_flight_data
+from kit.machines.job.task_table import TaskTable
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.coordinator import Payload
+from kit.stream.settings.job_settings import SettingError
+
+RESTART_TIMER = "restart"
+WORKERS, DELAY, HOOKS, RESULT = "workers", "delay", "hooks", "result"
+"""What a phase may wait for: that the workers leave, the restart delay, the master hooks, the durable store."""
+CHECKPOINT_HISTORY = 1_000
+"""Ended checkpoints that the statistics keep. Flink's web UI keeps 10; a table in a notebook wants all of a run."""
+
+
+class JobMaster(RescalingMaster):
+    """The master of one job."""
+
+    def __init__(self, job: JobGraph, hooks: Sequence[str] = (), name: str = "job") -> None:
+        super().__init__(name)
+        self.job = job
+        self.graph = ExecutionGraph(job)
+        self.phase = Phase.STARTING
+        self.error = ""
+        self.epoch = 0
+        self.tasks = TaskTable()
+        self.coordinators = OperatorCoordinators(job, self)
+        self._failure: tuple[str, FailureCause | None] | None = None
+        """An error that a part reported, and its cause: the job fails once the event at hand is dealt with."""
+        self.rescaling = Rescaling(job, self)
+        self.checkpoints = CheckpointCoordinator(
+            job.job_id,
+            self.graph,
+            self,
+            operator_coordinators=tuple(self.coordinators),
+            hooks=hooks,
+            statistics=CheckpointStatsTracker(CHECKPOINT_HISTORY),
+            listener=self.rescaling,
+        )
+        self._restarts = create_restarts(job.settings.restart, job.job_id)
+        self._repeated = RepeatedFailures(job.settings)
+        self._failed_with_latest: int | None = None
+        """The latest checkpoint at the last failure."""
+        self._start = JobStart(self.graph, self.checkpoints, self.emit)
+        self._awaited: set[str] = set()
+        """What the phase waits for, beside the checkpoint that may be being stored."""
+        self._restoring: Restoring | None = None
+        self._last_checkpoint = LastCheckpoint(self.checkpoints, self.emit)
+        self._leftovers = Leftovers(self.checkpoints)
+        self.restored_path = ""
+        self.stopping = StopWithSavepoint()
+        self._held: list[events.RequestSavepoint | events.RequestStop] = []
+        """Savepoints that were asked for while the job is being restarted: they begin when all tasks run again."""
+
+    # --- from phase to phase --------------------------------------------------------------------------------------
+
+    def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
+        """Take one event, and then go on as far as the phase lets the job."""
+        super().handle(event, at, cause)
+        before = None
+        while before is not self.phase or self._failure is not None:
+            before = self.phase
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                self._on_failure(*failure)
+            self.checkpoints.settle()
+            if self.phase in _GO_ON:
+                _GO_ON[self.phase](self)
+        return self._commands
+
+    def _enter(self, event: JobEvent, error: str = "", *, awaits: Iterable[str] = ()) -> None:
+        """Take the step of the table, into a phase that waits for this."""
+        self._become(PHASES.follow(self, self.phase, event), error)
+        self._awaited = set(awaits)
+
+    def _become(self, phase: Phase, error: str) -> None:
+        PHASES.check(self, self.phase, phase)
+        before, self.phase = self.status, phase
+        if self.status is before:
+            return
+        self.error = error
+        self.emit(JobStatusChanged(status=self.status.name, error=error))
+        if self.status.is_terminal:
+            self.coordinators.close()
+            self.rescaling.end(self.status.name)
+            for request in self._held:
+                self._refuse(
+                    request.request_id, f"the savepoint waited for a restart, and the job is {self.status.name}"
+                )
+            self._held = []
+
+    # --- the start ------------------------------------------------------------------------------------------------
+
+    @handles(events.StartJob)
+    def _start_job(self, event: events.StartJob) -> None:
+        if self._start.event is not None:
+            raise ProtocolError(f"job {self.job.name} was started before")
+        try:
+            self._start.begin(event, self.coordinators.needing_splits())
+        except SettingError as error:
+            self._cannot_begin(str(error))
+
+    @handles(events.SplitsEnumerated)
+    def _splits_enumerated(self, event: events.SplitsEnumerated) -> None:
+        self.coordinators[event.operator_id].enumerated(event.splits)
+        self._start.awaited.discard(event.operator_id)
+
+    @handles(events.CheckpointsRecovered)
+    def _recovered(self, event: events.CheckpointsRecovered) -> None:
+        self.rescaling.recovered(event.parallelism, self.graph)
+        self._learn(event)
+        if event.status and self.phase is Phase.STARTING:
+            self._end_in(Phase[event.status], ended_before(event))
+
+    @handles(events.SnapshotResolved, events.LaterOutputDiscarded, events.OrphansRemoved)
+    def _learn(self, event: Word) -> None:
+        if self.phase is Phase.STARTING:
+            try:
+                self._start.take(event)
+            except ValueError as error:
+                self._cannot_begin(str(error))
+
+    @handles(events.StartFailed)
+    def _start_failed(self, event: events.StartFailed) -> None:
+        if self.phase is Phase.STARTING:
+            self._cannot_begin(event.error)
+
+    def _cannot_begin(self, error: str) -> None:
+        """Nothing has begun: nothing is deleted, not even a snapshot that the job was to claim."""
+        self.checkpoints.shut_down(JobStatus.CREATED.name)
+        self._enter(JobEvent.CANNOT_BEGIN, error)
+
+    def _start_when_all_is_known(self) -> None:
+        if self._start.event is not None and not self._start.awaited and self._has_slots():
+            self._restore(JobEvent.KNOWN)
+
+    # --- restoring and deploying ----------------------------------------------------------------------------------
+
+    def _restore(self, event: JobEvent) -> None:
+        """Restore the whole job from the latest checkpoint, or from scratch: assign its state, then restore the hooks.
+
+        Flink: `SchedulerBase.restoreState` for a global recovery (`restoreLatestCheckpointedStateToAll`). Flink's
+        regional failover restarts only the pipelined region that failed (`restoreLatestCheckpointedStateToSubtasks`):
+        the operator coordinators keep running, and each is told which of its subtasks go back (`subtaskReset`).
+        Regional failover has no twin here. All tasks of an epoch run in one Spark barrier stage, which fails as a
+        whole, so no task is left to spare. It would rarely spare one in Flink either: a keyed or rebalancing exchange
+        joins its tasks to one region, so only the unconnected parts of a job are regions of their own. Flink's
+        `AdaptiveScheduler` restores whole jobs too.
+        """
+        self._enter(event)
+        self._take_slots()
+        restore, allow = self.checkpoints.restore, self._start.allow_non_restored_state
+        begins_from_snapshot = self._start.begins_from_snapshot and not self.epoch
+        try:
+            latest = restore.latest(error_if_no_checkpoint=begins_from_snapshot)
+            restored = None if latest is None else self._assign_states(self.graph, latest)
+            if restored is not None and latest is not None:
+                self.emit(restored.note(self.epoch + 1, latest.location))
+            has_hooks = restore.restore_hooks(latest, allow_non_restored_state=allow)
+        except ValueError as error:
+            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, str(error))
+            return
+        self._restoring = None if latest is None or restored is None else Restoring(latest, restored)
+        self._awaited = {HOOKS} if has_hooks else set()
+
+    @handles(events.MasterHooksRestored)
+    def _hooks_restored(self, event: events.MasterHooksRestored) -> None:
+        if self._awaits_hooks_of(event.checkpoint_id):
+            self._awaited.discard(HOOKS)
+
+    @handles(events.MasterHooksReset)
+    def _hooks_reset(self, event: events.MasterHooksReset) -> None:
+        if HOOKS in self._awaited and self._restoring is None:
+            self._awaited.discard(HOOKS)
+            if event.error:
+                self._hooks_failed(event.error)
+
+    def _awaits_hooks_of(self, checkpoint_id: int) -> bool:
+        """Whether the hooks were asked to go back to this checkpoint, and nothing has come in between."""
+        restoring = self._restoring
+        return HOOKS in self._awaited and restoring is not None and restoring.latest.checkpoint_id == checkpoint_id
+
+    @handles(events.MasterHookFailed)
+    def _hook_failed(self, event: events.MasterHookFailed) -> None:
+        """The restart strategy is asked, as in `DefaultScheduler.restartTasks`; at the very start the job fails."""
+        if self._awaits_hooks_of(event.checkpoint_id):
+            self._hooks_failed(event.error)
+        else:
+            self.checkpoints.handle(event)
+
+    def _hooks_failed(self, error: str) -> None:
+        self._on_failure(error, FailureCause.of_text("master hooks", error), recoverable=self.epoch > 0)
+
+    def _deploy_when_restored(self) -> None:
+        if self._awaited:
+            return
+        restoring, self._restoring = self._restoring, None
+        latest = None if restoring is None else restoring.latest
+        if restoring is not None:
+            self.checkpoints.ledger.restored(restoring.latest)
+            self.graph = restoring.job.graph
+        self.checkpoints.use_graph(self.graph)
+        self.epoch += 1
+        self.coordinators.deploy(latest, self.graph.parallelism)
+        if self.epoch == 1 and self._failure is not None:  # at the very start: whoever cannot begin never will
+            (error, _), self._failure = self._failure, None
+            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
+            return
+        self._enter(JobEvent.DEPLOYED)
+        self.tasks = TaskTable(task.task for task in self.graph.tasks)
+        self.emit(
+            StartEpoch(epoch=self.epoch, parallelism=self.graph.parallelism, max_parallelism=self.graph.max_parallelism)
+        )
+        restores = {} if restoring is None else restoring.job.restores
+        recovers_channels = hold_in_flight_data(restores.values())
+        for task in self.tasks:
+            restore = restores.get(task)
+            self.emit(DeployTask(task=task, attempt=self.epoch, restore=restore, recovers_channels=recovers_channels))
+        self.restored_path = "" if latest is None else latest.location
+        self.rescaling.deployed(self.graph.parallelism)
+
+    # --- tasks ----------------------------------------------------------------------------------------------------
+
+    @handles(TaskStateChanged)
+    def _task_state_changed(self, message: TaskStateChanged) -> None:
+        if not self._is_of_this_epoch(message.attempt) or not self.tasks.is_live(message.task):
+            return
+        if message.initialization is not None:
+            self.checkpoints.statistics.report_initialization(message.task, message.attempt, message.initialization)
+        if message.end_of_data:
+            self.tasks.end_data(message.task)
+            self.coordinators.data_ended(message.task)
+            self._take_last_checkpoint_when_all_data_ended()
+            return
+        if message.state is ExecutionState.FAILED:
+            cause = FailureCause.of_task(message)
+            self._task_failed(message.task, message.error, cause, recoverable=message.recoverable)
+            return
+        self.tasks.report(message)
+        if message.state is ExecutionState.RUNNING:
+            self.coordinators.attempt_ready(message.task, message.attempt)
+            self._start_checkpoints_when_running()
+        elif message.state is ExecutionState.FINISHED:
+            self.coordinators.data_ended(message.task)
+            self.checkpoints.task_finished()
+
+    def _is_of_this_epoch(self, attempt: int) -> bool:
+        """Whether an attempt of a task is that of the epoch whose workers are at work."""
+        return attempt == self.epoch and self.phase is Phase.RUNNING
+
+    def _task_failed(
+        self, task: str, error: str, cause: FailureCause | None = None, *, recoverable: bool = True
+    ) -> None:
+        self._attempt_ended(task, ExecutionState.FAILED, error)
+        self._on_failure(f"{task} failed: {error}", cause, recoverable=recoverable)
+
+    def _attempt_ended(self, task: str, state: ExecutionState, error: str = "") -> None:
+        """A task failed or was cancelled: its operators' coordinators are told."""
+        self.tasks.end(task, state, error)
+        self.coordinators.attempt_failed(task, self.epoch, error or None)
+
+    def _start_checkpoints_when_running(self) -> None:
+        if self.phase is Phase.RUNNING and self.tasks.all_running:
+            self.emit(Note(kind="AllTasksRunning", data={"epoch": self.epoch}))
+            if self.checkpoints.config.is_periodic and not self.checkpoints.periodic.is_scheduling:
+                self.checkpoints.start_checkpoint_scheduler()
+            self._tell_of_rescale()
+            held, self._held = self._held, []
+            for request in held:
+                (self._stop if isinstance(request, events.RequestStop) else self._snapshot_requested)(request)
+
+    def _take_last_checkpoint_when_all_data_ended(self) -> None:
+        """The tasks wait for one more checkpoint before they finish: begin it now rather than an interval later."""
+        if (
+            self.checkpoints.config.checkpoints_after_tasks_finish
+            and self.phase is Phase.RUNNING
+            and not (self.stopping.is_under_way or self.checkpoints.ledger.took_last_checkpoint)
+            and self.tasks.all_data_ended
+        ):
+            self._last_checkpoint.take()
+
+    def _finish_when_done(self) -> None:
+        """All tasks have finished: so has the job, once a savepoint to stop with that everybody acked is decided.
+
+        When that fails all goes on as before, for nothing was published for its sake.
+        """
+        stop_failed = self.stopping.take_failure()
+        if stop_failed and self.tasks.all_finished:
+            self._on_failure("all tasks have finished, but the savepoint to stop with failed")
+        elif stop_failed:
+            self._start_checkpoints_when_running()
+            self._take_last_checkpoint_when_all_data_ended()
+        elif self.tasks.all_finished and not self._savepoint_is_being_decided:
+            self.checkpoints.stop_checkpoint_scheduler()
+            self._dismiss_workers(JobEvent.ALL_FINISHED)
+        elif self.rescaling.is_due and not self.stopping.is_under_way:
+            self._rescale()
+
+    @property
+    def _savepoint_is_being_decided(self) -> bool:
+        """Whether the savepoint to stop with has all acks and is being written."""
+        return self.stopping.is_under_way and any(
+            each.state.is_completing and each.request.request_id == self.stopping.request
+            for each in self.checkpoints.pending.values()
+        )
+
+    @handles(events.SlotLost)
+    def _slot_lost(self, event: events.SlotLost) -> None:
+        if event.epoch == self.epoch and self.ending_as is None:
+            self._on_failure(f"worker {event.slot} was lost: {event.error}")
+
+    # --- operator coordinators ------------------------------------------------------------------------------------
+
+    @handles(OperatorEventToCoordinator)
+    def _operator_event(self, message: OperatorEventToCoordinator) -> None:
+        if self._is_of_this_epoch(message.attempt):
+            self.coordinators.handle_event(message)
+
+    @handles(events.OperatorEventLost)
+    def _operator_event_lost(self, event: events.OperatorEventLost) -> None:
+        """Coordinator and task do not agree any more: only a restart brings them together."""
+        if self._is_of_this_epoch(event.attempt):
+            self._task_failed(event.task, f"an event of its operator coordinator was lost: {event.error}")
+
+    def send_operator_event(self, vertex: str, operator_id: str, subtask: int, attempt: int, payload: Payload) -> None:
+        if self._is_of_this_epoch(attempt):
+            task = task_name(vertex, subtask)
+            self.emit(OperatorEventToTask(task=task, attempt=attempt, operator_id=operator_id, payload=payload))
+
+    def coordinator_snapshot_taken(self, checkpoint_id: int, operator_id: str, state: bytes | None) -> None:
+        self.checkpoints.on_coordinator_snapshot(checkpoint_id, operator_id, state)
+
+    def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
+        """A coordinator could not."""
+        self.checkpoints.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
+
+    def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
+        """A source works through a backlog, or has done so."""
+        self.checkpoints.set_is_processing_backlog(operator_id, is_processing)
+
+    def coordinator_failed(self, error: str) -> None:
+        """A coordinator raised: the job fails once the event at hand is dealt with."""
+        self._fail_later(error, FailureCause.of_text("operator coordinators", error))
+
+    def _fail_later(self, error: str, cause: FailureCause | None) -> None:
+        if self._failure is None:
+            self._failure = error, cause
+
+    # --- failing, restarting, ending ------------------------------------------------------------------------------
+
+    def _on_failure(self, error: str, cause: FailureCause | None = None, *, recoverable: bool = True) -> None:
+        """Restart the job, if the strategy allows it and the `cause` has not come too often (None: it may pass)."""
+        if self.phase not in (Phase.RESTORING, Phase.RUNNING):
+            return
+        self.rescaling.stopped()
+        self.checkpoints.abort_pending_checkpoints(CheckpointFailureReason.JOB_FAILOVER_REGION, error)
+        self.checkpoints.stop_checkpoint_scheduler()
+        if self.stopping.stands:
+            self._fail_after_savepoint(error)
+            return
+        latest_id = self.checkpoints.store.latest_id
+        progressed, self._failed_with_latest = latest_id != self._failed_with_latest, latest_id
+        delay_ms = self._restarts.next_delay_ms(self.at, progressed=progressed) if recoverable else None
+        if delay_ms is not None and self._repeated.is_one_too_many(cause, latest_id):
+            delay_ms, error = None, repeated_error(error)
+        if delay_ms is None:
+            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
+            return
+        self._dismiss_workers(JobEvent.FAIL, error)
+        self._restart_after(delay_ms)
+
+    def _restart_after(self, delay_ms: int) -> None:
+        self._awaited.add(DELAY)
+        self.emit(ScheduleTimer(timer=RESTART_TIMER, due_ms=self.at + delay_ms))
+
+    def _fail_after_savepoint(self, error: str) -> None:
+        """Sinks may have published what the savepoint to stop with covers: no older checkpoint may be gone back to."""
+        answer = self.stopping.give_up(error)
+        self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, answer.error)
+        self.emit(answer)
+
+    def _dismiss_workers(self, event: JobEvent, error: str = "") -> None:
+        """Enter a phase that waits for the workers of the epoch to leave, if there are any; they are told once."""
+        at_work, leaving = self.phase is Phase.RUNNING, self._awaited & {WORKERS}
+        self._enter(event, error, awaits={WORKERS} if at_work else leaving)
+        if at_work:
+            self.rescaling.stopped()
+            self.tasks.cancel()
+            self._last_checkpoint.forget()
+            self.emit(StopEpoch(epoch=self.epoch))
+        elif not leaving:
+            self._sweep()
+
+    @handles(events.EpochEnded)
+    def _epoch_ended(self, event: events.EpochEnded) -> None:
+        if event.epoch == self.epoch and WORKERS in self._awaited:
+            self._awaited.discard(WORKERS)
+            for task in self.tasks.canceling():
+                self._attempt_ended(task, ExecutionState.CANCELED)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """No worker of the epoch writes any more: what its aborted checkpoints left behind goes."""
+        for leftovers in self._leftovers.sweep():
+            self.checkpoints.ledger.clean(leftovers)
+
+    def _restart_when_ready(self) -> None:
+        self.stopping.take_failure()  # the restart is all that follows from it
+        if self.stopping.stands:
+            self._fail_after_savepoint(self.error)
+        elif not self._awaited and self.checkpoints.ledger.storing is None and self._has_slots():
+            self._restore(JobEvent.RESTART)
+
+    def _end_when_ready(self) -> None:
+        """The workers have left. A durable store is told of the end before anything is deleted for that reason; what
+        is being stored is waited for.
+        """
+        if self._awaited:
+            return
+        if not self.checkpoints.store.is_durable:
+            self._end()
+        elif self.checkpoints.ledger.storing is None and self.ending_as is not None:
+            self._awaited = {RESULT}
+            self.emit(StoreJobResult(status=self.ending_as.name, savepoint=self.stopping.path))
+
+    @handles(events.JobResultStored)
+    def _result_stored(self, event: events.JobResultStored) -> None:
+        if RESULT in self._awaited:
+            self._end(keep_all=bool(event.error))
+
+    def _end(self, *, keep_all: bool = False) -> None:
+        self._end_in(PHASES.follow(self, self.phase, JobEvent.END), self.error, keep_all=keep_all)
+
+    def _end_in(self, phase: Phase, error: str, *, keep_all: bool = False) -> None:
+        """What no retained checkpoint or savepoint refers to is removed. With `keep_all` nothing is deleted: a later
+        driver will believe that the job has not ended.
+        """
+        status, store = phase.status, self.checkpoints.store
+        retained = [each for each in store.checkpoints if not each.should_be_discarded_at(status.name)]
+        self.checkpoints.shut_down(JobStatus.CREATED.name if keep_all else status.name)
+        if not keep_all:
+            self.emit(remove_orphans((*retained, *store.subsumed), self.checkpoints.ledger.savepoints))
+        answer = self.stopping.end(status, error)
+        self._become(phase, answer.error if answer is not None and status.is_failure else error)
+        if answer is not None:
+            self.emit(answer)
+
+    @handles(events.LeadershipLost)
+    def _leadership_lost(self, event: events.LeadershipLost) -> None:
+        """Stop, since another driver leads the job, and leave to it all that completed checkpoints refer to.
+
+        A checkpoint that was being stored may be complete, and the other driver may have found it.
+
+        Flink suspends the job: `JobMasterServiceLeadershipRunner.revokeLeadership`.
+        """
+        if self.phase is Phase.STARTING:
+            self._cannot_begin(event.error)
+        elif not self.status.is_terminal and self.phase is not Phase.SUSPENDING:
+            self.error = event.error
+            self.checkpoints.completion.give_up_storing(event.error)
+            self.checkpoints.stop_checkpoint_scheduler(event.error)
+            self._dismiss_workers(JobEvent.LOSE_LEADERSHIP, event.error)
+
+    def _suspend_when_ready(self) -> None:
+        if not self._awaited:
+            self._end(keep_all=True)
+
+    @handles(events.RequestCancel)
+    def _cancel(self, event: events.RequestCancel) -> None:
+        if self.phase is Phase.STARTING:
+            self.checkpoints.shut_down(JobStatus.CREATED.name)
+            self._enter(JobEvent.CANCEL)
+        elif self.ending_as is None:
+            self.checkpoints.stop_checkpoint_scheduler()
+            self._dismiss_workers(JobEvent.CANCEL, "")
+
+    @handles(events.TimerFired)
+    def _timer_fired(self, event: events.TimerFired) -> None:
+        if event.timer == RESTART_TIMER:
+            self._awaited.discard(DELAY)
+        elif self._rescale_timer_fired(event.timer):
+            return
+        elif self._last_checkpoint.is_due_again(event.timer):
+            self._take_last_checkpoint_when_all_data_ended()
+        else:
+            self.checkpoints.handle(event)
+
+    # --- stopping with a savepoint --------------------------------------------------------------------------------
+
+    @handles(events.RequestStop)
+    def _stop(self, event: events.RequestStop) -> None:
+        if self._is_restarting and not self.stopping.is_under_way:
+            self._held.append(event)
+        elif self.stopping.is_under_way:
+            self._refuse(event.request_id, "the job cannot be stopped: it is being stopped already")
+        elif self.status is not JobStatus.RUNNING or self._is_over:
+            what = "over" if self.status is JobStatus.RUNNING else self.status.name
+            self._refuse(event.request_id, f"the job cannot be stopped: it is {what}")
+        else:
+            self.stopping.begin(event.request_id)
+            self.checkpoints.stop_checkpoint_scheduler()
+            self.checkpoints.handle(event)
+
+    @property
+    def _is_restarting(self) -> bool:
+        """Whether the tasks ran before, and will run again. Flink declines a savepoint then; here it waits."""
+        if self.phase is Phase.RUNNING:
+            return self.epoch > 1 and not self.tasks.all_running
+        return self.epoch > 0 and self.phase in (Phase.RESTARTING, Phase.RESTORING)
+
+    def _refuse(self, request_id: int, error: str) -> None:
+        self.emit(CompleteRequest(request_id=request_id, error=error))
+
+    def answer_request(self, word: CompleteRequest) -> None:
+        """Answer a request for a snapshot; the answer to a stop waits for the job's end."""
+        own = self._last_checkpoint.answered(word, self.at) or self.rescaling.answered(word)
+        if not (own or self.stopping.holds_back(word)):
+            self.emit(word)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------------
+
+    @handles(events.RequestCheckpoint, events.RequestSavepoint)
+    def _snapshot_requested(self, event: events.RequestCheckpoint | events.RequestSavepoint) -> None:
+        if self._is_over or self.stopping.is_under_way:
+            why = "the job ends" if self._is_over else "the job is being stopped with a savepoint"
+            self._refuse(event.request_id, f"no snapshot can be taken any more: {why}")
+        elif self._is_restarting and isinstance(event, events.RequestSavepoint):
+            self._held.append(event)
+        else:
+            self.checkpoints.handle(event)
+
+    @handles(
+        events.CheckpointIdAllocated,
+        events.CheckpointIdFailed,
+        events.LocationFailed,
+        events.MasterHookTriggered,
+        events.MetadataWritten,
+        events.MetadataFailed,
+        events.StateDiscarded,
+        DeclineCheckpoint,
+        ReportCheckpointMetrics,
+    )
+    def _to_checkpoint_coordinator(self, event: Word) -> None:
+        self.checkpoints.handle(event)
+
+    @handles(events.CheckpointStored, events.CheckpointStoreFailed)
+    def _stored(self, event: events.CheckpointStored | events.CheckpointStoreFailed) -> None:
+        if self.phase is Phase.STARTING:
+            self._learn(event)
+        else:
+            self.checkpoints.handle(event)
+
+    @handles(AcknowledgeCheckpoint)
+    def _acknowledged(self, message: AcknowledgeCheckpoint) -> None:
+        """The task is past its barrier: events for its operators may follow, if they were still held."""
+        if message.attempt == self.epoch and message.job_id == self.job.job_id:
+            self.coordinators.open_gate(message.task, message.checkpoint_id)
+        self.checkpoints.handle(message)
+
+    @handles(events.LocationInitialized)
+    def _location_initialized(self, event: events.LocationInitialized) -> None:
+        self.checkpoints.handle(event)
+        self._leftovers.begin(event.checkpoint_id, event.location)
+
+    @handles(events.CheckpointOperatorCoordinator)
+    def _checkpoint_operator_coordinator(self, event: events.CheckpointOperatorCoordinator) -> None:
+        if self.checkpoints.expects_coordinator_snapshot(event.checkpoint_id, event.operator_id):
+            self.coordinators[event.operator_id].checkpoint(event.checkpoint_id, event.error)
+
+    # --- what the checkpoint coordinator asks of its job (CoordinatorContext) -------------------------------------
+
+    def execution_state(self, task: str) -> ExecutionState:
+        return self.tasks.state_of(task)
+
+    def fail_job(self, error: str, checkpoint_id: int | None, *, may_pass: bool) -> None:
+        self._fail_later(error, None if may_pass else FailureCause.of_text("checkpoints", error))
+
+    def fail_job_due_to_task_failure(self, error: str, task: str, *, may_pass: bool) -> None:
+        """The same where one task is to blame."""
+        self._fail_later(f"{task}: {error}", None if may_pass else FailureCause.of_text(task.rpartition("/")[0], error))
+
+    def validate(self) -> None:
+        """Check the invariants of the job and its parts."""
+        self.checkpoints.validate()
+        if self.status.is_terminal:
+            undecided = [each for each in self.checkpoints.pending.values() if not each.is_disposed]
+            assert not undecided, f"the job is {self.status.name}, yet checkpoints are pending: {undecided}"
+
+    def __repr__(self) -> str:
+        return f"JobMaster({self.job.name}, {self.status.name}, epoch {self.epoch})"
+
+
+_GO_ON: dict[Phase, Callable[[JobMaster], None]] = {
+    Phase.STARTING: JobMaster._start_when_all_is_known,
+    Phase.RESTORING: JobMaster._deploy_when_restored,
+    Phase.RUNNING: JobMaster._finish_when_done,
+    Phase.RESTARTING: JobMaster._restart_when_ready,
+    Phase.FINISHING: JobMaster._end_when_ready,
+    Phase.FAILING: JobMaster._end_when_ready,
+    Phase.CANCELLING: JobMaster._end_when_ready,
+    Phase.SUSPENDING: JobMaster._suspend_when_ready,
+}
+"""What each phase does after an event, if it waits for nothing more."""

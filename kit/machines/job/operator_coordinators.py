@@ -1,0 +1,360 @@
+"""The operator coordinators of a job: their lives, their gateways, their part in checkpoints.
+
+`OperatorCoordinators` are all of a job, each in its `OperatorCoordinatorHolder`. A holder stands between the
+JobMaster and one coordinator. It makes a new coordinator whenever the job goes back to a checkpoint, and drops what
+an old one still says; it catches what a coordinator raises and fails the job for it, once; and it runs the gates that
+keep events on the right side of a barrier (`kit.machines.job.subtask_gateway`).
+
+Gates open behind a subtask's trigger where the subtask is told directly, since triggers and events go the same
+ordered way, and with its ack where the barrier comes through the operator's inputs.
+
+Follows Flink's `OperatorCoordinatorHolder`, `DefaultOperatorCoordinatorHandler` and
+`RecreateOnResetOperatorCoordinator`. There closing an old coordinator may take time, and calls wait meanwhile; here
+it is done when the call returns. There a subtask confirms every event; here its ack of the checkpoint does, which
+follows the events on an ordered channel, and a host that could not send an event says so (`OperatorEventLost`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from kit.core.protocol.commands import Note
+from kit.core.protocol.messages import OperatorEventToCoordinator
+from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.tasks import split_task_name
+from kit.core.protocol.words import Word
+from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.job.subtask_gateway import GatedSubtask
+from kit.stream.graph.job_graph import ChainedOperator, JobGraph, JobVertex
+from kit.stream.operators.coordinator import NO_CHECKPOINT, OperatorCoordinator, Payload
+
+
+class CoordinatorHost(Protocol):
+    """The JobMaster, as the holders see it."""
+
+    def send_operator_event(self, vertex: str, operator_id: str, subtask: int, attempt: int, payload: Payload) -> None:
+        """Send an event to a subtask, unless its attempt is over."""
+
+    def coordinator_snapshot_taken(self, checkpoint_id: int, operator_id: str, state: bytes | None) -> None:
+        """A coordinator gave its part of a checkpoint."""
+
+    def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
+        """A coordinator could not; the checkpoint fails."""
+
+    def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
+        """An operator works through a backlog, or has done so."""
+
+    def emit(self, word: Word) -> None:
+        """Give a command."""
+
+    def coordinator_failed(self, error: str) -> None:
+        """A coordinator raised, or asked to fail the job: it fails once the event at hand is dealt with."""
+
+
+class HolderContext:
+    """The context of one coordinator, silent once that is replaced (`QuiesceableContext`)."""
+
+    def __init__(self, holder: OperatorCoordinatorHolder) -> None:
+        self._holder = holder
+        self.operator_id = holder.operator_id
+        self.name = holder.name
+        self.is_quiesced = False
+        self._has_failed = False
+
+    @property
+    def parallelism(self) -> int:
+        """How many subtasks the operator has now."""
+        return self._holder.parallelism
+
+    @property
+    def splits(self) -> Sequence[Payload]:
+        """What the host found to read."""
+        return self._holder.splits
+
+    def set_is_processing_backlog(self, is_processing: bool) -> None:
+        """Say whether the operator works through a backlog."""
+        if not self.is_quiesced:
+            self._holder.host.set_is_processing_backlog(self.operator_id, is_processing)
+
+    def fail_job(self, error: str) -> None:
+        """Fail the job; only the first call counts."""
+        if not self.is_quiesced and not self._has_failed:
+            self._has_failed = True
+            self._holder.host.coordinator_failed(f"the coordinator of {self.name} failed: {error}")
+
+    def quiesce(self) -> None:
+        """Be silent from now on."""
+        self.is_quiesced = True
+
+
+class PendingSnapshot:
+    """What a coordinator was asked for (a Flink's `CoordinatorSnapshot`); only its first answer counts."""
+
+    def __init__(self, holder: OperatorCoordinatorHolder, checkpoint_id: int, context: HolderContext) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.is_done = False
+        self._holder = holder
+        self._context = context
+
+    def complete(self, state: bytes | None) -> None:
+        """Close the gates behind the snapshot and hand it in."""
+        if self._answer():
+            self._holder.snapshot_taken(self.checkpoint_id, state)
+
+    def fail(self, error: str) -> None:
+        """Let the checkpoint fail."""
+        if self._answer():
+            holder = self._holder
+            holder.host.coordinator_snapshot_failed(self.checkpoint_id, holder.operator_id, error)
+
+    def _answer(self) -> bool:
+        late = self.is_done or self._context.is_quiesced
+        self.is_done = True
+        return not late
+
+
+class OperatorCoordinatorHolder:
+    """One operator's coordinator of the moment, and the gateways to the operator's subtasks.
+
+    Follows Flink's `OperatorCoordinatorHolder` and `OperatorCoordinatorCheckpointContext`.
+    """
+
+    def __init__(self, operator: ChainedOperator, vertex: JobVertex, host: CoordinatorHost) -> None:
+        self.operator_id = operator.operator_id
+        self.name = operator.name
+        self.vertex = vertex.name
+        self.parallelism = vertex.parallelism
+        self.host = host
+        self.splits: Sequence[Payload] = ()
+        self.gateways: dict[int, GatedSubtask] = {}
+        self._ended: set[int] = set()
+        """The subtasks that have no more input."""
+        self._spec = operator.spec
+        self._is_started = self._is_closed = False
+        self._create()
+
+    def _create(self) -> None:
+        self._context = HolderContext(self)
+        self.coordinator: OperatorCoordinator = self._spec.create_coordinator(self._context)  # type: ignore[assignment]
+
+    def enumerated(self, splits: Sequence[Payload]) -> None:
+        """The host has found what there is to read."""
+        self.splits = splits
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def deploy(self, checkpoint_id: int, state: bytes | None, parallelism: int) -> None:
+        """The job is about to be deployed from this checkpoint, or from nothing (`NO_CHECKPOINT`): the coordinator
+        begins, a new one if there was one at work.
+        """
+        self.parallelism = parallelism
+        self.gateways, self._ended = {}, set()
+        again = self._is_started
+        if again:
+            self._quiesce()
+            self._create()
+        self._is_started = True
+        if again or checkpoint_id != NO_CHECKPOINT:
+            self._note("CoordinatorReset", None if checkpoint_id == NO_CHECKPOINT else checkpoint_id)
+            self._call(lambda: self.coordinator.reset_to_checkpoint(checkpoint_id, state))
+        self._call(self.coordinator.start)
+
+    def close(self) -> None:
+        """The job has ended."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._quiesce()
+            self.gateways = {}
+
+    def _quiesce(self) -> None:
+        """Close the coordinator; whatever it still says or raises is nobody's business any more."""
+        self._context.quiesce()
+        self._call(self.coordinator.close)
+
+    def _call(self, call: Callable[[], None]) -> bool:
+        """Call a coordinator; the job fails when that raises. False then."""
+        try:
+            call()
+        except Exception as error:
+            self._context.fail_job(f"{type(error).__name__}: {error}")
+            return False
+        return True
+
+    # --- subtasks -------------------------------------------------------------------------------------------------
+
+    def handle_event(self, subtask: int, attempt: int, payload: Payload) -> None:
+        """A subtask said something: it can be spoken to as well."""
+        self.attempt_ready(subtask, attempt)
+        self._call(lambda: self.coordinator.handle_event(subtask, attempt, payload))
+
+    def attempt_ready(self, subtask: int, attempt: int) -> None:
+        """An attempt runs: give the coordinator its gateway, once."""
+        known = self.gateways.get(subtask)
+        if known is None or known.attempt < attempt:
+            gateway = self.gateways[subtask] = GatedSubtask(subtask, attempt, self._send)
+            self._call(lambda: self.coordinator.execution_attempt_ready(subtask, attempt, gateway))
+
+    def _send(self, subtask: int, attempt: int, payload: Payload) -> None:
+        self.host.send_operator_event(self.vertex, self.operator_id, subtask, attempt, payload)
+
+    def attempt_failed(self, subtask: int, attempt: int, reason: str | None) -> None:
+        """An attempt failed, or was cancelled: what is held for it is lost with it."""
+        self.gateways.pop(subtask, None)
+        self._call(lambda: self.coordinator.execution_attempt_failed(subtask, attempt, reason))
+
+    def data_ended(self, subtask: int) -> None:
+        """A subtask has processed all its input; when all have, there is no backlog, whatever the coordinator says."""
+        self._ended.add(subtask)
+        if len(self._ended) == self.parallelism:
+            self.host.set_is_processing_backlog(self.operator_id, False)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------------
+
+    def checkpoint(self, checkpoint_id: int, error: str = "") -> None:
+        """Ask the coordinator for its part of a checkpoint; raising fails the checkpoint and the job. With `error` it
+        cannot be asked, and the checkpoint fails.
+
+        Flink: `OperatorCoordinatorCheckpoints.triggerCoordinatorCheckpoint`.
+        """
+        for gateway in self.gateways.values():
+            gateway.mark(checkpoint_id)
+        snapshot = PendingSnapshot(self, checkpoint_id, self._context)
+        if error:
+            snapshot.fail(error)
+        elif not self._call(lambda: self.coordinator.checkpoint_coordinator(snapshot)):
+            snapshot.fail("it raised when asked for its snapshot")
+
+    def snapshot_taken(self, checkpoint_id: int, state: bytes | None) -> None:
+        """The coordinator gave its part: events for subtasks wait for their barriers."""
+        for gateway in self.gateways.values():
+            gateway.close(checkpoint_id)
+        self.host.coordinator_snapshot_taken(checkpoint_id, self.operator_id, state)
+
+    def open_gate(self, subtask: int, checkpoint_id: int) -> None:
+        """The subtask's barrier goes before whatever is sent to it from now on."""
+        gateway = self.gateways.get(subtask)
+        if gateway is not None:
+            gateway.open(checkpoint_id)
+
+    def abort_triggering(self) -> None:
+        """The checkpoint being triggered was given up: the barriers will not come (`abortCurrentTriggering`)."""
+        for gateway in self.gateways.values():
+            gateway.open_latest()
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        self._open_gates(checkpoint_id)
+        self._note("CoordinatorNotified", checkpoint_id, outcome="complete")
+        self._call(lambda: self.coordinator.notify_checkpoint_complete(checkpoint_id))
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        self._open_gates(checkpoint_id)
+        self._note("CoordinatorNotified", checkpoint_id, outcome="aborted")
+        self._call(lambda: self.coordinator.notify_checkpoint_aborted(checkpoint_id))
+
+    def _note(self, kind: NoteKind, checkpoint_id: int | None, **data: str) -> None:
+        data = {"operator": self.name, "operator_id": self.operator_id, **data}
+        self.host.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
+
+    def _open_gates(self, checkpoint_id: int) -> None:
+        for gateway in self.gateways.values():
+            gateway.open(checkpoint_id)
+
+    def __repr__(self) -> str:
+        closed = sorted(subtask for subtask, gateway in self.gateways.items() if gateway.is_closed)
+        gates = f"gates closed to {closed}" if closed else "gates open"
+        return f"OperatorCoordinatorHolder({self.name}, {len(self.gateways)} subtasks ready, {gates})"
+
+
+class OperatorCoordinators:
+    """All operator coordinators of one job, by operator id."""
+
+    def __init__(self, job: JobGraph, host: CoordinatorHost) -> None:
+        made = (
+            OperatorCoordinatorHolder(operator, vertex, host)
+            for vertex in job.vertices
+            for operator in vertex.operators
+        )
+        self._holders = {holder.operator_id: holder for holder in made if holder.coordinator is not None}
+        self._by_vertex: dict[str, list[OperatorCoordinatorHolder]] = {}
+        for holder in self._holders.values():
+            self._by_vertex.setdefault(holder.vertex, []).append(holder)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._holders)
+
+    def __getitem__(self, operator_id: str) -> OperatorCoordinatorHolder:
+        return self._holders[operator_id]
+
+    def needing_splits(self) -> list[str]:
+        """The operators whose splits the host is to enumerate."""
+        return [each.operator_id for each in self._holders.values() if each.coordinator.needs_splits]
+
+    def deploy(self, latest: CompletedCheckpoint | None, parallelism: Mapping[str, int]) -> None:
+        """The job is about to be deployed from this checkpoint, or from nothing.
+
+        Flink: `restoreStateToCoordinators`.
+        """
+        for holder in self._holders.values():
+            state = None if latest is None else _coordinator_state(latest, holder.operator_id)
+            checkpoint_id = NO_CHECKPOINT if latest is None else latest.checkpoint_id
+            holder.deploy(checkpoint_id, state, parallelism[holder.vertex])
+
+    def handle_event(self, message: OperatorEventToCoordinator) -> None:
+        """A subtask said something to its coordinator."""
+        subtask = split_task_name(message.task)[1]
+        self._holders[message.operator_id].handle_event(subtask, message.attempt, message.payload)
+
+    def attempt_ready(self, task: str, attempt: int) -> None:
+        """An attempt of a task runs."""
+        for holder, subtask in self._at(task):
+            holder.attempt_ready(subtask, attempt)
+
+    def attempt_failed(self, task: str, attempt: int, reason: str | None) -> None:
+        """An attempt of a task failed, or was cancelled (None)."""
+        for holder, subtask in self._at(task):
+            holder.attempt_failed(subtask, attempt, reason)
+
+    def data_ended(self, task: str) -> None:
+        """A task has processed all its input, or has finished."""
+        for holder, subtask in self._at(task):
+            holder.data_ended(subtask)
+
+    def open_gate(self, task: str, checkpoint_id: int) -> None:
+        """The task's barrier goes before whatever is sent to its operators from now on."""
+        for holder, subtask in self._at(task):
+            holder.open_gate(subtask, checkpoint_id)
+
+    def _at(self, task: str) -> list[tuple[OperatorCoordinatorHolder, int]]:
+        if not self._holders:
+            return []
+        vertex, subtask = split_task_name(task)
+        return [(holder, subtask) for holder in self._by_vertex.get(vertex, ())]
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        for holder in self._holders.values():
+            holder.notify_complete(checkpoint_id)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        for holder in self._holders.values():
+            holder.notify_aborted(checkpoint_id)
+
+    def abort_triggering(self) -> None:
+        """The checkpoint being triggered was given up."""
+        for holder in self._holders.values():
+            holder.abort_triggering()
+
+    def close(self) -> None:
+        """The job has ended."""
+        for holder in self._holders.values():
+            holder.close()
+
+    def __repr__(self) -> str:
+        return f"OperatorCoordinators({list(self._holders.values())})"
+
+
+def _coordinator_state(checkpoint: CompletedCheckpoint, operator_id: str) -> bytes | None:
+    state = checkpoint.operator_states.get(operator_id)
+    if state is None or state.coordinator_state is None:
+        return None
+    return state.coordinator_state.data

@@ -1,0 +1,174 @@
+"""What must be known before a job's tasks are deployed: its splits, and what it goes on from.
+
+    EnumerateSplits      of every source that has no answer of its own yet
+    RecoverCheckpoints   with a durable store: what an earlier driver of the job left
+        found: the job goes on from the newest; `restore_path` was for the first driver
+    ResolveSnapshot      nothing found, and there is a `restore_path`
+        DiscardLaterOutput  if the user wants it: what sinks published after the snapshot
+        StoreCheckpoint  the snapshot is noted in the durable store like a checkpoint of the job's own
+    RemoveOrphans        with a durable store: what the earlier driver left and nothing refers to
+
+Follows `CheckpointCoordinator.restoreInitialCheckpointIfPresent` and `DefaultExecutionGraphFactory` of Flink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from kit.core.metadata import read_metadata
+from kit.core.protocol.commands import DiscardLaterOutput, EnumerateSplits, RecoverCheckpoints, ResolveSnapshot
+from kit.core.protocol.events import (
+    CheckpointsRecovered,
+    CheckpointStored,
+    CheckpointStoreFailed,
+    LaterOutputDiscarded,
+    OrphansRemoved,
+    SnapshotResolved,
+    StartJob,
+)
+from kit.core.protocol.properties import LaterOutput
+from kit.core.protocol.words import Word
+from kit.machines.coordinator.coordinator import CheckpointCoordinator
+from kit.machines.job.leftovers import remove_orphans
+from kit.machines.job.task_restores import assignment_vertices
+from kit.machines.restore.validate import load_and_validate
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.settings.job_settings import SettingError
+
+STORE, SNAPSHOT, ORPHANS, OUTPUT = "store", "snapshot", "orphans", "output"
+"""What is awaited, beside the sources by their operators' ids."""
+
+
+class JobStart:
+    """The part of the JobMaster that begins a job; `awaited` is what has no answer yet."""
+
+    def __init__(self, graph: ExecutionGraph, checkpoints: CheckpointCoordinator, emit: Callable[[Word], None]) -> None:
+        self._graph = graph
+        self._checkpoints = checkpoints
+        self._emit = emit
+        self.event: StartJob | None = None
+        self.awaited: set[str] = set()
+
+    @property
+    def allow_non_restored_state(self) -> bool:
+        """Whether state may be left behind that no operator wants. Flink: `allowNonRestoredState`."""
+        return self.event is not None and self.event.allow_non_restored_state
+
+    @property
+    def begins_from_snapshot(self) -> bool:
+        """Whether there must be a checkpoint to begin from: a snapshot that the user named, or what a store held."""
+        return self.event is not None and self.event.restore_path is not None
+
+    def begin(self, event: StartJob, sources: Iterable[str]) -> None:
+        """Ask for all that can be asked for at once. Raises SettingError for `recover` without a durable store."""
+        durable = self._checkpoints.store.is_durable
+        self.event = event
+        if event.recover and not durable:
+            raise SettingError(
+                "recover=True needs a store that outlives the driver: set CheckpointConfig(store='filesystem', "
+                "directory=...), or store='zookeeper://host:port/root'"
+            )
+        self.awaited = set(sources)
+        for operator_id in sources:
+            self._emit(EnumerateSplits(operator_id=operator_id))
+        if durable:
+            self.awaited.add(STORE)
+            self._emit(RecoverCheckpoints(recover=event.recover, restores=event.restore_path is not None))
+        else:
+            self._resolve(event)
+
+    def _resolve(self, event: StartJob) -> None:
+        if event.restore_path is not None:
+            self.awaited.add(SNAPSHOT)
+            self._emit(ResolveSnapshot(path=event.restore_path, later_output=event.later_output))
+
+    def take(self, event: Word) -> None:
+        """One of the answers in `ANSWERS`. Raises ValueError when the job cannot begin with it.
+
+        With the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
+        """
+        ANSWERS[type(event)](self, event)
+
+    def on_recovered(self, event: CheckpointsRecovered) -> None:
+        """What the last driver stored is taken over. Raises ValueError when it cannot be."""
+        assert self.event is not None
+        self.awaited.discard(STORE)
+        self._checkpoints.restore.recover(event.checkpoints, has_ended=bool(event.status))
+        if event.status:
+            return
+        if self._checkpoints.store.latest is None:
+            self._resolve(self.event)
+        self.awaited.add(ORPHANS)
+        stored = [each.stored.checkpoint_id for each in event.checkpoints]
+        self._emit(remove_orphans(self._checkpoints.store.checkpoints, stored))
+
+    def on_resolved(self, event: SnapshotResolved) -> None:
+        """The snapshot at `restore_path` becomes the latest checkpoint. Raises ValueError when it does not fit.
+
+        Flink: `tryRestoreExecutionGraphFromSavepoint`.
+        """
+        assert self.event is not None
+        self.awaited.discard(SNAPSHOT)
+        try:
+            metadata = read_metadata(event.metadata, event.location)[0]
+            loaded = load_and_validate(
+                assignment_vertices(self._graph),
+                metadata.operator_states,
+                pointer=event.path,
+                allow_non_restored_state=self.event.allow_non_restored_state,
+            )
+            self._checkpoints.restore.add_savepoint(
+                replace(metadata, operator_states=tuple(loaded.values())),
+                location=event.location,
+                path=f"{event.location}/_metadata",
+                claim_mode=self.event.claim_mode,
+            )
+        except ValueError as error:
+            raise ValueError(f"{event.path}: {error}") from error
+        if self._checkpoints.store.is_durable:
+            self.awaited.add(SNAPSHOT)
+        if self.event.later_output is LaterOutput.DISCARD:
+            self.awaited.add(OUTPUT)
+            self._emit(DiscardLaterOutput(location=event.location, checkpoint_id=metadata.checkpoint_id))
+
+    def on_later_output_discarded(self, event: LaterOutputDiscarded) -> None:
+        """The sinks' directories hold what the snapshot covers, and no more."""
+        self.awaited.discard(OUTPUT)
+
+    def on_orphans_removed(self, event: OrphansRemoved) -> None:
+        """The job's directories hold nothing that will not be needed."""
+        self.awaited.discard(ORPHANS)
+
+    def on_stored(self, event: CheckpointStored) -> None:
+        """The snapshot is noted."""
+        self.awaited.discard(SNAPSHOT)
+
+    def on_store_failed(self, event: CheckpointStoreFailed) -> None:
+        """The snapshot may not be noted: a driver that comes after this one would not know whose it is."""
+        raise ValueError(f"snapshot {event.checkpoint_id} cannot be noted in the store: {event.error}")
+
+    def __repr__(self) -> str:
+        return f"JobStart(awaits {', '.join(sorted(self.awaited)) or 'nothing'})"
+
+
+ANSWERS: dict[type[Word], Callable[[JobStart, Any], None]] = {
+    CheckpointsRecovered: JobStart.on_recovered,
+    LaterOutputDiscarded: JobStart.on_later_output_discarded,
+    OrphansRemoved: JobStart.on_orphans_removed,
+    SnapshotResolved: JobStart.on_resolved,
+    CheckpointStored: JobStart.on_stored,
+    CheckpointStoreFailed: JobStart.on_store_failed,
+}
+
+
+def ended_before(event: CheckpointsRecovered) -> str:
+    """Return what a driver says that was to resume a job that has ended."""
+    text = f"the job had ended before this driver came: it is {event.status}"
+    if not event.savepoint:
+        return text
+    return (
+        f"{text}, stopped with the savepoint {event.savepoint}; to resume from that, start the job without recover "
+        f"and with restore_path={event.savepoint!r}"
+    )

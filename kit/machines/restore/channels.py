@@ -1,0 +1,71 @@
+"""Dealing out in-flight data: the buffers that a checkpoint found in channels.
+
+A new subtask recovers all buffers of the old subtasks that the exchange's mapper names, gate by gate. Where mappings
+overlap, several subtasks are given the same handle and filter its records. A *port* is a gate or a partition: one
+exchange, seen from one of its ends. Follows `MappingBasedRepartitioner` and the channel part of
+`StateAssignmentOperation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from kit.core.state.handles import (
+    InputChannelStateHandle,
+    InputStateHandle,
+    MergedInputChannelStateHandle,
+    MergedResultSubpartitionStateHandle,
+    OutputStateHandle,
+    ResultSubpartitionStateHandle,
+)
+from kit.core.state.rescale_mappings import RescaleMappings
+
+T = TypeVar("T")
+ChannelHandle = InputChannelStateHandle | ResultSubpartitionStateHandle
+"""The buffers of one channel."""
+ChannelsHandle = InputStateHandle | OutputStateHandle
+"""The buffers of one channel or, merged, of several."""
+_MERGED = (MergedInputChannelStateHandle, MergedResultSubpartitionStateHandle)
+
+
+def redistribute(old: Sequence[Sequence[T]], mapping: RescaleMappings, new_parallelism: int) -> list[tuple[T, ...]]:
+    """The handles of each new subtask: those of the old subtasks it is mapped to, one after the other."""
+    dealt: list[tuple[T, ...]] = []
+    last_row: tuple[int, ...] | None = None
+    for subtask in range(new_parallelism):
+        row = mapping.mapped_indexes(subtask)
+        if row is not last_row:  # a mapper that gives all to all names the same row again and again
+            last_row = row
+            handles = tuple(old[row[0]]) if len(row) == 1 else tuple(handle for index in row for handle in old[index])
+        dealt.append(handles)
+    return dealt
+
+
+def unmerged(handles: Iterable[ChannelsHandle]) -> Iterator[ChannelHandle]:
+    """The handles, with those of several channels taken apart."""
+    for handle in handles:
+        if isinstance(handle, _MERGED):
+            yield from handle.unmerge()
+        else:
+            yield handle
+
+
+def port_of(handle: ChannelHandle) -> int:
+    """The gate or partition whose buffers these are."""
+    return handle.info.gate_idx if isinstance(handle, InputChannelStateHandle) else handle.info.partition_idx
+
+
+def sort_by_port(old: Sequence[Iterable[ChannelsHandle]], ports: int) -> list[list[list[ChannelHandle]]]:
+    """For each port, the handles of each old subtask; handles of ports that are no more are left out."""
+    sorted_out: list[list[list[ChannelHandle]]] = [[[] for _ in old] for _ in range(ports)]
+    for subtask, handles in enumerate(old):
+        for handle in unmerged(handles):
+            if port_of(handle) < ports:
+                sorted_out[port_of(handle)][subtask].append(handle)
+    return sorted_out
+
+
+def has_buffers(handles: Iterable[ChannelsHandle]) -> bool:
+    """Whether any buffer is stored at all."""
+    return any(handle.offsets for handle in unmerged(handles))

@@ -1,0 +1,264 @@
+"""Giving the state of a checkpoint back to a job: the whole of it, at any parallelism.
+
+In three passes over the vertices: find the state of each operator (by the id the user gave, else the generated one);
+deal it out, kind by kind, to the new subtasks; make each subtask's restore. All kinds take time in proportion to old
+plus new parallelism. A vertex takes part if it has state, had finished, or has in-flight data at the far end of one of
+its exchanges.
+
+1.11 restores only the subtasks that have state, knows no finished operators and cannot rescale in-flight data.
+Follows `StateAssignmentOperation` (2.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+from kit.core.protocol.tasks import TaskRestore
+from kit.core.state.operator_state import FINISHED_ON_RESTORE, OperatorState, TaskStateSnapshot
+from kit.core.state.rescale_mappings import NO_RESCALE
+from kit.core.state.restored_state import NOTHING_RESTORED, RestoredSubtaskState
+from kit.machines.restore.channels import has_buffers
+from kit.machines.restore.errors import (
+    ChainedChannelStateError,
+    MaxParallelismError,
+    NonRestoredStateError,
+    RepartitionError,
+    described,
+)
+from kit.machines.restore.exchange_end import ExchangeEnd, handles_by_subtask
+from kit.machines.restore.java_hashmap_order import capacity_for, operator_id_hash, put_order
+from kit.machines.restore.keyed import KeyedHandles, redistribute_keyed
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.output_recovery import Recovered, recover_downstream
+from kit.machines.restore.own_repartitioner import Repartition
+from kit.machines.restore.per_subtask import PerSubtask
+from kit.machines.restore.repartition import Handles, repartition_state
+from kit.machines.restore.restored import StateAssignment, VertexParallelism
+from kit.machines.restore.task_state_assignment import AssignedOperator, TaskStateAssignment
+from kit.machines.restore.topology import AssignmentEdge, AssignmentVertex
+
+
+def assign_states(
+    vertices: Sequence[AssignmentVertex],
+    edges: Sequence[AssignmentEdge],
+    operator_states: Mapping[str, OperatorState],
+    checkpoint_id: int,
+    *,
+    allow_non_restored_state: bool = False,
+    recover_output_on_downstream: bool = False,
+    repartition: Repartition = repartition_state,
+) -> StateAssignment:
+    """Assign `operator_states`, by operator id, to the subtasks of `vertices`.
+
+    `recover_output_on_downstream`: in-flight data of outputs is read by the subtasks it was meant for (2.3).
+    `repartition` deals operator state out.
+    Raises a RestoreError: state of unknown operators (unless allowed), a maximum parallelism that changed or is
+    exceeded, in-flight data that cannot be redistributed, operators of one vertex of which only some had finished.
+
+    Flink: `StateAssignmentOperation.assignStates`.
+    """
+    if not allow_non_restored_state:
+        _check_all_mapped(operator_states, vertices)
+    assignments = _find_states(vertices, edges, operator_states)
+    for assignment in assignments:
+        if assignment.is_affected:
+            _deal_out(assignment, repartition)
+    recovered = _recovered_downstream(assignments) if recover_output_on_downstream else None
+    restores = [_restores(assignment, checkpoint_id, recovered) for assignment in assignments]
+    settled = tuple(VertexParallelism(a.vertex.parallelism, a.max_parallelism) for a in assignments)
+    return StateAssignment(settled, tuple(restores))
+
+
+# ---- first pass: whose state is whose -------------------------------------------------------------------------------
+
+
+def _check_all_mapped(operator_states: Mapping[str, OperatorState], vertices: Sequence[AssignmentVertex]) -> None:
+    """Refuse state that no vertex takes. Flink: `checkStateMappingCompleteness`."""
+    known = {
+        operator_id
+        for vertex in vertices
+        for pair in vertex.operators
+        for operator_id in (pair.generated_id, pair.user_defined_id)
+    }
+    unmapped = [state for operator_id, state in operator_states.items() if operator_id not in known]
+    if unmapped:
+        raise NonRestoredStateError(
+            f"There is no operator for the state {unmapped[0].operator_id}",
+            f"Found in the checkpoint, but not in the job: {', '.join(described(state) for state in unmapped)}. Give "
+            "the operator the uid it had, or pass allow_non_restored_state=True to drop what it stored.",
+        )
+
+
+def _find_states(
+    vertices: Sequence[AssignmentVertex],
+    edges: Sequence[AssignmentEdge],
+    operator_states: Mapping[str, OperatorState],
+) -> list[TaskStateAssignment]:
+    left = dict(operator_states)
+    assignments = []
+    for vertex in vertices:
+        states = {pair.generated_id: _take_state(left, pair, vertex) for pair in vertex.operators}
+        in_javas_order = put_order(states, operator_id_hash, capacity_for(len(vertex.operators)))
+        assignments.append(TaskStateAssignment(vertex, {key: states[key] for key in in_javas_order}))
+    for edge in sorted(edges, key=lambda edge: edge.input_index):
+        assignments[edge.target].inputs.join(edge, assignments[edge.source].outputs)
+    for edge in sorted(edges, key=lambda edge: edge.output_index):
+        assignments[edge.source].outputs.join(edge, assignments[edge.target].inputs)
+    return assignments
+
+
+def _take_state(left: dict[str, OperatorState], pair: OperatorIDPair, vertex: AssignmentVertex) -> OperatorState:
+    operator_id = pair.user_defined_id
+    if operator_id is None or operator_id not in left:
+        operator_id = pair.generated_id
+    state = left.pop(operator_id, None)
+    return state or OperatorState(operator_id, vertex.parallelism, vertex.current_max_parallelism)
+
+
+# ---- second pass: deal out ------------------------------------------------------------------------------------------
+
+
+def _deal_out(assignment: TaskStateAssignment, repartition: Repartition) -> None:
+    _settle_max_parallelism(assignment)
+    new = assignment.vertex.parallelism
+    for operator_id, state in assignment.states.items():
+        try:
+            assignment.assigned[operator_id] = AssignedOperator(
+                managed_operator=_repartitioned(state, "managed_operator_state", new, repartition),
+                raw_operator=_repartitioned(state, "raw_operator_state", new, repartition),
+                managed_keyed=_redistributed(state, "managed_keyed_state", new, assignment.max_parallelism),
+                raw_keyed=_redistributed(state, "raw_keyed_state", new, assignment.max_parallelism),
+            )
+        except RepartitionError as error:
+            raise error.about(described(state, assignment.operator(operator_id))) from None
+    for end in (assignment.inputs, assignment.outputs):
+        if end.is_affected:
+            _check_not_chained(assignment, end)
+            end.deal_out()
+
+
+def _repartitioned(
+    state: OperatorState, kind: str, parallelism: int, repartition: Repartition
+) -> Sequence[Handles] | None:
+    handles = handles_by_subtask(state, kind)
+    return repartition(handles, state.parallelism, parallelism) if any(handles) else None
+
+
+def _redistributed(
+    state: OperatorState, kind: str, parallelism: int, max_parallelism: int
+) -> Sequence[KeyedHandles] | None:
+    handles = handles_by_subtask(state, kind)
+    if not any(handles):
+        return None
+    return handles if state.parallelism == parallelism else redistribute_keyed(handles, max_parallelism, parallelism)
+
+
+def _check_not_chained(assignment: TaskStateAssignment, end: ExchangeEnd) -> None:
+    """Raise ChainedChannelStateError where an operator inside the chain has in-flight data."""
+    handles = attrgetter(end.kind)
+    unexpected = [
+        operator_id
+        for operator_id, state in assignment.states.items()
+        if operator_id != end.operator.generated_id
+        and any(has_buffers(handles(subtask)) for subtask in state.subtask_states.values())
+    ]
+    if unexpected:
+        named = ", ".join(assignment.operator(operator_id).label for operator_id in unexpected)
+        raise ChainedChannelStateError(
+            "Cannot recover from unaligned checkpoint when topology changes, such that data exchanges with persisted "
+            f"data are now chained.\nThe following operators contain channel state: [{', '.join(unexpected)}]",
+            f"In '{assignment.vertex.name}' in-flight data was stored with {named}, expected it only with "
+            f"{end.operator.label}; start a new chain there, or restore from an aligned checkpoint or a savepoint.",
+        )
+
+
+def _settle_max_parallelism(assignment: TaskStateAssignment) -> None:
+    """Check the recorded maximum parallelism of each operator against the vertex, or adopt it.
+
+    Flink: `checkParallelismPreconditions`.
+    """
+    vertex = assignment.vertex
+    for operator_id, state in assignment.states.items():
+        recorded = state.max_parallelism
+        if recorded < vertex.parallelism:
+            raise MaxParallelismError(
+                f"The state for task {vertex.name} can not be restored. The maximum parallelism ({recorded}) of the "
+                f"restored state is lower than the configured parallelism ({vertex.parallelism}). Please reduce the "
+                "parallelism of the task to be lower or equal to the maximum parallelism.",
+                f"The state is that of {described(state, assignment.operator(operator_id))}.",
+            )
+        if recorded != assignment.max_parallelism:
+            if vertex.max_parallelism is not None:
+                raise MaxParallelismError(
+                    f"The maximum parallelism ({recorded}) with which the latest checkpoint of the execution job "
+                    f"vertex {vertex.name} has been taken and the current maximum parallelism "
+                    f"({assignment.max_parallelism}) changed. This is currently not supported.",
+                    f"The state is that of {described(state, assignment.operator(operator_id))}. Configure a maximum "
+                    f"parallelism of {recorded}, or none: it is then taken from the checkpoint.",
+                )
+            assignment.max_parallelism = recorded
+
+
+# ---- third pass: what each subtask begins with ----------------------------------------------------------------------
+
+
+def _recovered_downstream(assignments: Sequence[TaskStateAssignment]) -> Recovered:
+    recovered: Recovered = {}
+    for assignment in assignments:
+        recover_downstream(assignment.outputs, recovered)
+    return recovered
+
+
+def _restores(
+    assignment: TaskStateAssignment, checkpoint_id: int, recovered: Recovered | None
+) -> Sequence[TaskRestore | None]:
+    vertex = assignment.vertex
+    if assignment.is_fully_finished:
+        return (TaskRestore(checkpoint_id, FINISHED_ON_RESTORE),) * vertex.parallelism
+    if not assignment.is_affected:
+        return (None,) * vertex.parallelism
+    columns = {pair.generated_id: _subtask_states(assignment, pair, recovered) for pair in vertex.operators}
+
+    def restore(subtask: int) -> TaskRestore:
+        states = {operator_id: state(subtask) for operator_id, state in columns.items()}
+        return TaskRestore(checkpoint_id, TaskStateSnapshot(states))
+
+    return PerSubtask(vertex.parallelism, restore)
+
+
+def _subtask_states(
+    assignment: TaskStateAssignment, pair: OperatorIDPair, recovered: Recovered | None
+) -> Callable[[int], RestoredSubtaskState]:
+    """What makes the state of one operator for a new subtask.
+
+    `recovered`: the output that is recovered downstream, if it is.
+    """
+    assigned = assignment.assigned[pair.generated_id]
+    new = assignment.vertex.parallelism
+    inputs = outputs = upstream = input_descriptors = output_descriptors = None
+    if pair == assignment.inputs.operator:
+        inputs, input_descriptors = assignment.inputs.channels, assignment.inputs.descriptors
+        received = (recovered or {}).get(assignment.inputs)
+        upstream = [tuple(received.get(subtask, ())) for subtask in range(new)] if received else None
+    if pair == assignment.outputs.operator:
+        outputs = assignment.outputs.channels if recovered is None else None
+        output_descriptors = assignment.outputs.descriptors
+    columns: list[tuple[Sequence[Any] | None, Any]] = [
+        (assigned.managed_operator, ()),
+        (assigned.raw_operator, ()),
+        (assigned.managed_keyed, ()),
+        (assigned.raw_keyed, ()),
+        (inputs, ()),
+        (outputs, ()),
+        (None, False),
+        (upstream, ()),
+        (input_descriptors, NO_RESCALE),
+        (output_descriptors, NO_RESCALE),
+    ]
+    if not any(column for column, _ in columns):
+        return lambda subtask: NOTHING_RESTORED
+    return lambda subtask: RestoredSubtaskState(
+        *[default if column is None else column[subtask] for column, default in columns]
+    )

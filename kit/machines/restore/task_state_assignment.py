@@ -1,0 +1,65 @@
+"""One vertex while its state is assigned: what it had, and what each new subtask gets.
+
+Follows `TaskStateAssignment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kit.core.state.handles import KeyedStateHandle, OperatorStreamStateHandle
+from kit.core.state.operator_state import OperatorState
+from kit.machines.restore.errors import FinishedOperatorsError
+from kit.machines.restore.exchange_end import ExchangeEnd
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.topology import AssignmentVertex
+
+
+@dataclass(slots=True)
+class AssignedOperator:
+    """What each new subtask of one operator gets, by kind; None where no subtask gets any."""
+
+    managed_operator: Sequence[Sequence[OperatorStreamStateHandle]] | None = None
+    raw_operator: Sequence[Sequence[OperatorStreamStateHandle]] | None = None
+    managed_keyed: Sequence[Sequence[KeyedStateHandle]] | None = None
+    raw_keyed: Sequence[Sequence[KeyedStateHandle]] | None = None
+
+
+class TaskStateAssignment:
+    """One vertex, the state of its operators (`states`, by generated id), and both ends of its exchanges.
+
+    Raises FinishedOperatorsError where only some of the operators had finished.
+    """
+
+    def __init__(self, vertex: AssignmentVertex, states: dict[str, OperatorState]) -> None:
+        head, tail = vertex.input_operator, vertex.output_operator
+        self.vertex = vertex
+        self.states = states
+        self.max_parallelism = vertex.current_max_parallelism
+        self.is_fully_finished = _is_fully_finished(vertex, states)
+        self.has_non_finished_state = any(state.subtask_states for state in states.values())
+        self.inputs = ExchangeEnd(vertex, head, states[head.generated_id], is_input=True)
+        self.outputs = ExchangeEnd(vertex, tail, states[tail.generated_id], is_input=False)
+        self.assigned: dict[str, AssignedOperator] = {}
+
+    def operator(self, generated_id: str) -> OperatorIDPair:
+        """What the job says of one of the operators."""
+        return next(pair for pair in self.vertex.operators if pair.generated_id == generated_id)
+
+    @property
+    def is_affected(self) -> bool:
+        """Whether its subtasks need to be told anything: of state of their own, or of in-flight data around them."""
+        return self.has_non_finished_state or self.inputs.has_state_opposite or self.outputs.has_state_opposite
+
+
+def _is_fully_finished(vertex: AssignmentVertex, states: dict[str, OperatorState]) -> bool:
+    finished = [pair for pair in vertex.operators if states[pair.generated_id].fully_finished]
+    if finished and len(finished) < len(vertex.operators):
+        running = [pair.label for pair in vertex.operators if pair not in finished]
+        raise FinishedOperatorsError(
+            "JobVertex could not have mixed finished and unfinished operators",
+            f"In '{vertex.name}' these had finished: {', '.join(pair.label for pair in finished)}; these had not: "
+            f"{', '.join(running)}. Keep them in different chains, as they were when the checkpoint was taken.",
+        )
+    return bool(finished)

@@ -1,0 +1,514 @@
+"""The operators that run together in one task, and how records pass between them.
+
+The head of the chain takes what the task's inputs deliver (or what its source reads); every operator's output goes
+straight to the operators chained behind it and to the result partitions that it feeds. Snapshots run from the tails
+to the head, and so do notifications; the end of data goes from the head to the tails.
+
+Each operator has its own state: a keyed backend with its timers when its spec has a key type, and an operator state
+store.
+
+Follows Flink's `OperatorChain`, `RegularOperatorChain` and `StreamTaskStateInitializerImpl`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from kit.core.protocol.commands import DropEffects, Note
+from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.core.protocol.messages import OperatorEventToCoordinator
+from kit.core.protocol.snapshots import Effect, RestoredPart, SnapshotPart
+from kit.core.protocol.words import Word
+from kit.core.state.errors import StateRestoreError
+from kit.core.state.file_names import state_file_name
+from kit.core.state.handles import KeyGroupRange
+from kit.machines.task.task_outputs import TaskOutputs
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.operator_store import OperatorStateStore
+from kit.stream.backend.raw_state import RawStateInputs, RawStateOutputs
+from kit.stream.backend.states.state_definition import StateDefinition
+from kit.stream.graph.execution_graph import ExecutionVertex
+from kit.stream.graph.job_graph import ChainedOperator, JobVertex
+from kit.stream.operators.base import Operator, Output
+from kit.stream.operators.functions.returned import never_runs
+from kit.stream.operators.sources.source_operator import SourceOperator
+from kit.stream.operators.spec import UserFunctionError
+from kit.stream.operators.watermarks import TimestampsAndWatermarksOperator
+
+MANAGED_KEYED = "managed_keyed"
+MANAGED_OPERATOR = "managed_operator"
+RAW_KEYED = "raw_keyed"
+RAW_OPERATOR = "raw_operator"
+
+
+class ChainOwner(Protocol):
+    """What a chain needs of its task."""
+
+    name: str
+    attempt: int
+    job_id: str
+    vertex: ExecutionVertex
+    outputs: TaskOutputs
+
+    @property
+    def at(self) -> int:
+        """The host's time in ms."""
+
+    def emit(self, word: Word) -> None:
+        """Give a command."""
+
+    def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:
+        """Publish an operator's staged output."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSnapshot:
+    """What the synchronous part of a snapshot gathered: state to write, output to stage.
+
+    Flink: `OperatorSnapshotFutures`, which hold the work still to be done.
+    """
+
+    parts: tuple[SnapshotPart, ...]
+    effects: tuple[Effect, ...]
+
+
+class SnapshotError(RuntimeError):
+    """An operator could not put its state into a snapshot: the task fails; its own error is the cause.
+
+    In Flink a `CheckpointException`, which the barrier handler would take for a reason to give up the checkpoint only.
+    """
+
+    @classmethod
+    def of(cls, checkpoint_id: int, operator: str, error: Exception) -> SnapshotError:
+        """The operator failed with `error` in the snapshot of this checkpoint."""
+        why = f"{type(error).__name__}: {error}"
+        return cls(f"Could not complete snapshot {checkpoint_id} for operator {operator}.\n{why}")
+
+
+class ChainOutput:
+    """An operator's output: the operators chained behind it, and the partitions it feeds.
+
+    Each takes the main output (tag None) or one side output; watermarks go to all of them.
+    """
+
+    __slots__ = ("_next", "_outputs", "_partitions", "_takers")
+
+    def __init__(
+        self,
+        following: Sequence[tuple[str | None, ChainLink]],
+        partitions: Sequence[tuple[str | None, int]],
+        owner: ChainOwner,
+    ) -> None:
+        self._next = tuple(link for _, link in following)
+        self._partitions = tuple(partition for _, partition in partitions)
+        self._takers = {
+            tag: (
+                tuple(link for other, link in following if other == tag),
+                tuple(partition for other, partition in partitions if other == tag),
+            )
+            for tag in {None, *(tag for tag, _ in following), *(tag for tag, _ in partitions)}
+        }
+        self._outputs = owner.outputs
+
+    def emit(self, batch: pa.RecordBatch) -> None:
+        self._emit(None, batch)
+
+    def emit_to(self, tag: str, batch: pa.RecordBatch) -> None:
+        self._emit(tag, batch)
+
+    def _emit(self, tag: str | None, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0 or tag not in self._takers:
+            return
+        links, partitions = self._takers[tag]
+        for link in links:
+            link.operator.process_batch(batch)
+        for partition in partitions:
+            self._outputs.write_batch(partition, batch)
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        """Hand a watermark on."""
+        for link in self._next:
+            link.process_watermark(timestamp_ms)
+        for partition in self._partitions:
+            self._outputs.write_watermark(partition, timestamp_ms)
+
+    def emit_watermark_status(self, *, idle: bool) -> None:
+        """Hand a watermark status on."""
+        for link in self._next:
+            link.operator.process_watermark_status(idle=idle)
+        for partition in self._partitions:
+            self._outputs.write_watermark_status(partition, idle=idle)
+
+
+class _NoOutput:
+    """The output of an operator while its listener is notified.
+
+    Rows that a listener emitted would belong to the next checkpoint. Behind the last one there is none, and they would
+    be lost. Flink does not look.
+    """
+
+    def emit(self, batch: pa.RecordBatch) -> None:
+        raise RuntimeError("it emits rows, but no checkpoint might cover them: emit them for a row or a timer")
+
+    def emit_to(self, tag: str, batch: pa.RecordBatch) -> None:
+        self.emit(batch)
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        raise RuntimeError("it emits a watermark: emit it for a row or a timer")
+
+    def emit_watermark_status(self, *, idle: bool) -> None:
+        raise RuntimeError("it emits a watermark status: emit it for a row or a timer")
+
+
+_NO_OUTPUT = _NoOutput()
+
+
+class ChainLink:
+    """One operator of a chain together with its state; it is the `OperatorContext` that the operator sees.
+
+    Follows Flink's `StreamOperatorStateHandler` and `StreamOperatorWrapper`.
+    """
+
+    def __init__(self, chained: ChainedOperator, owner: ChainOwner) -> None:
+        vertex = owner.vertex
+        self.operator_id: str = chained.operator_id
+        self.name: str = chained.name
+        self.task: str = vertex.task
+        self.subtask: int = vertex.subtask_index
+        self.parallelism: int = vertex.parallelism
+        self.max_parallelism: int = vertex.max_parallelism
+        self.key_group_range: KeyGroupRange = vertex.key_group_range
+        self.job_id = owner.job_id
+        self.current_watermark_ms = MIN_WATERMARK_MS
+        self.operator_state = OperatorStateStore()
+        self.restored_checkpoint_id: int | None = None
+        self.closed = False
+        self.output: Output
+        self._owner = owner
+        self._staged: list[Effect] = []
+        self._keyed = self._keyed_backend(chained)
+        raw_of = self.name, None if self._keyed is None else self.key_group_range
+        self.raw_inputs = RawStateInputs(*raw_of)
+        self.raw_outputs = RawStateOutputs(*raw_of)
+        self.operator: Operator = chained.spec.create()
+
+    def _keyed_backend(self, chained: ChainedOperator) -> HeapKeyedStateBackend | None:
+        spec = chained.spec
+        if spec.key_type is None:
+            return None
+        owner = f"operator {self.name!r}" + (f" (uid {chained.uid!r})" if chained.uid else "")
+        definition = StateDefinition(owner, spec.state_aspects())
+        return HeapKeyedStateBackend(spec.key_type, self.key_group_range, self.max_parallelism, definition)
+
+    @property
+    def display_name(self) -> str:
+        """The operator's name with subtask and attempt, `sums (1/2)#0` (`TaskInfo.getTaskNameWithSubtasks`)."""
+        return f"{self.name} ({self.subtask + 1}/{self.parallelism})#{self._owner.attempt - 1}"
+
+    @property
+    def keyed(self) -> HeapKeyedStateBackend | None:
+        """The keyed backend, if the operator has one."""
+        return self._keyed
+
+    @property
+    def keyed_state(self) -> HeapKeyedStateBackend:
+        """The keyed backend of an operator on a keyed stream."""
+        if self._keyed is None:
+            raise RuntimeError(f"{self.name} has no keyed state: use key_by() before it")
+        return self._keyed
+
+    @property
+    def processing_time_ms(self) -> int:
+        return self._owner.at
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Let the operator see event time advance."""
+        self.current_watermark_ms = timestamp_ms
+        self.operator.process_watermark(timestamp_ms)
+
+    def stage(self, effects: Sequence[Effect]) -> None:
+        self._staged.extend(effects)
+
+    def commit(self, checkpoint_id: int, effects: Sequence[Effect]) -> None:
+        """Publish staged output."""
+        self._owner.commit_effects(self.operator_id, checkpoint_id, tuple(effects))
+
+    def drop(self, effects: Sequence[Effect]) -> None:
+        """Delete staged output that no checkpoint will publish."""
+        self._owner.emit(DropEffects(operator_id=self.operator_id, effects=tuple(effects)))
+
+    def send_to_coordinator(self, payload: dict[str, Any]) -> None:
+        self._owner.emit(
+            OperatorEventToCoordinator(
+                task=self._owner.name, attempt=self._owner.attempt, operator_id=self.operator_id, payload=payload
+            )
+        )
+
+    def restore(self, parts: Sequence[RestoredPart]) -> None:
+        """Fill the backends with what this operator had, and let it take that up.
+
+        Raises StateRestoreError where it had raw state and does not ask for it: it would be in no checkpoint again.
+        """
+        of_kind: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
+        for part in parts:
+            of_kind[part.kind].append((part.handle, part.data))
+        if of_kind[MANAGED_OPERATOR]:
+            self.operator_state.restore(of_kind[MANAGED_OPERATOR])
+        if of_kind[MANAGED_KEYED]:
+            self.keyed_state.restore(of_kind[MANAGED_KEYED])
+        self.raw_inputs.give("keyed", of_kind[RAW_KEYED])
+        self.raw_inputs.give("operator", of_kind[RAW_OPERATOR])
+        self.operator.initialize_state()
+        for kind, size in self.raw_inputs.unread.items():
+            raise StateRestoreError(
+                f"{self.display_name} was given {size} B of raw {kind} state of checkpoint "
+                f"{self.restored_checkpoint_id}, and did not ask for it: have initialize_state read "
+                f"context.raw_{kind}_state_inputs, or give the operator another uid and allow_non_restored_state"
+            )
+        self.raw_inputs.close()
+
+    def snapshot(self, checkpoint_id: int) -> tuple[list[SnapshotPart], list[Effect]]:
+        """The synchronous part: the operator fills its state, the backends copy it.
+
+        Flink: `checkpointStreamOperator` and `StreamOperatorStateHandler.snapshotState`, which set
+        `setOperatorStateManagedFuture` and `setKeyedStateManagedFuture`.
+        """
+        self._staged = []
+        self.operator.snapshot_state(checkpoint_id)
+        parts: list[SnapshotPart] = []
+        operator_snapshot = self.operator_state.snapshot()
+        if operator_snapshot is not None:
+            parts.append(self._part(MANAGED_OPERATOR, checkpoint_id, operator_snapshot.encode))
+        keyed_snapshot = None if self._keyed is None else self._keyed.snapshot()
+        if keyed_snapshot is not None:
+            write = keyed_snapshot.write if keyed_snapshot.is_large else None
+            parts.append(self._part(MANAGED_KEYED, checkpoint_id, keyed_snapshot.encode, write))
+        for kind, raw in zip((RAW_KEYED, RAW_OPERATOR), self.raw_outputs.take(), strict=True):
+            if raw is not None:
+                parts.append(self._part(kind, checkpoint_id, raw.encode))
+        return parts, self._staged
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Notify the operator that a checkpoint is complete, then its function."""
+        self.operator.notify_checkpoint_complete(checkpoint_id)
+        listener = self.operator.checkpoint_listener
+        if listener is not None:
+            self._notify(listener.notify_checkpoint_complete, checkpoint_id, "complete")
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Notify the operator that a checkpoint was aborted, then its function."""
+        self.operator.notify_checkpoint_aborted(checkpoint_id)
+        listener = self.operator.checkpoint_listener
+        if listener is not None:
+            self._notify(listener.notify_checkpoint_aborted, checkpoint_id, "aborted")
+
+    def _notify(self, hook: Callable[[int], object], checkpoint_id: int, outcome: str) -> None:
+        """Call a hook of the user's, and note it in the trace. Raises UserFunctionError, also if it emits rows."""
+        data = {"operator": self.name, "outcome": outcome}
+        self._owner.emit(Note(kind="ListenerNotified", checkpoint_id=checkpoint_id, data=data))
+        output, self.output = self.output, _NO_OUTPUT
+        try:
+            if never_runs(hook(checkpoint_id)):
+                raise TypeError("it runs nothing, since it yields or is async: write a plain function")
+            self.operator.emit_collected()
+        except Exception as error:
+            raise UserFunctionError.of(self.name, hook, f"checkpoint {checkpoint_id}", error) from error
+        finally:
+            self.output = output
+
+    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        """Tell the keyed backend, which may share files between checkpoints."""
+        if self._keyed is not None:
+            self._keyed.notify_checkpoint_subsumed(checkpoint_id)
+
+    def close(self) -> None:
+        """Close the operator and then, also when that fails, its backends; once."""
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            self.operator.close()
+        finally:
+            self.operator_state.close()
+            if self._keyed is not None:
+                self._keyed.close()
+
+    def _part(
+        self, kind: str, checkpoint_id: int, encode: Callable[[], tuple[Any, Any]], write: Any = None
+    ) -> SnapshotPart:
+        name = state_file_name(self.operator_id, self.subtask, checkpoint_id, kind)
+        return SnapshotPart(self.operator_id, kind, name, encode, self.key_group_range, write)
+
+    def __repr__(self) -> str:
+        return f"ChainLink({self.name})"
+
+
+class OperatorChain:
+    """The links of one task, head first, each after those that feed it.
+
+    A task that was restored as finished has a chain without links: nothing is opened, run or snapshotted
+    (`FinishedOperatorChain`).
+    """
+
+    def __init__(self, vertex: JobVertex, owner: ChainOwner, *, finished: bool = False) -> None:
+        self.links = [] if finished else [ChainLink(chained, owner) for chained in vertex.operators]
+        self.tail_id = "" if finished else vertex.operator_ids[0]
+        """The operator id of the tail, whose state the outputs' in-flight data is; "" without operators. In a chain
+        that branches it is the end of the first branch, as in Flink: there a restore looks for that data.
+        """
+        self._by_id = {link.operator_id: link for link in self.links}
+        for link in self.links:
+            chained_after = vertex.chained_after(link.operator_id)
+            following = [(chained.input_tag, self._by_id[chained.operator_id]) for chained in chained_after]
+            partitions = [(edge.output_tag, edge.partition) for edge in vertex.outputs_of(link.operator_id)]
+            link.output = ChainOutput(following, partitions, owner)
+            link.operator.setup(link)
+        self._let_watermarks_follow_splits()
+
+    def _let_watermarks_follow_splits(self) -> None:
+        """Watermarks that are made in the chain of their source know which split a row is of."""
+        source = self.links[0].operator if self.links else None
+        if isinstance(source, SourceOperator) and source.reads_side_by_side:
+            operators = [link.operator for link in self.links]
+            makers = [each for each in operators if isinstance(each, TimestampsAndWatermarksOperator)]
+            source.follow_splits([maker.follow_splits() for maker in makers])
+
+    @property
+    def late_rows_dropped(self) -> dict[str, int]:
+        """Since the task began, by the operators that dropped some."""
+        counts = {link.name: link.operator.late_rows_dropped for link in self.links}
+        return {name: rows for name, rows in counts.items() if rows}
+
+    @property
+    def head(self) -> Operator:
+        """The operator that takes the task's input."""
+        return self.links[0].operator
+
+    @property
+    def head_id(self) -> str:
+        """The operator id of the head, whose state the inputs' in-flight data is; "" without operators."""
+        return self.links[0].operator_id if self.links else ""
+
+    def link(self, operator_id: str) -> ChainLink:
+        """The link of an operator."""
+        return self._by_id[operator_id]
+
+    def restore(self, parts: Sequence[RestoredPart], checkpoint_id: int | None = None) -> None:
+        """Give every operator its state back, of this checkpoint; called before `open`, also with nothing."""
+        by_operator: dict[str, list[RestoredPart]] = {}
+        for part in parts:
+            by_operator.setdefault(part.operator_id, []).append(part)
+        for link in reversed(self.links):
+            link.restored_checkpoint_id = checkpoint_id
+            link.restore(by_operator.get(link.operator_id, ()))
+        for link in reversed(self.links):
+            link.operator.open()
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
+        """Records for the head."""
+        self.links[0].operator.process_batch(batch, input_index)
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Event time for the head."""
+        self.links[0].process_watermark(timestamp_ms)
+
+    def process_watermark_status(self, *, idle: bool) -> None:
+        """The task's inputs have become idle, or active again."""
+        self.links[0].operator.process_watermark_status(idle=idle)
+
+    def on_processing_time(self, now_ms: int) -> None:
+        """Processing time has come to a timer of some operator."""
+        for link in self.links:
+            link.operator.on_processing_time(now_ms)
+
+    def next_processing_time_ms(self) -> int | None:
+        """When the earliest processing-time timer of any operator is due."""
+        each_due = [link.operator.next_processing_time_ms() for link in self.links]
+        due = [due_ms for due_ms in each_due if due_ms is not None]
+        return min(due) if due else None
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        """Let every operator emit what must come before the barrier, head to tails.
+
+        Flink: `prepareSnapshotPreBarrier`.
+        """
+        for link in self._open:
+            link.operator.prepare_snapshot_pre_barrier(checkpoint_id)
+
+    def snapshot(self, checkpoint_id: int) -> ChainSnapshot:
+        """The synchronous part of a snapshot, tails to head.
+
+        Raises SnapshotError when an operator fails in it, RuntimeError when a link is closed.
+
+        Flink: `snapshotState`, with `buildOperatorSnapshotFutures` for each operator.
+        """
+        if len(self._open) < len(self.links):
+            raise RuntimeError(f"{self!r} is closed: a task takes its last checkpoint before that")
+        parts: list[SnapshotPart] = []
+        effects: list[Effect] = []
+        for link in reversed(self.links):
+            try:
+                link_parts, link_effects = link.snapshot(checkpoint_id)
+            except Exception as error:
+                raise SnapshotError.of(checkpoint_id, link.display_name, error) from error
+            parts += link_parts
+            effects += link_effects
+        return ChainSnapshot(tuple(parts), tuple(effects))
+
+    def finish(self) -> None:
+        """All input has ended: flush, head to tails."""
+        for link in self.links:
+            link.operator.finish()
+
+    @property
+    def _open(self) -> list[ChainLink]:
+        """The links that are not closed, head first."""
+        return [link for link in self.links if not link.closed]
+
+    @property
+    def partly_closed(self) -> list[ChainLink]:
+        """The links that are closed while others are not, head first."""
+        closed = [link for link in self.links if link.closed]
+        return closed if len(closed) < len(self.links) else []
+
+    def close_next(self) -> bool:
+        """Close the first link that is open; returns whether there are more."""
+        for link in self._open[:1]:
+            link.close()
+        return bool(self._open)
+
+    def close(self) -> None:
+        """The task ends: let go of the state, once."""
+        self._tell_all(ChainLink.close)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """The checkpoint is stored for good."""
+        self._tell_all(lambda link: link.notify_checkpoint_complete(checkpoint_id))
+
+    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        """A newer checkpoint has replaced this one."""
+        self._tell_all(lambda link: link.notify_checkpoint_subsumed(checkpoint_id))
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._tell_all(lambda link: link.notify_checkpoint_aborted(checkpoint_id))
+
+    def _tell_all(self, tell: Callable[[ChainLink], None]) -> None:
+        """Tails to head, all that are open, even when one fails; then the first failure is raised."""
+        failures: list[Exception] = []
+        for link in reversed(self._open):
+            try:
+                tell(link)
+            except Exception as failure:
+                failures.append(failure)
+        for other in failures[1:]:
+            failures[0].add_note(f"Another operator of the task failed as well: {other}")
+        if failures:
+            raise failures[0]
+
+    def __repr__(self) -> str:
+        return f"OperatorChain({' -> '.join(link.name for link in self.links)})"

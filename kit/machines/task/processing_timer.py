@@ -1,0 +1,51 @@
+"""The one timer of a task for processing time: the host wakes it when the earliest of its operators is due.
+
+Follows Flink's `ProcessingTimeService`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kit.core.protocol.commands import ScheduleTimer
+from kit.core.protocol.words import Word
+from kit.machines.task.chain import OperatorChain
+
+PROCESSING_TIME_TIMER = "processing-time"
+
+
+class TimerOwner(Protocol):
+    """What the timer needs of its task."""
+
+    chain: OperatorChain
+
+    @property
+    def at(self) -> int:
+        """The host's time in ms."""
+
+    def emit(self, word: Word) -> None:
+        """Give a command."""
+
+
+class ProcessingTimer:
+    """Kept no later than the earliest processing-time timer of any operator."""
+
+    def __init__(self, task: TimerOwner) -> None:
+        self._task = task
+        self._due_ms: int | None = None
+
+    def arm(self) -> None:
+        """An operator may have set an earlier one."""
+        due_ms = self._task.chain.next_processing_time_ms()
+        if due_ms is not None and (self._due_ms is None or due_ms < self._due_ms):
+            self._due_ms = due_ms
+            self._task.emit(ScheduleTimer(timer=PROCESSING_TIME_TIMER, due_ms=due_ms))
+
+    def fire(self) -> None:
+        """The time has come: let the operators fire what is due."""
+        self._due_ms = None
+        self._task.chain.on_processing_time(self._task.at)
+        self.arm()
+
+    def __repr__(self) -> str:
+        return f"ProcessingTimer({'not set' if self._due_ms is None else f'{self._due_ms} ms'})"

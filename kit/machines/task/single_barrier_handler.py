@@ -1,0 +1,331 @@
+"""Exactly once: one checkpoint at a time, whose barriers are aligned, or overtake.
+
+The handler knows which checkpoint is pending and whose barriers of it have come; what that means for the channels and
+for the moment of the checkpoint is up to the state it is in (`kit.machines.task.barrier_states`). A newer barrier gives
+the pending checkpoint up (CHECKPOINT_DECLINED_SUBSUMED), so does a cancel marker (..._ON_CANCELLATION_BARRIER). A
+channel that ends counts as having delivered its barrier.
+
+The time limit of an alignment is kept twice. Actively: a timer of the host that begins with the first barrier or
+announcement. Passively: whatever is taken from a channel later than that does what the timer would have done.
+
+Follows Flink's `SingleCheckpointBarrierHandler` and `BarrierAlignmentUtil`. Better than there: a cancel marker also
+gives up a checkpoint that is only announced so far, which in Flink waits for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
+from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.words import ProtocolError
+from kit.machines.channel.input_channel import InputChannel
+from kit.machines.channel.input_gate import InputGates
+from kit.machines.task.barrier_handler import NO_CHECKPOINT, BarrierActions, CheckpointBarrierHandler
+from kit.machines.task.barrier_states import (
+    TRANSITIONS,
+    AlternatingWaitingForFirstBarrier,
+    AlternatingWaitingForFirstBarrierUnaligned,
+    BarrierEvent,
+    BarrierHandlerState,
+    ChannelState,
+    WaitingForFirstBarrier,
+)
+
+
+class AlignmentTimer(NamedTuple):
+    """A time limit that is running."""
+
+    barrier: CheckpointBarrier
+    due_ms: int
+
+
+def alignment_due_ms(barrier: CheckpointBarrier, at: int) -> int:
+    """When the alignment of this barrier, first heard of at `at`, takes too long (`getTimerDelay`)."""
+    return max(at, barrier.timestamp_ms + barrier.options.aligned_timeout_ms)
+
+
+class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
+    """Collects the barriers of one checkpoint at a time; made by `aligned`, `unaligned` or `alternating`."""
+
+    def __init__(
+        self,
+        gates: InputGates,
+        actions: BarrierActions,
+        home: type[BarrierHandlerState],
+        *,
+        checkpoints_after_tasks_finish: bool,
+    ) -> None:
+        super().__init__(gates, actions, checkpoints_after_tasks_finish=checkpoints_after_tasks_finish)
+        self.current_checkpoint_id = NO_CHECKPOINT
+        self.state: BarrierHandlerState = home(ChannelState(gates, home, self._note_prioritized))
+        self._alternating = home is AlternatingWaitingForFirstBarrier
+        self._pending_barrier: CheckpointBarrier | None = None
+        self._aligned: set[int] = set()
+        self._target_count = 0
+        self._collecting = False
+        """Whether barriers are still waited for; false only once the task knows that none are."""
+        self._timer: AlignmentTimer | None = None
+
+    @classmethod
+    def aligned(
+        cls, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool = True
+    ) -> SingleCheckpointBarrierHandler:
+        """Aligns, however long it takes. Flink 1.11: `CheckpointBarrierAligner`."""
+        return cls(
+            gates, actions, WaitingForFirstBarrier, checkpoints_after_tasks_finish=checkpoints_after_tasks_finish
+        )
+
+    @classmethod
+    def unaligned(
+        cls, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool = True
+    ) -> SingleCheckpointBarrierHandler:
+        """Never aligns: savepoints cannot be taken, so jobs use `alternating` instead.
+
+        Flink 1.11: `CheckpointBarrierUnaligner`.
+        """
+        return cls(
+            gates,
+            actions,
+            AlternatingWaitingForFirstBarrierUnaligned,
+            checkpoints_after_tasks_finish=checkpoints_after_tasks_finish,
+        )
+
+    @classmethod
+    def alternating(
+        cls, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool = True
+    ) -> SingleCheckpointBarrierHandler:
+        """Does with each checkpoint as its barriers say: align, overtake, or align for a limited time.
+
+        Flink 1.11: `AlternatingCheckpointBarrierHandler`.
+        """
+        return cls(
+            gates,
+            actions,
+            AlternatingWaitingForFirstBarrier,
+            checkpoints_after_tasks_finish=checkpoints_after_tasks_finish,
+        )
+
+    # --- what happens ---------------------------------------------------------------------------------------------
+
+    def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel, *, is_rpc: bool = False) -> None:
+        """Begin a checkpoint, or go on with it; barriers of older or finished ones are dropped."""
+        if self._is_over(barrier.checkpoint_id):
+            if barrier.options.needs_alignment and not is_rpc:
+                self._gates.resume([channel])
+            self._actions.note_barrier("BarrierIgnored", barrier.checkpoint_id, channel=channel.number)
+            return
+        self._check_new_checkpoint(barrier)
+        self._mark_aligned(channel, barrier)
+        self._note_taken("BarrierAligned" if barrier.options.needs_alignment else "BarrierCounted", barrier, channel)
+        self._collect(
+            BarrierEvent.BARRIER,
+            lambda state: state.barrier_received(self, channel, barrier, block=not is_rpc),
+        )
+
+    def process_barrier_announcement(
+        self, barrier: CheckpointBarrier, sequence_number: int, channel: InputChannel
+    ) -> None:
+        """Begin the checkpoint already: its time runs."""
+        self._check_new_checkpoint(barrier)
+        if self._is_over(barrier.checkpoint_id):
+            return
+        self._actions.note_barrier("BarrierAnnounced", barrier.checkpoint_id, channel=channel.number)
+        self._step(BarrierEvent.ANNOUNCEMENT, lambda state: state.announcement_received(channel, sequence_number))
+
+    def process_cancellation(self, marker: CancelCheckpointMarker, channel: InputChannel) -> None:
+        """Give the pending checkpoint up, or remember not to begin that one.
+
+        Flink: `processCancellationBarrier`, `notifyAbortOnCancellationBarrier`.
+        """
+        checkpoint_id = marker.checkpoint_id
+        if checkpoint_id > self.current_checkpoint_id or checkpoint_id == self.pending_checkpoint_id:
+            self._abort(
+                checkpoint_id,
+                CheckpointFailureReason.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER,
+                f"{channel.source_task} cancelled checkpoint {checkpoint_id}",
+            )
+
+    def process_end_of_partition(self, channel: InputChannel) -> None:
+        """A channel that ended is no longer waited for; without checkpoints after the end all is given up."""
+        barrier = self._pending_barrier
+        if barrier is None:
+            return
+        if self._after_finish:
+            self._mark_aligned(channel, barrier)
+            self._note_taken("EndCounted", barrier, channel)
+            self._collect(BarrierEvent.END, lambda state: state.end_of_partition_received(self, channel))
+        else:
+            self._abort(
+                self.current_checkpoint_id,
+                CheckpointFailureReason.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM,
+                f"{channel.source_task} has ended",
+            )
+
+    def on_alignment_timeout(self) -> None:
+        """The pending checkpoint becomes unaligned, unless it is over, or that has happened already."""
+        timer = self._timer
+        if timer is None or self._actions.at < timer.due_ms:
+            return
+        self._timer = None
+        self._actions.note_barrier("AlignmentTimedOut", timer.barrier.checkpoint_id)
+        self._step(BarrierEvent.TIMEOUT, lambda state: state.alignment_timed_out(self, timer.barrier))
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        self._pending_barrier = None
+        self._aligned = set()
+        self._reset_timer()
+        self._become(BarrierEvent.ABORT, self.state.abort(self.current_checkpoint_id))
+        self._collecting = False
+
+    # --- where it stands --------------------------------------------------------------------------------------------
+
+    @property
+    def pending_checkpoint_id(self) -> int | None:
+        """The checkpoint whose barriers are being collected, if any."""
+        return None if self._pending_barrier is None else self._pending_barrier.checkpoint_id
+
+    @property
+    def awaited_channels(self) -> list[InputChannel]:
+        """The open channels whose barrier has not come yet; empty when no checkpoint is pending."""
+        if self._pending_barrier is None:
+            return []
+        return [channel for channel in self._gates.open_channels if channel.number not in self._aligned]
+
+    def has_all_barriers(self, checkpoint_id: int) -> bool:
+        """Whether no barrier of this checkpoint is waited for any more.
+
+        Raises ProtocolError for one that has not begun.
+        """
+        if checkpoint_id < self.current_checkpoint_id or self._gates.all_ended:
+            return True
+        if checkpoint_id > self.current_checkpoint_id:
+            raise ProtocolError(f"checkpoint {checkpoint_id} has not begun, the last is {self.current_checkpoint_id}")
+        return not self._collecting
+
+    # --- what a state may ask -------------------------------------------------------------------------------------
+
+    @property
+    def all_aligned(self) -> bool:
+        """Whether every channel that was open at the beginning has delivered its barrier, or ended."""
+        return len(self._aligned) == self._target_count
+
+    @property
+    def pending_barrier(self) -> CheckpointBarrier | None:
+        return self._pending_barrier
+
+    def trigger_global_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        self._notify_checkpoint(barrier)
+
+    def init_inputs_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        self._actions.init_input_checkpoint(barrier)
+
+    def is_timed_out(self, barrier: CheckpointBarrier) -> bool:
+        return (
+            barrier.options.is_timeoutable
+            and barrier.checkpoint_id <= self.current_checkpoint_id
+            and barrier.options.aligned_timeout_ms < self._actions.at - barrier.timestamp_ms
+        )
+
+    # --- the pending checkpoint -----------------------------------------------------------------------------------
+
+    def _is_over(self, checkpoint_id: int) -> bool:
+        return checkpoint_id < self.current_checkpoint_id or (
+            checkpoint_id == self.current_checkpoint_id and self._pending_barrier is None
+        )
+
+    def _check_new_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        """Begin a newer checkpoint than the current one."""
+        if barrier.checkpoint_id <= self.current_checkpoint_id:
+            return
+        if self._pending_barrier is not None:
+            self._abort(
+                self.current_checkpoint_id,
+                CheckpointFailureReason.CHECKPOINT_DECLINED_SUBSUMED,
+                f"the barrier of checkpoint {barrier.checkpoint_id} came first",
+            )
+        self.current_checkpoint_id = barrier.checkpoint_id
+        self._pending_barrier = barrier
+        self._aligned = set()
+        self._target_count = len(self._gates.open_channels)
+        self._collecting = True
+        if self._alternating and barrier.options.is_timeoutable:
+            self._timer = AlignmentTimer(barrier, alignment_due_ms(barrier, self._actions.at))
+            self._actions.schedule_alignment_timeout(self._timer.due_ms)
+
+    def _mark_aligned(self, channel: InputChannel, barrier: CheckpointBarrier) -> None:
+        """Count the channel. The alignment must have been measured before a checkpoint is taken for this reason."""
+        if channel.number in self._aligned:
+            return
+        self._aligned.add(channel.number)
+        if len(self._aligned) == 1:
+            self._mark_alignment_start(barrier)
+        if self.all_aligned:
+            self._mark_alignment_end(0 if self._target_count == 1 else None)
+
+    def _collect(self, event: BarrierEvent, step: Callable[[BarrierHandlerState], BarrierHandlerState]) -> None:
+        """Take a step with one more channel aligned; with the last one the checkpoint is over for the inputs."""
+        if self._step(event, step) and self.all_aligned:
+            self._pending_barrier = None
+            self._aligned = set()
+            self._reset_timer()
+            self._collecting = False
+            self._actions.all_barriers_received(self.current_checkpoint_id)
+
+    def _note_taken(self, kind: NoteKind, barrier: CheckpointBarrier, channel: InputChannel) -> None:
+        awaited = [waiting.number for waiting in self.awaited_channels]
+        self._actions.note_barrier(kind, barrier.checkpoint_id, channel=channel.number, awaited=awaited)
+
+    def _note_prioritized(self, channel: InputChannel) -> None:
+        self._actions.note_barrier("BarrierPrioritized", self.current_checkpoint_id, channel=channel.number)
+
+    def _step(self, event: BarrierEvent, step: Callable[[BarrierHandlerState], BarrierHandlerState]) -> bool:
+        """Go to the state that follows; returns whether that worked, or the checkpoint had to be given up."""
+        try:
+            self._become(event, step(self.state))
+        except CheckpointException as error:
+            self._gates.checkpoint_stopped(self.current_checkpoint_id)
+            self._abort(self.current_checkpoint_id, error.reason, error.detail)
+            return False
+        return True
+
+    def _become(self, event: BarrierEvent, state: BarrierHandlerState) -> None:
+        TRANSITIONS.check("the barrier handler", type(self.state), type(state), event)
+        self.state = state
+
+    def _abort(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
+        """Give the pending checkpoint up. Flink: `notifyAbort`."""
+        self.current_checkpoint_id = checkpoint_id
+        self._pending_barrier = None
+        self._aligned = set()
+        self._target_count = 0
+        self._reset_timer()
+        self._become(BarrierEvent.ABORT, self.state.abort(checkpoint_id))
+        self._reset_alignment()
+        self._actions.abort_checkpoint_on_barrier(checkpoint_id, reason, detail)
+        self._collecting = False
+
+    def _reset_timer(self) -> None:
+        if self._timer is not None:
+            self._timer = None
+            self._actions.cancel_alignment_timeout()
+
+    def validate(self) -> None:
+        """Channels wait only while a checkpoint is pending, the timer runs for that one, and no channel is lost."""
+        self._gates.validate()
+        pending = self._pending_barrier
+        blocked = {channel.number for channel in self._gates if channel.blocked}
+        waiting = set(self.state.channels.blocked)
+        assert blocked == waiting, f"blocked {sorted(blocked)}, but waiting are {sorted(waiting)}"
+        assert waiting <= self._aligned, f"{sorted(waiting - self._aligned)} wait, but have not delivered"
+        assert (pending is None) <= (not self._aligned), "barriers are collected although no checkpoint is pending"
+        assert pending is None or pending.checkpoint_id == self.current_checkpoint_id, "an old checkpoint is pending"
+        assert pending is None or self.awaited_channels, f"checkpoint {self.current_checkpoint_id} waits for nothing"
+        assert self._timer is None or self._timer.barrier.checkpoint_id == self.pending_checkpoint_id, "an old timer"
+
+    def __repr__(self) -> str:
+        state = f"{len(self._aligned)} of {self._target_count} aligned" if self._pending_barrier else "none pending"
+        return f"SingleCheckpointBarrierHandler({self.state!r}, chk-{self.current_checkpoint_id}, {state})"

@@ -1,0 +1,88 @@
+"""How a source task reads: one request to the host at a time, a pause when the source has to wait.
+
+The loop is a small machine within the task: *idle* (a turn may ask for the next batch), *reading* (the host reads) or
+*waiting* (for a timer, or for its coordinator to assign a split). Follows Flink's `SourceOperatorStreamTask`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kit.core.protocol.commands import ReadSplit, ScheduleTimer
+from kit.core.protocol.events import SplitRead
+from kit.core.protocol.words import Word
+from kit.stream.operators.sources.source_operator import Exhausted, ReadRequest, SourceOperator, WaitUntil
+
+SOURCE_TIMER = "source"
+
+
+class SourceActions(Protocol):
+    """What the loop needs of its task."""
+
+    cause: str
+
+    @property
+    def at(self) -> int:
+        """The host's time in ms."""
+
+    @property
+    def event_id(self) -> str:
+        """The id of the event being handled."""
+
+    def emit(self, word: Word) -> None:
+        """Give a command."""
+
+
+class SourceLoop:
+    """The reading of one source operator."""
+
+    def __init__(self, source: SourceOperator, operator_id: str, task: SourceActions) -> None:
+        self.operator = source
+        self._operator_id = operator_id
+        self._task = task
+        self._reading = False
+        self._waiting = False
+        self._woken_by = ""
+        """The id of the event since which the source may go on."""
+
+    @property
+    def available(self) -> bool:
+        """Whether a turn would do something."""
+        return not (self._reading or self._waiting)
+
+    def take_turn(self) -> bool:
+        """Ask for the next batch, or begin to wait; False when there is nothing left to read."""
+        self._task.cause = self._woken_by
+        step = self.operator.next_read(self._task.at)
+        if isinstance(step, Exhausted):
+            return False
+        if isinstance(step, ReadRequest):
+            self._reading = True
+            self._task.emit(
+                ReadSplit(
+                    operator_id=self._operator_id, split=step.split, position=step.position, max_rows=step.max_rows
+                )
+            )
+        else:
+            self._waiting = True
+            if isinstance(step, WaitUntil):
+                self._task.emit(ScheduleTimer(timer=SOURCE_TIMER, due_ms=step.due_ms))
+        return True
+
+    def wake(self) -> None:
+        """What the source waited for may have come."""
+        self._waiting = False
+        self._woken_by = self._task.event_id
+
+    def read_ended(self) -> None:
+        """The host has answered."""
+        self._reading = False
+        self._woken_by = self._task.event_id
+
+    def take(self, read: SplitRead) -> None:
+        """Hand the rows that were read to the operator."""
+        self.operator.on_split_read(read.split_id, read.batch, read.position, read.finished)
+
+    def __repr__(self) -> str:
+        state = "reading" if self._reading else "waiting" if self._waiting else "idle"
+        return f"SourceLoop({self.operator!r}, {state})"

@@ -1,0 +1,604 @@
+"""The StreamTask machine: one subtask, from its deployment to its end.
+
+A task is a mailbox. The host delivers messages, elements and answers one at a time through `handle`; between them it
+gives the task its turn with `ProcessInput` whenever `available` says that there is something to do. One turn takes
+one element from an input channel, or asks the source for one batch.
+
+A barrier's path through this file, under "checkpoints" below, from top to bottom: `TriggerTaskCheckpoint` (to a source)
+or a `CheckpointBarrier` in an input channel (any other task; the barrier handler decides when) -> `_perform_checkpoint`
+-> `SubtaskCheckpointCoordinator.checkpoint_state` -> barrier to every output, `WriteSnapshot` to the host ->
+`SnapshotWritten` -> `AcknowledgeCheckpoint` to the JobMaster -> `NotifyCheckpointComplete` back.
+
+The end of a task: when all inputs have ended their data (or the source has), the operators finish and `EndOfData`
+goes on; the task then stays until a checkpoint that began after that completes, so that what it holds back is
+published, and only then sends `EndOfPartition` and is FINISHED. Stop-with-savepoint takes the same path, with the
+savepoint as that last checkpoint.
+
+With `checkpoints_after_tasks_finish` all operators are closed at once, as in 2.x, where no message is taken meanwhile.
+Without, they are closed one per turn, head first, as in 1.11, and a trigger may come in between. A chain with a closed
+operator sends the barrier on and declines (CHECKPOINT_DECLINED_TASK_CLOSING). A task whose operators are all closed no
+longer runs: it sends a `CancelCheckpointMarker` instead and declines (CHECKPOINT_DECLINED_TASK_NOT_READY). When it has
+left, its slot answers (`kit.machines.task.unknown_task`). In 2.x a trigger that finds the mailbox closed is declined
+with CHECKPOINT_DECLINED_TASK_CLOSING.
+
+What a task does with one element of its inputs is in `kit.machines.task.task_input`, how a source reads in
+`kit.machines.task.source_loop`, where results go in `kit.machines.task.task_outputs`.
+
+Follows Flink's `StreamTask`, `SourceOperatorStreamTask`, `OneInputStreamTask` and `Task`.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import pyarrow as pa
+
+from kit.core.protocol.commands import (
+    CancelTimer,
+    CommitEffects,
+    ElementQueued,
+    GrantCredit,
+    LocalCopies,
+    Note,
+    PruneLocalState,
+    ReadState,
+    ScheduleTimer,
+    SendElement,
+)
+from kit.core.protocol.elements import (
+    MAX_WATERMARK_MS,
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    Element,
+    EndOfData,
+    EndOfPartition,
+    Watermark,
+    WatermarkStatus,
+)
+from kit.core.protocol.events import (
+    CreditReceived,
+    EffectsCommitted,
+    EffectsFailed,
+    ElementReceived,
+    ProcessInput,
+    SnapshotFailed,
+    SnapshotWritten,
+    SplitRead,
+    SplitReadFailed,
+    StateRead,
+    StateReadFailed,
+    TimerFired,
+)
+from kit.core.protocol.messages import (
+    CancelTask,
+    ChannelStateFailed,
+    ChannelStateWritten,
+    DeployTask,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    OperatorEventToTask,
+    TaskMessage,
+    TaskStateChanged,
+    TriggerTaskCheckpoint,
+)
+from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.snapshots import Effect, RestoredPart
+from kit.core.protocol.tasks import TRANSITIONS, ExecutionState, TaskStep
+from kit.core.protocol.words import Machine, ProtocolError, Word, handles
+from kit.core.state.errors import StateDescriptorError, StateRestoreError
+from kit.core.state.operator_state import TaskStateSnapshot
+from kit.machines.channel.channel_state.channel_state_capture import create_capture
+from kit.machines.channel.channel_state.channel_state_writer import ChannelStateWriter
+from kit.machines.task.barrier_handlers import create_barrier_handler
+from kit.machines.task.chain import OperatorChain
+from kit.machines.task.channel_recovery import recover_channels
+from kit.machines.task.checkpoint_metrics import CheckpointMetricsBuilder
+from kit.machines.task.final_checkpoint import FinalCheckpoint
+from kit.machines.task.initialization_metrics import InitializationMetricsBuilder
+from kit.machines.task.processing_timer import PROCESSING_TIME_TIMER, ProcessingTimer
+from kit.machines.task.source_loop import SOURCE_TIMER, SourceLoop
+from kit.machines.task.subtask_coordinator import (
+    OUTPUT_ALIGNMENT_TIMER,
+    Finished,
+    SubtaskCheckpointCoordinator,
+    WriteAnswer,
+)
+from kit.machines.task.task_input import TaskInput
+from kit.machines.task.task_outputs import TaskOutputs
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.operators.sources.source_operator import SourceOperator
+from kit.stream.operators.spec import UserFunctionError
+
+ALIGNMENT_TIMEOUT = "alignment-timeout"
+
+
+class StreamTask(Machine):
+    """One subtask of a job: the task named `task` of the execution graph, deployed in epoch `attempt`."""
+
+    def __init__(self, graph: ExecutionGraph, task: str, attempt: int) -> None:
+        super().__init__(task, f"{task}@{attempt}")
+        job = graph.job_graph
+        vertex = self.vertex = graph.task(task)
+        self.attempt = attempt
+        self.job_id = job.job_id
+        self.subtask = vertex.subtask_index
+        operators = " -> ".join(operator.name for operator in vertex.vertex.operators)
+        self.display_name = f"{operators} ({self.subtask + 1}/{vertex.parallelism})#{attempt - 1}"
+        """As Flink calls the task (`TaskInfo.getTaskNameWithSubtasks`)."""
+        self.state = ExecutionState.CREATED
+        self.error = ""
+        self.failure: Exception | None = None
+        self._settings = job.settings
+        self.channel_state = ChannelStateWriter(task, self.subtask, self.emit)
+        capture = create_capture(job.parts.channel_state_capture, self.channel_state)
+        self.input = TaskInput(graph, vertex, self, self.channel_state, capture)
+        self.inputs = self.input.gates
+        self.outputs = TaskOutputs(graph, vertex, self._send, self._note_waiting, self.channel_state, capture)
+        unaligned = job.settings.checkpoint.unaligned
+        self.checkpoints = SubtaskCheckpointCoordinator(self, may_hold_channel_state=unaligned)
+        own = job.parts.barrier_handler
+        self.barriers = self.input.barriers = create_barrier_handler(job.settings.checkpoint, self.inputs, self, own)
+        self.chain = OperatorChain(vertex.vertex, self)
+        self._source = self._create_source_loop()
+        self._timer = ProcessingTimer(self)
+        self._restored: TaskStateSnapshot | None = None
+        self._recovers_channels = False
+        self._deployed_as_finished = False
+        self._initialization: InitializationMetricsBuilder | None = None
+        self._operators_finished = False
+        self._operators_closed = False
+        after_finish = job.settings.checkpoint.checkpoints_after_tasks_finish
+        self._final = FinalCheckpoint(required=after_finish)
+        self._closes_in_turns = not after_finish
+        self._last_notified_id = 0
+        self._commits_pending: set[tuple[str, int]] = set()
+
+    # --- the host's view ------------------------------------------------------------------------------------------
+
+    def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
+        """Take one event; an error in the task's own code ends in state FAILED instead of an exception."""
+        try:
+            return super().handle(event, at, cause)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            self._fail(error)
+            return self._commands
+
+    def _create_source_loop(self) -> SourceLoop | None:
+        head = self.chain.head
+        return SourceLoop(head, self.chain.links[0].operator_id, self) if isinstance(head, SourceOperator) else None
+
+    def accepts(self, event: Word) -> bool:
+        """Messages to other attempts of this task are dropped."""
+        return not isinstance(event, TaskMessage) or event.attempt == self.attempt
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it reads a source instead of channels."""
+        return self._source is not None
+
+    @property
+    def available(self) -> bool:
+        """Whether a `ProcessInput` would do something. Only priority elements are taken while outputs are full."""
+        if self.state is ExecutionState.INITIALIZING:
+            return self.input.is_recovering and self.outputs.writable
+        if self.state is not ExecutionState.RUNNING:
+            return False
+        if self._closes_in_turns and self._may_leave:
+            return True
+        if not self.outputs.writable:
+            return self.inputs.priority_available
+        if self._source is None:
+            return self.inputs.available
+        return self._source.available and not self._operators_finished
+
+    # --- deployment and state -------------------------------------------------------------------------------------
+
+    @handles(DeployTask)
+    def _deploy(self, message: DeployTask) -> None:
+        self._step(TaskStep.DEPLOY)
+        self._step(TaskStep.INITIALIZE)
+        self._initialization = InitializationMetricsBuilder(self.at)
+        for channel in self.inputs:
+            channel.credits_granted = self._settings.channel_credits
+            self.emit(GrantCredit(channel=channel.number, credits=self._settings.channel_credits))
+        self._recovers_channels = message.recovers_channels
+        if message.restore is None:
+            self._initialize(StateRead(parts=()))
+            return
+        self._restored = message.restore.state
+        self._last_notified_id = message.restore.checkpoint_id
+        if message.restore.state.is_task_deployed_as_finished:
+            self._deployed_as_finished = True
+            self.chain = OperatorChain(self.vertex.vertex, self, finished=True)
+            self._recover_channels(())
+            self._run()
+        else:
+            self.emit(ReadState(restore=message.restore))
+        self._prune_local_state(message.restore.checkpoint_id, LocalCopies.OTHER)
+
+    @handles(StateRead)
+    def _initialize(self, event: StateRead) -> None:
+        if self.state is not ExecutionState.INITIALIZING or self._initialization is None:
+            return
+        self._initialization.state_read(self.at, event.parts)
+        self.chain.restore(event.parts, None if self._restored is None else self._last_notified_id)
+        self._recover_channels(event.parts)
+        self._run_when_recovered()
+
+    def _recover_channels(self, parts: tuple[RestoredPart, ...]) -> None:
+        if self._recovers_channels:
+            recover_channels(parts, self._restored, self.chain, self.input, self.outputs)
+
+    def _run_when_recovered(self) -> None:
+        """RUNNING, as soon as all that was in flight at the inputs has been processed."""
+        if not self.input.is_recovering:
+            self._run()
+            self._timer.arm()
+
+    @handles(StateReadFailed)
+    def _state_read_failed(self, event: StateReadFailed) -> None:
+        self._fail(RuntimeError(event.error))
+
+    def _run(self) -> None:
+        self._become(TaskStep.RUN)
+        if self._source is not None:
+            self._source.wake()
+        if self._deployed_as_finished and not self.inputs.channels:
+            self._end_data(drain=True)
+
+    @handles(CancelTask)
+    def _cancel(self, message: CancelTask) -> None:
+        if self.state.is_terminal:
+            return
+        self._become(TaskStep.CANCEL)
+        self._close()
+        self._become(TaskStep.LET_GO)
+
+    def _close(self) -> Exception | None:
+        """Let go of everything, each part also when another one fails in that; returns the first failure."""
+        first: Exception | None = None
+        for part in (self.barriers, self.checkpoints, self.chain):
+            try:
+                part.close()
+            except Exception as failure:
+                first = first or failure
+        return first
+
+    def _fail(self, error: Exception, *, recoverable: bool = True) -> None:
+        if self.state.is_terminal:
+            return
+        self.error, self.failure = f"{type(error).__name__}: {error}", error
+        failure = self._close()
+        if failure is not None:
+            error.add_note(f"While the task was closed: {type(failure).__name__}: {failure}")
+        told = "".join(traceback.format_exception(error))
+        self._become(TaskStep.FAIL, traceback=told, recoverable=recoverable and not _is_of_state(error))
+
+    def _step(self, step: TaskStep) -> None:
+        self.state = TRANSITIONS.follow(self.name, self.state, step)
+
+    def _become(self, step: TaskStep, **failure: Any) -> None:
+        """Take a step, and tell the JobMaster; the first time also what the beginning took, if only to fail."""
+        self._step(step)
+        began, self._initialization = self._initialization, None
+        took = None if began is None else began.build(self.at, completed=self.state is ExecutionState.RUNNING)
+        self.emit(
+            TaskStateChanged(
+                task=self.name,
+                attempt=self.attempt,
+                state=self.state,
+                error=self.error,
+                initialization=took,
+                **failure,
+            )
+        )
+
+    # --- records --------------------------------------------------------------------------------------------------
+
+    @handles(ElementReceived)
+    def _receive(self, event: ElementReceived) -> None:
+        self.inputs.channel(event.channel).receive(event.element, self.event_id)
+
+    @handles(CreditReceived)
+    def _credit(self, event: CreditReceived) -> None:
+        self.outputs.add_credits(event.channel, event.credits)
+        self.leave_when_done()
+
+    @handles(ProcessInput)
+    def _process_input(self, event: ProcessInput) -> None:
+        if not self.available:
+            return
+        if self.state is ExecutionState.INITIALIZING:
+            self.input.take_recovered()
+            self._run_when_recovered()
+        elif self._is_closing:
+            self._close_next()
+        elif self._source is None:
+            self.input.take_turn(only_priority=not self.outputs.writable)
+        elif not self._source.take_turn():
+            self._end_data(drain=True)
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
+        self.chain.process_batch(batch, input_index)
+        self._timer.arm()
+
+    def advance_event_time(self, timestamp_ms: int) -> None:
+        if self._deployed_as_finished:
+            self.outputs.broadcast(Watermark(timestamp_ms))
+        else:
+            self.chain.process_watermark(timestamp_ms)
+
+    def announce_idleness(self, idle: bool) -> None:
+        if self._deployed_as_finished:
+            self.outputs.broadcast(WatermarkStatus(idle))
+        else:
+            self.chain.process_watermark_status(idle=idle)
+
+    def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:
+        """Publish an operator's staged output; the task stays until it is published."""
+        self._commits_pending.add((operator_id, checkpoint_id))
+        self.emit(CommitEffects(operator_id=operator_id, checkpoint_id=checkpoint_id, effects=effects))
+
+    def broadcast(self, element: Element) -> None:
+        """Send an event to every output."""
+        self.outputs.broadcast(element)
+
+    def _send(self, channel: int, element: Element) -> None:
+        overtakes = isinstance(element, CheckpointBarrier) and element.options.is_unaligned
+        self.emit(SendElement(channel=channel, element=element, priority=overtakes))
+
+    def _note_waiting(self, channel: int, element: Element) -> None:
+        self.emit(ElementQueued(channel=channel, element=element))
+
+    # --- sources --------------------------------------------------------------------------------------------------
+
+    @handles(SplitRead)
+    def _split_read(self, event: SplitRead) -> None:
+        if self._source is None:
+            raise ProtocolError(f"{self.name} has no source, yet a split was read for it")
+        self._source.read_ended()
+        if self.state is ExecutionState.RUNNING and not self._operators_finished:
+            self._source.take(event)
+            self._timer.arm()
+
+    @handles(SplitReadFailed)
+    def _split_read_failed(self, event: SplitReadFailed) -> None:
+        error = RuntimeError(event.error) if event.raised is None else UserFunctionError(event.error)
+        error.__cause__ = event.raised
+        self._fail(error, recoverable=event.recoverable)
+
+    @handles(OperatorEventToTask)
+    def _operator_event(self, message: OperatorEventToTask) -> None:
+        if self.state is ExecutionState.RUNNING and not self._deployed_as_finished:
+            if self._source is not None:
+                self._source.wake()
+            self.chain.link(message.operator_id).operator.handle_coordinator_event(message.payload)
+
+    @handles(TimerFired)
+    def _timer_fired(self, event: TimerFired) -> None:
+        if event.timer == SOURCE_TIMER and self._source is not None:
+            self._source.wake()
+        elif event.timer == OUTPUT_ALIGNMENT_TIMER and self.state is ExecutionState.RUNNING:
+            self.checkpoints.aligned_barrier_timeout()
+        elif event.timer == PROCESSING_TIME_TIMER and not (self.state.is_terminal or self._operators_finished):
+            self._timer.fire()
+        elif event.timer == ALIGNMENT_TIMEOUT and self.state is ExecutionState.RUNNING:
+            self.barriers.on_alignment_timeout()
+
+    # --- checkpoints ----------------------------------------------------------------------------------------------
+
+    @handles(TriggerTaskCheckpoint)
+    def _trigger_checkpoint(self, message: TriggerTaskCheckpoint) -> None:
+        """The JobMaster asks for it, as no barrier will (`triggerCheckpointBarrier`, `triggerCheckpointAsync`).
+
+        Flink: `StreamTask.triggerCheckpoint`.
+        """
+        barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, message.options)
+        if not self.is_running:
+            self._decline_not_running(message.checkpoint_id)
+            return
+        if not self.inputs.all_ended:
+            for channel in self.inputs.open_channels:
+                self.barriers.process_barrier(barrier, channel, is_rpc=True)
+            return
+        kind = message.options.snapshot_type
+        if kind.is_synchronous:
+            self._final.stop_with(message.checkpoint_id)
+            self._end_data(drain=kind.should_drain)
+        self.init_input_checkpoint(barrier)
+        self.all_barriers_received(barrier.checkpoint_id)
+        delay_ms = max(0, self.at - message.timestamp_ms)
+        self._perform_checkpoint(barrier, CheckpointMetricsBuilder.without_alignment(delay_ms))
+
+    def _decline_not_running(self, checkpoint_id: int) -> None:
+        """There is nothing to snapshot yet, or any more. While the outputs are open, those downstream are told not to
+        wait for a barrier. No barrier leads here: a task takes none before it runs, and closes when its inputs have
+        ended.
+        """
+        if self.state is ExecutionState.RUNNING:
+            self.broadcast(CancelCheckpointMarker(checkpoint_id))
+        reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+        self.checkpoints.decline(checkpoint_id, reason, f"{self.name} does not run")
+
+    def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
+        """The barrier handler says that the checkpoint is to be taken now (`triggerCheckpointOnBarrier`)."""
+        self._perform_checkpoint(barrier, metrics)
+
+    def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
+        """Take the checkpoint now (`performCheckpoint`)."""
+        if barrier.options.snapshot_type.is_synchronous:
+            self._final.stop_with(barrier.checkpoint_id)
+        if self._operators_finished:
+            self._final.begin(barrier.checkpoint_id)
+        finished = Finished(operators=self._operators_finished, on_restore=self._deployed_as_finished)
+        self.checkpoints.checkpoint_state(barrier, metrics, self.chain, finished)
+
+    @handles(SnapshotWritten, SnapshotFailed, ChannelStateWritten, ChannelStateFailed)
+    def _take_answer(self, event: WriteAnswer) -> None:
+        """State or in-flight data is written, or is not."""
+        if self.state is ExecutionState.RUNNING:
+            self.checkpoints.take_answer(event)
+            self.leave_when_done()
+
+    @handles(NotifyCheckpointComplete)
+    def _checkpoint_complete(self, message: NotifyCheckpointComplete) -> None:
+        if self.state is not ExecutionState.RUNNING:  # operators are not told; copies of older state go all the same
+            self._prune_local_state(message.checkpoint_id, LocalCopies.OLDER)
+            return
+        if message.last_subsumed_id >= 0:
+            self.checkpoints.notify_checkpoint_subsumed(message.last_subsumed_id, self.chain)
+        self._notify_complete(message.checkpoint_id)
+
+    def _notify_complete(self, checkpoint_id: int) -> None:
+        """Once for each checkpoint, and for none older than the last one, even if that is the one restored."""
+        if checkpoint_id <= self._last_notified_id:
+            return
+        self._last_notified_id = checkpoint_id
+        self._prune_local_state(checkpoint_id, LocalCopies.OLDER)
+        self.checkpoints.notify_checkpoint_complete(checkpoint_id, self.chain)
+        self._final.complete(checkpoint_id)
+        self.leave_when_done()
+
+    @handles(NotifyCheckpointAborted)
+    def _checkpoint_aborted(self, message: NotifyCheckpointAborted) -> None:
+        if self.state is not ExecutionState.RUNNING:
+            return
+        self._notify_complete(message.latest_completed_id)
+        if not self.state.is_terminal:
+            self._fail_if_stopping_with(message.checkpoint_id, "it was aborted")
+            self._prune_local_state(message.checkpoint_id, LocalCopies.SAME)
+            self.checkpoints.notify_checkpoint_aborted(message.checkpoint_id, self.chain)
+            self.leave_when_done()
+
+    def _prune_local_state(self, checkpoint_id: int, copies: LocalCopies) -> None:
+        if self._settings.checkpoint.local_recovery:
+            self.emit(PruneLocalState(subtask=self.subtask, checkpoint_id=checkpoint_id, copies=copies))
+
+    def _fail_if_stopping_with(self, checkpoint_id: int, why: str) -> None:
+        if self._final.is_stopped_with(checkpoint_id):
+            raise RuntimeError(f"stop-with-savepoint failed: there will be no savepoint {checkpoint_id}: {why}")
+
+    @handles(EffectsCommitted)
+    def _effects_committed(self, event: EffectsCommitted) -> None:
+        self._commits_pending.discard((event.operator_id, event.checkpoint_id))
+        if self.state is ExecutionState.RUNNING:
+            self.chain.link(event.operator_id).operator.effects_committed(event.checkpoint_id)
+        self.leave_when_done()
+
+    @handles(EffectsFailed)
+    def _effects_failed(self, event: EffectsFailed) -> None:
+        self._fail(RuntimeError(event.error))
+
+    # --- what the barrier handler asks for ------------------------------------------------------------------------
+
+    def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        """A checkpoint begins at the inputs: what is in flight there may belong to it."""
+        if self.input.is_rescaling:
+            raise CheckpointException(
+                CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
+                f"{self.name} still recovers in-flight data of another parallelism",
+            )
+        if self.is_running:
+            self.checkpoints.init_inputs_checkpoint(barrier.checkpoint_id, barrier.options)
+
+    def all_barriers_received(self, checkpoint_id: int) -> None:
+        """No more in-flight data of the inputs belongs to the checkpoint."""
+        self.checkpoints.all_barriers_received(checkpoint_id)
+
+    def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
+        """The barriers say that the checkpoint cannot be taken."""
+        self._fail_if_stopping_with(checkpoint_id, detail)
+        self.checkpoints.abort_checkpoint_on_barrier(checkpoint_id, reason, detail)
+
+    def schedule_alignment_timeout(self, due_ms: int) -> None:
+        """Tell the barrier handler at that time, should it still wait then."""
+        self.emit(ScheduleTimer(timer=ALIGNMENT_TIMEOUT, due_ms=due_ms))
+
+    def cancel_alignment_timeout(self) -> None:
+        """It no longer waits."""
+        self.emit(CancelTimer(timer=ALIGNMENT_TIMEOUT))
+
+    def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
+        """Tell the trace what the barrier handler did."""
+        self.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def end_input(self, drain: bool) -> None:
+        self._end_data(drain=drain)
+
+    def _end_data(self, *, drain: bool) -> None:
+        """All input has been processed, or a stop-with-savepoint ends it here.
+
+        Flink: `endData`; with `drain` event time ends (`advanceToEndOfEventTime`, in 1.11 for a
+        `advanceToEndOfTime` in the options).
+        """
+        if self._operators_finished:
+            return
+        if drain and not self.inputs.channels:
+            self.advance_event_time(MAX_WATERMARK_MS)
+        if drain:
+            self.chain.finish()
+        self._operators_finished = True
+        self.broadcast(EndOfData(drain))
+        if drain:
+            self.emit(TaskStateChanged(task=self.name, attempt=self.attempt, state=self.state, end_of_data=True))
+        self.leave_when_done()
+
+    def leave_when_done(self) -> None:
+        """FINISHED, once nothing more can be asked of the task, unless its operators are closed in turns first."""
+        if self.state is ExecutionState.RUNNING and not self._closes_in_turns and self._may_leave:
+            self._leave()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether operators process records, or may still be asked for a snapshot (`StreamTask.isRunning`)."""
+        return self.state is ExecutionState.RUNNING and not self._operators_closed
+
+    @property
+    def _is_closing(self) -> bool:
+        return self._closes_in_turns and self._may_leave
+
+    def _close_next(self) -> None:
+        """Close one operator (`closeOperators` of 1.11); when all are it no longer runs, a turn later it leaves."""
+        if self._operators_closed:
+            self._leave()
+        else:
+            self._operators_closed = not self.chain.close_next()
+
+    def _leave(self) -> None:
+        failure = self._close()
+        if failure is not None:
+            self._fail(failure)
+            return
+        self.broadcast(EndOfPartition())
+        self._become(TaskStep.FINISH)
+
+    @property
+    def _may_leave(self) -> bool:
+        if not self._operators_finished or not self.inputs.all_ended:
+            return False
+        if self._commits_pending or self.checkpoints.running:
+            return False
+        return self.outputs.all_taken(self._settings.channel_credits) and not self._final.is_awaited
+
+    def validate(self) -> None:
+        """Check the invariants of the task and its parts."""
+        self.input.validate(self._settings.channel_credits)
+        self.checkpoints.validate()
+
+    def __repr__(self) -> str:
+        return f"StreamTask({self.name}@{self.attempt}, {self.state.name})"
+
+
+def _is_of_state(error: BaseException | None) -> bool:
+    """Return True if stored state does not fit the job, here or below in the chain of causes: it never will."""
+    while error is not None:
+        if isinstance(error, StateDescriptorError | StateRestoreError):
+            return True
+        error = error.__cause__
+    return False

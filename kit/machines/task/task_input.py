@@ -1,0 +1,295 @@
+"""What a task does with an element of its inputs: one small rule for each kind.
+
+Records go to the head of the chain, barriers and cancel markers to the barrier handler, watermarks through the valve
+that combines the channels, the ends of channels to the count of them. One turn takes one element.
+
+Follows Flink's `StreamOneInputProcessor`, `AbstractStreamTaskNetworkInput` and `CheckpointedInputGate`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import pyarrow as pa
+
+from kit.core.protocol.commands import ElementTaken, GrantCredit
+from kit.core.protocol.elements import (
+    Buffer,
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    CreditedElement,
+    Element,
+    EndOfChannelState,
+    EndOfData,
+    EndOfPartition,
+    RecordFragment,
+    SubtaskConnectionDescriptor,
+    Watermark,
+    WatermarkStatus,
+)
+from kit.core.protocol.words import ProtocolError, Word
+from kit.core.state.rescale_mappings import InflightDataRescalingDescriptor
+from kit.machines.channel.channel_state.channel_state_capture import HeldCapture
+from kit.machines.channel.channel_state.channel_state_persister import InputStateWriter
+from kit.machines.channel.channel_state.channel_state_reader import SequentialChannelStateReader
+from kit.machines.channel.demultiplexer import Demultiplexer, PartitionFilter
+from kit.machines.channel.event_announcement import EventAnnouncement
+from kit.machines.channel.input_channel import InputChannel
+from kit.machines.channel.input_gate import InputGates
+from kit.machines.channel.record_assembler import RecordAssembler
+from kit.machines.channel.recovered_channel import RecoveredInputChannel
+from kit.machines.task.barrier_handler import CheckpointBarrierHandler
+from kit.machines.task.upstream_recovery import UpstreamRecoveryTracker
+from kit.machines.task.watermark_valve import InputWatermarks
+from kit.stream.graph.execution_graph import ExecutionGraph, ExecutionVertex
+from kit.stream.graph.partitioners import create_partitioner
+
+
+class InputActions(Protocol):
+    """What the inputs ask of their task."""
+
+    name: str
+    cause: str
+
+    @property
+    def event_id(self) -> str:
+        """The id of the event being handled."""
+
+    def emit(self, word: Word) -> None:
+        """Give a command."""
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
+        """Records for the head of the chain."""
+
+    def advance_event_time(self, timestamp_ms: int) -> None:
+        """No earlier record will come on any input."""
+
+    def announce_idleness(self, idle: bool) -> None:
+        """All inputs have become idle, or one is active again."""
+
+    def end_input(self, drain: bool) -> None:
+        """All inputs have ended their data."""
+
+    def leave_when_done(self) -> None:
+        """A channel has ended."""
+
+
+class TaskInput:
+    """All inputs of one task. `barriers` is set by the task, whose handler it is."""
+
+    barriers: CheckpointBarrierHandler
+
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        vertex: ExecutionVertex,
+        task: InputActions,
+        writer: InputStateWriter,
+        capture: HeldCapture | None = None,
+    ) -> None:
+        self.gates = InputGates(
+            [[(number, graph.channel(number).source_task) for number in gate.channels] for gate in vertex.gates],
+            writer,
+            capture,
+        )
+        self._task = task
+        self._input_indexes = tuple(gate.edge.input_index for gate in vertex.gates)
+        self._valve = InputWatermarks(
+            {channel.number: self._input_indexes[channel.info.gate_idx] for channel in self.gates}
+        )
+        self._recovery = [
+            UpstreamRecoveryTracker([each for each in self.gates if self._input_indexes[each.info.gate_idx] == index])
+            for index in range(max(self._input_indexes, default=-1) + 1)
+        ]
+        self._vertex = vertex
+        self._recovering: deque[tuple[RecoveredInputChannel, InputChannel]] = deque()
+        self._recovered_by = ""
+        self._demultiplexers: dict[int, Demultiplexer] = {}
+        self._data_ended: set[int] = set()
+        self._drain = True
+
+    # --- in-flight data of a checkpoint ---------------------------------------------------------------------------
+
+    def begin_recovery(self, reader: SequentialChannelStateReader, rescaling: InflightDataRescalingDescriptor) -> None:
+        """Take what was in flight at the checkpoint before anything that is sent, and from each sender what it
+        recovers before what it newly makes.
+        """
+        self._recovered_by = self._task.event_id
+        gates: list[list[RecoveredInputChannel]] = [[] for _ in self._vertex.gates]
+        for channel in self.gates:
+            recovered = RecoveredInputChannel(channel.info)
+            gates[channel.info.gate_idx].append(recovered)
+            self._recovering.append((recovered, channel))
+        reader.read_input_data(gates)
+        if rescaling.is_rescaling:
+            self._demultiplexers = {
+                channel.number: Demultiplexer(
+                    channel.info, rescaling.gates[channel.info.gate_idx], partial(self._create_filter, channel)
+                )
+                for channel in self.gates
+            }
+        self._drop_consumed()
+
+    def _create_filter(self, channel: InputChannel) -> PartitionFilter:
+        """What the sender would send to this subtask today."""
+        vertex, edge = self._vertex, self._vertex.gates[channel.info.gate_idx].edge
+        partitioner = create_partitioner(
+            edge.partitioner,
+            subpartitions=vertex.parallelism,
+            subtask=0,
+            key_columns=edge.key_columns,
+            max_parallelism=vertex.max_parallelism,
+            function=edge.partition_function,
+        )
+        return PartitionFilter(partitioner, vertex.subtask_index)
+
+    def recovered(self, channel: int) -> tuple[Element, ...]:
+        """What was in flight on this channel at the checkpoint and has not been taken."""
+        return next((recovered.queued for recovered, live in self._recovering if live.number == channel), ())
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether something that was in flight at the checkpoint has not been taken."""
+        return bool(self._recovering)
+
+    @property
+    def is_rescaling(self) -> bool:
+        """Whether recovered data may still come over connections of the old job: it cannot be in a checkpoint again."""
+        return bool(self._demultiplexers)
+
+    def take_recovered(self) -> None:
+        """Take one element that was in flight."""
+        self._task.cause = self._recovered_by
+        recovered, channel = self._recovering[0]
+        element = recovered.next_element()
+        if isinstance(element, CreditedElement):
+            self._process(channel, element)
+        elif element is not None:
+            self._RULES[type(element)](self, channel, element)
+        self._drop_consumed()
+
+    def _drop_consumed(self) -> None:
+        """Channels whose recovered data is all taken are live from now on."""
+        while self._recovering and not self._recovering[0][0].has_data:
+            recovered, _ = self._recovering.popleft()
+            recovered.next_element()
+            recovered.check_consumed()
+
+    def _on_connection(self, channel: InputChannel, element: SubtaskConnectionDescriptor) -> None:
+        demultiplexer = self._demultiplexers.get(channel.number)
+        if demultiplexer is not None:
+            demultiplexer.select(element)
+
+    # --- live data ------------------------------------------------------------------------------------------------
+
+    def take_turn(self, *, only_priority: bool = False) -> None:
+        """Take one element from the channel whose turn it is."""
+        channel = self.gates.next_channel(only_priority=only_priority)
+        if channel is not None:
+            element, self._task.cause = channel.take()
+            if not isinstance(element, Buffer | CheckpointBarrier | EventAnnouncement):
+                self._task.emit(ElementTaken(channel=channel.number))
+            self._RULES[type(element)](self, channel, element)
+
+    def _on_data(self, channel: InputChannel, element: CreditedElement) -> None:
+        channel.credits_granted += 1
+        self._task.emit(GrantCredit(channel=channel.number, credits=1))
+        self.barriers.add_processed_bytes(element.size_bytes)
+        self._process(channel, element)
+
+    def _process(self, channel: InputChannel, element: CreditedElement) -> None:
+        """Records go to the chain; fragments wait until they are one."""
+        demultiplexer = self._demultiplexers.get(channel.number)
+        assembler = channel.assembler if demultiplexer is None else demultiplexer.assembler
+        if isinstance(element, RecordFragment):
+            record = assembler.add(element)
+            if record is None:
+                return
+            element = record
+        else:
+            assembler.expect_none(element)
+        batch = element.batch if demultiplexer is None else demultiplexer.records(element.batch)
+        if batch.num_rows:
+            self._task.process_batch(batch, self._input_indexes[channel.info.gate_idx])
+
+    def _on_barrier(self, channel: InputChannel, element: CheckpointBarrier) -> None:
+        self.barriers.process_barrier(element, channel)
+
+    def _on_announcement(self, channel: InputChannel, element: EventAnnouncement) -> None:
+        self.barriers.process_barrier_announcement(element.barrier, element.sequence_number, channel)
+
+    def _on_cancel_marker(self, channel: InputChannel, element: CancelCheckpointMarker) -> None:
+        self.barriers.process_cancellation(element, channel)
+
+    def _on_end_of_channel_state(self, channel: InputChannel, element: EndOfChannelState) -> None:
+        tracker = self._recovery[self._input_indexes[channel.info.gate_idx]]
+        tracker.handle_end_of_recovery(channel)
+        if tracker.all_channels_recovered:
+            for each in tracker.channels:
+                for assembler in self._assemblers_of(each):
+                    assembler.expect_none(element)
+                self._demultiplexers.pop(each.number, None)
+
+    def _assemblers_of(self, channel: InputChannel) -> list[RecordAssembler]:
+        demultiplexer = self._demultiplexers.get(channel.number)
+        return [channel.assembler] if demultiplexer is None else demultiplexer.assemblers
+
+    def _on_watermark(self, channel: InputChannel, element: Watermark) -> None:
+        timestamp_ms: int | None = element.timestamp_ms
+        if channel.number in self._demultiplexers:
+            timestamp_ms = self._demultiplexers[channel.number].watermark(element.timestamp_ms)
+        if timestamp_ms is not None:
+            self._advance(self._valve.watermark(channel.number, timestamp_ms))
+
+    def _on_watermark_status(self, channel: InputChannel, element: WatermarkStatus) -> None:
+        was_idle, idle = self._valve.all_idle, element.idle
+        if channel.number in self._demultiplexers:
+            idle = self._demultiplexers[channel.number].status(idle=idle)
+        self._advance(self._valve.status(channel.number, idle=idle))
+        if self._valve.all_idle != was_idle:
+            self._task.announce_idleness(self._valve.all_idle)
+
+    def _advance(self, timestamp_ms: int | None) -> None:
+        if timestamp_ms is not None:
+            self._task.advance_event_time(timestamp_ms)
+
+    def _on_end_of_data(self, channel: InputChannel, element: EndOfData) -> None:
+        self._data_ended.add(channel.number)
+        self._drain = self._drain and element.drain
+        if len(self._data_ended) == len(self.gates):
+            self._task.end_input(self._drain)
+
+    def _on_end_of_partition(self, channel: InputChannel, element: EndOfPartition) -> None:
+        channel.assembler.expect_none(element)
+        if channel.number not in self._data_ended:
+            raise ProtocolError(f"{channel.source_task} ended its partition to {self._task.name} before its data")
+        self.barriers.process_end_of_partition(channel)
+        self._task.leave_when_done()
+
+    _RULES: dict[type, Callable[[TaskInput, InputChannel, Element | EventAnnouncement], None]] = {
+        Buffer: _on_data,  # type: ignore[dict-item]
+        RecordFragment: _on_data,  # type: ignore[dict-item]
+        CheckpointBarrier: _on_barrier,  # type: ignore[dict-item]
+        EventAnnouncement: _on_announcement,  # type: ignore[dict-item]
+        CancelCheckpointMarker: _on_cancel_marker,  # type: ignore[dict-item]
+        Watermark: _on_watermark,  # type: ignore[dict-item]
+        WatermarkStatus: _on_watermark_status,  # type: ignore[dict-item]
+        SubtaskConnectionDescriptor: _on_connection,  # type: ignore[dict-item]
+        EndOfChannelState: _on_end_of_channel_state,  # type: ignore[dict-item]
+        EndOfData: _on_end_of_data,  # type: ignore[dict-item]
+        EndOfPartition: _on_end_of_partition,  # type: ignore[dict-item]
+    }
+
+    def validate(self, credits_granted: int) -> None:
+        """Check that no channel holds more buffers than its sender was given credits for."""
+        self.barriers.validate()
+        for channel in self.gates:
+            queued = channel.queued_buffers
+            assert 0 <= channel.credits_granted <= credits_granted, f"{channel!r}: {channel.credits_granted} credits"
+            assert queued <= credits_granted, f"{channel!r} holds {queued} buffers for {credits_granted} credits"
+
+    def __repr__(self) -> str:
+        return f"TaskInput({len(self.gates)} channels)"

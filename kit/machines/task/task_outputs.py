@@ -1,0 +1,119 @@
+"""Where a task's results go: its partitions, and which receiver gets which record.
+
+Records go to the receivers that the partitioner of their edge names; watermarks and events go to all of them. A task
+whose receivers cannot keep up is held back here: it is *writable* only while every subpartition has room.
+
+Follows Flink's `RecordWriterOutput`, `RecordWriter` and `ResultPartitionWriter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from kit.core.protocol.elements import Element, Watermark, WatermarkStatus
+from kit.machines.channel.channel_state.channel_state_capture import HeldCapture
+from kit.machines.channel.record_writer import RecordWriter
+from kit.machines.channel.result_partition import OutputStateWriter, ResultPartition, ResultSubpartition, Send
+from kit.stream.graph.execution_graph import ExecutionGraph, ExecutionVertex
+
+
+class TaskOutputs:
+    """All outputs of one task: `send` puts an element on the wire of a channel, `waits` is told of one that cannot go
+    yet, `writer` takes in-flight data. A `capture` of the user's own says what that is.
+    """
+
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        vertex: ExecutionVertex,
+        send: Send,
+        waits: Send,
+        writer: OutputStateWriter,
+        capture: HeldCapture | None = None,
+    ) -> None:
+        self._full: set[int] = set()
+        self.partitions = tuple(
+            ResultPartition(
+                partition.index,
+                [(number, graph.channel(number).target_task) for number in partition.channels],
+                send,
+                waits,
+                writer,
+                supports_unaligned=partition.edge.supports_unaligned,
+                full=self._full,
+                capture=capture,
+            )
+            for partition in vertex.partitions
+        )
+        self._partitioners = tuple(partition.create_partitioner() for partition in vertex.partitions)
+        self._records = RecordWriter(graph.job_graph.settings.buffer_bytes)
+        self._by_number = {sub.number: sub for sub in self.subpartitions()}
+
+    def subpartition(self, channel: int) -> ResultSubpartition:
+        """The subpartition that is this channel's end."""
+        return self._by_number[channel]
+
+    def subpartitions(self) -> Iterator[ResultSubpartition]:
+        """Every subpartition, partition by partition."""
+        for partition in self.partitions:
+            yield from partition
+
+    def __iter__(self) -> Iterator[ResultPartition]:
+        return iter(self.partitions)
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    def write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Send records to the receivers of a partition, as its partitioner says, in buffers of limited size."""
+        subpartitions = self.partitions[partition].subpartitions
+        for target, part in self._partitioners[partition].split(batch):
+            for element in self._records.elements(part):
+                subpartitions[target].add(element)
+
+    def write_watermark(self, partition: int, timestamp_ms: int) -> None:
+        """Send a watermark to all receivers of a partition."""
+        self.partitions[partition].broadcast(Watermark(timestamp_ms))
+
+    def write_watermark_status(self, partition: int, *, idle: bool) -> None:
+        """Tell all receivers of a partition whether this task takes part in event time."""
+        self.partitions[partition].broadcast(WatermarkStatus(idle))
+
+    def broadcast(self, element: Element) -> None:
+        """Send an event to every receiver. Flink: `OperatorChain.broadcastEvent`."""
+        for partition in self.partitions:
+            partition.broadcast(element)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------------
+
+    def aligned_barrier_timeout(self, checkpoint_id: int) -> None:
+        """The checkpoint's barriers that still wait here turn unaligned and leave."""
+        for subpartition in self.subpartitions():
+            subpartition.aligned_barrier_timeout(checkpoint_id)
+
+    def abort_checkpoint(self, checkpoint_id: int, cause: Exception) -> None:
+        """No barrier of this checkpoint that still waits here will overtake anything."""
+        for subpartition in self.subpartitions():
+            subpartition.abort_checkpoint(checkpoint_id, cause)
+
+    def release(self) -> None:
+        for subpartition in self.subpartitions():
+            subpartition.release()
+
+    # --- the network ----------------------------------------------------------------------------------------------
+
+    def add_credits(self, channel: int, credits: int) -> None:
+        """The receiver at the end of a channel can take more buffers."""
+        self._by_number[channel].add_credits(credits)
+
+    @property
+    def writable(self) -> bool:
+        return not self._full
+
+    def all_taken(self, credits_granted: int) -> bool:
+        """Whether the receivers have processed every buffer: a checkpoint without this task misses nothing then."""
+        return all(sub.all_taken(credits_granted) for sub in self.subpartitions())
+
+    def __repr__(self) -> str:
+        return f"TaskOutputs({len(self.partitions)} partitions, {len(self._by_number)} channels)"

@@ -1,0 +1,122 @@
+"""Event time of a task with several inputs: the minimum over the inputs that take part.
+
+A channel that says it is idle no longer holds the others back, and what it says about event time meanwhile does not
+count. Once it is active again it takes part as soon as it has caught up with what was given out: until then it is
+*unaligned*. When the last active channel becomes idle, event time goes on to the highest watermark of all, since none
+of them promises less now. Watermarks never go back.
+
+An operator with several inputs (a join) has a valve for each; its event time is the minimum over the inputs that are
+not idle, and stays where it is when all are.
+
+Follows Flink's `StatusWatermarkValve` and `IndexedCombinedWatermarkStatus`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kit.core.protocol.elements import MIN_WATERMARK_MS
+
+
+class _Channel:
+    """One channel's last watermark, whether it is idle, and whether it counts towards the minimum."""
+
+    __slots__ = ("aligned", "idle", "watermark_ms")
+
+    def __init__(self) -> None:
+        self.watermark_ms = MIN_WATERMARK_MS
+        self.idle = False
+        self.aligned = True
+
+
+class WatermarkValve:
+    """Watermarks and statuses of the channels, by number, and what comes of them together."""
+
+    def __init__(self, channels: Iterable[int]) -> None:
+        self._channels = {channel: _Channel() for channel in channels}
+        self.current_ms = MIN_WATERMARK_MS
+        self.all_idle = False
+
+    def watermark(self, channel: int, timestamp_ms: int) -> int | None:
+        """The channel's event time advanced; returns the new minimum when that advanced too."""
+        state = self._channels[channel]
+        if state.idle or timestamp_ms <= state.watermark_ms:
+            return None
+        state.watermark_ms = timestamp_ms
+        state.aligned = state.aligned or timestamp_ms >= self.current_ms
+        return self._advance_to_minimum()
+
+    def status(self, channel: int, *, idle: bool) -> int | None:
+        """The channel became idle or active; returns the new event time when it advanced. See `all_idle` too."""
+        state = self._channels[channel]
+        if state.idle == idle:
+            return None
+        state.idle = idle
+        if not idle:
+            state.aligned = state.watermark_ms >= self.current_ms
+            self.all_idle = False
+            return None
+        state.aligned = False
+        held_back = state.watermark_ms == self.current_ms
+        self.all_idle = all(each.idle for each in self._channels.values())
+        if not held_back:
+            return None
+        return self._advance_to_maximum() if self.all_idle else self._advance_to_minimum()
+
+    def _advance_to_minimum(self) -> int | None:
+        return self._advance(min((c.watermark_ms for c in self._channels.values() if c.aligned), default=None))
+
+    def _advance_to_maximum(self) -> int | None:
+        return self._advance(max(channel.watermark_ms for channel in self._channels.values()))
+
+    def _advance(self, timestamp_ms: int | None) -> int | None:
+        if timestamp_ms is None or timestamp_ms <= self.current_ms:
+            return None
+        self.current_ms = timestamp_ms
+        return timestamp_ms
+
+    def __repr__(self) -> str:
+        idle = sum(channel.idle for channel in self._channels.values())
+        return f"WatermarkValve({self.current_ms} ms, {idle}/{len(self._channels)} idle)"
+
+
+class InputWatermarks:
+    """Event time of a task: a valve for each input of its head; `input_of` says to which input a channel belongs."""
+
+    def __init__(self, input_of: Mapping[int, int]) -> None:
+        self._input_of = dict(input_of)
+        self._valves = {
+            number: WatermarkValve(channel for channel, other in input_of.items() if other == number)
+            for number in sorted(set(input_of.values()))
+        }
+        self.current_ms = MIN_WATERMARK_MS
+        self.all_idle = False
+
+    def watermark(self, channel: int, timestamp_ms: int) -> int | None:
+        """The channel's event time advanced; returns that of the task when it advanced too."""
+        valve = self._valve_of(channel)
+        return None if valve.watermark(channel, timestamp_ms) is None else self._combined(valve)
+
+    def status(self, channel: int, *, idle: bool) -> int | None:
+        """The channel became idle or active; returns the new event time when it advanced. See `all_idle` too."""
+        valve = self._valve_of(channel)
+        was_idle = valve.all_idle
+        if valve.status(channel, idle=idle) is None and valve.all_idle == was_idle:
+            return None
+        return self._combined(valve)
+
+    def _valve_of(self, channel: int) -> WatermarkValve:
+        return self._valves[self._input_of[channel]]
+
+    def _combined(self, changed: WatermarkValve) -> int | None:
+        """The minimum over the active inputs; what the last of them said when it became idle counts."""
+        active = [valve for valve in self._valves.values() if not valve.all_idle]
+        self.all_idle = not active
+        timestamp_ms = min(valve.current_ms for valve in active or [changed])
+        if timestamp_ms <= self.current_ms:
+            return None
+        self.current_ms = timestamp_ms
+        return timestamp_ms
+
+    def __repr__(self) -> str:
+        return f"InputWatermarks({self.current_ms} ms, {len(self._valves)} inputs)"

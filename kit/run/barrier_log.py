@@ -1,0 +1,166 @@
+"""What became of each barrier: when it was made, sent, there and taken, how long it held others up, what it overtook.
+
+One pass over a trace. A trace without single buffers tells the times all the same; what a barrier overtook is then not
+known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kit.core.protocol.trace import TraceRecord
+from kit.run.element_kinds import element_kind
+from kit.run.job_state import Item, Moment, Running, task_of
+from kit.run.moment import advance
+from kit.run.uncollected import uncollected
+
+
+@dataclass(slots=True)
+class BarrierPath:
+    """One barrier in one channel. Times in ms, None for what has not happened; `blocks` says whether the channel was
+    closed when it was taken, `overtaken` what it went ahead of, at its sender and at its receiver.
+    """
+
+    made_ms: int | None = None
+    sent_ms: int | None = None
+    arrived_ms: int | None = None
+    taken_ms: int | None = None
+    blocks: bool = False
+    overtaken: list[Item] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TaskBarriers:
+    """The barriers of one checkpoint at one task: when the first was taken, and when it waited for no more. `counts`:
+    the trace does not tell which barriers are awaited, as the task blocks no channel for them.
+    """
+
+    first_ms: int | None = None
+    released_ms: int | None = None
+    counts: bool = False
+
+
+class BarrierLog:
+    """The barriers of a run: `paths[checkpoint, channel]`, `tasks[checkpoint, task]`, and how it all stands (`moment`).
+
+    `bytes_of` has the size of each element by the record that first told of it. `moment` is how it stands after these
+    records, where that is known: what stood in the channels meanwhile matters only where a barrier overtakes.
+    """
+
+    def __init__(self, records: Iterable[TraceRecord], moment: Moment | None = None) -> None:
+        self.paths: dict[tuple[int, int], BarrierPath] = {}
+        self.tasks: dict[tuple[int, str], TaskBarriers] = {}
+        self.bytes_of: dict[str, int] = {}
+        with uncollected():
+            self._take_all(list(records), moment)
+
+    def _take_all(self, records: list[TraceRecord], moment: Moment | None) -> None:
+        self.by_id: dict[str, TraceRecord] = {record.id: record for record in records}
+        if moment is not None and not any(map(_may_overtake, records)):
+            self.moment = moment
+            for record in records:
+                self._take(record)
+            return
+        self.moment = Running.of(Moment())
+        for record in records:
+            self._take(record)
+            advance(self.moment, record)
+
+    def path(self, checkpoint_id: int, channel: int) -> BarrierPath:
+        """The path of a barrier, an empty one if nothing is known."""
+        return self.paths.setdefault((checkpoint_id, channel), BarrierPath())
+
+    def task(self, checkpoint_id: int, task: str) -> TaskBarriers:
+        """What a task met of a checkpoint's barriers."""
+        return self.tasks.setdefault((checkpoint_id, task), TaskBarriers())
+
+    def size(self, items: Iterable[Item]) -> int:
+        """The bytes in these elements."""
+        return sum(self.bytes_of.get(item.sent_as, 0) for item in items)
+
+    def _take(self, record: TraceRecord) -> None:
+        handler = _HANDLERS.get(record.kind)
+        if handler is not None:
+            handler(self, record)
+
+    def _element(self, record: TraceRecord) -> None:
+        """An element was queued, sent or received."""
+        element = record.data["element"]
+        if (batch := element.get("batch")) is not None and batch.get("bytes"):
+            self.bytes_of[record.id] = batch["bytes"]
+        if element_kind(element).name != "barrier":
+            return
+        number, checkpoint_id = record.data["channel"], element["checkpoint_id"]
+        path = self.path(checkpoint_id, number)
+        channel = self.moment.channels.get(number)
+        if record.kind == "ElementReceived":
+            path.arrived_ms = record.at_ms
+            wire = [] if channel is None else channel.wire
+            if any(item.checkpoint_id == checkpoint_id and item.unaligned for item in wire) and channel is not None:
+                path.overtaken += _buffers(channel.arrived)
+            return
+        if path.made_ms is None:
+            path.made_ms = record.at_ms
+        if record.kind == "SendElement":
+            path.sent_ms = record.at_ms
+            if record.data.get("priority") and channel is not None:
+                path.overtaken += _buffers(_before(channel.queued, checkpoint_id))
+
+    def _taken(self, record: TraceRecord) -> None:
+        """A barrier was taken from its channel."""
+        checkpoint_id = record.checkpoint_id or -1
+        path, task = self.path(checkpoint_id, record.data["channel"]), self.task(checkpoint_id, task_of(record))
+        path.taken_ms = record.at_ms
+        path.blocks = record.kind == "BarrierAligned" and bool(record.data.get("awaited"))
+        self._met(task, record)
+
+    def _ended(self, record: TraceRecord) -> None:
+        self._met(self.task(record.checkpoint_id or -1, task_of(record)), record)
+
+    def _met(self, task: TaskBarriers, record: TraceRecord) -> None:
+        if task.first_ms is None:
+            task.first_ms = record.at_ms
+        task.counts = task.counts or "awaited" not in record.data
+        if not record.data.get("awaited", True):
+            task.released_ms = record.at_ms
+
+    def _prioritized(self, record: TraceRecord) -> None:
+        number, checkpoint_id = record.data["channel"], record.checkpoint_id or -1
+        channel = self.moment.channels.get(number)
+        if channel is not None:
+            self.path(checkpoint_id, number).overtaken += _buffers(_before(channel.arrived, checkpoint_id))
+
+
+_HANDLERS = {
+    "ElementQueued": BarrierLog._element,
+    "SendElement": BarrierLog._element,
+    "ElementReceived": BarrierLog._element,
+    "BarrierAligned": BarrierLog._taken,
+    "BarrierCounted": BarrierLog._taken,
+    "EndCounted": BarrierLog._ended,
+    "BarrierPrioritized": BarrierLog._prioritized,
+}
+
+
+def _may_overtake(record: TraceRecord) -> bool:
+    """Whether what stands in a channel is looked at: a barrier goes ahead of it, or has done so at its sender."""
+    if record.kind not in _HANDLERS or record.checkpoint_id is None:
+        return False
+    options = (record.data.get("element") or {}).get("options") or {}
+    ahead = record.data.get("priority") or options.get("alignment") == "UNALIGNED"
+    return bool(ahead) or record.kind == "BarrierPrioritized"
+
+
+def _before(items: Iterable[Item], checkpoint_id: int) -> list[Item]:
+    """What stands before a barrier; all where it does not stand there."""
+    found: list[Item] = []
+    for item in items:
+        if (item.kind, item.checkpoint_id) == ("barrier", checkpoint_id):
+            break
+        found.append(item)
+    return found
+
+
+def _buffers(items: Iterable[Item]) -> list[Item]:
+    return [item for item in items if item.kind == "buffer"]

@@ -1,0 +1,200 @@
+"""One line in words for each kind of record: what just happened.
+
+The sentences are in `kit.run.kinds`; here their fields are filled in. A record of a kind that is not there is
+described by the kind, spelled out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kit.core.protocol.trace import TraceRecord
+from kit.run.durations import duration
+from kit.run.element_kinds import element_kind
+from kit.run.job_state import Moment, is_of_the_job_master, task_of
+from kit.run.kinds import kind_of
+
+
+class _Fields(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+Ends = Mapping[int, tuple[str, str]]
+"""Sender and receiver of each channel."""
+
+
+def caption_of(record: TraceRecord, ends: Ends | None = None) -> str:
+    """What this record says happened, as one line; with `ends` channels are called by the tasks they join."""
+    side = kind_of(record).side(record.role)
+    if side is None:
+        about = "" if record.checkpoint_id is None else f" (checkpoint {record.checkpoint_id})"
+        return f"{_who(record)}: {_spelled(record.kind)}{about}"
+    return _upper_first(side.caption.format_map(_fields(record, ends or {})))
+
+
+def caption_of_moment(moment: Moment) -> str:
+    """Return what happened last, as one line."""
+    return "Nothing has happened yet" if moment.record is None else caption_of(moment.record)
+
+
+def _fields(record: TraceRecord, ends: Ends) -> _Fields:
+    data = record.data
+    fields = _Fields(data)
+    checkpoint_id = record.checkpoint_id if record.checkpoint_id is not None else data.get("checkpoint_id", "?")
+    error = str(data.get("error") or "")
+    channel = data.get("channel")
+    source, to = ends.get(channel, (f"channel {channel}", f"channel {channel}")) if isinstance(channel, int) else "??"
+    fields |= {
+        "source": source,
+        "to": to,
+        "who": _who(record),
+        "cp": checkpoint_id,
+        "answer": error or data.get("path") or "done",
+        "because_error": f": {error}" if error else "",
+        "kind_of": "Savepoint" if "avepoint" in str(data.get("snapshot", "")) else "Checkpoint",
+        "why": _reason(data),
+        "detail_or_reason": data.get("detail") or _reason(data),
+        "sources": _names(data.get("tasks")),
+        "now": str(data.get("state") or data.get("status") or "?").lower(),
+        "files": "files that no checkpoint needs"
+        if checkpoint_id in (None, "?")
+        else f"files of checkpoint {checkpoint_id}",
+        "rows": _rows(data.get("batch")),
+        "with_state": _with_state(data.get("restore")),
+        "and_waits": _and_waits(data.get("awaited"), ends),
+        "overtaking": ", past what is still waiting" if data.get("priority") else "",
+        "goes_back": "starts again from scratch"
+        if record.checkpoint_id is None
+        else f"goes back to checkpoint {checkpoint_id}",
+        "parallelisms": _parallelisms(data.get("parallelism")),
+        "rescale_phase": _RESCALE.get(str(data.get("phase")), "A rescale goes on"),
+        "rescaled": f"{_parallelisms(data.get('from'))} to {_parallelisms(data.get('to'))}",
+        "moment": data.get("why") or "a change",
+    }
+    if "timer" in data:
+        fields |= _timer(str(data["timer"]), fields["who"], record)
+    if "due_ms" in data:
+        fields["due_in"] = duration(max(0, data["due_ms"] - record.at_ms))
+    element = data.get("element")
+    if isinstance(element, Mapping):
+        fields["element"] = element_kind(element).caption.format(rows=_rows(element.get("batch")), cp=checkpoint_id)
+    return fields
+
+
+_RESCALE: Mapping[str, str] = {
+    "COOLDOWN": "The job may be rescaled once its cooldown is over",
+    "IDLING": "No rescale is under way",
+    "STABILIZING": "A rescale waits whether more changes",
+    "STABILIZED": "A rescale waits for the next checkpoint",
+    "TRANSITIONING": "It is time to rescale the job",
+}
+"""By the phase of a rescale."""
+
+
+def _parallelisms(parallelism: object) -> str:
+    items = parallelism.items() if isinstance(parallelism, Mapping) else ()
+    return ", ".join(f"{name} x{number}" for name, number in items)
+
+
+_TIMERS: Mapping[str, tuple[str, str]] = {
+    "rescale-cooldown": ("the cooldown is over", "it may be rescaled in {wait}"),
+    "rescale-stabilization": ("slots and wishes have settled", "what changes within {wait} is waited for"),
+    "rescale-evaluation": ("a rescale waits for no checkpoint any more", "a rescale waits {wait} for a checkpoint"),
+    "rescale-max-delay": ("a rescale waits for no checkpoint any more", "a rescale waits {wait} for a checkpoint"),
+    "slot-wait": ("slots have been waited for long enough", "it waits {wait} for slots"),
+    "checkpoint-timeout-": ("the time of checkpoint {last} is over", "checkpoint {last} may take {wait} at most"),
+    "checkpoint-trigger": ("the next periodic checkpoint is due", "the next periodic checkpoint is due in {wait}"),
+    "restart": ("the delay before the restart is over", "the job begins again in {wait}"),
+    "last-checkpoint": ("the last checkpoint is tried again", "the last checkpoint is tried again in {wait}"),
+    "source": ("the source of {who} reads on", "its source reads on in {wait}"),
+    "alignment-timeout": ("{who} has waited long enough to align", "it waits {wait} at most to align its barriers"),
+    "output-alignment-timeout": (
+        "{who} has waited long enough to align",
+        "its barriers wait {wait} at most to be sent",
+    ),
+    "processing-time": ("a timer of {who}'s operators is due", "one of its operators is to be called in {wait}"),
+}
+"""By the name of a timer, or what it begins with: what is said when it fires, and what it is set for."""
+
+
+def _timer(name: str, who: str, record: TraceRecord) -> dict[str, str]:
+    """What is said of a timer."""
+    known = next((each for each in (name, name.rstrip("0123456789")) if each in _TIMERS), None)
+    fires, is_for = ("{who}'s timer {name} fires", "{name}, in {wait}") if known is None else _TIMERS[known]
+    wait = duration(max(0, record.data.get("due_ms", record.at_ms) - record.at_ms))
+    told = {"name": name, "who": who, "wait": wait, "last": name.rpartition("-")[2]}
+    return {"timer_fires": fires.format_map(told), "timer_is_for": is_for.format_map(told)}
+
+
+def _who(record: TraceRecord) -> str:
+    return "the JobMaster" if is_of_the_job_master(record) else task_of(record)
+
+
+def _reason(data: Mapping[str, Any]) -> str:
+    reason = _sentence(str(data.get("reason") or "no reason given"))
+    detail = str(data.get("detail") or "")
+    return f"{reason} ({detail})" if detail else reason
+
+
+def _sentence(name: str) -> str:
+    return name.replace("_", " ").lower() if name.isupper() else name
+
+
+MOST_TASKS, MOST_VERTICES, FIRST_VERTICES = 8, 6, 3
+"""So many tasks are named one by one, so many vertices one by one, and so many of more vertices."""
+
+
+def listed(tasks: Sequence[str]) -> str:
+    """Tasks in few words: `totals/0, 2, sink/0`; of many, how many of each vertex; of many vertices, the first ones."""
+    by_vertex: dict[str, list[str]] = {}
+    for task in tasks:
+        vertex, _, subtask = task.rpartition("/")
+        by_vertex.setdefault(vertex, []).append(subtask)
+    if len(tasks) > MOST_TASKS:
+        counts = [f"{len(subtasks)} of {vertex}" for vertex, subtasks in by_vertex.items()]
+        if len(counts) <= MOST_VERTICES:
+            return ", ".join(counts)
+        others = list(by_vertex.values())[FIRST_VERTICES:]
+        return f"{', '.join(counts[:FIRST_VERTICES])} and {sum(map(len, others))} of {len(others)} other vertices"
+    return ", ".join(f"{vertex}/{', '.join(subtasks)}" for vertex, subtasks in by_vertex.items())
+
+
+def _names(tasks: object) -> str:
+    return listed([str(task) for task in tasks]) if isinstance(tasks, list | tuple) else "the sources"
+
+
+def _rows(batch: object) -> str:
+    rows = batch.get("rows") if isinstance(batch, Mapping) else None
+    return "nothing" if rows is None else "1 record" if rows == 1 else f"{rows} records"
+
+
+def _with_state(restore: object) -> str:
+    return f"with state of checkpoint {restore['checkpoint_id']}" if isinstance(restore, Mapping) else "without state"
+
+
+def _and_waits(awaited: object, ends: Ends) -> str:
+    if not isinstance(awaited, list | tuple):
+        return ""
+    if not awaited:
+        return ": it was the last one"
+    known = [ends[number][0] for number in awaited if number in ends]
+    others = listed(known) or " and ".join(f"channel {number}" for number in awaited)
+    return f", blocks that channel and waits for {others}"
+
+
+def _spelled(kind: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", lambda match: " " + match[1].lower(), kind)
+
+
+def lower_first(text: str) -> str:
+    """The same caption in the middle of a sentence."""
+    first = text.partition(" ")[0]
+    return text if "/" in first or first[1:].lower() != first[1:] else text[:1].lower() + text[1:]
+
+
+def _upper_first(text: str) -> str:
+    """A sentence begins with a capital letter, but a task keeps its name."""
+    return text if "/" in text.partition(" ")[0] else text[:1].upper() + text[1:]

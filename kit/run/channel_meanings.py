@@ -1,0 +1,206 @@
+"""What a record means for the channels: elements on their way, blocked and awaited channels.
+
+A channel's content is followed through three places: the sender's queue, the wire, the receiver's queue. A detailed
+trace tells of each buffer, a cluster's trace of barriers only; both go through the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kit.core.protocol.trace import TraceRecord
+from kit.run.element_kinds import element_kind
+from kit.run.job_state import (
+    ALIGNING,
+    BEGUN,
+    ChannelMoment,
+    Item,
+    Moment,
+    changed,
+    gated,
+    task_of,
+    with_channel,
+    with_phase,
+)
+
+
+def _item(channel: ChannelMoment, record: TraceRecord) -> Item:
+    element = record.data["element"]
+    alignment = str((element.get("options") or {}).get("alignment", ""))
+    return Item(
+        serial=channel.count,
+        kind=element_kind(element).name,
+        rows=(element.get("batch") or {}).get("rows", 0),
+        checkpoint_id=element.get("checkpoint_id"),
+        after=channel.last_barrier,
+        unaligned=alignment == "UNALIGNED",
+        sent_as=record.id,
+    )
+
+
+def _same(item: Item, element: Mapping[str, Any]) -> bool:
+    return item.kind == element_kind(element).name and item.checkpoint_id == element.get("checkpoint_id")
+
+
+def queue(moment: Moment, record: TraceRecord) -> Moment:
+    """An element was put into the sender's queue: it may not go yet."""
+    number = record.data["channel"]
+    channel = moment.channels.get(number, ChannelMoment())
+    item = _item(channel, record)
+    queued = (*channel.queued, item)
+    last = item.checkpoint_id if item.kind == "barrier" else channel.last_barrier
+    return with_channel(
+        moment, number, queued=queued, count=channel.count + 1, last_barrier=last, sender=task_of(record)
+    )
+
+
+def send(moment: Moment, record: TraceRecord) -> Moment:
+    """An element went on the wire, from the sender's queue when it was there; a priority one overtook that."""
+    number = record.data["channel"]
+    channel = moment.channels.get(number, ChannelMoment())
+    queued = channel.queued
+    waiting = next((item for item in queued if _same(item, record.data["element"])), None) if queued else None
+    if waiting is None:
+        item, count = _item(channel, record), channel.count + 1
+    else:
+        item, count = changed(waiting, sent_as=record.id), channel.count
+        queued = tuple(other for other in queued if other is not waiting)
+    if record.data.get("priority"):  # what it overtook belongs to the checkpoint, yet comes after it from now on
+        item = changed(item, unaligned=True)
+    wire = (*channel.wire, item)
+    last = item.checkpoint_id if item.kind == "barrier" else channel.last_barrier
+    sender = task_of(record)
+    return with_channel(moment, number, queued=queued, wire=wire, count=count, last_barrier=last, sender=sender)
+
+
+def receive(moment: Moment, record: TraceRecord) -> Moment:
+    """An element left the wire; a barrier that overtakes goes to the front of the receiver's queue."""
+    number = record.data["channel"]
+    channel = moment.channels.get(number, ChannelMoment())
+    wire, count = channel.wire, channel.count
+    item: Item | None
+    if wire and wire[0].sent_as == record.cause:
+        item, wire = wire[0], wire[1:]
+    else:
+        element = record.data["element"]
+        item = next((item for item in wire if item.sent_as == record.cause), None) or next(
+            (item for item in wire if _same(item, element)), None
+        )
+        if item is None:
+            item, count = _item(channel, record), channel.count + 1
+        wire = tuple(other for other in wire if other is not item)
+    overtakes = item.kind == "barrier" and item.unaligned
+    arrived = (item, *channel.arrived) if overtakes else (*channel.arrived, item)
+    return with_channel(moment, number, wire=wire, arrived=arrived, count=count, receiver=task_of(record))
+
+
+def taken(moment: Moment, record: TraceRecord) -> Moment:
+    """A task took an element that is neither a buffer (a credit tells of those) nor a barrier (a note does)."""
+    number = record.data["channel"]
+    channel = moment.channels.get(number)
+    return _take(moment, number) if channel is not None and channel.arrived else moment
+
+
+def _take(moment: Moment, number: int) -> Moment:
+    channel = moment.channels[number]
+    ended = channel.ended or channel.arrived[0].kind == "last"
+    return with_channel(moment, number, arrived=channel.arrived[1:], ended=ended)
+
+
+def credit(moment: Moment, record: TraceRecord) -> Moment:
+    """A receiver gives a credit when it takes a buffer."""
+    number = record.data["channel"]
+    channel = moment.channels.get(number)
+    if channel is None or not channel.arrived or channel.arrived[0].kind != "buffer":
+        return moment
+    return _take(moment, number)
+
+
+def _take_barrier(moment: Moment, number: int, checkpoint_id: int | None, **changes: Any) -> Moment:
+    channel = moment.channels.get(number, ChannelMoment())
+    barrier = next(
+        (item for item in channel.arrived if (item.kind, item.checkpoint_id) == ("barrier", checkpoint_id)), None
+    )
+    arrived = tuple(item for item in channel.arrived if item is not barrier)
+    return with_channel(moment, number, arrived=arrived, taken=checkpoint_id, **changes)
+
+
+def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
+    """A barrier was taken: its channel is blocked, and those in `awaited` are what the task now waits for. With the
+    last barrier all channels are free again. If it was waited for, so were the others: there are only fewer now.
+    """
+    number, checkpoint_id, task = record.data["channel"], record.checkpoint_id, task_of(record)
+    moment = _collecting(moment, task, checkpoint_id)
+    awaited = record.data.get("awaited", ())
+    if not awaited:
+        return release(_take_barrier(moment, number, checkpoint_id), checkpoint_id, task)
+    known = moment.channels.get(number)
+    waited = known is not None and known.awaited == checkpoint_id and known.receiver == task
+    moment = _take_barrier(moment, number, checkpoint_id, held=checkpoint_id, awaited=None, receiver=task)
+    return moment if waited else _awaiting(moment, awaited, checkpoint_id, task)
+
+
+def _awaiting(moment: Moment, numbers: Iterable[int], checkpoint_id: int | None, task: str) -> Moment:
+    """The task waits for the checkpoint's barrier from these channels; most of them it has been waiting for."""
+    for number in numbers:
+        known = moment.channels.get(number)
+        if known is None or known.awaited != checkpoint_id or known.receiver != task:
+            moment = with_channel(moment, number, awaited=checkpoint_id, receiver=task)
+    return moment
+
+
+def barrier_counted(moment: Moment, record: TraceRecord) -> Moment:
+    """At least once, or unaligned: a barrier was taken, and nothing is blocked. Unaligned, the channels in `awaited`
+    are those whose data still becomes part of the checkpoint.
+    """
+    checkpoint_id, task = record.checkpoint_id, task_of(record)
+    moment = _collecting(moment, task, checkpoint_id)
+    moment = _take_barrier(moment, record.data["channel"], checkpoint_id)
+    return _await_others(moment, record) if "awaited" in record.data else moment
+
+
+def _collecting(moment: Moment, task: str, checkpoint_id: int | None) -> Moment:
+    """Barriers come in; of an unaligned checkpoint the snapshot may be under way already."""
+    known = moment.tasks.get(task)
+    if known is None or known.phases.get(checkpoint_id or -1) in BEGUN:
+        return moment
+    return with_phase(moment, task, checkpoint_id, ALIGNING)
+
+
+def end_counted(moment: Moment, record: TraceRecord) -> Moment:
+    """A channel ended while barriers are being collected; that is as good as its barrier."""
+    return _await_others(moment, record)
+
+
+def _await_others(moment: Moment, record: TraceRecord) -> Moment:
+    checkpoint_id, task = record.checkpoint_id, task_of(record)
+    if not record.data["awaited"]:
+        return release(moment, checkpoint_id, task)
+    moment = with_channel(moment, record.data["channel"], awaited=None)
+    return _awaiting(moment, record.data["awaited"], checkpoint_id, task)
+
+
+def barrier_prioritized(moment: Moment, record: TraceRecord) -> Moment:
+    """A barrier that had announced itself was fetched to the front of its channel."""
+    number = record.data["channel"]
+    channel = moment.channels.get(number, ChannelMoment())
+    barrier = next((item for item in channel.arrived if item.checkpoint_id == record.checkpoint_id), None)
+    if barrier is None:
+        return moment
+    others = tuple(item for item in channel.arrived if item is not barrier)
+    return with_channel(moment, number, arrived=(changed(barrier, unaligned=True), *others))
+
+
+def barrier_ignored(moment: Moment, record: TraceRecord) -> Moment:
+    """A barrier was taken and dropped."""
+    return _take_barrier(moment, record.data["channel"], record.checkpoint_id)
+
+
+def release(moment: Moment, checkpoint_id: int | None, task: str) -> Moment:
+    """The task is done with the checkpoint's barriers: its channels are neither blocked nor awaited for it."""
+    for number in gated(moment, task):
+        channel = moment.channels[number]
+        if channel.receiver == task and checkpoint_id in (channel.held, channel.awaited):
+            moment = with_channel(moment, number, held=None, awaited=None)
+    return moment

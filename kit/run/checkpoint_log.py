@@ -1,0 +1,345 @@
+"""The life of every checkpoint of a run, as the JobMaster's records tell it: requests, steps, acks, clocks.
+
+One pass over a trace. A *step* is something that was asked for and is answered later: a number, a directory, the part
+of an operator coordinator or a hook, an acknowledgement, `_metadata`, the store. What is not answered is open. In which
+state of `kit.machines.coordinator.checkpoint_state` a checkpoint is follows from its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kit.core.protocol.trace import TraceRecord
+from kit.machines.coordinator.checkpoint_state import CheckpointState
+from kit.machines.coordinator.ledger import timeout_timer
+from kit.machines.coordinator.periodic import PERIODIC_TIMER
+from kit.run.job_state import Moment, is_of_the_job_master
+from kit.run.moment import moment_at
+
+ID, LOCATION, COORDINATOR, HOOK, LEAVING, ACK, METADATA, STORE, NOTIFY = (
+    "number",
+    "directory",
+    "coordinator",
+    "hook",
+    "tasks that leave",
+    "ack",
+    "_metadata",
+    "store",
+    "notified",
+)
+
+
+@dataclass(slots=True)
+class Step:
+    """Something asked for (`start_ms`) and answered (`end_ms`; None: not yet). `of` is who answers: an operator, a
+    hook, a task. `error` is why it failed.
+    """
+
+    kind: str
+    of: str
+    start_ms: int
+    end_ms: int | None = None
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Request:
+    """A request that waits in the decider's queue; what was so when it came."""
+
+    label: str
+    at_ms: int
+    pending: int
+    at_most: int
+    cleaning: int
+
+
+@dataclass(slots=True)
+class CheckpointLife:
+    """One checkpoint: its request, its steps in order, and its states with the times when it entered them."""
+
+    checkpoint_id: int
+    request: str = ""
+    asked_ms: int | None = None
+    begun_ms: int | None = None
+    expires_ms: int | None = None
+    alignment: str = ""
+    steps: list[Step] = field(default_factory=list)
+    states: list[tuple[CheckpointState, int]] = field(default_factory=list)
+    ended: str = ""
+    ended_ms: int | None = None
+
+    @property
+    def state(self) -> CheckpointState | None:
+        """Where it stands; None before it has a number."""
+        return self.states[-1][0] if self.states else None
+
+    def of_kind(self, kind: str) -> list[Step]:
+        """Its steps of one kind."""
+        return [step for step in self.steps if step.kind == kind]
+
+    def open(self, kind: str) -> list[Step]:
+        """Those that are not answered."""
+        return [step for step in self.of_kind(kind) if step.end_ms is None]
+
+    def enter(self, state: CheckpointState, at_ms: int) -> None:
+        """It came to this state."""
+        if self.state is not state:
+            self.states.append((state, at_ms))
+
+    def answer(self, kind: str, at_ms: int, of: str = "", error: str = "") -> None:
+        """An open step has its answer."""
+        step = next((each for each in self.open(kind) if each.of == of), None)
+        if step is not None:
+            step.end_ms, step.error = at_ms, error
+
+
+class CheckpointLog:
+    """The checkpoints of a run by id, the requests that wait, the timers that are set, and how it all stands.
+
+    `moment` is how it stands after these records, where that is known.
+    """
+
+    def __init__(self, records: Iterable[TraceRecord], moment: Moment | None = None) -> None:
+        self.lives: dict[int, CheckpointLife] = {}
+        self.queue: list[Request] = []
+        self.timers: dict[str, tuple[int, int]] = {}
+        """By name, when each of the JobMaster's was set and when it is due."""
+        self.interval_ms: int | None = None
+        self.min_pause_ms: int | None = None
+        self.last_completion_ms: int | None = None
+        self.starting: CheckpointLife | None = None
+        """What was chosen and has no number yet."""
+        self.by_id: dict[str, TraceRecord] = {}
+        records = list(records)
+        self.moment = moment_at(records) if moment is None else moment
+        for record in records:
+            self.by_id[record.id] = record
+            handler = _HANDLERS.get((record.role, record.kind))
+            if self._is_of_another_run(record):
+                continue
+            if handler is not None and is_of_the_job_master(record):
+                handler(self, record)
+            elif record.kind == "NotifyCheckpointComplete" and record.role == "event":
+                self._answered(NOTIFY, record, record.machine)
+
+    def _is_of_another_run(self, record: TraceRecord) -> bool:
+        """Return True if the record is about a checkpoint that this run has not begun: the job was started from it."""
+        number = record.checkpoint_id
+        return number is not None and number not in self.lives and record.kind not in _BEGIN
+
+    def _life(self, record: TraceRecord) -> CheckpointLife:
+        number = record.checkpoint_id if record.checkpoint_id is not None else record.data["checkpoint_id"]
+        return self.lives.setdefault(number, CheckpointLife(number))
+
+    # --- requests ---------------------------------------------------------------------------------------------------
+
+    def _queued(self, record: TraceRecord) -> None:
+        data = record.data
+        self.queue.insert(
+            data["position"],
+            Request(data["request"], record.at_ms, data["pending"], data.get("at_most", 1), data.get("cleaning", 0)),
+        )
+
+    def _left(self, record: TraceRecord) -> Request | None:
+        """A request leaves the queue, if it was in it."""
+        found = next((each for each in self.queue if each.label == record.data["request"]), None)
+        if found is not None:
+            self.queue.remove(found)
+        return found
+
+    def _started(self, record: TraceRecord) -> None:
+        queued = self._left(record)
+        asked = record.at_ms if queued is None else queued.at_ms
+        self.starting = CheckpointLife(-1, record.data["request"], asked, record.at_ms)
+        self.starting.steps.append(Step(ID, "", record.at_ms))
+
+    def _failed_to_start(self, record: TraceRecord) -> None:
+        self._left(record)
+        self.starting = None
+
+    def _refused(self, record: TraceRecord) -> None:
+        self._left(record)
+
+    def _new_driver(self, record: TraceRecord) -> None:
+        """What an earlier driver had in mind is forgotten."""
+        self.queue, self.timers, self.starting = [], {}, None
+
+    def _numbered(self, record: TraceRecord) -> None:
+        if self.starting is not None:
+            self.starting.checkpoint_id = record.data["checkpoint_id"]
+            self.starting.answer(ID, record.at_ms)
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def _begun(self, record: TraceRecord) -> None:
+        begun, self.starting = self.starting, None
+        number = record.checkpoint_id
+        if begun is not None and begun.checkpoint_id == number:
+            self.lives[begun.checkpoint_id] = begun
+        life = self._life(record)
+        life.expires_ms = record.data.get("expires_ms")
+        life.enter(CheckpointState.LOCATING, record.at_ms)
+
+    def _asked(self, kind: str, record: TraceRecord, of: str = "") -> None:
+        self._life(record).steps.append(Step(kind, of, record.at_ms))
+
+    def _answered(self, kind: str, record: TraceRecord, of: str = "", error: str = "") -> None:
+        self._life(record).answer(kind, record.at_ms, of, error)
+
+    def _located(self, record: TraceRecord) -> None:
+        life = self._life(record)
+        if life.state is CheckpointState.LOCATING:
+            life.answer(LOCATION, record.at_ms)
+            life.enter(CheckpointState.COORDINATORS, record.at_ms)
+            life.enter(CheckpointState.HOOKS, record.at_ms)
+            life.enter(CheckpointState.TRIGGERING, record.at_ms)
+
+    def _to_coordinator(self, record: TraceRecord) -> None:
+        self._back(record, CheckpointState.COORDINATORS)
+        self._asked(COORDINATOR, record, record.data["operator_id"])
+
+    def _to_hook(self, record: TraceRecord) -> None:
+        self._back(record, CheckpointState.HOOKS)
+        self._asked(HOOK, record, record.data["hook"])
+
+    def _back(self, record: TraceRecord, state: CheckpointState) -> None:
+        """The record tells of a state that the step before seemed to have passed."""
+        life = self._life(record)
+        while (
+            life.states and life.states[-1][1] == record.at_ms and life.state not in (state, CheckpointState.LOCATING)
+        ):
+            life.states.pop()
+        life.enter(state, record.at_ms)
+
+    def _from_coordinator(self, record: TraceRecord) -> None:
+        life = self._life(record)
+        self._answered(COORDINATOR, record, record.data["operator_id"])
+        if not life.open(COORDINATOR) and life.state is CheckpointState.COORDINATORS:
+            life.enter(CheckpointState.HOOKS, record.at_ms)
+            life.enter(CheckpointState.TRIGGERING, record.at_ms)
+
+    def _from_hook(self, record: TraceRecord) -> None:
+        life = self._life(record)
+        self._answered(HOOK, record, record.data["hook"])
+        if not life.open(HOOK) and life.state is CheckpointState.HOOKS:
+            life.enter(CheckpointState.TRIGGERING, record.at_ms)
+
+    def _triggered(self, record: TraceRecord) -> None:
+        life, expected = self._life(record), self.moment.checkpoints[record.checkpoint_id or -1].expected
+        life.alignment = record.data.get("alignment", "")
+        life.steps += [Step(ACK, task, record.at_ms) for task in expected]
+        life.enter(CheckpointState.COLLECTING, record.at_ms)
+
+    def _acked(self, record: TraceRecord) -> None:
+        life = self._life(record)
+        self._answered(ACK, record, record.data["task"])
+        if life.of_kind(ACK) and not life.open(ACK):
+            life.enter(CheckpointState.ACKNOWLEDGED, record.at_ms)
+
+    def _writes(self, record: TraceRecord) -> None:
+        life = self._life(record)
+        if life.state is CheckpointState.COLLECTING:  # every task had finished before
+            life.enter(CheckpointState.ACKNOWLEDGED, record.at_ms)
+        life.enter(CheckpointState.WRITING, record.at_ms)
+        self._asked(METADATA, record)
+
+    def _written(self, record: TraceRecord) -> None:
+        life = self._life(record)
+        life.answer(METADATA, record.at_ms)
+        if life.state is CheckpointState.WRITING:
+            life.enter(CheckpointState.STORING, record.at_ms)
+
+    def _completed(self, record: TraceRecord) -> None:
+        life = self._life(record)
+        self._answered(STORE, record)
+        life.enter(CheckpointState.COMPLETED, record.at_ms)
+        life.ended, life.ended_ms = "completed", record.at_ms
+        self.last_completion_ms = record.at_ms
+
+    def _aborted(self, record: TraceRecord) -> None:
+        life = self._life(record)
+        life.enter(CheckpointState.ABORTED, record.at_ms)
+        life.ended, life.ended_ms = str(record.data.get("reason", "aborted")), record.at_ms
+
+    # --- clocks -------------------------------------------------------------------------------------------------------
+
+    def _timer_set(self, record: TraceRecord) -> None:
+        self.timers[record.data["timer"]] = record.at_ms, record.data["due_ms"]
+
+    def _timer_over(self, record: TraceRecord) -> None:
+        self.timers.pop(record.data["timer"], None)
+
+    def _periodic(self, record: TraceRecord) -> None:
+        self.interval_ms = record.data.get("interval_ms")
+        self.min_pause_ms = record.data.get("min_pause_ms")
+
+    def expires_ms(self, checkpoint_id: int) -> int | None:
+        """When a pending checkpoint expires; None once its timer is off."""
+        timer = self.timers.get(timeout_timer(checkpoint_id))
+        return None if timer is None else timer[1]
+
+    @property
+    def next_periodic_ms(self) -> int | None:
+        """When the next periodic checkpoint is due."""
+        timer = self.timers.get(PERIODIC_TIMER)
+        return None if timer is None else timer[1]
+
+    @property
+    def pause_until_ms(self) -> int | None:
+        """Until when the minimum pause keeps periodic checkpoints back."""
+        if not self.min_pause_ms or self.last_completion_ms is None:
+            return None
+        return self.last_completion_ms + self.min_pause_ms
+
+
+_BEGIN = frozenset({"CheckpointIdAllocated", "CheckpointPending"})
+
+_Handler = Callable[[CheckpointLog, TraceRecord], None]
+
+
+def _step(kind: str) -> _Handler:
+    return lambda log, record: log._asked(kind, record)
+
+
+def _of_task(kind: str) -> _Handler:
+    return lambda log, record: log._asked(kind, record, record.data["task"])
+
+
+def _failed(kind: str, who: str = "") -> _Handler:
+    return lambda log, record: log._answered(
+        kind, record, record.data.get(who, "") if who else "", str(record.data.get("error") or "failed")
+    )
+
+
+_HANDLERS: dict[tuple[str, str], _Handler] = {
+    ("event", "StartJob"): CheckpointLog._new_driver,
+    ("event", "TimerFired"): CheckpointLog._timer_over,
+    ("command", "CancelTimer"): CheckpointLog._timer_over,
+    ("command", "ScheduleTimer"): CheckpointLog._timer_set,
+    ("command", "PeriodicTriggerScheduled"): CheckpointLog._periodic,
+    ("command", "RequestQueued"): CheckpointLog._queued,
+    ("command", "RequestRefused"): CheckpointLog._refused,
+    ("command", "TriggeringStarted"): CheckpointLog._started,
+    ("command", "TriggeringFailed"): CheckpointLog._failed_to_start,
+    ("event", "CheckpointIdAllocated"): CheckpointLog._numbered,
+    ("command", "CheckpointPending"): CheckpointLog._begun,
+    ("command", "InitializeLocation"): _step(LOCATION),
+    ("event", "LocationInitialized"): CheckpointLog._located,
+    ("event", "LocationFailed"): _failed(LOCATION),
+    ("command", "ScheduleCoordinatorCheckpoint"): CheckpointLog._to_coordinator,
+    ("command", "CoordinatorAcknowledged"): CheckpointLog._from_coordinator,
+    ("command", "TriggerMasterHook"): CheckpointLog._to_hook,
+    ("command", "MasterHookAcknowledged"): CheckpointLog._from_hook,
+    ("event", "MasterHookFailed"): _failed(HOOK, "hook"),
+    ("command", "CheckpointTriggered"): CheckpointLog._triggered,
+    ("command", "TaskAcknowledged"): CheckpointLog._acked,
+    ("command", "WriteMetadata"): CheckpointLog._writes,
+    ("event", "MetadataWritten"): CheckpointLog._written,
+    ("event", "MetadataFailed"): _failed(METADATA),
+    ("command", "StoreCheckpoint"): _step(STORE),
+    ("event", "CheckpointStoreFailed"): _failed(STORE),
+    ("command", "NotifyCheckpointComplete"): _of_task(NOTIFY),
+    ("command", "CheckpointCompleted"): CheckpointLog._completed,
+    ("command", "CheckpointAborted"): CheckpointLog._aborted,
+}

@@ -1,0 +1,148 @@
+"""What is said of one checkpoint of a run: what crossed its cut, how it went, who was slow, who is still awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from statistics import median
+from typing import NamedTuple
+
+from kit.run.checkpoint_path import BARRIER, EITHER, PHASES, TRIGGER, Path, Span, spans_of
+from kit.run.durations import duration
+from kit.run.job_state import ABORTED, PENDING, CheckpointMoment, Moment
+from kit.run.journeys import Journeys
+
+OUTLIER = 2.0
+"""What lasts so many times as long as the median of the operator's subtasks, and `OUTLIER_MS` more, is marked."""
+OUTLIER_MS = 5
+SHARE = 0.1
+"""A phase that took less than this part of its checkpoint's time made nothing slow."""
+
+DOING = {
+    TRIGGER: "went by before it was triggered",
+    EITHER: "went by before it began",
+    BARRIER: "went by before the first barrier was there",
+    "alignment": "it waited for the other barriers",
+    "sync": "it copied its state",
+    "async": "it wrote the copy",
+    "in_flight": "it captured and wrote in-flight data",
+    "ack": "its acknowledgement was under way",
+}
+"""What a subtask did most of its time, by look; `PHASE_WORDS` says it of one that still does."""
+
+
+class Crossed(NamedTuple):
+    """How many buffers with how many records crossed a cut, this way and that."""
+
+    buffers_in_flight: int = 0
+    records_in_flight: int = 0
+    buffers_against: int = 0
+    records_against: int = 0
+
+
+def what_crossed(known: CheckpointMoment, crossed: Crossed, copied: Container[str], is_detailed: bool) -> str:
+    """What the picture of a checkpoint's cut shows, in a line. `copied` are the tasks that copied their state;
+    `is_detailed` says whether the run tells of buffers.
+    """
+    what = f"{'Savepoint' if known.savepoint else 'Checkpoint'} {known.checkpoint_id}"
+    there = [task for task in known.expected if task in copied]
+    if not there:
+        return f"{what}: no task has copied its state for it yet"
+    if len(there) < len(known.expected):
+        so_far = "had copied their state when it ended" if known.status == ABORTED else "have copied their state"
+        return f"{what}: {len(there)} of {len(known.expected)} tasks {so_far}"
+    if crossed.buffers_against:
+        told = _counted(crossed.buffers_against, crossed.records_against)
+        return f"{what}: {told} crossed its cut backwards; a restore would repeat them"
+    if crossed.buffers_in_flight:
+        kept = "it was aborted, and keeps nothing" if known.status == ABORTED else "it keeps them"
+        told = _counted(crossed.buffers_in_flight, crossed.records_in_flight)
+        return f"{what}: {told} crossed its cut in flight; {kept}"
+    if is_detailed:
+        return f"{what}: nothing crosses its cut, so the tasks' states alone are consistent"
+    return f"{what}: its cut through the tasks, and the barriers that drew it"
+
+
+def _counted(buffers: int, rows: int) -> str:
+    return f"{buffers:,} {'buffer' if buffers == 1 else 'buffers'} with {rows:,} {'record' if rows == 1 else 'records'}"
+
+
+def how_it_went(found: Journeys, known: CheckpointMoment) -> str:
+    """How the checkpoint went, and who was slow or is awaited."""
+    if known.status == PENDING:
+        missing = len(known.missing)
+        return f"under way: {missing} of {len(known.expected)} acknowledgements are still to come"
+    if known.status == ABORTED:
+        return f"aborted after {duration(known.duration_ms)}: {known.reason.replace('_', ' ').lower()}"
+    took = took_ms(found, known)
+    last = max(took, key=lambda task: took[task], default="")
+    if not last:
+        return f"complete after {duration(known.duration_ms)}"
+    spans = spans_of_task(found, known, last)
+    longest = max(spans, key=lambda span: span.end_ms - span.start_ms, default=None)
+    phase = "" if longest is None else _longest(longest, took[last])
+    return f"complete after {duration(known.duration_ms)}; {last} was the last to acknowledge{phase}"
+
+
+def _longest(span: Span, took: float) -> str:
+    length = span.end_ms - span.start_ms
+    return f": {duration(length)} of its {duration(took)} {DOING[span.look]}" if length > 0 else ""
+
+
+def took_ms(found: Journeys, known: CheckpointMoment) -> dict[str, float]:
+    """How long each task took to acknowledge, from the trigger on, in ms."""
+    paths = ((task, found.paths.get((known.checkpoint_id, task))) for task in known.expected)
+    return {
+        task: path.ends["ack"] - known.triggered_ms for task, path in paths if path is not None and "ack" in path.ends
+    }
+
+
+def spans_of_task(found: Journeys, known: CheckpointMoment, task: str) -> list[Span]:
+    """The phases of a task on its path through a checkpoint; none where it has no part in it."""
+    if task not in known.expected:
+        return []
+    last: Moment = found.last
+    until = last.at_ms if known.finished_ms is None else known.finished_ms
+    path = found.paths.get((known.checkpoint_id, task), Path())
+    return spans_of(path, known.triggered_ms, until, begins_with(known, task))
+
+
+def begins_with(known: CheckpointMoment, task: str) -> str:
+    """What a task waits for before it begins a checkpoint: `TRIGGER`, `BARRIER`, or either where nothing tells."""
+    return EITHER if known.triggers is None else TRIGGER if task in known.triggers else BARRIER
+
+
+def outliers(took: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Tasks that took much longer than the others of their operator: how long, and how long those, in ms."""
+    by_vertex: dict[str, list[float]] = {}
+    for task, length in took.items():
+        by_vertex.setdefault(_vertex(task), []).append(length)
+    usual = {vertex: median(lengths) for vertex, lengths in by_vertex.items()}
+    return {
+        task: (length, usual[_vertex(task)])
+        for task, length in took.items()
+        if length > max(OUTLIER * usual[_vertex(task)], usual[_vertex(task)] + OUTLIER_MS)
+    }
+
+
+def slow_phases(found: Journeys, known: CheckpointMoment) -> dict[tuple[str, str], tuple[float, float]]:
+    """The phases that took a task much longer than the others of its operator, and a good part of the checkpoint's
+    time: by task and phase, how long it took and how long those, in ms.
+    """
+    spans = [(task, span) for task in known.expected for span in spans_of_task(found, known, task)]
+    least = SHARE * max((span.end_ms - known.triggered_ms for _, span in spans), default=0)
+    slow: dict[tuple[str, str], tuple[float, float]] = {}
+    for phase in PHASES:
+        lengths = {task: float(span.end_ms - span.start_ms) for task, span in spans if span.phase == phase}
+        slow |= {(task, phase): told for task, told in outliers(lengths).items() if told[0] >= least}
+    return slow
+
+
+def _vertex(task: str) -> str:
+    return task.rpartition("/")[0]
+
+
+def enumerated(names: Iterable[str], most: int = 3) -> str:
+    """The first of many, and how many more there are."""
+    all_names = list(names)
+    more = len(all_names) - most
+    return ", ".join(all_names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,364 @@
+"""What travelled in a run, and when: elements in channels, messages, and each checkpoint's cut through the tasks.
+
+The cut of a checkpoint is the moment, on each task, at which its state was copied (Chandy and Lamport, "Distributed
+snapshots", 1985). An element that was handed over before its sender's cut and taken after its receiver's is in flight:
+unless the checkpoint keeps it, a restore would lose it. One that was handed over after its sender's cut and taken
+before its receiver's is counted twice after a restore. Nothing but the trace is looked at. A cluster's trace tells of
+barriers only, a lab's of every buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kit.core.protocol.trace import Trace, TraceRecord
+from kit.run import meanings
+from kit.run.captions import caption_of
+from kit.run.checkpoint_path import Path, PathStep
+from kit.run.job_state import (
+    PENDING,
+    ChannelMoment,
+    Item,
+    Moment,
+    Running,
+    is_of_the_job_master,
+    task_of,
+)
+from kit.run.kinds import kind_of
+from kit.run.moment import advance
+from kit.run.run import run_of
+from kit.run.stage import Stage, stage_for
+from kit.run.steps import event_of, steps
+from kit.run.uncollected import uncollected
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Instant(NamedTuple):
+    """The `n`-th record of the run, causes before effects, and its time. Instants are ordered by `n`."""
+
+    n: int
+    at_ms: int
+
+
+class Crossing(Enum):
+    """Where an element lies with respect to a checkpoint's cut; the value is what a legend says."""
+
+    BEFORE = "its effect is in the checkpoint"
+    IN_FLIGHT = "crosses the cut: sent before it, taken after it"
+    AFTER = "not in the checkpoint"
+    AGAINST = "against the cut: sent after it, taken before it, so repeated by a restore"
+
+
+@dataclass(slots=True)
+class Cut:
+    """When each task copied its state for one checkpoint."""
+
+    epoch: int
+    instants: dict[str, Instant] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Journey:
+    """One element's way from the task that made it to the one that took it.
+
+    `made` is when it was put into the sender's queue, `sent` when it left that, `received` when it reached the
+    receiver's queue, `taken` when that was its turn; None for what did not happen, or not yet.
+    """
+
+    epoch: int
+    channel: int
+    kind: str
+    rows: int
+    checkpoint_id: int | None
+    sender: str = ""
+    receiver: str = ""
+    unaligned: bool = False
+    made: Instant | None = None
+    sent: Instant | None = None
+    received: Instant | None = None
+    taken: Instant | None = None
+    lost: Instant | None = None
+    """When it went down with its tasks."""
+
+    @property
+    def over(self) -> Instant | None:
+        """When it was taken, or lost."""
+        return self.taken or self.lost
+
+    def crossing(self, cut: Cut | None) -> Crossing | None:
+        """Where it lies with respect to a cut; None when that is of another epoch, or one of its two tasks has none."""
+        if cut is None or cut.epoch != self.epoch or self.made is None:
+            return None
+        sender, receiver = cut.instants.get(self.sender), cut.instants.get(self.receiver)
+        if sender is None or receiver is None:
+            return None
+        sent_before, taken_before = self.made < sender, self.taken is not None and self.taken < receiver
+        if sent_before:
+            return Crossing.BEFORE if taken_before else Crossing.IN_FLIGHT
+        return Crossing.AGAINST if taken_before else Crossing.AFTER
+
+
+@dataclass(slots=True)
+class Letter:
+    """A message between the JobMaster and a task; `mail` says in a word what it is about."""
+
+    mail: str
+    task: str
+    to_task: bool
+    checkpoint_id: int | None
+    sent: Instant
+    received: Instant | None = None
+    lost: Instant | None = None
+    id: str = ""
+    """Of the record that sent it."""
+
+    @property
+    def over(self) -> Instant | None:
+        """When it arrived, or was lost."""
+        return self.received or self.lost
+
+
+@dataclass(slots=True)
+class Life:
+    """When a checkpoint was triggered, and when it was complete or aborted."""
+
+    triggered: Instant
+    finished: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that befell the job: `kind` is "failure", "restore" or "fault", `text` says what in a line."""
+
+    kind: str
+    text: str
+    at: Instant
+
+
+@dataclass(slots=True)
+class Journeys:
+    """All that travelled in a run; `cuts` and `lives` are by checkpoint."""
+
+    elements: list[Journey] = field(default_factory=list)
+    letters: list[Letter] = field(default_factory=list)
+    cuts: dict[int, Cut] = field(default_factory=dict)
+    paths: dict[tuple[int, str], Path] = field(default_factory=dict)
+    """Each subtask's path through each checkpoint."""
+    losses: list[tuple[str, Instant]] = field(default_factory=list)
+    """Tasks that were lost or failed, and when."""
+    lives: dict[int, Life] = field(default_factory=dict)
+    marks: list[Mark] = field(default_factory=list)
+    epochs: dict[int, Instant] = field(default_factory=dict)
+    """When each epoch was deployed."""
+    ends: dict[int, Mapping[int, tuple[str, str]]] = field(default_factory=dict)
+    """Sender and receiver of each epoch's channels, where its shape is known."""
+    times: list[int] = field(default_factory=list)
+    """When each record was made, in ms, in the order of the run."""
+    last: Moment = field(default_factory=Moment)
+
+    def epoch_at(self, at: Instant) -> int:
+        """The epoch that ran then."""
+        return max((epoch for epoch, since in self.epochs.items() if since.n <= at.n), default=self.last.epoch)
+
+    def to_pandas(self, checkpoint: int | None = None) -> pd.DataFrame:
+        """One row per element: epoch, channel, sender, receiver, kind, rows, checkpoint_id (of a barrier), made_ms,
+        sent_ms, received_ms, taken_ms (Int64), and, given a checkpoint, `crossing`: BEFORE, IN_FLIGHT, AFTER or AGAINST
+        its cut, "" where one of the two tasks has none.
+        """
+        import pandas as pd
+
+        cut = None if checkpoint is None else self.cuts.get(checkpoint)
+        rows = []
+        for each in self.elements:
+            crossing = each.crossing(cut)
+            times = (each.made, each.sent, each.received, each.taken)
+            ends = (each.epoch, each.channel, each.sender, each.receiver)
+            what = (each.kind, each.rows, each.checkpoint_id)
+            when = (None if instant is None else instant.at_ms for instant in times)
+            rows.append((*ends, *what, *when, "" if crossing is None else crossing.name))
+        times_of = ["made_ms", "sent_ms", "received_ms", "taken_ms"]
+        columns = ["epoch", "channel", "sender", "receiver", "kind", "rows", "checkpoint_id", *times_of, "crossing"]
+        frame = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("checkpoint_id", *times_of), "Int64"))
+        return frame.drop(columns=[] if checkpoint is not None else ["crossing"])
+
+    def __repr__(self) -> str:
+        return f"Journeys({len(self.elements)} elements, {len(self.letters)} messages, {len(self.cuts)} checkpoints)"
+
+
+def journeys(run: Any) -> Journeys:
+    """What travelled in a Lab, a SparkJob or a Trace, from its beginning on."""
+    return Follower().follow(run)
+
+
+class Follower:
+    """Watches a run's moments go by, and notes when an element changes its place. `follow` again takes in what is new;
+    when the run has gone another way meanwhile, it begins anew and counts that in `edition`.
+    """
+
+    def __init__(self) -> None:
+        self.edition = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.found = Journeys()
+        self.found.last = Running.of(Moment())
+        self._known: tuple[Stage, ...] = ()
+        self._ends: Mapping[int, tuple[str, str]] = {}
+        """Sender and receiver of the present epoch's channels, where its shape is known."""
+        self._here: dict[tuple[int, int], Journey] = {}
+        """By channel and serial, of the present epoch; without those that were taken."""
+        self._mail: dict[str, Letter] = {}
+        self._epoch = 0
+
+    def follow(self, thing: Any) -> Journeys:
+        """What travelled in a run up to now."""
+        run = run_of(thing)
+        self._known = run.known
+        records, begin = self._new_records(run.trace)
+        if begin:
+            self.edition += 1
+            self._begin()
+            self._known = run.known
+        with uncollected():
+            for record in records:
+                self._take(record)
+        return self.found
+
+    def _new_records(self, trace: Trace) -> tuple[Iterable[TraceRecord], bool]:
+        """What has not been taken in yet, causes before effects; and whether all has to be, once more."""
+        count, last = self.found.last.n, self.found.last.record
+        if trace.detailed:  # a lab's: in order
+            if count and (len(trace) < count or trace[count - 1] != last):
+                return trace, True
+            return trace.since(count), False
+        ordered = list(chain.from_iterable(steps(trace)))
+        if count and (len(ordered) < count or ordered[count - 1] != last):
+            return ordered, True
+        return ordered[count:], False
+
+    def _take(self, record: TraceRecord) -> None:
+        found = self.found
+        number = record.data.get("channel")
+        before = _places(found.last.channels.get(number) if isinstance(number, int) else None)
+        checkpoint_id = record.checkpoint_id
+        moment = found.last = advance(found.last, record)
+        now = Instant(moment.n, record.at_ms)
+        found.times.append(record.at_ms)
+        if moment.epoch != self._epoch:
+            self._enter(moment.epoch, now)
+        if number is not None and number in moment.channels:
+            self._moved(number, before, moment.channels[number], now)
+        self._letters(moment, record, now)
+        if checkpoint_id is not None:
+            self._live(checkpoint_id, now)
+        kind = kind_of(record)
+        side = kind.side(record.role)
+        if side is None:
+            return
+        if side.path is not None and checkpoint_id is not None:
+            self._path(side.path, checkpoint_id, record, now)
+        if side.means is meanings.slot_lost:
+            found.losses += [(name, now) for name, task in moment.tasks.items() if task.lost]
+        elif side.means is meanings.epoch_ended:
+            self._lose(now)
+        if record.role == "fault" or kind.mark in ("failure", "restore"):
+            what = "fault" if record.role == "fault" else kind.mark
+            found.marks.append(Mark(what, caption_of(record, self._ends), now))
+
+    def _enter(self, epoch: int, now: Instant) -> None:
+        self._lose(now)
+        self._epoch = epoch
+        self.found.epochs[epoch] = now
+        self._ends = stage_for(self._known, epoch).ends() if self._known else {}
+        self.found.ends[epoch] = self._ends
+
+    def _lose(self, now: Instant) -> None:
+        """The epoch is over: what is still under way will not arrive."""
+        for journey in self._here.values():
+            journey.lost = now
+        for letter in self._mail.values():
+            letter.lost = now
+        self._here.clear()
+        self._mail.clear()
+
+    def _moved(self, number: int, before: _Places, after: ChannelMoment, now: Instant) -> None:
+        queued, wire, arrived = before
+        if queued is not after.queued:
+            for item in _new(queued, after.queued):
+                self._journey(number, after, item, now)
+        if wire is not after.wire:
+            for item in _new(wire, after.wire):
+                journey = self._journey(number, after, item, now)
+                journey.sent, journey.unaligned = now, item.unaligned
+        if arrived is not after.arrived:
+            for item in _new(arrived, after.arrived):
+                self._journey(number, after, item, now).received = now
+            for item in _new(after.arrived, arrived):
+                self._journey(number, after, item, now).taken = now
+                del self._here[number, item.serial]
+
+    def _journey(self, number: int, channel: ChannelMoment, item: Item, now: Instant) -> Journey:
+        journey = self._here.get((number, item.serial))
+        if journey is None:
+            sender, receiver = self._ends.get(number, (channel.sender, channel.receiver))
+            journey = Journey(self._epoch, number, item.kind, item.rows, item.checkpoint_id, sender, receiver, made=now)
+            self._here[number, item.serial] = journey
+            self.found.elements.append(journey)
+        return journey
+
+    def _letters(self, moment: Moment, record: TraceRecord, now: Instant) -> None:
+        sent = moment.messages.get(record.id)
+        if sent is not None:
+            letter = Letter(sent.mail, sent.task, sent.to_task, sent.checkpoint_id, now, id=record.id)
+            self._mail[record.id] = letter
+            self.found.letters.append(letter)
+        elif record.cause in self._mail:
+            if record.role == "event":
+                self._mail.pop(record.cause).received = now
+            elif record.role == "fault" and record.cause not in moment.messages:
+                self._mail.pop(record.cause).lost = now
+
+    def _live(self, checkpoint_id: int, now: Instant) -> None:
+        known = self.found.last.checkpoints.get(checkpoint_id)
+        if known is None:
+            return
+        life = self.found.lives.setdefault(checkpoint_id, Life(now))
+        if life.finished is None and known.status != PENDING:
+            life.finished = now
+
+    def _path(self, step: PathStep, checkpoint_id: int, record: TraceRecord, now: Instant) -> None:
+        task = record.data["task"] if is_of_the_job_master(record) else task_of(record)
+        path = self.found.paths.setdefault((checkpoint_id, task), Path())
+        ended = len(path.ends)
+        step(path, record)
+        event = event_of(record)
+        if event == path.event and len(path.ends) > ended:  # what ends in one event ends at once, with its last record
+            last = max(path.instants.values())
+            path.instants = {phase: now if at == last else at for phase, at in path.instants.items()}
+        if len(path.ends) > ended:
+            path.event = event
+        for phase in path.ends:
+            path.instants.setdefault(phase, now)
+        if step is Path.copied:
+            self.found.cuts.setdefault(checkpoint_id, Cut(self._epoch)).instants.setdefault(task, now)
+
+
+_Places = tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]
+"""What is in a channel: in the sender's queue, on the wire, in the receiver's queue."""
+
+
+def _places(channel: ChannelMoment | None) -> _Places:
+    """Taken out of the channel, which the fold changes in place."""
+    return ((), (), ()) if channel is None else (channel.queued, channel.wire, channel.arrived)
+
+
+def _new(before: tuple[Item, ...], after: tuple[Item, ...]) -> Iterator[Item]:
+    """The items that were not there before."""
+    known = {item.serial for item in before}
+    return (item for item in after if item.serial not in known)

@@ -1,0 +1,547 @@
+"""What pictures and texts make of each word of the protocol: one table, `KINDS`.
+
+A record of a trace is a command that a machine gave or an event that it took, or a fault that was brought about in the
+lab; of what kind says the word's name, or a note's, or the fault's. An entry has, for each of the roles that its word
+may play, the sentence that tells it, what it changes in the picture, and which phase of a subtask's path through a
+checkpoint it ends. For all roles it says how much the word matters, whether a reader jumps to it, and what it is called
+on a task's box while it is under way.
+
+`kit.run.captions` fills the sentences in, `kit.run.moment` applies the changes, `kit.draw.stage.frames` goes by levels
+and marks, `kit.run.journeys` by the paths. The elements that travel in channels have a table of their own,
+`kit.run.element_kinds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kit.core.protocol import commands, events, messages
+from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.trace import TraceRecord
+from kit.core.protocol.words import Word
+from kit.run import channel_meanings as channels
+from kit.run import meanings
+from kit.run.checkpoint_path import Path, PathStep
+from kit.run.job_state import ABORTED, ALIGNING, DECLINED, SENT
+from kit.run.meanings import Meaning
+
+BULK, PLUMBING, DETAIL, MAIN, MILESTONE = range(5)
+"""How much a record matters, from the turn of a task that moves a buffer to the completion of a checkpoint."""
+
+ROLES = frozenset({"command", "event", "fault"})
+
+_Level = int | Callable[[TraceRecord], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A word in one role, as a command or as an event.
+
+    In the caption `{who}` is the machine, `{cp}` the checkpoint, `{source}` and `{to}` are the ends of the channel; any
+    field of the record's data may be named, and those that `kit.run.captions` adds.
+    """
+
+    caption: str
+    means: Meaning | None = None
+    path: PathStep | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """All that is shown of one word or note.
+
+    `mark` says what kind of turning point it is, for readers who jump from one to the next ("checkpoint", "failure",
+    "restore"). `mail` is what the badge on a task's box calls a message that is under way. `span` says whether a
+    restore "begins" or "ends" with it.
+    """
+
+    name: str
+    level: _Level
+    command: Side | None = None
+    event: Side | None = None
+    fault: Side | None = None
+    mark: str = ""
+    mail: str = ""
+    span: str = ""
+
+    def side(self, role: str) -> Side | None:
+        """The word in the role of a record; None for one that it does not play."""
+        return getattr(self, role) if role in ROLES else None
+
+    def level_of(self, record: TraceRecord) -> int:
+        """How much a record of this kind matters."""
+        return self.level(record) if callable(self.level) else self.level
+
+
+def _of_element(record: TraceRecord) -> int:
+    """A barrier, or another mark in a channel, matters more than a buffer."""
+    return BULK if record.checkpoint_id is None else DETAIL
+
+
+def _of_task_state(record: TraceRecord) -> int:
+    return {"RUNNING": DETAIL, "FINISHED": DETAIL, "FAILED": MAIN}.get(record.data["state"], PLUMBING)
+
+
+def _event(
+    word: type[Word],
+    level: _Level,
+    caption: str,
+    *,
+    means: Meaning | None = None,
+    path: PathStep | None = None,
+    mark: str = "",
+) -> Kind:
+    return Kind(word.__name__, level, event=Side(caption, means, path), mark=mark)
+
+
+def _command(
+    word: type[Word], level: _Level, caption: str, *, means: Meaning | None = None, path: PathStep | None = None
+) -> Kind:
+    return Kind(word.__name__, level, command=Side(caption, means, path))
+
+
+def _message(word: type[Word], level: _Level, *, command: Side, event: Side, mail: str = "") -> Kind:
+    return Kind(word.__name__, level, command, event, mail=mail)
+
+
+def _note(
+    kind: NoteKind,
+    level: _Level,
+    caption: str,
+    *,
+    means: Meaning | None = None,
+    path: PathStep | None = None,
+    mark: str = "",
+    span: str = "",
+) -> Kind:
+    return Kind(kind, level, command=Side(caption, means, path), mark=mark, span=span)
+
+
+def _fault(name: str, *, means: Meaning | None = None) -> Kind:
+    return Kind(name, MAIN, fault=Side("In the lab: {text}", means))
+
+
+_EVENTS = (
+    _event(events.TimerFired, PLUMBING, "{timer_fires}"),
+    _event(events.StartJob, MAIN, "The job begins"),
+    _event(events.SplitsEnumerated, PLUMBING, "{who} knows what a source has to read"),
+    _event(events.SnapshotResolved, PLUMBING, "The checkpoint at {path} is found"),
+    _event(events.CheckpointsRecovered, PLUMBING, "{who} knows what the store holds"),
+    _event(events.LeadershipLost, MILESTONE, "Another driver has taken over the job: {error}"),
+    _event(events.LaterOutputDiscarded, PLUMBING, "What sinks published after the snapshot is deleted"),
+    _event(events.OrphansRemoved, PLUMBING, "What earlier runs left behind is gone"),
+    _event(events.StartFailed, DETAIL, "The job cannot begin: {error}"),
+    _event(
+        events.SlotLost,
+        MILESTONE,
+        "Worker {slot} is gone, and all its tasks with it: {error}",
+        means=meanings.slot_lost,
+        mark="failure",
+    ),
+    _event(events.SlotsChanged, MILESTONE, "{slots} slots are there now", mark="failure"),
+    _event(events.OperatorEventLost, PLUMBING, "What an operator coordinator said to {task} is lost"),
+    _event(events.EpochEnded, PLUMBING, "The last worker of epoch {epoch} has left", means=meanings.epoch_ended),
+    _event(events.CheckpointIdAllocated, PLUMBING, "The new checkpoint has number {cp}"),
+    _event(events.CheckpointIdFailed, DETAIL, "There is no number for the next checkpoint: {error}"),
+    _event(
+        events.LocationInitialized,
+        PLUMBING,
+        "The directory of checkpoint {cp} is there",
+        means=meanings.step("asking hooks and operator coordinators"),
+    ),
+    _event(events.LocationFailed, DETAIL, "The directory of checkpoint {cp} cannot be made: {error}"),
+    _event(events.CheckpointOperatorCoordinator, PLUMBING, "An operator coordinator takes its part of checkpoint {cp}"),
+    _event(events.MasterHookTriggered, PLUMBING, "The hook {hook} answers for checkpoint {cp}"),
+    _event(events.MasterHookFailed, DETAIL, "The hook {hook} failed: {error}"),
+    _event(events.MasterHooksReset, PLUMBING, "The hooks were told that the job begins from nothing"),
+    _event(events.MasterHooksRestored, PLUMBING, "The hooks have their state of checkpoint {cp}"),
+    _event(events.MetadataWritten, MAIN, "The _metadata of checkpoint {cp} is written"),
+    _event(events.MetadataFailed, MAIN, "The _metadata of checkpoint {cp} could not be written: {error}"),
+    _event(events.CheckpointStored, PLUMBING, "The store holds checkpoint {cp}: a restart will find it"),
+    _event(events.CheckpointStoreFailed, MAIN, "Checkpoint {cp} could not be stored: {error}"),
+    _event(events.StateDiscarded, PLUMBING, "{files} are deleted"),
+    _event(events.JobResultStored, PLUMBING, "The store knows that the job has ended"),
+    _event(events.ParallelismStored, PLUMBING, "The store knows at which parallelism the job is to go on"),
+    _event(events.RequestCheckpoint, MAIN, "The user asks for a checkpoint"),
+    _event(events.RequestSavepoint, MAIN, "The user asks for a savepoint"),
+    _event(events.RequestStop, MAIN, "The user asks to stop the job with a savepoint"),
+    _event(events.RequestRescale, MAIN, "The user asks for another parallelism: {parallelisms}"),
+    _event(events.RequestCancel, MAIN, "The user cancels the job"),
+    _event(events.StateRead, PLUMBING, "{who} has its state again"),
+    _event(events.StateReadFailed, DETAIL, "{who} could not read its state: {error}"),
+    _event(
+        events.ElementReceived,
+        _of_element,
+        "{element} reaches {who} from {source}",
+        means=channels.receive,
+    ),
+    _event(events.CreditReceived, BULK, "{who} may send more to {to}"),
+    _event(events.ProcessInput, BULK, "{who} has its turn"),
+    _event(events.SplitRead, BULK, "{who} has read {rows} from its source"),
+    _event(events.SplitReadFailed, DETAIL, "{who} could not read its input: {error}"),
+    _event(
+        events.SnapshotWritten,
+        MAIN,
+        "{who}'s state for checkpoint {cp} is written",
+        means=meanings.written,
+        path=Path.written,
+    ),
+    _event(events.SnapshotFailed, MAIN, "{who}'s part of checkpoint {cp} could not be written: {error}"),
+    _event(
+        events.EffectsCommitted,
+        MAIN,
+        "{who}'s output up to checkpoint {cp} is where its readers look",
+        means=meanings.published,
+    ),
+    _event(events.EffectsFailed, DETAIL, "{who} could not publish its output: {error}"),
+    _event(events.ChannelStateFileWritten, PLUMBING, "The file with in-flight data of checkpoint {cp} is written"),
+    _event(
+        events.ChannelStateFileFailed,
+        DETAIL,
+        "The file with in-flight data of checkpoint {cp} could not be written: {error}",
+    ),
+)
+
+_COMMANDS = (
+    _command(commands.ScheduleTimer, BULK, "{who} sets a timer: {timer_is_for}"),
+    _command(commands.CancelTimer, BULK, "{who} cancels its timer {timer}"),
+    _command(commands.EnumerateSplits, PLUMBING, "{who} asks what a source has to read"),
+    _command(commands.ResolveSnapshot, PLUMBING, "{who} looks for the checkpoint at {path}"),
+    _command(
+        commands.DiscardLaterOutput, PLUMBING, "{who} has everything deleted that sinks published after checkpoint {cp}"
+    ),
+    _command(commands.RecoverCheckpoints, PLUMBING, "{who} opens the store of completed checkpoints"),
+    _command(commands.RemoveOrphans, PLUMBING, "{who} clears away what earlier runs left behind"),
+    _command(
+        commands.StartEpoch, MILESTONE, "Epoch {epoch} begins: every task is started anew", means=meanings.start_epoch
+    ),
+    _command(commands.StopEpoch, PLUMBING, "All workers of epoch {epoch} are told to leave"),
+    _command(commands.AllocateCheckpointId, PLUMBING, "{who} asks for the next checkpoint's number"),
+    _command(commands.SetCheckpointIdCounter, PLUMBING, "The next checkpoint will have number {next_id}"),
+    _command(
+        commands.InitializeLocation,
+        PLUMBING,
+        "{who} asks for the directory of checkpoint {cp}",
+        means=meanings.step("making its directory"),
+    ),
+    _command(
+        commands.ScheduleCoordinatorCheckpoint,
+        PLUMBING,
+        "{who} asks an operator coordinator for its part of checkpoint {cp}",
+    ),
+    _command(commands.TriggerMasterHook, PLUMBING, "{who} asks the hook {hook} for its part of checkpoint {cp}"),
+    _command(commands.RestoreMasterHooks, PLUMBING, "The hooks are given their state of checkpoint {cp}"),
+    _command(commands.ResetMasterHooks, PLUMBING, "The hooks are told that the job begins again"),
+    _command(commands.CloseMasterHooks, PLUMBING, "The hooks are told that the job is over"),
+    _command(
+        commands.WriteMetadata,
+        MAIN,
+        "All have acknowledged: {who} writes the _metadata of checkpoint {cp}",
+        means=meanings.step("all acknowledged: writing _metadata"),
+    ),
+    _command(
+        commands.StoreCheckpoint,
+        PLUMBING,
+        "{who} adds checkpoint {cp} to the store of completed checkpoints",
+        means=meanings.step("_metadata is written: adding it to the store"),
+    ),
+    _command(commands.RemoveStored, PLUMBING, "Checkpoint {cp} is taken out of the store"),
+    _command(commands.StoreJobResult, PLUMBING, "{who} notes in the store that the job is {now}"),
+    _command(commands.StoreParallelism, PLUMBING, "{who} notes in the store what the user wants: {parallelisms}"),
+    _command(commands.DiscardState, PLUMBING, "{who} asks for the deletion of {files}"),
+    _command(commands.CompleteRequest, PLUMBING, "The user has an answer: {answer}"),
+    _command(commands.JobStatusChanged, MILESTONE, "The job is now {now}{because_error}", means=meanings.job_status),
+    _command(commands.SendElement, _of_element, "{who} sends {element} to {to}{overtaking}", means=channels.send),
+    _command(
+        commands.ElementQueued, BULK, "{who} keeps {element} for {to}, which has no room yet", means=channels.queue
+    ),
+    _command(commands.ElementTaken, BULK, "{who} takes a mark from {source}", means=channels.taken),
+    _command(commands.GrantCredit, BULK, "{who} has room again for {source}", means=channels.credit),
+    _command(commands.ReadState, PLUMBING, "{who} reads its state back from the checkpoint's files"),
+    _command(commands.ReadSplit, BULK, "{who} reads on at row {position}"),
+    _command(
+        commands.WriteSnapshot,
+        MAIN,
+        "{who} has copied its state for checkpoint {cp}; the copy is being written",
+        means=meanings.writing,
+        path=Path.copied,
+    ),
+    _command(
+        commands.CancelSnapshot,
+        DETAIL,
+        "{who} stops writing its part of checkpoint {cp}",
+        means=meanings.own_phase(ABORTED),
+    ),
+    _command(
+        commands.DiscardSnapshot, PLUMBING, "{who} removes what it had written for a checkpoint that nobody wants"
+    ),
+    _command(
+        commands.PruneLocalState, PLUMBING, "{who} deletes copies of state on its machine that nobody will restore from"
+    ),
+    _command(commands.CommitEffects, DETAIL, "{who} publishes the output that waited for checkpoint {cp}"),
+    _command(commands.DropEffects, PLUMBING, "{who} drops output that no checkpoint will publish"),
+    _command(
+        commands.WriteChannelStateFile,
+        PLUMBING,
+        "{who} has all in-flight data of checkpoint {cp} and writes it to a file",
+    ),
+    _command(
+        commands.CancelChannelStateFile, PLUMBING, "{who} stops writing the file with in-flight data of checkpoint {cp}"
+    ),
+)
+
+_MESSAGES = (
+    _message(
+        messages.DeployTask,
+        DETAIL,
+        command=Side("{task} is deployed {with_state}", means=meanings.deploy),
+        event=Side("{who} arrives at its worker {with_state}"),
+        mail="deploy",
+    ),
+    _message(
+        messages.TriggerTaskCheckpoint,
+        MAIN,
+        command=Side("{who} asks {task} to begin checkpoint {cp}", means=meanings.triggered),
+        event=Side(
+            "{who} begins checkpoint {cp}: it is a source, so no barrier has to come first",
+            means=meanings.own_phase(ALIGNING),
+            path=Path.reached,
+        ),
+        mail="begin",
+    ),
+    _message(
+        messages.NotifyCheckpointComplete,
+        DETAIL,
+        command=Side("{who} tells {task} that checkpoint {cp} is complete"),
+        event=Side("{who} learns that checkpoint {cp} is complete"),
+        mail="complete",
+    ),
+    _message(
+        messages.NotifyCheckpointAborted,
+        DETAIL,
+        command=Side("{who} tells {task} that checkpoint {cp} is aborted"),
+        event=Side("{who} learns that checkpoint {cp} is aborted", means=meanings.notified_of_abort),
+        mail="aborted",
+    ),
+    _message(
+        messages.OperatorEventToTask,
+        BULK,
+        command=Side("An operator coordinator speaks to {task}"),
+        event=Side("{who} hears from its operator coordinator"),
+    ),
+    _message(
+        messages.CancelTask,
+        MAIN,
+        command=Side("{who} tells {task} to leave"),
+        event=Side("{who} leaves", means=meanings.task_gone),
+        mail="leave",
+    ),
+    _message(
+        messages.TaskStateChanged,
+        _of_task_state,
+        command=Side("{who} reports that it is {now}{because_error}", means=meanings.task_state),
+        event=Side("{who} hears that {task} is {now}{because_error}", means=meanings.task_state_heard),
+        mail="state",
+    ),
+    _message(
+        messages.AcknowledgeCheckpoint,
+        MAIN,
+        command=Side("{who} acknowledges checkpoint {cp}", means=meanings.own_phase(SENT), path=Path.sent),
+        event=Side("{who} has {task}'s acknowledgement of checkpoint {cp}"),
+        mail="ack",
+    ),
+    _message(
+        messages.DeclineCheckpoint,
+        MAIN,
+        command=Side("{who} declines checkpoint {cp}: {why}", means=meanings.gave_up(DECLINED), path=Path.declined),
+        event=Side("{who} hears that {task} declined checkpoint {cp}: {why}"),
+        mail="decline",
+    ),
+    _message(
+        messages.ReportCheckpointMetrics,
+        PLUMBING,
+        command=Side("{task} reports what it measured of checkpoint {cp}, which was aborted"),
+        event=Side("{who} has {task}'s measurements of checkpoint {cp}, which was aborted"),
+    ),
+    _message(
+        messages.OperatorEventToCoordinator,
+        BULK,
+        command=Side("{who} speaks to its operator coordinator"),
+        event=Side("{task} is heard by its operator coordinator"),
+    ),
+)
+
+_WITHIN_A_SLOT = (
+    _message(
+        messages.SubmitChannelState,
+        BULK,
+        command=Side("{who} keeps in-flight data for a checkpoint"),
+        event=Side("{who} takes in-flight data of {task} for a checkpoint"),
+    ),
+    _message(
+        messages.OutputDataDecided,
+        BULK,
+        command=Side("{who} knows what was in flight to one receiver"),
+        event=Side("{who} hears what {task} had in flight to one receiver"),
+    ),
+    _message(
+        messages.ChannelStateWritten,
+        PLUMBING,
+        command=Side("{who} tells {task} that its in-flight data of checkpoint {cp} is written"),
+        event=Side("{who}'s in-flight data of checkpoint {cp} is written"),
+    ),
+    _message(
+        messages.ChannelStateFailed,
+        DETAIL,
+        command=Side("{who} tells {task} that its in-flight data of checkpoint {cp} could not be written"),
+        event=Side("{who}'s in-flight data of checkpoint {cp} could not be written: {error}"),
+    ),
+)
+
+_NOTES = (
+    _note(
+        "StateAssigned",
+        MILESTONE,
+        "{who} has dealt out the state of checkpoint {cp} among the tasks",
+        means=meanings.state_assigned,
+        mark="restore",
+    ),
+    _note("AllTasksRunning", MAIN, "All tasks of epoch {epoch} are running", span="ends"),
+    _note("RescalePhaseChanged", MAIN, "{rescale_phase}: {moment}"),
+    _note(
+        "JobRescaled",
+        MILESTONE,
+        "The job goes on at another parallelism, from {rescaled}: {moment}",
+        mark="restore",
+    ),
+    _note("RescaleRefused", MILESTONE, "The job is not rescaled: {error}"),
+    _note("WaitingForSlots", MILESTONE, "{who} waits for slots: {slots} are there, it needs {least}", mark="failure"),
+    _note("PeriodicTriggerScheduled", BULK, "The next periodic checkpoint is due in {due_in}"),
+    _note("RequestQueued", DETAIL, "{request} must wait its turn"),
+    _note("RequestRefused", MILESTONE, "{request} will not be carried out: {detail_or_reason}"),
+    _note("TriggeringStarted", PLUMBING, "{who} begins a checkpoint", means=meanings.planned),
+    _note("TriggeringFailed", MILESTONE, "A checkpoint could not begin: {detail_or_reason}"),
+    _note("CoordinatorAcknowledged", PLUMBING, "An operator coordinator gave its part of checkpoint {cp}"),
+    _note("CoordinatorReset", DETAIL, "The operator coordinator of {operator} {goes_back}"),
+    _note(
+        "CoordinatorNotified",
+        PLUMBING,
+        "The operator coordinator of {operator} is notified that checkpoint {cp} is {outcome}",
+    ),
+    _note(
+        "ListenerNotified",
+        DETAIL,
+        "The user's listener at {operator} in {who} is notified that checkpoint {cp} is {outcome}",
+    ),
+    _note("MasterHookAcknowledged", PLUMBING, "The hook {hook} gave its part of checkpoint {cp}"),
+    _note(
+        "CheckpointPending",
+        PLUMBING,
+        "{kind_of} {cp} is pending: every task must acknowledge it",
+        means=meanings.pending,
+    ),
+    _note(
+        "CheckpointPlannedAgain",
+        PLUMBING,
+        "Tasks have finished meanwhile: {who} goes on with checkpoint {cp} without them",
+        means=meanings.planned_again,
+    ),
+    _note("CheckpointTriggered", MILESTONE, "Checkpoint {cp} is triggered: {sources} begin", mark="checkpoint"),
+    _note(
+        "TaskAcknowledged",
+        PLUMBING,
+        "{task} is ticked off in checkpoint {cp}",
+        means=meanings.acknowledged,
+        path=Path.acknowledged,
+    ),
+    _note(
+        "AcknowledgeIgnored", PLUMBING, "An acknowledgement of checkpoint {cp} from {task} changes nothing: {result}"
+    ),
+    _note("DeclineIgnored", PLUMBING, "{task} declines checkpoint {cp}, which changes nothing: {result}"),
+    _note("MetricsIgnored", PLUMBING, "What {task} measured of checkpoint {cp} is of no use: {result}"),
+    _note("CheckpointFinalizing", PLUMBING, "Checkpoint {cp} has all acknowledgements"),
+    _note("CheckpointCompleted", MILESTONE, "{kind_of} {cp} is complete", means=meanings.completed, mark="checkpoint"),
+    _note(
+        "CheckpointAborted",
+        MILESTONE,
+        "Checkpoint {cp} is aborted: {detail_or_reason}",
+        means=meanings.aborted,
+        mark="checkpoint",
+    ),
+    _note("CheckpointSubsumed", DETAIL, "Checkpoint {cp} is replaced by a newer one"),
+    _note("CheckpointDiscarded", PLUMBING, "Checkpoint {cp} is deleted"),
+    _note("CheckpointRestored", MILESTONE, "The job goes back to checkpoint {cp}", span="begins", mark="restore"),
+    _note(
+        "BarrierAnnounced",
+        DETAIL,
+        "{who} hears of barrier {cp} from {source}, which lies behind data",
+        path=Path.reached,
+    ),
+    _note(
+        "BarrierPrioritized",
+        MAIN,
+        "{who} takes barrier {cp} from {source} before the data that lies ahead of it",
+        means=channels.barrier_prioritized,
+    ),
+    _note(
+        "BarrierAligned",
+        MAIN,
+        "{who} takes barrier {cp} from {source}{and_waits}",
+        means=channels.barrier_aligned,
+        path=Path.reached,
+    ),
+    _note(
+        "BarrierCounted",
+        MAIN,
+        "{who} counts barrier {cp} from {source} and reads that channel on",
+        means=channels.barrier_counted,
+        path=Path.reached,
+    ),
+    _note("EndCounted", DETAIL, "{who} takes the end of {source} for its barrier {cp}", means=channels.end_counted),
+    _note("AlignmentTimedOut", MAIN, "{who} has waited long enough: from here on barrier {cp} overtakes"),
+    _note(
+        "BarrierIgnored",
+        PLUMBING,
+        "{who} drops barrier {cp} from {source}: that checkpoint is over for it",
+        means=channels.barrier_ignored,
+    ),
+)
+
+_FAULTS = (
+    _fault("DropMessage", means=meanings.message_lost),
+    _fault("DuplicateMessage"),
+    _fault("DelayMessage"),
+    _fault("ForgeMessage"),
+    _fault("FailCommand"),
+    _fault("NeverAnswer"),
+    _fault("LoseAnswer"),
+    _fault("FailNextRead"),
+    _fault("FreezeWorker", means=meanings.worker_frozen),
+    _fault("ThawWorker", means=meanings.worker_thawed),
+    _fault("MissHeartbeat"),
+    _fault("KillDriver"),
+    _fault("LoseFile"),
+    _fault("TruncateFile"),
+    _fault("CorruptFile"),
+    _fault("TurnClock"),
+)
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (*_EVENTS, *_COMMANDS, *_MESSAGES, *_WITHIN_A_SLOT, *_NOTES, *_FAULTS)
+}
+"""By the name of the word, of the note or of the fault."""
+
+OTHER = Kind("", DETAIL)
+"""What is shown of a kind that a newer or older trace may hold and that the table does not know."""
+
+
+def kind_of(record: TraceRecord) -> Kind:
+    """The entry of a record's kind."""
+    return KINDS.get(record.kind, OTHER)
+
+
+def level_of(record: TraceRecord) -> int:
+    """How much a record matters."""
+    level = KINDS.get(record.kind, OTHER).level
+    return level if isinstance(level, int) else level(record)

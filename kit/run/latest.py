@@ -1,0 +1,70 @@
+"""The present moment of a run that goes on: each look takes in what is new since the last one, and nothing twice.
+
+Once somebody has looked, whoever lets the run go on has the records taken in meanwhile (`keep_up`), so that a look
+costs the same however long it has been. When the run has gone back and another way, it goes on from the last of the
+moments that were marked on the way and still belong to it.
+"""
+
+from __future__ import annotations
+
+from kit.core.protocol.trace import Trace, led_by
+from kit.run.job_state import Moment, Running, changed
+from kit.run.moment import advance
+
+MARK_EVERY = 1_000
+"""Moments that are marked are at least so many records apart."""
+RECORDS_PER_PART = 2
+"""So many more for each task and channel in them."""
+MOST_MARKS = 100
+
+
+class Latest:
+    """The last moment of one run, whose records come causes first, as a lab's do."""
+
+    def __init__(self) -> None:
+        self._moment = Running()
+        self._marks: list[Moment] = []
+        self._is_looked_at = False
+
+    def missing(self, trace: Trace) -> int:
+        """How many records are to be taken in before this is the moment at the end of the trace."""
+        if not _is_in(self._moment, trace):
+            while self._marks and not _is_in(self._marks[-1], trace):
+                self._marks.pop()
+            self._moment = Running.of(self._marks[-1] if self._marks else Moment())
+        return len(trace) - self._moment.n
+
+    def keep_up(self, trace: Trace) -> None:
+        """The run has gone on: take in what is new, if it is likely to be looked at."""
+        if self._is_looked_at:
+            self._follow(trace)
+
+    def _follow(self, trace: Trace) -> None:
+        self.missing(trace)
+        moment: Moment = self._moment
+        try:
+            for record in trace.since(moment.n):
+                moment = advance(moment, record)
+        except BaseException:  # an interrupt may have left a record half taken in
+            self._moment, self._marks = Running(), []
+            raise
+        marked = self._marks[-1].n if self._marks else 0
+        if moment.n >= marked + MARK_EVERY + RECORDS_PER_PART * (len(moment.tasks) + len(moment.channels)):
+            self._marks.append(self._moment.now())
+            if len(self._marks) > MOST_MARKS:
+                del self._marks[: MOST_MARKS // 2 : 2]
+
+    def moment(self, trace: Trace) -> Moment:
+        """The moment at the end of the run."""
+        self._is_looked_at = True
+        self._follow(trace)
+        last = self._moment.record
+        return changed(self._moment.now(), cause=None if last is None else led_by(last.cause, trace.find))
+
+    def __repr__(self) -> str:
+        return f"Latest({self._moment.n} records)"
+
+
+def _is_in(moment: Moment, trace: Trace) -> bool:
+    """Whether the run that the moment is of has not gone another way."""
+    return moment.n == 0 or (moment.n <= len(trace) and trace[moment.n - 1] is moment.record)

@@ -1,0 +1,315 @@
+"""What a record means for the job, its tasks and its checkpoints: the changes that `kit.run.kinds` names.
+
+A meaning takes the moment before a record and the record, and gives the moment after it. Those of channels are in
+`channel_meanings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kit.core.protocol.options import NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
+from kit.core.protocol.trace import TraceRecord
+from kit.run import channel_meanings
+from kit.run.job_state import (
+    ABORTED,
+    ACKNOWLEDGED,
+    BEGUN,
+    CAPTURING,
+    COMPLETED,
+    PENDING,
+    UNHEARD,
+    WRITING,
+    Moment,
+    RestoreMoment,
+    TaskMoment,
+    changed,
+    drop,
+    like,
+    put_all,
+    task_of,
+    to_wait_for,
+    with_checkpoint,
+    with_phase,
+    with_task,
+)
+
+Meaning = Callable[[Moment, TraceRecord], Moment]
+
+
+# --- the life of the job ----------------------------------------------------------------------------------------------
+
+
+def start_epoch(moment: Moment, record: TraceRecord) -> Moment:
+    """A new epoch begins with new tasks and empty channels; checkpoints are kept."""
+    tasks = {
+        f"{vertex}/{subtask}": TaskMoment(attempt=record.data["epoch"])
+        for vertex, parallelism in record.data["parallelism"].items()
+        for subtask in range(parallelism)
+    }
+    return changed(
+        moment,
+        epoch=record.data["epoch"],
+        tasks=like(moment.tasks, tasks),
+        channels=like(moment.channels, {}),
+        messages=like(moment.messages, {}),
+    )
+
+
+def job_status(moment: Moment, record: TraceRecord) -> Moment:
+    """The job entered a status."""
+    return changed(moment, job=record.data["status"], error=str(record.data.get("error") or ""))
+
+
+def deploy(moment: Moment, record: TraceRecord) -> Moment:
+    """A task is on its way to its worker, and maybe the state that it is given."""
+    restore = record.data.get("restore")
+    restored = None if restore is None else restore["checkpoint_id"]
+    moment = with_task(
+        moment, record.data["task"], state="DEPLOYING", attempt=record.data["attempt"], restored=restored, phases={}
+    )
+    return moment if restored is None else _restored(moment, RestoreMoment(moment.epoch, restored))
+
+
+def _restored(moment: Moment, restore: RestoreMoment) -> Moment:
+    if any((known.epoch, known.checkpoint_id) == (restore.epoch, restore.checkpoint_id) for known in moment.restores):
+        return moment
+    return changed(moment, restores=(*moment.restores, restore))
+
+
+def state_assigned(moment: Moment, record: TraceRecord) -> Moment:
+    """The JobMaster dealt out a checkpoint for the epoch that it is about to start."""
+    data = record.data
+    checkpoint_id = record.checkpoint_id if record.checkpoint_id is not None else data["checkpoint_id"]
+    epoch = data.get("epoch", moment.epoch + 1)
+    known = moment.checkpoints.get(checkpoint_id)
+    before = {} if known is None else known.parallelism
+    return _restored(moment, RestoreMoment(epoch, checkpoint_id, tuple(data.get("assignments", ())), before))
+
+
+def task_state(moment: Moment, record: TraceRecord) -> Moment:
+    """What a task says of itself; the JobMaster hears it later."""
+    task, state = record.data["task"], record.data["state"]
+    known = moment.tasks.get(task)
+    if known is None or known.lost or known.attempt > record.data["attempt"]:
+        return moment
+    return with_task(moment, task, state=state, error=record.data.get("error", ""))
+
+
+def task_state_heard(moment: Moment, record: TraceRecord) -> Moment:
+    """The JobMaster hears of a task's state: of one that has finished it will not ask for another checkpoint."""
+    task = record.data["task"]
+    known = moment.tasks.get(task)
+    if known is None or known.attempt != record.data["attempt"] or record.data["state"] != "FINISHED":
+        return moment
+    return with_task(moment, task, is_known_finished=True)
+
+
+def slot_lost(moment: Moment, record: TraceRecord) -> Moment:
+    """The tasks of a slot are the subtasks of its number; all of them are gone."""
+    if record.data["epoch"] != moment.epoch:
+        return moment
+    for name in moment.tasks:
+        if name.rpartition("/")[2] == str(record.data["slot"]):
+            moment = _lost(moment, name, record.data["error"])
+    return moment
+
+
+def worker_frozen(moment: Moment, record: TraceRecord) -> Moment:
+    """The tasks of a worker do nothing any more, and do not know it."""
+    return _of_worker(moment, record, frozen=True)
+
+
+def worker_thawed(moment: Moment, record: TraceRecord) -> Moment:
+    """They go on."""
+    return _of_worker(moment, record, frozen=False)
+
+
+def _of_worker(moment: Moment, record: TraceRecord, *, frozen: bool) -> Moment:
+    for name in moment.tasks:
+        if name.rpartition("/")[2] == str(record.data["worker"]):
+            moment = with_task(moment, name, frozen=frozen)
+    return moment
+
+
+def _lost(moment: Moment, name: str, error: str) -> Moment:
+    """A task is gone, with what was under way from it and to it."""
+    moment = with_task(moment, name, state="FAILED", lost=True, frozen=False, error=error)
+    messages = {sent: message for sent, message in moment.messages.items() if message.task != name}
+    cut = {}
+    for number, channel in moment.channels.items():
+        if name == channel.receiver:
+            cut[number] = changed(channel, queued=(), wire=(), arrived=(), held=None, awaited=None)
+        elif name == channel.sender:
+            cut[number] = changed(channel, queued=(), wire=())
+    return changed(moment, messages=like(moment.messages, messages), channels=put_all(moment.channels, cut))
+
+
+def message_lost(moment: Moment, record: TraceRecord) -> Moment:
+    """A message, whose command is the record's cause, will not arrive."""
+    lost = moment.messages.get(record.cause)
+    if lost is None:
+        return moment
+    moment = changed(moment, messages=drop(moment.messages, record.cause))
+    return with_phase(moment, lost.task, lost.checkpoint_id, UNHEARD) if lost.mail == "ack" else moment
+
+
+def task_gone(moment: Moment, record: TraceRecord) -> Moment:
+    """A task was told to leave, and has left unless it had ended before."""
+    task = moment.tasks.get(task_of(record))
+    if task is None or task.state in ("FINISHED", "FAILED"):
+        return moment
+    return with_task(moment, task_of(record), state="CANCELED")
+
+
+def epoch_ended(moment: Moment, record: TraceRecord) -> Moment:
+    """All workers have left, and with them whatever was on its way between them."""
+    return changed(moment, channels=like(moment.channels, {})) if record.data["epoch"] == moment.epoch else moment
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def step(text: str) -> Meaning:
+    """A checkpoint came to this step of its life at the JobMaster; one of an earlier run has none here."""
+
+    def meaning(moment: Moment, record: TraceRecord) -> Moment:
+        known = record.checkpoint_id in moment.checkpoints
+        return with_checkpoint(moment, record.checkpoint_id, step=text) if known else moment
+
+    return meaning
+
+
+def planned(moment: Moment, record: TraceRecord) -> Moment:
+    """The JobMaster has made the plan of a checkpoint that has no number yet."""
+    return changed(moment, planned=to_wait_for(moment))
+
+
+def pending(moment: Moment, record: TraceRecord) -> Moment:
+    """A checkpoint waits for the acknowledgements of these tasks."""
+    data = record.data
+    changes: dict[str, Any] = {"step": "triggering the sources", **_planned(record)}
+    if moment.planned:
+        changes["expected"] = moment.planned
+    if isinstance(data.get("tasks"), list):
+        changes["expected"] = tuple(data["tasks"])
+    if "avepoint" in str(data.get("snapshot", "")):
+        changes["savepoint"] = True
+    return with_checkpoint(moment, record.checkpoint_id, **changes)
+
+
+def planned_again(moment: Moment, record: TraceRecord) -> Moment:
+    """Tasks have finished before a checkpoint reached them: it does not wait for them any longer."""
+    return with_checkpoint(moment, record.checkpoint_id, expected=to_wait_for(moment), **_planned(record))
+
+
+def _planned(record: TraceRecord) -> dict[str, Any]:
+    return {"triggers": tuple(record.data["trigger"])} if "trigger" in record.data else {}
+
+
+def triggered(moment: Moment, record: TraceRecord) -> Moment:
+    """A source was asked to begin: the checkpoint waits for acknowledgements. What it is told is when the checkpoint
+    was triggered, as Flink measures it: before its number and its directory were there.
+    """
+    moment = with_checkpoint(moment, record.checkpoint_id, step="waiting for acknowledgements")
+    triggered_ms = record.data.get("timestamp_ms")
+    if triggered_ms is not None and moment.began_ms <= triggered_ms <= record.at_ms:
+        moment = with_checkpoint(moment, record.checkpoint_id, triggered_ms=triggered_ms)
+    options = record.data.get("options") or {}
+    if "avepoint" in str((options.get("snapshot_type") or {}).get("name", "")):
+        moment = with_checkpoint(moment, record.checkpoint_id, savepoint=True)
+    return with_checkpoint(moment, record.checkpoint_id, captures=True) if _captures(options) else moment
+
+
+def _captures(options: Mapping[str, Any]) -> bool:
+    """Whether tasks may keep in-flight data: see `CheckpointOptions.needs_channel_state`."""
+    timeout_ms = options.get("aligned_timeout_ms", NO_ALIGNED_CHECKPOINT_TIMEOUT_MS)
+    is_timeoutable = options.get("alignment") == "ALIGNED" and 0 < timeout_ms < NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
+    return is_timeoutable or options.get("alignment") == "UNALIGNED"
+
+
+def acknowledged(moment: Moment, record: TraceRecord) -> Moment:
+    """The JobMaster counts one task's acknowledgement."""
+    known = moment.checkpoints.get(record.checkpoint_id or -1)
+    task = record.data["task"]
+    if known is None or task in known.acked or known.status != PENDING:
+        return moment
+    moment = with_phase(moment, task, record.checkpoint_id, ACKNOWLEDGED)
+    return with_checkpoint(
+        moment,
+        record.checkpoint_id,
+        acked=(*known.acked, task),
+        acked_ms=(*known.acked_ms, record.at_ms),
+        step="waiting for acknowledgements",
+    )
+
+
+def completed(moment: Moment, record: TraceRecord) -> Moment:
+    """A checkpoint is complete."""
+    size = record.data.get("size_bytes")
+    known = moment.checkpoints.get(record.checkpoint_id or -1)
+    acked = known.expected if known is not None and not known.missing else (known.acked if known else ())
+    return with_checkpoint(
+        moment, record.checkpoint_id, status=COMPLETED, finished_ms=record.at_ms, size_bytes=size, acked=acked, step=""
+    )
+
+
+def aborted(moment: Moment, record: TraceRecord) -> Moment:
+    """A checkpoint was aborted."""
+    reason = str(record.data.get("reason", "")) or "aborted"
+    return with_checkpoint(
+        moment, record.checkpoint_id, status=ABORTED, finished_ms=record.at_ms, reason=reason, step=""
+    )
+
+
+# --- what a task does with a checkpoint -------------------------------------------------------------------------------
+
+
+def own_phase(phase: str) -> Meaning:
+    """A task entered this phase of a checkpoint, from its own point of view."""
+
+    def meaning(moment: Moment, record: TraceRecord) -> Moment:
+        return with_phase(moment, task_of(record), record.checkpoint_id, phase)
+
+    return meaning
+
+
+def writing(moment: Moment, record: TraceRecord) -> Moment:
+    """The snapshot is copied. All barriers have come, unless it is unaligned."""
+    return with_phase(moment, task_of(record), record.checkpoint_id, WRITING)
+
+
+def written(moment: Moment, record: TraceRecord) -> Moment:
+    """The state is written. Where the checkpoint keeps in-flight data too, that may still be incomplete."""
+    task, number = task_of(record), record.checkpoint_id or -1
+    known, checkpoint = moment.tasks.get(task), moment.checkpoints.get(number)
+    if known is None or known.phases.get(number) != WRITING or checkpoint is None or not checkpoint.captures:
+        return moment
+    return with_phase(moment, task, number, CAPTURING)
+
+
+def gave_up(phase: str) -> Meaning:
+    """A task entered this phase and reads its blocked channels again."""
+
+    def meaning(moment: Moment, record: TraceRecord) -> Moment:
+        task = task_of(record)
+        return channel_meanings.release(
+            with_phase(moment, task, record.checkpoint_id, phase), record.checkpoint_id, task
+        )
+
+    return meaning
+
+
+def notified_of_abort(moment: Moment, record: TraceRecord) -> Moment:
+    """A task that still worked for a checkpoint hears that it was aborted."""
+    task = task_of(record)
+    known = moment.tasks.get(task)
+    if known is None or known.phases.get(record.checkpoint_id or -1) not in BEGUN:
+        return moment
+    return with_phase(moment, task, record.checkpoint_id, ABORTED)
+
+
+def published(moment: Moment, record: TraceRecord) -> Moment:
+    """A task's output up to a checkpoint is where its readers look."""
+    return with_task(moment, task_of(record), published=record.checkpoint_id)

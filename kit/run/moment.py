@@ -1,0 +1,116 @@
+"""The state of a whole job after n records of its trace.
+
+`advance(moment, record)` is a fold: it takes what was known and one more record, and gives what is known now. Nothing
+but the trace is looked at, so a run on a cluster is replayed with the same code as a lesson. What a record means is
+said in `kit.run.kinds`; a kind without a meaning only moves the clock and the caption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Any
+
+from kit.core.protocol.trace import TraceRecord, led_by
+from kit.run.job_state import MessageMoment, Moment, Running, changed, drop, put, put_in_place, task_of
+from kit.run.kinds import kind_of
+from kit.run.meanings import Meaning
+from kit.run.run import run_of
+from kit.run.steps import steps
+
+__all__ = ["Moment", "advance", "fold", "moment_at", "moments"]
+
+
+def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = None) -> Moment:
+    """The moment after one more record; `cause` is the record that led to it, for the caption's "because"."""
+    if type(moment) is Running:
+        moment.take(record, cause)
+    else:
+        began_ms = record.at_ms if moment.record is None else moment.began_ms
+        at_ms = max(moment.at_ms, record.at_ms)
+        moment = changed(moment, n=moment.n + 1, at_ms=at_ms, began_ms=began_ms, record=record, cause=cause)
+    role = record.role
+    effect = _EFFECTS.get((record.kind, role)) or _effect(record)
+    if role == "event":
+        moment = _delivered(moment, record)
+    elif effect[0]:
+        moment = _sent(moment, record, effect[0])
+    return moment if effect[1] is None else effect[1](moment, record)
+
+
+def fold(moment: Running, records: Iterable[TraceRecord]) -> None:
+    """What `advance` makes of a running moment and these records, one by one; its captions have no causes."""
+    last, count = None, 0
+    at_ms, effects = moment.at_ms, _EFFECTS
+    for record in records:
+        count += 1
+        if last is None and moment.record is None:
+            put_in_place(moment, "began_ms", record.at_ms)
+        last, role = record, record.role
+        mail, means = effects.get((record.kind, role)) or _effect(record)
+        if record.at_ms > at_ms:
+            at_ms = record.at_ms
+            put_in_place(moment, "at_ms", at_ms)
+        if role == "event":
+            if record.cause in moment.messages:
+                _delivered(moment, record)
+        elif mail:
+            _sent(moment, record, mail)
+        if means is not None:
+            means(moment, record)
+    if last is not None:
+        put_in_place(moment, "n", moment.n + count)
+        put_in_place(moment, "record", last)
+        put_in_place(moment, "cause", None)
+
+
+_EFFECTS: dict[tuple[str, str], tuple[str, Meaning | None]] = {}
+"""What a message of each kind is called, and what a record means, by kind and role: looked up once."""
+
+
+def _effect(record: TraceRecord) -> tuple[str, Meaning | None]:
+    kind = kind_of(record)
+    side = kind.side(record.role)
+    _EFFECTS[record.kind, record.role] = effect = kind.mail, None if side is None else side.means
+    return effect
+
+
+def moments(run: Any) -> Iterator[Moment]:
+    """Moment 0, before anything happened, and the moment after each record, causes before effects.
+
+    `run` is a Lab, a SparkJob or a Trace.
+    """
+    moment = Moment()
+    yield moment
+    seen: dict[str, TraceRecord] = {}
+    for record in chain.from_iterable(steps(run_of(run).trace)):
+        moment = advance(moment, record, led_by(record.cause, seen.get))
+        seen[record.id] = record
+        yield moment
+
+
+def moment_at(run: Any, n: int | None = None) -> Moment:
+    """The moment after the first `n` records of a Lab, SparkJob or Trace; after all of them when there are fewer or
+    `n` is None.
+    """
+    running = Running.of(Moment())
+    seen: dict[str, TraceRecord] = {}
+    records = list(islice(chain.from_iterable(steps(run_of(run).trace)), n))
+    fold(running, records)
+    seen.update([(record.id, record) for record in records])
+    last = running.record
+    return changed(running.now(), cause=None if last is None else led_by(last.cause, seen.get))
+
+
+def _sent(moment: Moment, record: TraceRecord, mail: str) -> Moment:
+    task = record.data["task"]
+    message = MessageMoment(mail, task, task != task_of(record), record.checkpoint_id, record.at_ms)
+    if message.task in moment.tasks and moment.tasks[message.task].lost:
+        return moment
+    return changed(moment, messages=put(moment.messages, record.id, message))
+
+
+def _delivered(moment: Moment, record: TraceRecord) -> Moment:
+    if record.cause not in moment.messages:
+        return moment
+    return changed(moment, messages=drop(moment.messages, record.cause))

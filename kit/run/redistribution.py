@@ -1,0 +1,62 @@
+"""What a restore gave to whom, as a table: what the trace's `StateAssigned` records say. `rescaling` draws it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kit.core.protocol.trace import Trace
+from kit.run.job_state import RestoreMoment
+from kit.run.moment import moment_at
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = [
+    "epoch",
+    "checkpoint_id",
+    "operator",
+    "task",
+    "kind",
+    "from",
+    "first_group",
+    "last_group",
+    "entries",
+    "bytes",
+]
+
+
+def restores_of(run: Any) -> tuple[RestoreMoment, ...]:
+    """Every restore of a Lab, a SparkJob or a Trace, oldest first."""
+    return moment_at(run).restores
+
+
+def restores_table(trace: Trace) -> pd.DataFrame:
+    """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
+    import pandas as pd
+
+    rows = [
+        {"epoch": record.data["epoch"], "checkpoint_id": record.checkpoint_id, **row}
+        for record in trace
+        for row in record.data.get("assignments", ())
+    ]
+    columns = ["epoch", "checkpoint_id", "operator", "task", "kind", "from", "key_groups", "entries", "bytes"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def redistribution(run: Any) -> pd.DataFrame:
+    """One row per restore, operator, new subtask and kind of state, of a Lab, a SparkJob or a Trace.
+
+    Columns: epoch, checkpoint_id, operator, task, kind ("keyed", "raw keyed", "operator", "raw operator", "in flight,
+    input" or "in flight, output"), from (list of old subtask indices), first_group and last_group (Int64; for keyed
+    state), entries, bytes.
+    """
+    import pandas as pd
+
+    rows = []
+    for restore in restores_of(run):
+        for given in restore.assignments:
+            first, last = given.get("key_groups") or (None, None)
+            head = [restore.epoch, restore.checkpoint_id, given["operator"], given["task"], given["kind"]]
+            rows.append([*head, list(given["from"]), first, last, given.get("entries"), given.get("bytes")])
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    return frame.astype(dict.fromkeys(("first_group", "last_group", "entries", "bytes"), "Int64"))

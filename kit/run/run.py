@@ -1,0 +1,80 @@
+"""What pictures are drawn from: a run, given as a lab, a job on Spark, or a trace, whole or cut or read from a file.
+
+Every door of `kit.draw` and of the widgets asks `run_of` (or, for what needs the job's shape only, `shape_of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kit.core.protocol.trace import Trace, TraceRecord
+from kit.run.stage import Stage
+from kit.stream.graph.epoch_shape import epoch_shape
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.graph.job_graph import JobGraph, create_job_graph
+from kit.stream.graph.stream_graph import StreamGraph
+
+LONGEST_REPR = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What happened, and among whom: a trace and the shapes of its epochs. `notes` are for the reader: each with the
+    number of records before what it is about.
+    """
+
+    trace: Trace
+    known: tuple[Stage, ...] = ()
+    notes: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The shapes of the epochs. Raises ValueError when they are not known."""
+        if not self.known:
+            raise ValueError(
+                f"{self.trace!r} does not say what the job looks like. Take the trace of a lab or a job whole or cut "
+                "(lab.trace[:100]), or give it the shapes: Trace(records, stages=lab.stages)"
+            )
+        return self.known
+
+
+def run_of(thing: Any) -> Run:
+    """The run that a Lab, a SparkJob, a Trace, a play, or a list of records stands for.
+
+    A lab or a job that has not begun has the shape that it will have. Raises TypeError for anything else.
+    """
+    if isinstance(thing, Run):
+        return thing
+    if isinstance(thing, Trace):
+        return Run(thing, _stages(thing))
+    trace = getattr(thing, "trace", None)
+    if isinstance(trace, Trace):
+        return Run(trace, _stages(trace) or (shape_of(thing.job),), tuple(getattr(thing, "notes", ())))
+    if isinstance(thing, Iterable) and not isinstance(thing, str | bytes):
+        records = list(thing)
+        if all(isinstance(record, TraceRecord) for record in records):
+            return Run(Trace(records))
+    hint = "; Lab(env) or SparkJob(env) makes a run of it" if hasattr(thing, "job_graph") else ""
+    given = repr(thing) if len(repr(thing)) <= LONGEST_REPR else f"{repr(thing)[:LONGEST_REPR]}…"
+    raise TypeError(f"{given} is a {type(thing).__name__}, not a run: expected a Lab, a SparkJob or a Trace{hint}")
+
+
+def _stages(trace: Trace) -> tuple[Stage, ...]:
+    return tuple(map(Stage.of, trace.stages))
+
+
+def shape_of(thing: Any) -> Stage:
+    """The newest shape of a run, or the shape that a job will have: of a StreamEnvironment, StreamGraph or JobGraph."""
+    if isinstance(thing, Stage):
+        return thing
+    if callable(getattr(thing, "stream_graph", None)):
+        thing = thing.stream_graph()  # with operators that reach no sink yet
+    if isinstance(thing, StreamGraph):
+        thing = create_job_graph(thing)
+    elif callable(getattr(thing, "job_graph", None)):
+        thing = thing.job_graph()
+    if isinstance(thing, JobGraph):
+        return Stage.of(epoch_shape(ExecutionGraph(thing)))
+    return max(run_of(thing).stages, key=lambda stage: stage.epoch)

@@ -1,0 +1,449 @@
+"""Everything that Flink's web UI shows of a job's checkpoints, as tables; and what it does not, of unfinished subtasks.
+
+    statistics.counts, .latest, .history, .summary, .configuration     what the four tabs show
+    statistics.detail(3), .operators(3), .subtasks(3), .spread(3)      one checkpoint, opened
+    statistics.initialization                                          how the tasks came to run
+    statistics.metrics, .task_metrics, .spans                          what Flink reports to a metrics system
+
+Every column has one unit, which its name ends in: `_ms`, `_bytes`. Figures that are not known are missing (`<NA>`).
+A subtask that never finished shows the phase it was in and how long (`open_phase`), which is read from the trace.
+
+Follows the web UI's checkpoint pages and `CheckpointStatistics` of Flink's REST API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kit.core.protocol.properties import SavepointType
+from kit.core.protocol.tasks import task_name
+from kit.core.protocol.trace import TraceRecord
+from kit.machines.coordinator.statistics import NOT_YET, CheckpointStats, CheckpointStatsSnapshot, SubtaskStats
+from kit.machines.coordinator.stats_summary import PERCENTILES
+from kit.run.kinds import kind_of
+from kit.run.phases import phases
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.settings.setting_rules import RULES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HISTORY = (
+    "id",
+    "kind",
+    "status",
+    "acknowledged",
+    "subtasks",
+    "triggered_at_ms",
+    "latest_ack_at_ms",
+    "duration_ms",
+    "checkpointed_bytes",
+    "full_bytes",
+    "processed_bytes",
+    "persisted_bytes",
+)
+SUBTASKS = (
+    "task",
+    "vertex",
+    "subtask",
+    "status",
+    "open_phase",
+    "ack_at_ms",
+    "end_to_end_ms",
+    "checkpointed_bytes",
+    "full_bytes",
+    "sync_ms",
+    "async_ms",
+    "processed_bytes",
+    "persisted_bytes",
+    "alignment_ms",
+    "start_delay_ms",
+    "unaligned",
+    "waits_for",
+)
+INITIALIZATION = (
+    "task",
+    "attempt",
+    "status",
+    "deployed_at_ms",
+    "duration_ms",
+    "read_state_ms",
+    "gate_restore_ms",
+    "restored_bytes",
+)
+FROM_TRACE = ("sync_ms", "async_ms", "alignment_ms", "start_delay_ms")
+OF_SUBTASKS = (50, 90, 99)
+"""Percentiles over the subtasks of a vertex."""
+SPREAD = tuple(name for name in SUBTASKS if name.endswith(("_ms", "_bytes")) and name != "ack_at_ms")
+
+
+class CheckpointStatistics:
+    """The checkpoints of the run so far; taken anew it tells what has come since. `trace` and `job` are the run's."""
+
+    def __init__(self, snapshot: CheckpointStatsSnapshot, job: JobGraph, trace: Sequence[TraceRecord]) -> None:
+        self._snapshot = snapshot
+        self._job = job
+        self._trace = trace
+
+    # --- the overview -----------------------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> pd.DataFrame:
+        """One row: triggered, in_progress, completed, failed, restored."""
+        import pandas as pd
+
+        counts = self._snapshot.counts
+        row = (counts.total, counts.in_progress, counts.completed, counts.failed, counts.restored)
+        return pd.DataFrame([row], columns=["triggered", "in_progress", "completed", "failed", "restored"])
+
+    @property
+    def latest(self) -> pd.DataFrame:
+        """The latest of each kind, as far as there is one: completed, failed, savepoint, restore (the index).
+
+        Columns: id, kind, at_ms (of its end), duration_ms, checkpointed_bytes, full_bytes, format, path, failure.
+        """
+        snapshot = self._snapshot
+        found = {
+            "completed": snapshot.latest_completed,
+            "failed": snapshot.latest_failed,
+            "savepoint": snapshot.latest_savepoint,
+        }
+        rows: dict[str, tuple[Any, ...]] = {
+            name: (
+                stats.checkpoint_id,
+                stats.properties.snapshot_type.name,
+                stats.ended_at_ms,
+                stats.duration_ms,
+                stats.checkpointed_size,
+                stats.state_size,
+                _format(stats),
+                stats.path,
+                stats.failure,
+            )
+            for name, stats in found.items()
+            if stats is not None
+        }
+        back = snapshot.restored
+        if back is not None:
+            kind = back.properties.snapshot_type.name
+            rows["restore"] = (
+                back.checkpoint_id,
+                kind,
+                back.restored_at_ms,
+                None,
+                None,
+                back.state_size,
+                "",
+                back.path,
+                "",
+            )
+        columns = [
+            "id",
+            "kind",
+            "at_ms",
+            "duration_ms",
+            "checkpointed_bytes",
+            "full_bytes",
+            "format",
+            "path",
+            "failure",
+        ]
+        return _table(rows.values(), columns, index=list(rows))
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """One row per checkpoint, newest first: the columns of `HISTORY`."""
+        rows = (
+            (
+                stats.checkpoint_id,
+                stats.properties.snapshot_type.name,
+                stats.status.name,
+                stats.acked,
+                stats.total,
+                stats.triggered_at_ms,
+                stats.last_ack_at_ms,
+                stats.duration_ms,
+                stats.checkpointed_size,
+                stats.state_size,
+                stats.processed_data,
+                stats.persisted_data,
+            )
+            for stats in self._snapshot.checkpoints
+        )
+        return _table(rows, HISTORY)
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """Over all completed checkpoints: count, min, average, max, p50, p90, p99, p99.9 of each figure (the index)."""
+        import pandas as pd
+
+        found = self._snapshot.summary
+        figures = ("end_to_end_ms", "checkpointed_bytes", "full_bytes", "processed_bytes", "persisted_bytes")
+        rows = []
+        for figure in figures:
+            each = getattr(found, figure)
+            rows.append((each.count, each.least, each.average, each.most, *each.percentiles()))
+        columns = ["count", "min", "average", "max", *(f"p{percent:g}" for percent in PERCENTILES)]
+        return pd.DataFrame(rows, columns=columns, index=list(figures))
+
+    @property
+    def configuration(self) -> pd.Series[Any]:
+        """How the job is checkpointed, setting by setting, as `settings_table()` names them; None: not set."""
+        import pandas as pd
+
+        config = self._job.settings.checkpoint
+        values = {rule.setting: getattr(config, rule.setting) for rule in RULES["CheckpointConfig"]}
+        values = {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
+        fixed = {"state_backend": "heap, in Arrow columns", "changelog": False}
+        return pd.Series(values | fixed, name="configuration", dtype=object)
+
+    # --- one checkpoint ---------------------------------------------------------------------------------------------
+
+    def detail(self, checkpoint_id: int) -> pd.Series[Any]:
+        """One checkpoint: what the history says of it, and its path, format, failure and more; KeyError when it is
+        forgotten.
+        """
+        import pandas as pd
+
+        stats = self._snapshot.find(checkpoint_id)
+        (row,) = self.history[self.history["id"] == checkpoint_id].to_dict("records")
+        more = {
+            "ended_at_ms": pd.NA if stats.ended_at_ms == NOT_YET else stats.ended_at_ms,
+            "metadata_bytes": stats.metadata_size,
+            "unaligned": stats.unaligned,
+            "discarded": stats.discarded,
+            "format": _format(stats),
+            "path": stats.path,
+            "failure": stats.failure,
+        }
+        return pd.Series(row | more, name=f"checkpoint {checkpoint_id}", dtype=object)
+
+    def operators(self, checkpoint_id: int) -> pd.DataFrame:
+        """One checkpoint by vertex, upstream first.
+
+        Columns: vertex, operators (names), acknowledged, subtasks, latest_ack_at_ms, duration_ms, checkpointed_bytes,
+        full_bytes, processed_bytes, persisted_bytes.
+        """
+        import pandas as pd
+
+        table = self.subtasks(checkpoint_id)
+        began = self._snapshot.find(checkpoint_id).triggered_at_ms
+        sums = ["checkpointed_bytes", "full_bytes", "processed_bytes", "persisted_bytes"]
+        rows = []
+        for vertex in self._job.vertices:
+            of_vertex = table[table["vertex"] == vertex.name]
+            acked = of_vertex[of_vertex["status"] == "acknowledged"]
+            latest = acked["ack_at_ms"].max() if len(acked) else pd.NA
+            names = ", ".join(operator.name for operator in vertex.operators)
+            sizes = [of_vertex[name].sum() for name in sums]
+            rows.append((vertex.name, names, len(acked), len(of_vertex), latest, latest - began, *sizes))
+        columns = ["vertex", "operators", "acknowledged", "subtasks", "latest_ack_at_ms", "duration_ms", *sums]
+        return _table(rows, columns)
+
+    def subtasks(self, checkpoint_id: int) -> pd.DataFrame:
+        """One checkpoint by subtask: the columns of `SUBTASKS`.
+
+        `status` is acknowledged, reported (it told its figures of a checkpoint that had failed), declined or
+        unfinished; `open_phase` is where an unfinished one was: start_delay, alignment, sync, async, in_flight or ack,
+        and `waits_for` what it waits for there. As in Flink, `async_ms` lasts until in-flight data is written, too.
+        """
+        stats = self._snapshot.find(checkpoint_id)
+        told = self._phases(checkpoint_id)
+        rows = (
+            _subtask_row(vertex, subtask, report, stats.triggered_at_ms, told.get(task_name(vertex, subtask), {}))
+            for vertex, reports in stats.subtasks.items()
+            for subtask, report in enumerate(reports)
+        )
+        return _table(rows, SUBTASKS)
+
+    def _phases(self, checkpoint_id: int) -> dict[str, dict[Any, Any]]:
+        if all(report is not None for _, report in _reports(self._snapshot.find(checkpoint_id))):
+            return {}
+        table = phases(self._trace, checkpoint_id)
+        return {row["task"]: row for row in table.to_dict("records")}
+
+    def spread(self, checkpoint_id: int) -> pd.DataFrame:
+        """Least, mean, most and percentiles over the subtasks of each vertex (the index: vertex, figure); what is known
+        only.
+        """
+        import pandas as pd
+
+        table = self.subtasks(checkpoint_id)
+        by_vertex = table.groupby("vertex", sort=False)[list(SPREAD)]
+        parts = {"min": by_vertex.min(), "mean": by_vertex.mean(), "max": by_vertex.max()}
+        parts |= {f"p{percent}": by_vertex.quantile(percent / 100) for percent in OF_SUBTASKS}
+        return pd.concat(parts, names=["figure"]).swaplevel().sort_index(level="vertex", sort_remaining=False)
+
+    # --- the beginning ----------------------------------------------------------------------------------------------
+
+    @property
+    def initialization(self) -> pd.DataFrame:
+        """One row per task of the newest epoch that runs, or could not: how long its beginning took, and with what.
+
+        Columns: task, attempt, status, deployed_at_ms, duration_ms (until it ran), read_state_ms, gate_restore_ms
+        (processing what had been in flight), restored_bytes.
+        """
+        rows = (
+            (
+                each.task,
+                each.attempt,
+                "COMPLETED" if each.metrics.completed else "FAILED",
+                each.metrics.deployed_at_ms,
+                each.metrics.duration_ms,
+                each.metrics.read_state_ms,
+                each.metrics.gate_restore_ms,
+                each.metrics.restored_bytes,
+            )
+            for each in self._snapshot.initialization
+        )
+        return _table(rows, INITIALIZATION)
+
+    # --- metrics ----------------------------------------------------------------------------------------------------
+
+    @property
+    def metrics(self) -> pd.Series[Any]:
+        """The job's metrics under Flink's names (`lastCheckpointDuration`, ...); ms and bytes, -1 for "not yet"."""
+        import pandas as pd
+
+        return pd.Series(self._snapshot.metrics(), name="metrics", dtype=object)
+
+    @property
+    def task_metrics(self) -> pd.DataFrame:
+        """Of each task's latest checkpoint: checkpointAlignmentTime and checkpointStartDelayNanos, both in ns."""
+        found: dict[str, tuple[int, int, int]] = {}
+        for stats in reversed(self._snapshot.checkpoints):
+            for task, report in _reports(stats):
+                if report is not None:
+                    measured = report.metrics
+                    times = (_nanos(measured.alignment_ms), _nanos(measured.start_delay_ms))
+                    found[task] = (stats.checkpoint_id, *times)
+        rows = [(task, *figures) for task, figures in found.items()]
+        return _table(rows, ["task", "checkpoint_id", "checkpointAlignmentTime", "checkpointStartDelayNanos"])
+
+    @cached_property
+    def spans(self) -> pd.DataFrame:
+        """What Flink reports as trace spans: one row per checkpoint that ended, and one per restore until all tasks
+        ran.
+
+        Columns: name (Checkpoint, JobInitialization), start_ms, end_ms, checkpoint_id, full_bytes, status.
+        """
+        columns = ["name", "start_ms", "end_ms", "checkpoint_id", "full_bytes", "status"]
+        rows = [
+            (
+                "Checkpoint",
+                each.triggered_at_ms,
+                each.ended_at_ms,
+                each.checkpoint_id,
+                each.state_size,
+                each.status.name,
+            )
+            for each in reversed(self._snapshot.checkpoints)
+            if each.ended_at_ms != NOT_YET
+        ]
+        return _table(sorted([*rows, *self._initializations()], key=lambda row: row[1]), columns)
+
+    def _initializations(self) -> Iterator[tuple[Any, ...]]:
+        began: TraceRecord | None = None
+        for record in self._trace:
+            span = kind_of(record).span
+            if span == "begins":
+                began = record
+            elif span == "ends" and began is not None:
+                size = began.data.get("size_bytes")
+                yield ("JobInitialization", began.at_ms, record.at_ms, began.checkpoint_id, size, "COMPLETED")
+                began = None
+
+    # --- small things -----------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        counts = self._snapshot.counts
+        return (
+            f"CheckpointStatistics({counts.total} triggered, {counts.in_progress} in progress, "
+            f"{counts.completed} completed, {counts.failed} failed, {counts.restored} restored)"
+        )
+
+    def _repr_html_(self) -> str:
+        parts = {
+            "Counts": self.counts,
+            "Latest": self.latest,
+            "History": self.history.head(10),
+            "Summary": self.summary,
+        }
+        return "".join(f"<h4>{name}</h4>{_html(table)}" for name, table in parts.items())
+
+
+def _html(table: pd.DataFrame) -> str:
+    """A table that scrolls by itself where it is too wide, empty where nothing is known."""
+    shown = table.astype(object).where(table.notna(), "")
+    return f'<div style="overflow-x:auto">{shown.to_html(index=table.index.dtype == object)}</div>'
+
+
+def _reports(stats: CheckpointStats) -> Iterator[tuple[str, SubtaskStats | None]]:
+    for vertex, reports in stats.subtasks.items():
+        for subtask, report in enumerate(reports):
+            yield task_name(vertex, subtask), report
+
+
+def _format(stats: CheckpointStats) -> str:
+    kind = stats.properties.snapshot_type
+    return kind.format.name if isinstance(kind, SavepointType) else ""
+
+
+def _nanos(ms: int) -> int:
+    return NOT_YET if ms < 0 else ms * 1_000_000
+
+
+def _subtask_row(
+    vertex: str, subtask: int, report: SubtaskStats | None, began_ms: int, told: dict[Any, Any]
+) -> tuple[Any, ...]:
+    """A subtask's figures; of one that has not reported, what the trace tells."""
+    name = (task_name(vertex, subtask), vertex, subtask)
+    if report is None:
+        known = {figure: told.get(figure) for figure in FROM_TRACE}
+        status = "declined" if told.get("status") == "declined" else "unfinished"
+        row = {"status": status, "open_phase": told.get("open_phase", ""), "waits_for": told.get("waits_for", "")}
+        row |= known | {"async_ms": _sum(told.get("async_ms"), told.get("in_flight_ms"))}
+        return (*name, *(row.get(column) for column in SUBTASKS[3:]))
+    metrics = report.metrics
+    return (
+        *name,
+        "acknowledged" if report.completed else "reported",
+        "",
+        report.acked_at_ms,
+        report.acked_at_ms - began_ms,
+        metrics.bytes_persisted,
+        metrics.total_bytes_persisted,
+        metrics.sync_ms,
+        metrics.async_ms,
+        metrics.bytes_processed_during_alignment,
+        metrics.bytes_persisted_during_alignment,
+        metrics.alignment_ms,
+        metrics.start_delay_ms,
+        metrics.unaligned,
+        "",
+    )
+
+
+def _sum(*figures: Any) -> Any:
+    import pandas as pd
+
+    known = [figure for figure in figures if not pd.isna(figure)]
+    return sum(known) if known else pd.NA
+
+
+WHOLE = ("id", "checkpoint_id", "subtask", "subtasks", "acknowledged")
+
+
+def _table(rows: Any, columns: Sequence[str], index: list[str] | None = None) -> pd.DataFrame:
+    """A table whose figures are whole numbers or missing, whatever rows there are."""
+    import pandas as pd
+
+    table = pd.DataFrame(list(rows), columns=list(columns), index=index)
+    for name in columns:
+        if name in WHOLE or name.endswith(("_ms", "_bytes")):
+            figures = pd.to_numeric(table[name]).astype("Int64")
+            table[name] = figures.mask(figures == NOT_YET)
+    return table

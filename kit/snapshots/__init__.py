@@ -1,0 +1,1 @@
+"""Reading checkpoint directories: the files of a snapshot, their owners, and the values in them."""

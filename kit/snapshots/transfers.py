@@ -1,0 +1,305 @@
+"""What each task was given at a restore, piece by piece, and which subtask had written it.
+
+The JobMaster's `DeployTask` says it all: the handles, cut to what the task is to read, and for in-flight data how the
+channels map and whose records must be filtered. A file is its writer's, as its name says; where it does not (Flink's
+own files), the checkpoint's `_metadata` does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from kit.core.metadata import MetadataError
+from kit.core.protocol.tasks import split_task_name
+from kit.core.state.errors import StateError
+from kit.core.state.file_names import parts_of
+from kit.run.job_state import RestoreMoment
+from kit.run.stage import stage_for
+from kit.run.subject import Subject
+from kit.snapshots.pieces import (
+    ARRIVED,
+    BROADCAST,
+    COORDINATOR,
+    HEADER,
+    KEYED,
+    NOT_SENT,
+    RAW_KEYED,
+    SPLIT,
+    UNION,
+    Piece,
+    Told,
+    pieces_of,
+    settled,
+)
+from kit.snapshots.source import Snapshot, files_of, looking_at, operator_names, snapshot_at, snapshot_of
+
+BY_GROUP = (KEYED, RAW_KEYED)
+IN_FLIGHT = (ARRIVED, NOT_SENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One piece that went from subtask `old` (None: not known) to subtask `new` of a vertex. `filtered`: other subtasks
+    were given it too, and each keeps of it the records that are its own today.
+    """
+
+    operator: str
+    kind: str
+    name: str
+    old: int | None
+    new: int
+    size: int
+    entry: tuple[str, int]
+    key_group: int | None = None
+    filtered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """One state of one operator, dealt out: from `before` subtasks to `after`, of a vertex of `groups` key groups."""
+
+    operator: str
+    vertex: str
+    kind: str
+    name: str
+    before: int
+    after: int
+    groups: int
+    transfers: tuple[Transfer, ...]
+
+    @property
+    def bytes_by_reader(self) -> list[int]:
+        """What each new subtask was given."""
+        sizes = [0] * self.after
+        for each in self.transfers:
+            sizes[each.new] += each.size
+        return sizes
+
+    @property
+    def readers_of_nothing(self) -> list[int]:
+        """The new subtasks that were given none of it."""
+        readers = {each.new for each in self.transfers}
+        return [subtask for subtask in range(self.after) if subtask not in readers]
+
+    @property
+    def skew(self) -> float:
+        """How many times an even part the fullest subtask was given."""
+        sizes = self.bytes_by_reader
+        return max(sizes) * len(sizes) / total if (total := sum(sizes)) else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """One restore: what was dealt out, what went to the coordinators and hooks, and which channels map to which."""
+
+    epoch: int
+    checkpoint_id: int
+    deals: tuple[Deal, ...]
+    to_master: tuple[tuple[str, int], ...] = ()
+    mappings: tuple[tuple[str, str], ...] = ()
+    note: str = ""
+    snapshot: Snapshot | None = field(default=None, repr=False)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per piece and reader: operator, kind, name, key_group (Int64), entry (its place in the file), from
+        and to (subtasks), bytes, filtered.
+        """
+        rows = [
+            (
+                deal.operator,
+                deal.kind,
+                deal.name,
+                each.key_group,
+                *each.entry,
+                each.old,
+                each.new,
+                each.size,
+                each.filtered,
+            )
+            for deal in self.deals
+            for each in deal.transfers
+        ]
+        columns = ["operator", "kind", "name", "key_group", "file", "start", "from", "to", "bytes", "filtered"]
+        frame = pd.DataFrame(rows, columns=columns)
+        return frame.astype(dict.fromkeys(("key_group", "start", "from", "to", "bytes"), "Int64"))
+
+    def pairs(self, operator: str | None = None) -> pd.DataFrame:
+        """One row per state, old and new subtask between which anything went, of this operator or of all: operator,
+        kind, name, from, to, pieces (key groups, entries or buffers), bytes, filtered (the reader drops what is not its
+        own).
+        """
+        pieces = self.to_pandas()
+        if operator is not None:
+            pieces = pieces[pieces["operator"] == operator]
+        by = pieces.groupby(["operator", "kind", "name", "from", "to"], as_index=False, sort=False, dropna=False)
+        return by.agg(pieces=("bytes", "size"), bytes=("bytes", "sum"), filtered=("filtered", "max"))
+
+
+def restore_of(subject: Subject, restore: RestoreMoment) -> Restore:
+    """What this restore gave to whom, of the run that the subject is."""
+    stage = stage_for(subject.whole.stages, restore.epoch)
+    deployed = {
+        record.data["task"]: record.data["restore"]["state"]["subtask_states"]
+        for record in subject.trace
+        if record.kind == "DeployTask"
+        and record.role == "command"
+        and record.data["attempt"] == restore.epoch
+        and record.data.get("restore")
+    }
+    names = operator_names(subject)
+    snapshot = _restored_snapshot(subject, restore)
+    writer = _Writers(snapshot)
+    found: dict[tuple[str, str, str, str], list[tuple[int, Piece, bool]]] = defaultdict(list)
+    for task, states in deployed.items():
+        vertex, new = split_task_name(task)
+        for operator_id, state in states.items():
+            label = names.get(operator_id, operator_id[:8])
+            for piece in pieces_of(operator_id, label, new, state):
+                name = "" if piece.kind in (*BY_GROUP, *IN_FLIGHT) else piece.name
+                found[vertex, label, piece.kind, name].append((new, piece, _is_filtered(piece, state)))
+    sizes = _sizes(piece for given in found.values() for _, piece, _ in given)
+    deals = []
+    for (vertex, label, kind, name), given in found.items():
+        shape = next(each for each in stage.vertices if each.name == vertex)
+        transfers = tuple(
+            Transfer(
+                label,
+                kind,
+                piece.name,
+                piece.subtask if kind in IN_FLIGHT else writer.of(piece),
+                new,
+                sizes[piece.file, piece.start],
+                (piece.file.rpartition("/")[2], piece.start),
+                piece.key_group,
+                filtered,
+            )
+            for new, piece, filtered in given
+        )
+        before = restore.before.get(vertex) or writer.parallelism(given[0][1], transfers)
+        deals.append(Deal(label, vertex, kind, name, before, shape.parallelism, shape.max_parallelism, transfers))
+    order = [vertex.name for vertex in stage.vertices]
+    deals.sort(key=lambda deal: (order.index(deal.vertex), deal.operator, _KINDS.index(deal.kind), deal.name))
+    return Restore(
+        restore.epoch,
+        restore.checkpoint_id,
+        tuple(deals),
+        tuple(_to_master(snapshot)),
+        tuple(_mappings(deployed)),
+        "" if snapshot is not None and snapshot.metadata is not None else _FROM_TRACE,
+        snapshot,
+    )
+
+
+_KINDS = (
+    KEYED,
+    RAW_KEYED,
+    SPLIT,
+    UNION,
+    BROADCAST,
+    "raw operator state",
+    ARRIVED,
+    NOT_SENT,
+    "shared file",
+    "private file",
+)
+_FROM_TRACE = "The checkpoint's files are not at hand: what went to coordinators and hooks is not told."
+
+
+def _restored_snapshot(subject: Subject, restore: RestoreMoment) -> Snapshot | None:
+    """The checkpoint that was restored: one of this run, or where the trace says that it is."""
+    if restore.checkpoint_id in subject.moment.checkpoints:
+        own = snapshot_of(looking_at(subject, restore.checkpoint_id))
+        if own is not None:
+            return own
+    path = next(
+        (
+            record.data["path"]
+            for record in subject.trace
+            if record.kind == "StateAssigned" and record.data["epoch"] == restore.epoch
+        ),
+        "",
+    )
+    try:
+        return snapshot_at(path, files_of(subject.thing)) if path else None
+    except (OSError, StateError, MetadataError, ValueError):
+        return None
+
+
+@dataclass
+class _Writers:
+    """Which subtask wrote what."""
+
+    snapshot: Snapshot | None
+    known: dict[tuple[str, bool], int | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for piece in () if self.snapshot is None else self.snapshot.pieces:
+            if piece.kind not in (HEADER, *IN_FLIGHT):
+                self.known.setdefault((piece.file, piece.inline), piece.subtask)
+
+    def of(self, piece: Piece) -> int | None:
+        """The writer of a piece of state; None where nothing tells."""
+        if (piece.file, piece.inline) in self.known:
+            return self.known[piece.file, piece.inline]
+        named = parts_of(piece.file.rpartition("/")[2])
+        return None if named is None else named[1]
+
+    def parallelism(self, piece: Piece, transfers: Iterable[Transfer]) -> int:
+        """How many subtasks the operator had."""
+        metadata = None if self.snapshot is None else self.snapshot.metadata
+        for state in () if metadata is None else metadata.operator_states:
+            if state.operator_id == piece.operator_id:
+                return state.parallelism
+        return max((each.old for each in transfers if each.old is not None), default=0) + 1
+
+
+def _sizes(pieces: Iterable[Piece]) -> dict[tuple[str, int], int]:
+    once = {(piece.file, piece.start): piece for piece in pieces}
+    return {(piece.file, piece.start): piece.size for piece in settled(once.values()) if piece.kind != HEADER}
+
+
+def _is_filtered(piece: Piece, state: Told) -> bool:
+    """Whether several new subtasks recover this buffer, so that each drops the records of the others."""
+    field_name = {ARRIVED: "input_rescale_descriptor", NOT_SENT: "output_rescale_descriptor"}.get(piece.kind)
+    gates = state.get(field_name, {}).get("gates", ()) if field_name else ()
+    number = int(piece.name.split()[1]) if gates else 0
+    return bool(gates) and piece.subtask in gates[number].get("ambiguous", ())
+
+
+def _mappings(deployed: Mapping[str, Mapping[str, Told]]) -> Iterator[tuple[str, str]]:
+    """Task and sentence, for each gate and partition whose in-flight data is of another parallelism."""
+    sides = (("input_rescale_descriptor", "gate", "senders"), ("output_rescale_descriptor", "partition", "receivers"))
+    for task, states in deployed.items():
+        for state in states.values():
+            for field_name, what, others in sides:
+                for number, gate in enumerate(state.get(field_name, {}).get("gates", ())):
+                    if gate["mapping_type"] == "RESCALING":
+                        yield task, _mapping(gate, f"{what} {number}", others)
+
+
+def _mapping(gate: Mapping[str, Any], what: str, others: str) -> str:
+    old = ", ".join(map(str, gate["old_subtasks"])) or "none"
+    channels = gate["channels"]
+    if channels["is_identity"]:
+        moved = f"its {others} are as they were"
+    else:
+        rows = [f"{new} ← {', '.join(map(str, row)) or 'none'}" for new, row in enumerate(channels["mappings"])]
+        moved = f"{others}, new ← old: {'; '.join(rows)}"
+    shared = ", ".join(map(str, gate["ambiguous"]))
+    filtered = f"; what subtask {shared} had is given to others too and filtered" if shared else ""
+    return f"{what}: recovers what old subtask {old} had; {moved}{filtered}"
+
+
+def _to_master(snapshot: Snapshot | None) -> Iterator[tuple[str, int]]:
+    if snapshot is None or snapshot.metadata is None:
+        return
+    for piece in snapshot.pieces:
+        if piece.kind == COORDINATOR:
+            yield f"coordinator of {piece.operator}", piece.size
+    for state in snapshot.metadata.master_states:
+        yield f"master hook {state.name}", len(state.data)

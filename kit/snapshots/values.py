@@ -1,0 +1,271 @@
+"""The values in a snapshot's files, as tables: read piece by piece with the readers that a restore uses.
+
+Of state that Flink itself wrote, keyed state in its basic types, tuples, lists and maps is decoded (`flink_values`).
+What else another program wrote (POJOs, Kryo, SQL's rows, operator state, RocksDB's files) is not: which bytes are where
+is known of it, and its serializer, what they mean is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from kit.core.protocol.elements import Buffer
+from kit.core.state.errors import StateError
+from kit.core.state.handles import KeyGroupsSavepointStateHandle
+from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer
+from kit.run.sizes import size_text
+from kit.snapshots import state_tables
+from kit.snapshots.flink_values import TIMER_FORM, WIDE_KEY_GROUPS, Entry, FlinkKeyedFile, State, table_of
+from kit.snapshots.pieces import (
+    ARRIVED,
+    BROADCAST,
+    COORDINATOR,
+    HEADER,
+    KEYED,
+    NOT_SENT,
+    RAW_KEYED,
+    RAW_OPERATOR,
+    SPLIT,
+    UNION,
+    Piece,
+)
+from kit.snapshots.source import Snapshot, inline_bytes
+from kit.snapshots.state_tables import StateTable, StateTables
+from kit.stream.backend.files.framing import state_kind, state_name
+from kit.stream.backend.files.snapshot import EVENT_TIMERS, PROCESSING_TIMERS, KeyedStateFile
+from kit.stream.backend.files.snapshot import MAGIC as KEYED_MAGIC
+from kit.stream.backend.operator_store import MAGIC as OPERATOR_MAGIC
+from kit.stream.backend.operator_store import OperatorStateFile
+from kit.stream.backend.timers import EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX
+from kit.stream.connectors.sink import COMMITTABLES_STATE
+from kit.stream.operators.sources.source_operator import SPLITS_STATE
+
+MOST_BYTES = 64_000_000
+"""More is not read for a look at the values."""
+MOST_REASONS = 6
+"""So many reasons why something cannot be read are told in full."""
+_FOREIGN = "written by another program: the layout is known, the values are not decoded"
+_CHANNELS = {
+    ARRIVED: "sent before the barrier, taken after the state was copied",
+    NOT_SENT: "not sent yet when the barrier overtook it",
+}
+_LISTS = {SPLIT: state_tables.SPLIT, UNION: state_tables.UNION, BROADCAST: state_tables.BROADCAST}
+
+
+def values_of(snapshot: Snapshot) -> StateTables:
+    """The tables of all state that can be read; `note` says what cannot."""
+    reader = _Reader(snapshot)
+    tables: dict[tuple[str, str, str], list[pa.Table]] = {}
+    for piece in snapshot.pieces:
+        for kind, name, rows in reader.rows(piece):
+            tables.setdefault((kind, piece.operator, name), []).append(rows)
+    for master in () if snapshot.metadata is None else snapshot.metadata.master_states:
+        told = pa.table({"version": [master.version], "value": [_told(master.data)]})
+        tables[state_tables.MASTER, "", master.name] = [told]
+    found = [StateTable(*key, pa.concat_tables(parts, promote_options="permissive")) for key, parts in tables.items()]
+    return StateTables(f"What checkpoint {snapshot.checkpoint_id} holds", found, reader.note)
+
+
+@dataclass
+class _Reader:
+    snapshot: Snapshot
+    data: dict[tuple[str, bool], pa.Buffer | None] = field(default_factory=dict)
+    read_bytes: int = 0
+    missing: set[str] = field(default_factory=set)
+    of_flink: dict[tuple[str, bool], FlinkKeyedFile | StateError] = field(default_factory=dict)
+    undecoded: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By operator and why: how many bytes of keyed state are not decoded."""
+
+    def __post_init__(self) -> None:
+        metadata = self.snapshot.metadata
+        self._inline = {} if metadata is None else inline_bytes(metadata)
+        operators = () if metadata is None else metadata.operator_states
+        self._key_groups = {each.operator_id: each.max_parallelism for each in operators}
+
+    @property
+    def note(self) -> str:
+        """What was not read, and why."""
+        kept = (
+            f"{operator}: {size_text(size)} of keyed state, {why}" for (operator, why), size in self.undecoded.items()
+        )
+        told = [*sorted(kept), *sorted(self.missing)]
+        more = [f"and {len(told) - MOST_REASONS} more"] if len(told) > MOST_REASONS else []
+        return "; ".join([*told[:MOST_REASONS], *more])
+
+    def rows(self, piece: Piece) -> Iterator[tuple[str, str, pa.Table]]:
+        """Kind, name and rows of what a piece holds."""
+        read = _READ.get(piece.kind)
+        if read is None:
+            if piece.kind != HEADER:
+                self.missing.add(_FOREIGN)
+            return
+        data = self._bytes(piece)
+        if data is None:
+            return
+        try:
+            is_flinks = piece.kind == KEYED and data[: len(KEYED_MAGIC)].to_pybytes() != KEYED_MAGIC
+            for kind, name, rows in self._of_flink(piece, data) if is_flinks else read(piece, data):
+                task = f"{piece.operator}/{piece.subtask}" if piece.subtask is not None else piece.operator
+                yield kind, name, rows.add_column(0, "task", pa.array([task] * rows.num_rows, pa.string()))
+        except _ForeignError:
+            self.missing.add(_FOREIGN)
+        except (StateError, OSError, ValueError, pa.ArrowException) as error:
+            self.missing.add(f"{piece.operator}/{piece.subtask}: {error}")
+
+    def _of_flink(self, piece: Piece, data: pa.Buffer) -> Rows:
+        """Keyed state in one of Flink's own layouts; what cannot be decoded is counted."""
+        key = piece.file, piece.inline
+        if key not in self.of_flink:
+            groups = self._key_groups.get(piece.operator_id, WIDE_KEY_GROUPS)
+            canonical = piece.handle == KeyGroupsSavepointStateHandle.__name__
+            try:
+                held = data.slice(piece.base).to_pybytes()
+                self.of_flink[key] = FlinkKeyedFile(held, canonical=canonical, key_groups=groups)
+            except StateError as error:
+                self.of_flink[key] = error
+        found = self.of_flink[key]
+        if isinstance(found, StateError):
+            place = piece.operator, str(found)
+            self.undecoded[place] = self.undecoded.get(place, 0) + piece.size
+            return
+        assert piece.key_group is not None
+        by_state: dict[State, list[Entry]] = {}
+        for entry in found.key_group(piece.key_group, piece.start - piece.base, piece.end - piece.base):
+            by_state.setdefault(entry.state, []).append(entry)
+        for state, entries in by_state.items():
+            rows = table_of(state, found.key, piece.key_group, entries)
+            if state.form == TIMER_FORM:
+                domain = "processing time" if "/processing_" in state.name else "event time"
+                rows = rows.add_column(0, "domain", pa.array([domain] * rows.num_rows, pa.string()))
+                yield state_tables.TIMERS, state.name.partition("/")[2].partition("_")[2], rows
+            else:
+                yield state_tables.KEYED, state.name, rows
+
+    def _bytes(self, piece: Piece) -> pa.Buffer | None:
+        key = piece.file, piece.inline
+        if key not in self.data:
+            self.data[key] = self._load(piece)
+        return self.data[key]
+
+    def _load(self, piece: Piece) -> pa.Buffer | None:
+        if piece.inline:
+            held = self._inline.get(piece.file)
+            return None if held is None else pa.py_buffer(held)
+        if self.snapshot.files is None:
+            return None
+        try:
+            data = self.snapshot.files.read(piece.file) if self.read_bytes < MOST_BYTES else None
+        except (OSError, StateError) as error:
+            self.missing.add(str(error))
+            return None
+        if data is None:
+            self.missing.add(f"what is beyond the first {MOST_BYTES // 1_000_000} MB was not read")
+        else:
+            self.read_bytes += data.size
+        return data
+
+
+class _ForeignError(Exception):
+    """Bytes that none of our readers knows."""
+
+
+Rows = Iterator[tuple[str, str, pa.Table]]
+
+
+def _keyed(piece: Piece, data: pa.Buffer) -> Rows:
+    assert piece.key_group is not None
+    for _, batch in KeyedStateFile(data, piece.file).key_group(piece.key_group, piece.start):
+        kind, name = state_kind(batch.schema), state_name(batch.schema)
+        rows = pa.Table.from_batches([batch]).replace_schema_metadata(None)
+        group = pa.array([piece.key_group] * rows.num_rows, pa.int32())
+        if kind in (EVENT_TIMERS, PROCESSING_TIMERS):
+            domain = kind.removesuffix(" timers").replace("event-time", "event time").replace("-", " ")
+            name = name.removeprefix(EVENT_TIMER_PREFIX).removeprefix(PROCESSING_TIMER_PREFIX)
+            rows = rows.rename_columns(["time_ms", *rows.column_names[1:]])
+            rows = rows.add_column(0, "domain", pa.array([domain] * rows.num_rows, pa.string()))
+            yield state_tables.TIMERS, name, rows.add_column(2, "key_group", group)
+        else:
+            yield state_tables.KEYED, name, rows.add_column(0, "key_group", group)
+
+
+def _entry(piece: Piece, data: pa.Buffer) -> Rows:
+    if data[: len(OPERATOR_MAGIC)].to_pybytes() != OPERATOR_MAGIC:
+        raise _ForeignError
+    batch = OperatorStateFile(data, piece.file).entry(piece.name, piece.start)
+    rows = pa.Table.from_batches([batch]).replace_schema_metadata(None)
+    if piece.kind == BROADCAST:
+        yield state_tables.BROADCAST, piece.name, rows
+        return
+    if piece.name == SPLITS_STATE.name and rows["element"].type == SPLITS_STATE.element_type:
+        yield state_tables.SOURCE, piece.operator, pa.Table.from_batches(_fields(rows))
+        return
+    if piece.name == COMMITTABLES_STATE.name and rows["element"].type == COMMITTABLES_STATE.element_type:
+        yield state_tables.STAGED, piece.operator, pa.Table.from_batches(_fields(rows))
+        return
+    entry = pa.array([piece.entry] * rows.num_rows, pa.int64())
+    yield _LISTS[piece.kind], piece.name, rows.rename_columns(["value"]).add_column(0, "entry", entry)
+
+
+def _fields(rows: pa.Table) -> list[pa.RecordBatch]:
+    return [pa.RecordBatch.from_struct_array(part) for part in rows["element"].chunks]
+
+
+def _buffer(piece: Piece, data: pa.Buffer) -> Rows:
+    serializer, source = ChannelStateSerializer(), pa.BufferReader(data)
+    source.seek(piece.start)
+    for element in serializer.read_data(source, serializer.read_length(source)):
+        records = element.batch.to_pylist() if isinstance(element, Buffer) else [None]
+        told = [repr(element) if record is None else json.dumps(record, default=str) for record in records]
+        rows = pa.table(
+            {"place": [_CHANNELS[piece.kind]] * len(told), "entry": [piece.entry] * len(told), "record": told}
+        )
+        yield state_tables.IN_FLIGHT, piece.name, rows
+
+
+def _raw(piece: Piece, data: pa.Buffer) -> Rows:
+    held = data.slice(piece.start, piece.size).to_pybytes()
+    rows = pa.table({"key_group": pa.array([piece.key_group], pa.int32()), "value": pa.array([held], pa.binary())})
+    yield state_tables.RAW, piece.kind, rows
+
+
+def _coordinator(piece: Piece, data: pa.Buffer) -> Rows:
+    yield state_tables.COORDINATOR, piece.operator, pa.table({"value": [_told(data.to_pybytes())]})
+
+
+def _told(data: bytes) -> str:
+    """Bytes as text where they are that, else in hexadecimal."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return data.hex()
+    return text if text.isprintable() else data.hex()
+
+
+_READ = {
+    KEYED: _keyed,
+    SPLIT: _entry,
+    UNION: _entry,
+    BROADCAST: _entry,
+    RAW_KEYED: _raw,
+    RAW_OPERATOR: _raw,
+    ARRIVED: _buffer,
+    NOT_SENT: _buffer,
+    COORDINATOR: _coordinator,
+}
+
+
+def positions(tables: StateTables) -> Iterable[tuple[str, str, int]]:
+    """Task, split and position of every source in the snapshot."""
+    for table in tables.of(state_tables.SOURCE):
+        for row in table.rows.to_pylist():
+            yield row["task"], row["split"], row["position"]
+
+
+def rows_in_flight(tables: StateTables) -> list[dict[str, Any]]:
+    """The records in flight that the snapshot keeps."""
+    return [row for table in tables.of(state_tables.IN_FLIGHT) for row in table.rows.to_pylist()]

@@ -1,0 +1,54 @@
+"""Columns as users write them, columns in messages, and which of them holds the event time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from kit.stream.api.transformation import Origin, Transformation
+from kit.stream.operators.transform import Rename
+from kit.stream.operators.watermarks import TimestampsAndWatermarks
+
+Columns: TypeAlias = pa.Schema | Mapping[str, pa.DataType]
+"""A schema, or its columns as {name: Arrow type}."""
+
+
+def schema_of(columns: Columns | None, otherwise: pa.Schema) -> pa.Schema:
+    """The columns as a schema; `otherwise` when none are given."""
+    if columns is None:
+        return otherwise
+    return columns if isinstance(columns, pa.Schema) else pa.schema(list(columns.items()))
+
+
+def described(schema: pa.Schema) -> str:
+    """Columns for a message: `(carrier: string, delay: int64)`."""
+    return "(" + ", ".join(f"{column.name}: {column.type}" for column in schema) + ")"
+
+
+def different_columns(one: pa.Schema, other: pa.Schema) -> str:
+    """Say which column differs, or that the columns are others."""
+    if one.names == other.names:
+        for column, beside in zip(one, other, strict=True):
+            if not column.equals(beside):
+                null = ["" if each.nullable else " not null" for each in (column, beside)]
+                return (
+                    f"column {column.name!r} is {column.type}{null[0]} in one stream and {beside.type}{null[1]} in the "
+                    "other: make them equal before, with map_batches or with_column"
+                )
+    return f"{described(one)} and {described(other)} are not the same columns"
+
+
+def event_time_column(origins: Iterable[Origin]) -> str | None:
+    """The column that the nearest `assign_timestamps` upstream named; None when there is none, or not one."""
+    columns = {_event_time_column(origin.transformation) for origin in origins}
+    return columns.pop() if len(columns) == 1 else None
+
+
+def _event_time_column(transformation: Transformation) -> str | None:
+    spec = transformation.spec
+    if isinstance(spec, TimestampsAndWatermarks):
+        return spec.column
+    column = event_time_column(origin for origins in transformation.inputs for origin in origins)
+    return spec.names.get(column, column) if isinstance(spec, Rename) and column is not None else column

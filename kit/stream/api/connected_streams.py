@@ -1,0 +1,78 @@
+"""Two streams for one function.
+
+Follows Flink's `ConnectedStreams` and `BroadcastConnectedStream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic
+
+from kit.stream.api.columns import Columns, schema_of
+from kit.stream.api.stream import Made, MadeBy, Stream, two_inputs
+from kit.stream.backend.states.descriptors import MapStateDescriptor
+from kit.stream.operators.display import described_html
+from kit.stream.operators.functions.broadcast import BroadcastProcess
+from kit.stream.operators.functions.process import CoProcess
+
+
+class ConnectedStreams(Generic[Made]):
+    """Two streams, both keyed or neither."""
+
+    def __init__(self, made_by: MadeBy[Made], first: Stream, second: Stream) -> None:
+        self._made_by = made_by
+        self._first = first
+        self._second = second
+
+    def process(self, function: Callable[[], Any], returns: Columns | None = None) -> Made:
+        """A `KeyedCoProcessFunction`, or a `CoProcessFunction` where the streams have no key (the class itself).
+
+        `returns` are the columns of what it emits, if not those of the first stream.
+
+            class Grounded(KeyedCoProcessFunction):
+                UNTIL = ValueStateDescriptor("until", pa.int64())
+
+                def process_element1(self, flight, ctx):
+                    if flight["at"] < (ctx.state(self.UNTIL).value() or 0):
+                        ctx.emit(flight)
+
+                def process_element2(self, repair, ctx):
+                    ctx.state(self.UNTIL).update(repair["until"])
+        """
+        inputs = (self._first.as_input(), self._second.as_input())
+        spec = CoProcess(inputs, function, schema_of(returns, self._first.schema), name="co-process")
+        return two_inputs(self._made_by, spec, self._first, self._second)
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {}) + self._first._repr_html_() + self._second._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._first!r}, {self._second!r})"
+
+
+class BroadcastConnectedStream(ConnectedStreams[Made]):
+    """A stream, keyed or not, and one that is broadcast."""
+
+    def __init__(
+        self, made_by: MadeBy[Made], first: Stream, second: Stream, states: tuple[MapStateDescriptor, ...]
+    ) -> None:
+        super().__init__(made_by, first, second)
+        self._states = states
+
+    def process(self, function: Callable[[], Any], returns: Columns | None = None) -> Made:
+        """A `KeyedBroadcastProcessFunction`, or a `BroadcastProcessFunction` where the stream has no key (the class).
+
+        `returns` are the columns of what it emits, if not those of the first stream.
+
+            class Apply(KeyedBroadcastProcessFunction):
+                def process_element(self, flight, ctx):
+                    if flight["delay"] > (ctx.broadcast_state(RULES).get(flight["carrier"]) or 0):
+                        ctx.emit(flight)
+
+                def process_broadcast_element(self, rule, ctx):
+                    ctx.broadcast_state(RULES).put(rule["carrier"], rule["most"])
+        """
+        inputs = (self._first.as_input(), self._second.as_input())
+        returned = schema_of(returns, self._first.schema)
+        spec = BroadcastProcess(inputs, function, returned, self._states, name="broadcast-process")
+        return two_inputs(self._made_by, spec, self._first, self._second)

@@ -1,0 +1,374 @@
+"""Streams of records, and what can be done with them.
+
+Every method adds an operator to the job and gives the stream of what it makes; nothing runs yet. A stream knows its
+`schema`, so a column that is not there is refused right here. Partitionings (`key_by`, `rebalance`, ...) and `union`
+are no operators: they say how the records reach the next one.
+
+Follows Flink's `DataStream`, `SingleOutputStreamOperator`, `KeyedStream`, `BroadcastStream` and `DataStreamSink`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kit.core.protocol.durations import Duration, to_ms
+from kit.core.protocol.signposts import KEYED, STREAM
+from kit.stream.api.columns import Columns, described, different_columns, schema_of
+from kit.stream.api.connected_streams import BroadcastConnectedStream, ConnectedStreams
+from kit.stream.api.display import facts_of
+from kit.stream.api.drafts import Drafts
+from kit.stream.api.joined_streams import IntervalJoined, JoinedStreams
+from kit.stream.api.operator_settings import OperatorSettings
+from kit.stream.api.stream import Stream
+from kit.stream.api.transformation import Origin, Transformation
+from kit.stream.api.windowed_stream import WindowedStream
+from kit.stream.backend.states.descriptors import MapStateDescriptor
+from kit.stream.connectors.sink import Sink, SinkSpec
+from kit.stream.graph.partitioners import PartitionerKind, PartitionFunction
+from kit.stream.graph.stream_graph import GraphError
+from kit.stream.operators.aggregate import Emit, KeyedAggregate
+from kit.stream.operators.aggregates import Aggregate, as_tuple, named_aggregates
+from kit.stream.operators.base import OperatorSpec
+from kit.stream.operators.display import described_html
+from kit.stream.operators.functions.batch_process import KeyedBatchFunction, KeyedBatchProcess
+from kit.stream.operators.functions.process import KeyedProcess, KeyedProcessFunction, Process, ProcessFunction
+from kit.stream.operators.reduce import KeyedReduce
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.spec import SchemaError, column_field, key_type_of
+from kit.stream.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
+from kit.stream.operators.watermarks import TimestampsAndWatermarks
+from kit.stream.operators.windows.window_assigners import WindowAssigner
+from kit.stream.operators.windows.window_contents import ReduceFunction
+
+Row = dict[str, Any]
+
+
+class DataStream(Stream):
+    """Records with the columns of `schema`."""
+
+    # ---- record by record
+
+    def map(
+        self, function: Callable[..., Any], returns: Columns | None = None, *, arguments: str | Iterable[str] = ()
+    ) -> OperatorStream:
+        """One record for each: `function` takes and gives a dict. `returns` are its columns, if not the same.
+
+        With `arguments` it takes the values of these columns, and gives a tuple with a value for each column of
+        `returns`; a small function then takes little more than half the time:
+
+            hours = {"at": pa.int64(), "hours": pa.float64()}
+            delays.map(lambda at, delay: (at, delay / 60), hours, arguments=("at", "delay"))
+        """
+        columns = schema_of(returns, self.schema)
+        return self._then(Map(self.schema, function, columns, as_tuple(arguments), name="map"))
+
+    def flat_map(
+        self, function: Callable[[Row], Iterable[Mapping[str, Any]]], returns: Columns | None = None
+    ) -> OperatorStream:
+        """Any number of records for each: `function` takes a dict and gives several."""
+        return self._then(FlatMap(self.schema, function, schema_of(returns, self.schema), name="flat_map"))
+
+    def map_batches(
+        self, function: Callable[[pa.RecordBatch], pa.RecordBatch], returns: Columns | None = None
+    ) -> OperatorStream:
+        """One Arrow record batch for each: fast where the function works on columns."""
+        return self._then(MapBatches(self.schema, function, schema_of(returns, self.schema), name="map_batches"))
+
+    def filter(self, predicate: pc.Expression | Callable[[Row], Any]) -> OperatorStream:
+        """Only records for which `predicate` holds: `pc.field("delay") > 0`, or a function of a dict."""
+        return self._then(Filter(self.schema, predicate, name="filter"))
+
+    def process(self, function: Callable[[], ProcessFunction], returns: Columns | None = None) -> OperatorStream:
+        """A `ProcessFunction` (the class, since each subtask makes its own): any number of records for each, also to
+        side outputs. `returns` are the columns of what it emits, if not those of the stream.
+
+            class Split(ProcessFunction):
+                def process_element(self, row, ctx):
+                    if row["cancelled"]:
+                        ctx.output(CANCELLED, row)
+                    else:
+                        ctx.emit(row)
+        """
+        return self._then(Process((self.as_input(),), function, schema_of(returns, self.schema), name="process"))
+
+    def connect(self, other: DataStream) -> ConnectedStreams[OperatorStream]:
+        """Two streams for one function, each with a hook of its own: `prices.connect(rates).process(Convert)`.
+
+        On keyed streams the hooks share the state of the key; a stream made with `broadcast(states)` steers the other.
+        """
+        if self._drafts is not other._drafts:
+            raise GraphError("connect of streams of two environments: a job has one")
+        if isinstance(self, BroadcastStream):
+            raise GraphError("connect: the broadcast stream comes second: stream.connect(rules.broadcast(...))")
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(OperatorStream, self, other, other.states)
+        if isinstance(self, KeyedStream) != isinstance(other, KeyedStream):
+            keyed, plain = (self, other) if isinstance(self, KeyedStream) else (other, self)
+            raise GraphError(f"connect: {keyed!r} has a key and {plain!r} has none: call key_by on both, or on none")
+        return ConnectedStreams(OperatorStream, self, other)
+
+    def join(self, other: DataStream) -> JoinedStreams[OperatorStream]:
+        """Pairs of records with one key in one window of event time.
+
+        orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
+        """
+        return JoinedStreams(OperatorStream, self, other)
+
+    def select(self, *columns: str) -> OperatorStream:
+        """Only these columns, in this order."""
+        return self._then(Select(self.schema, columns, name="select"))
+
+    def rename(self, **names: str) -> OperatorStream:
+        """Columns under new names: `rename(old="new")`."""
+        return self._then(Rename(self.schema, names, name="rename"))
+
+    def with_column(
+        self, column: str, value: pc.Expression | Callable[[pa.RecordBatch], Any], type: pa.DataType | None = None
+    ) -> OperatorStream:
+        """One column more, or another in place of one: an expression, or a function of batches and its `type`."""
+        return self._then(WithColumn(self.schema, column, value, type, name="with_column"))
+
+    def assign_timestamps(self, column: str, out_of_orderness_ms: Duration = 0) -> TimestampedStream:
+        """Take event time from `column` (a timestamp, or int64 ms); records may be that late."""
+        late_ms = to_ms(out_of_orderness_ms, "assign_timestamps: out_of_orderness_ms")
+        spec = TimestampsAndWatermarks(self.schema, column, late_ms, name="timestamps")
+        return TimestampedStream(self._drafts, self._drafts.add(spec, self._origins))
+
+    def sink_to(self, sink: Sink, uid: str | None = None, name: str | None = None) -> StreamSink:
+        """Where the records end."""
+        spec = SinkSpec(self.schema, sink, name=type(sink).__name__)
+        return StreamSink(self._drafts, self._drafts.add(spec, self._origins)).identified(uid, name)
+
+    def apply(self, spec: OperatorSpec) -> OperatorStream:
+        """An operator of your own: its spec must take this stream's schema as its one input."""
+        if len(spec.input_schemas) != 1 or not spec.input_schemas[0].equals(self.schema):
+            expected = " and ".join(map(described, spec.input_schemas)) or "no input"
+            raise SchemaError(f"{spec.name}: expects {expected}; the stream has {described(self.schema)}")
+        return self._then(spec)
+
+    # ---- to which subtask
+
+    def key_by(self, *columns: str) -> KeyedStream:
+        """Records with equal values in these columns meet in one subtask."""
+        key_type_of(self.schema, columns, "key_by")
+        return KeyedStream(self._drafts, self._partitioned(PartitionerKind.HASH, columns), self.schema)
+
+    def rebalance(self) -> DataStream:
+        """Records go to all subtasks in turn."""
+        return self._shipped(PartitionerKind.REBALANCE)
+
+    def rescale(self) -> DataStream:
+        """Records go in turn to the few subtasks opposite."""
+        return self._shipped(PartitionerKind.RESCALE)
+
+    def broadcast(self, *states: MapStateDescriptor) -> DataStream:
+        """Every record goes to every subtask. With `states`, maps that are the same everywhere, the stream can be
+        connected with another, whose function reads what this one writes there.
+
+            RULES = MapStateDescriptor("rules", pa.string(), pa.int64())
+            flights.key_by("carrier").connect(rules.broadcast(RULES)).process(Apply)  # a KeyedBroadcastProcessFunction
+        """
+        if not states:
+            return self._shipped(PartitionerKind.BROADCAST)
+        return BroadcastStream(self._drafts, self._partitioned(PartitionerKind.BROADCAST), self.schema, states)
+
+    def global_(self) -> DataStream:
+        """Every record goes to subtask 0."""
+        return self._shipped(PartitionerKind.GLOBAL)
+
+    def forward(self) -> DataStream:
+        """Records stay in their subtask; the next operator must have the same parallelism."""
+        return self._shipped(PartitionerKind.FORWARD)
+
+    def partition_custom(self, function: PartitionFunction, column: str) -> DataStream:
+        """Records go where `function` says: it takes a value of `column` and the number of subtasks, and gives the
+        number of one of them. A barrier never overtakes records on such an edge.
+        """
+        column_field(self.schema, column, "partition_custom")
+        origins = self._partitioned(PartitionerKind.CUSTOM, (column,))
+        given = tuple(replace(origin, partition_function=function) for origin in origins)
+        return DataStream(self._drafts, given, self.schema)
+
+    def union(self, *others: DataStream) -> DataStream:
+        """The records of this stream and the others, which must have the same schema."""
+        for other in others:
+            if other._drafts is not self._drafts:
+                raise GraphError("union of streams of two environments: a job has one")
+            if not other.schema.equals(self.schema):
+                raise SchemaError(f"union: {different_columns(self.schema, other.schema)}")
+        return DataStream(self._drafts, sum((other._origins for other in others), self._origins), self.schema)
+
+    # ----
+
+    def _then(self, spec: OperatorSpec) -> OperatorStream:
+        return OperatorStream(self._drafts, self._drafts.add(spec, self._origins))
+
+    def _shipped(self, kind: PartitionerKind) -> DataStream:
+        return DataStream(self._drafts, self._partitioned(kind), self.schema)
+
+
+class OperatorStream(OperatorSettings, DataStream):
+    """What one operator makes; the operator can still be told its uid, name and parallelism."""
+
+    def __init__(self, drafts: Drafts, transformation: Transformation) -> None:
+        schema = transformation.spec.output_schema
+        if schema is None:
+            raise GraphError(f"{transformation.label!r} makes no records: it is a sink")
+        DataStream.__init__(self, drafts, (Origin(transformation),), schema)
+        self._transformation = transformation
+        self._side_outputs: dict[str, pa.Schema] = {}
+
+    def _facts(self) -> dict[str, Any]:
+        return facts_of(self._transformation) | {"event time": self._time_column()}
+
+    def side_output(self, tag: OutputTag) -> DataStream:
+        """The records that the operator sets aside under this tag.
+
+        cancelled = OutputTag("cancelled", {"flight": pa.int64()})
+        flights = stream.key_by("carrier").process(Flights)  # calls ctx.output(cancelled, {"flight": 17})
+        flights.side_output(cancelled).sink_to(CollectSink("cancelled"))
+        """
+        columns = self._side_outputs.setdefault(tag.name, tag.schema)
+        if not columns.equals(tag.schema):
+            raise SchemaError(
+                f"side output {tag.name!r} of {self._transformation.label!r} was asked for with {described(columns)}, "
+                f"and now with {described(tag.schema)}: give the second tag another name"
+            )
+        return DataStream(self._drafts, (Origin(self._transformation, output_tag=tag.name),), tag.schema)
+
+
+class TimestampedStream(OperatorStream):
+    """Records with event time."""
+
+    def with_idleness(self, idle_ms: Duration) -> TimestampedStream:
+        """A subtask that sees no record for `idle_ms` of the host's time no longer holds event time back.
+
+        `stream.assign_timestamps("at").with_idleness(30_000)`
+        """
+        self._transformation.spec = replace(self._transformation.spec, idle_ms=idle_ms)  # type: ignore[call-arg]
+        return self
+
+
+class StreamSink(OperatorSettings):
+    """The end of a stream; the sink can still be told its uid, name and parallelism."""
+
+    def __init__(self, drafts: Drafts, transformation: Transformation) -> None:
+        self._drafts = drafts
+        self._transformation = transformation
+
+    def _repr_html_(self) -> str:
+        spec = self._transformation.spec
+        path = {"path": spec.sink.path} if isinstance(spec, SinkSpec) else {}
+        return described_html("StreamSink", facts_of(self._transformation) | path, spec.input_schemas[0])
+
+    def __repr__(self) -> str:
+        return f"StreamSink({self._transformation.label})"
+
+
+class BroadcastStream(DataStream):
+    """A stream whose every record goes to every subtask, and the maps in which a function may keep what it says."""
+
+    def __init__(
+        self,
+        drafts: Drafts,
+        origins: tuple[Origin, ...],
+        schema: pa.Schema,
+        states: tuple[MapStateDescriptor, ...],
+    ) -> None:
+        super().__init__(drafts, origins, schema)
+        self.states = states
+
+
+class KeyedStream(DataStream):
+    """Records partitioned by `key_columns`: what follows may keep state for each key."""
+
+    _signs = (KEYED, STREAM)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the key."""
+        return self._origins[0].key_columns
+
+    def _keys(self) -> tuple[str, ...]:
+        return self.key_columns
+
+    def aggregate(self, *aggregates: Aggregate, emit: Emit = "updates", **named: Aggregate) -> OperatorStream:
+        """Running totals for each key: `aggregate(flights=count(), delay=sum_("arr_delay"))`.
+
+        `emit`: "updates" gives the new totals of the keys of each batch, "final" all totals at the end of the input,
+        "none" nothing.
+        """
+        spec = KeyedAggregate(
+            self.schema, self.key_columns, named_aggregates(aggregates, named), emit, name="aggregate"
+        )
+        return self._then(spec)
+
+    def reduce(self, function: ReduceFunction) -> OperatorStream:
+        """All records of a key so far reduced to one, which is emitted for each record that comes.
+
+        `stream.key_by("carrier").reduce(lambda a, b: a if a["delay"] >= b["delay"] else b)`: the worst delay so far.
+        The function takes two records (dicts) and gives one. It is called row by row: `aggregate` is what is fast.
+        """
+        return self._then(KeyedReduce(self.schema, self.key_columns, function, name="reduce"))
+
+    def window(self, assigner: WindowAssigner) -> WindowedStream[OperatorStream]:
+        """Records by key and window of event time; needs `assign_timestamps` somewhere before.
+
+        `stream.key_by("carrier").window(SlidingEventTimeWindows(60_000, 10_000)).aggregate(count())`
+        """
+        return WindowedStream(OperatorStream, self, assigner)
+
+    def process(  # type: ignore[override]
+        self, function: Callable[[], KeyedProcessFunction], returns: Columns | None = None
+    ) -> OperatorStream:
+        """A `KeyedProcessFunction` (the class, since each subtask makes its own), with state and timers for each key.
+
+        `returns` are the columns of what it emits, if not those of the stream.
+
+            class Duplicates(KeyedProcessFunction):
+                SEEN = ValueStateDescriptor("seen", pa.bool_())
+
+                def process_element(self, row, ctx):
+                    seen = ctx.state(self.SEEN)
+                    if not seen.value():
+                        seen.update(True)
+                        ctx.emit(row)
+
+            stream.key_by("id").process(Duplicates)
+        """
+        returned = schema_of(returns, self.schema)
+        return self._then(KeyedProcess((self.as_input(),), function, returned, name="process"))
+
+    def process_batches(
+        self, function: Callable[[], KeyedBatchFunction], returns: Columns | None = None
+    ) -> OperatorStream:
+        """A `KeyedBatchFunction` (the class): the same for a batch at a time, with state and timers in columns.
+
+        class Duplicates(KeyedBatchFunction):
+            SEEN = ValueStateDescriptor("seen", pa.bool_(), default=False)
+
+            def process_batch(self, batch, ctx):
+                seen = ctx.state(self.SEEN)
+                is_new = pc.and_not(pa.array(ctx.rows_before == 0), seen.get())
+                seen.update(True)
+                ctx.emit(batch.filter(is_new))
+
+        stream.key_by("id").process_batches(Duplicates)
+        """
+        returned = schema_of(returns, self.schema)
+        return self._then(KeyedBatchProcess((self.as_input(),), function, returned, name="process_batches"))
+
+    def interval_join(self, other: KeyedStream) -> IntervalJoined[OperatorStream]:
+        """Pairs of records with one key whose event times are within some distance; `between` says which.
+
+        `orders.key_by("id").interval_join(payments.key_by("order")).between(0, 60_000).join()`
+        """
+        return IntervalJoined(OperatorStream, self, other)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"key": ", ".join(self.key_columns), **super()._facts()}

@@ -1,0 +1,54 @@
+"""What a notebook shows of the operators of a job in the making."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from kit.stream.api.transformation import Origin, Transformation
+from kit.stream.operators.spec import column_list
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def operators_table(operators: Iterable[Transformation]) -> pd.DataFrame:
+    """One row per operator: name, kind, uid, parallelism, inputs (with how records find their subtask), columns."""
+    import pandas as pd
+
+    columns = ["operator", "kind", "uid", "parallelism", "inputs", "columns"]
+    return pd.DataFrame([_row(each) for each in operators], columns=columns)
+
+
+def hangs_on(origins: Iterable[Origin]) -> str:
+    """Where records come from, in words: `letters by hash(letter)`."""
+    said = []
+    for origin in origins:
+        tag = f", side output {origin.output_tag!r}" if origin.output_tag else ""
+        keys = f"({', '.join(origin.key_columns)})" if origin.key_columns else ""
+        how = f" by {origin.partitioner.value}{keys}" if origin.partitioner is not None else ""
+        said.append(f"{origin.transformation.label}{tag}{how}")
+    return "; ".join(said)
+
+
+def kind_of(operator: Transformation) -> str:
+    """What an operator is: its spec's kind, or the source or sink that it holds."""
+    held = getattr(operator.spec, "source", None) or getattr(operator.spec, "sink", None)
+    return type(held or operator.spec).__name__
+
+
+def facts_of(operator: Transformation) -> dict[str, Any]:
+    """What a notebook says of one operator."""
+    return {
+        "operator": f"{operator.label} ({kind_of(operator)})",
+        "uid": operator.uid or "none: its state is lost if the job changes",
+        "parallelism": operator.parallelism,
+        "depends on": " and ".join(hangs_on(origins) for origins in operator.inputs),
+    }
+
+
+def _row(operator: Transformation) -> list[object]:
+    schema = operator.spec.output_schema
+    inputs = " and ".join(hangs_on(origins) for origins in operator.inputs)
+    columns = "" if schema is None else column_list(schema, 200)
+    return [operator.label, kind_of(operator), operator.uid or "", operator.parallelism, inputs, columns]

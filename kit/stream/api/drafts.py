@@ -1,0 +1,170 @@
+"""The operators of an environment, as they are added, named, and made anew.
+
+What a cell of a notebook made is void once the cell is run again (`kit.stream.api.cells`): with its first operator
+then, all that its earlier execution added goes, and what depended on that. So does an operator whose uid a later cell
+gives to one of the same kind on the same input. What went although its own cell was not run again is remembered, for a
+warning when the job is made. In a script nothing is ever replaced. An operator that is refused is not added.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+
+from kit.stream.api.cells import CellRun, callers_level, current_cell
+from kit.stream.api.transformation import Origin, Transformation
+from kit.stream.graph.stream_graph import DuplicateUidError, GraphError, check_uids
+from kit.stream.operators.base import OperatorSpec
+
+_MOST_NAMED = 3
+
+
+class Drafts:
+    """The operators there are, in the order in which they were added; what they are given unless they set their own."""
+
+    def __init__(self, parallelism: int = 1, max_parallelism: int | None = None) -> None:
+        self.parallelism = parallelism
+        self.max_parallelism = max_parallelism
+        self._there: list[Transformation] = []
+        self._refused: list[Transformation] = []
+        """Those that could not have the uid they were given: they come back when they are used after all."""
+        self._missed: list[Transformation] = []
+        """Those that went since what they depended on was made anew."""
+
+    def __iter__(self) -> Iterator[Transformation]:
+        return iter(self._there)
+
+    def __len__(self) -> int:
+        return len(self._there)
+
+    def add(self, spec: OperatorSpec, *inputs: tuple[Origin, ...]) -> Transformation:
+        """Add an operator of any kind; `inputs` has, for each of its inputs, where the records come from.
+
+        Raises GraphError, and changes nothing, when it would depend on what is no longer there.
+        """
+        cell = current_cell()
+        void = [each for each in self._there if each.cell is not None and each.cell.is_before(cell)]
+        gone = self._with_all_behind(void)
+        origins = [origin.transformation for origins in inputs for origin in origins]
+        for origin in origins:
+            if origin in gone:
+                raise GraphError(_own_work(origin, void, cell))
+            self._bring_back(origin)
+        self._remove(gone, void)
+        self._missed = [each for each in self._missed if each.cell is None or not each.cell.is_before(cell)]
+        operator = Transformation(len(self._there) + 1, spec, inputs, self.parallelism, self.max_parallelism, cell=cell)
+        self._there.append(operator)
+        return operator
+
+    def give_uid(self, operator: Transformation, uid: str) -> None:
+        """Name an operator for its state. Raises DuplicateUidError when the uid is taken; the operator goes then."""
+        self._bring_back(operator)
+        taken = next((each for each in self._there if each.uid == uid and each is not operator), None)
+        if taken is not None and _is_again(operator, taken):
+            self._remove(self._with_all_behind([taken]), [taken])
+        before, operator.uid = operator.uid, uid
+        try:
+            check_uids((each.uid, _label(each)) for each in self._there)
+        except DuplicateUidError:
+            operator.uid = before
+            if operator is self._there[-1]:
+                self._refused.append(self._there.pop())
+            raise
+        self._missed = [each for each in self._missed if each.uid != uid]
+
+    def warn_of_missed(self) -> None:
+        """Say what went although nobody took it away."""
+        if not self._missed:
+            return
+        warnings.warn(
+            f"what these depended on was made anew, so they are no longer in the job:\n  {_named(self._missed)}\n"
+            "Run these lines again if they are to be part of it.",
+            stacklevel=callers_level(),
+        )
+
+    def that_act(self) -> list[Transformation]:
+        """Return the operators whose records reach a sink, or a function that may act by itself, in order.
+
+        The others would use up input and give nothing: a warning names them. If none acts, all are returned: that is a
+        sketch, which can be drawn and not run.
+        """
+        kept = {each for each in self._there if each.spec.acts}
+        for each in reversed(self._there):
+            if each in kept:
+                kept.update(origin.transformation for origins in each.inputs for origin in origins)
+        if not kept or len(kept) == len(self._there):
+            return list(self._there)
+        left_out = [each for each in self._there if each not in kept]
+        warnings.warn(
+            f"these operators reach no sink, so they are left out of the job:\n  {_named(left_out)}\n"
+            "End their stream with .sink_to(...) if they are to be part of it.",
+            stacklevel=callers_level(),
+        )
+        return [each for each in self._there if each in kept]
+
+    def _with_all_behind(self, operators: Iterable[Transformation]) -> list[Transformation]:
+        """These and what gets their records, in order."""
+        gone: list[Transformation] = list(operators)
+        for each in self._there:
+            if each not in gone and any(origin.transformation in gone for origins in each.inputs for origin in origins):
+                gone.append(each)
+        return gone
+
+    def _remove(self, gone: list[Transformation], replaced: list[Transformation]) -> None:
+        self._missed += [each for each in gone if each not in replaced]
+        self._there = [each for each in self._there if each not in gone]
+        for number, each in enumerate(self._there, 1):
+            each.number = number
+
+    def _bring_back(self, operator: Transformation) -> None:
+        """An operator that is used is there; raises GraphError for one that was replaced."""
+        if operator in self._there:
+            return
+        if operator not in self._refused:
+            made = f", made by {operator.cell}," if operator.cell is not None else ""
+            raise GraphError(
+                f"{operator.label!r}{made} is no longer in the job: it, or what it depends on, was made anew since.\n"
+                "Run the line that made it again first, then this one."
+            )
+        self._refused.remove(operator)
+        operator.number = len(self._there) + 1
+        self._there.append(operator)
+
+
+def _named(operators: list[Transformation]) -> str:
+    """The first operators, a line each, with the cells that made them."""
+    named = [
+        f"{each.label!r}, made by {each.cell}" if each.cell is not None else repr(each.label)
+        for each in operators[:_MOST_NAMED]
+    ]
+    more = [f"and {len(operators) - _MOST_NAMED} more"] if len(operators) > _MOST_NAMED else []
+    return "\n  ".join(named + more)
+
+
+def _label(operator: Transformation) -> str:
+    where = f", {operator.cell}" if operator.cell is not None else ""
+    return f"{operator.name or operator.spec.name!r} (#{operator.number}{where})"
+
+
+def _is_again(operator: Transformation, other: Transformation) -> bool:
+    """Whether the one was made by a later execution than the other, and is of the same kind on the same input."""
+    later = operator.cell is not None and other.cell is not None and operator.cell.run != other.cell.run
+    return later and type(operator.spec) is type(other.spec) and operator.inputs == other.inputs
+
+
+def _own_work(operator: Transformation, void: list[Transformation], cell: CellRun | None) -> str:
+    """This cell goes on from what its own earlier execution made: which line has to be run first?"""
+    first = next((each for each in _before(operator) if each not in void), None)
+    where = f"\n  {first.cell}" if first is not None and first.cell is not None else " the cell before"
+    return (
+        f"this cell goes on from {operator.label!r}, which it made itself when it was run before ({operator.cell}): "
+        f"run again, it would come twice.\nRun this first, then this cell again:{where}"
+    )
+
+
+def _before(operator: Transformation) -> Iterator[Transformation]:
+    """What an operator depends on, the nearest first."""
+    for origins in operator.inputs:
+        for origin in origins:
+            yield origin.transformation
+            yield from _before(origin.transformation)

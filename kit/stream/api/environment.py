@@ -1,0 +1,199 @@
+"""Where a job begins: its settings, its sources, and the graphs that are made of it.
+
+    env = StreamEnvironment("flights", parallelism=2, checkpoint=CheckpointConfig(interval_ms=1_000))
+    (
+        env.from_source(ParquetSource("flights.parquet"), uid="flights")
+        .key_by("carrier")
+        .aggregate(flights=count(), delay=sum_("arr_delay"))
+        .uid("totals")
+        .sink_to(CollectSink(), uid="out")
+    )
+    env.job_graph()
+
+Follows Flink's `StreamExecutionEnvironment` and `StreamGraphGenerator`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kit.core.display import Picture, display
+from kit.core.protocol.signposts import ENVIRONMENT, no_attribute
+from kit.stream.api.datastream import OperatorStream
+from kit.stream.api.display import operators_table
+from kit.stream.api.drafts import Drafts
+from kit.stream.api.transformation import Transformation, check_parallelism
+from kit.stream.connectors.memory_sources import source_of
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.graph.hashing import murmur3_128
+from kit.stream.graph.job_graph import JobGraph, create_job_graph
+from kit.stream.graph.stream_graph import GraphError, StreamGraph
+from kit.stream.operators.display import table_html
+from kit.stream.operators.sources.source import Source
+from kit.stream.operators.sources.source_spec import SourceSpec
+from kit.stream.operators.spec import shorten
+from kit.stream.settings.job_settings import (
+    CheckpointConfig,
+    JobSettings,
+    RescaleConfig,
+    RestartStrategy,
+    default_restart_strategy,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class StreamEnvironment:
+    """A job in the making.
+
+    `parallelism` and `max_parallelism` hold for operators that do not set their own. `job_id` (32 hex digits) is made
+    from the name unless given; on Spark, where runs share directories, each run then gets an id of its own. With
+    `chaining` False every operator gets a task of its own. Without `restart` a job restarts if it takes periodic
+    checkpoints: ever more slowly, as in Flink (`default_restart_strategy`); in the lab ten times. Three failures in the
+    same way, with no checkpoint completed in between, end a job unless `restart` counts its restarts.
+    `rescaling` says when it may go on at another parallelism. For `buffer_rows`, `buffer_bytes` and `channel_credits`
+    see `JobSettings`. Raises GraphError and SettingError.
+
+    In a notebook a cell may be run again: what it added before goes then, with what depended on it. Elsewhere each line
+    adds to what is there.
+    """
+
+    def __init__(
+        self,
+        name: str = "job",
+        *,
+        parallelism: int = 1,
+        max_parallelism: int | None = None,
+        checkpoint: CheckpointConfig | None = None,
+        restart: RestartStrategy | None = None,
+        rescaling: RescaleConfig | None = None,
+        job_id: str | None = None,
+        buffer_rows: int = 65_536,
+        buffer_bytes: int = 4 * 1024 * 1024,
+        channel_credits: int = 2,
+        chaining: bool = True,
+    ) -> None:
+        check_parallelism(name, parallelism, max_parallelism)
+        self.name = name
+        self.has_job_id = job_id is not None
+        self.job_id = murmur3_128(name.encode()).hex() if job_id is None else job_id
+        if not re.fullmatch("[0-9a-f]{32}", self.job_id):
+            raise GraphError(f"job id {self.job_id!r}: expected 32 hex digits, in lower case")
+        self.chaining = chaining
+        checkpoint = checkpoint or CheckpointConfig()
+        self.settings = JobSettings(
+            checkpoint=checkpoint,
+            restart=restart or default_restart_strategy(checkpoint),
+            restart_is_default=restart is None,
+            rescaling=rescaling or RescaleConfig(),
+            buffer_rows=buffer_rows,
+            buffer_bytes=buffer_bytes,
+            channel_credits=channel_credits,
+        )
+        self.drafts = Drafts(parallelism, max_parallelism)
+
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, ENVIRONMENT)
+
+    @property
+    def parallelism(self) -> int:
+        """How many subtasks an operator has that does not say; set, it holds for operators added from then on."""
+        return self.drafts.parallelism
+
+    @parallelism.setter
+    def parallelism(self, parallelism: int) -> None:
+        check_parallelism(self.name, parallelism, self.max_parallelism)
+        self.drafts.parallelism = parallelism
+
+    @property
+    def max_parallelism(self) -> int | None:
+        """How many it may ever have; None: it follows from its parallelism. Set as `parallelism` is."""
+        return self.drafts.max_parallelism
+
+    @max_parallelism.setter
+    def max_parallelism(self, max_parallelism: int | None) -> None:
+        check_parallelism(self.name, self.parallelism, max_parallelism)
+        self.drafts.max_parallelism = max_parallelism
+
+    @property
+    def operators(self) -> list[Transformation]:
+        """The operators there are now, each after those that it depends on."""
+        return list(self.drafts)
+
+    def from_source(self, source: Source | Any, uid: str | None = None, name: str | None = None) -> OperatorStream:
+        """Return the stream of a source's records; `source` may be a data frame of pandas, or a table or a record batch
+        of Arrow.
+
+        A data frame or table becomes a `CollectionSource`, whose rows are sent to Spark's workers with the job: write
+        more than some hundred MB to Parquet, and read it with `ParquetSource`. Raises TypeError for what is no source.
+        """
+        source = source_of(source)
+        added = self.drafts.add(SourceSpec(source, name=type(source).__name__))
+        return OperatorStream(self.drafts, added).identified(uid, name)
+
+    def stream_graph(self) -> StreamGraph:
+        """Return the job as it is written down now, with operators that reach no sink."""
+        self.drafts.warn_of_missed()
+        return self._stream_graph(self.operators)
+
+    def _stream_graph(self, operators: list[Transformation]) -> StreamGraph:
+        if not operators:
+            raise GraphError(f"job {self.name!r} has no operators: begin with env.from_source(...)")
+        return StreamGraph(
+            name=self.name,
+            job_id=self.job_id,
+            nodes=tuple(operator.to_node() for operator in operators),
+            edges=tuple(edge for operator in operators for edge in operator.to_edges()),
+            settings=self.settings,
+            chaining=self.chaining,
+        )
+
+    def job_graph(self) -> JobGraph:
+        """Return the job as tasks, with all chained that may be. Operators that reach no sink are left out, with a
+        warning; functions (`process`) stay, since they may act by themselves.
+
+        Flink: `FlinkPipelineTranslationUtil`, whose `getJobGraph` has a `StreamGraphTranslator` call
+        `StreamGraph.getJobGraph`. Flink's `PipelineExecutor` submits the graph to a cluster; here `Lab` and `SparkJob`
+        take it, so no executor is looked up.
+        """
+        self.drafts.warn_of_missed()
+        return create_job_graph(self._stream_graph(self.drafts.that_act()))
+
+    def execution_graph(self, parallelism: Mapping[str, int] | None = None) -> ExecutionGraph:
+        """The job as subtasks and channels, with another parallelism for some vertices if given."""
+        return ExecutionGraph(self.job_graph(), parallelism)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per operator: operator, kind, uid, parallelism, inputs, columns."""
+        return operators_table(self.drafts)
+
+    def _repr_svg_(self) -> str | None:
+        """The job as a picture; None where it cannot be drawn, or is no job yet."""
+        picture = self._picture()
+        return None if picture is None else picture._repr_svg_()
+
+    def _repr_html_(self) -> str:
+        """The picture in the page's colours. Where there is none: the operators as a table, and why they are no job."""
+        picture = self._picture()
+        if picture is not None:
+            return picture._repr_html_()
+        frame, problem = self.to_pandas(), ""
+        try:
+            self.stream_graph()
+        except GraphError as error:
+            problem = f"<div>{table_html(('this is no job yet',), [(str(error),)])}</div>"
+        return f"<div><b>{shorten(repr(self))}</b></div>{table_html(list(frame.columns), frame.to_numpy())}{problem}"
+
+    def _picture(self) -> Picture | None:
+        try:
+            return display("job_svg", self) if len(self.drafts) else None
+        except (ImportError, GraphError):
+            return None
+
+    def __repr__(self) -> str:
+        return f"StreamEnvironment({self.name!r}, {len(self.operators)} operators)"

@@ -1,0 +1,115 @@
+"""Two streams joined: pairs of records with one key that are near in event time.
+
+Follows Flink's `JoinedStreams` and `KeyedStream.IntervalJoin`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Generic
+
+from kit.core.protocol.durations import Duration, to_ms
+from kit.stream.api.stream import Made, MadeBy, Stream, two_inputs
+from kit.stream.graph.stream_graph import GraphError
+from kit.stream.operators.display import described_html
+from kit.stream.operators.functions.function_operator import FunctionInput
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.windows.interval_join import IntervalJoin
+from kit.stream.operators.windows.window_assigners import WindowAssigner, checked_assigner
+from kit.stream.operators.windows.window_join import WindowJoin
+
+
+class IntervalJoined(Generic[Made]):
+    """Two keyed streams to be joined by the distance of their event times."""
+
+    def __init__(self, made_by: MadeBy[Made], left: Stream, right: Stream) -> None:
+        self._made_by = made_by
+        inputs = timed_inputs("interval_join", left, right)
+        self._left = left
+        self._right = right
+        self._spec = IntervalJoin(*inputs, 0, 0, name="interval-join")
+
+    def between(
+        self, lower_ms: Duration, upper_ms: Duration, *, lower_exclusive: bool = False, upper_exclusive: bool = False
+    ) -> IntervalJoined[Made]:
+        """A right record belongs to a left one when it is `lower_ms` to `upper_ms` later (earlier, if negative).
+
+        `.between(-5_000, 0)`: up to five seconds earlier. The bounds count, unless they are said to be exclusive.
+        """
+        lower = to_ms(lower_ms, "between: lower_ms") + lower_exclusive
+        upper = to_ms(upper_ms, "between: upper_ms") - upper_exclusive
+        self._spec = replace(self._spec, lower_ms=lower, upper_ms=upper)
+        return self
+
+    def side_output_left_late_data(self, tag: OutputTag) -> IntervalJoined[Made]:
+        """Set left records that came after the watermark aside, instead of dropping and counting them."""
+        self._spec = replace(self._spec, left_late_tag=tag)
+        return self
+
+    def side_output_right_late_data(self, tag: OutputTag) -> IntervalJoined[Made]:
+        """Set right records that came after the watermark aside, instead of dropping and counting them."""
+        self._spec = replace(self._spec, right_late_tag=tag)
+        return self
+
+    def join(self) -> Made:
+        """The pairs: the columns of the left record, then those of the right one (a key of one name is there once)."""
+        return two_inputs(self._made_by, self._spec, self._left, self._right)
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {}) + self._left._repr_html_() + self._right._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"IntervalJoined({self._left!r}, {self._right!r})"
+
+
+class JoinedStreams(Generic[Made]):
+    """Two streams to be joined by key and window: `where`, `equal_to`, `window`, `join`."""
+
+    def __init__(self, made_by: MadeBy[Made], left: Stream, right: Stream) -> None:
+        self._made_by = made_by
+        self._left = left
+        self._right = right
+        self._left_keys: tuple[str, ...] = ()
+        self._right_keys: tuple[str, ...] = ()
+        self._assigner: WindowAssigner | None = None
+
+    def where(self, *columns: str) -> JoinedStreams[Made]:
+        """The key columns of the left stream."""
+        self._left_keys = columns
+        return self
+
+    def equal_to(self, *columns: str) -> JoinedStreams[Made]:
+        """The key columns of the right stream, in the same order."""
+        self._right_keys = columns
+        return self
+
+    def window(self, assigner: WindowAssigner) -> JoinedStreams[Made]:
+        """Windows of event time that do not merge: `.window(TumblingEventTimeWindows(60_000))`."""
+        self._assigner = checked_assigner(assigner)
+        return self
+
+    def join(self) -> Made:
+        """The pairs: the columns of the left record, then those of the right one (a key of one name is there once).
+
+        orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
+        """
+        if self._assigner is None:
+            raise GraphError("join: say in which windows: .where(...).equal_to(...).window(...).join()")
+        left, right = self._left.key_by(*self._left_keys), self._right.key_by(*self._right_keys)
+        spec = WindowJoin(*timed_inputs("join", left, right), self._assigner, name="window-join")
+        return two_inputs(self._made_by, spec, left, right)
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {}) + self._left._repr_html_() + self._right._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"JoinedStreams({self._left!r}, {self._right!r})"
+
+
+def timed_inputs(what: str, left: Stream, right: Stream) -> tuple[FunctionInput, FunctionInput]:
+    """Both streams as inputs of a join, which needs event time on both."""
+    inputs = left.as_input(), right.as_input()
+    for stream, given in zip((left, right), inputs):
+        if given.time_column is None:
+            raise GraphError(f"{what} needs event time: call assign_timestamps(column) before key_by on {stream!r}")
+    return inputs

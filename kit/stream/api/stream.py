@@ -1,0 +1,89 @@
+"""What all streams have, whatever can be done with them: where their records come from, and how they look.
+
+What is made of a stream in several steps (windows, joins, two streams for one function) works on this, and gives the
+stream that comes of it by the function it was handed; so no two modules of this room know each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from kit.core.protocol.signposts import STREAM, no_attribute
+from kit.stream.api.columns import described, event_time_column
+from kit.stream.api.display import hangs_on
+from kit.stream.api.drafts import Drafts
+from kit.stream.api.transformation import Origin, Transformation
+from kit.stream.graph.partitioners import PartitionerKind
+from kit.stream.operators.display import described_html
+from kit.stream.operators.functions.function_operator import FunctionInput
+
+Made = TypeVar("Made")
+"""The stream of an operator's records."""
+MadeBy: TypeAlias = Callable[[Drafts, Transformation], Made]
+"""Gives the stream of an operator that was added."""
+
+
+class Stream:
+    """Records with the columns of `schema`."""
+
+    def __init__(self, drafts: Drafts, origins: tuple[Origin, ...], schema: pa.Schema) -> None:
+        self._drafts = drafts
+        self._origins = origins
+        self.schema = schema
+
+    _signs: ClassVar[tuple[Mapping[str, str], ...]] = (STREAM,)
+    __iter__ = None
+
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, *self._signs)
+
+        def __getitem__(self, columns: Any) -> Any:
+            raise TypeError(
+                f"a stream has no [{columns!r}]: select('a', 'b') keeps columns, and an expression names one as "
+                "pc.field('a')"
+            )
+
+    def key_by(self, *columns: str) -> Stream:
+        """Records with equal values in these columns meet in one subtask."""
+        raise NotImplementedError
+
+    def as_input(self) -> FunctionInput:
+        """The stream as an input of an operator: columns, key, event time."""
+        return FunctionInput(self.schema, self._keys(), self._own_time_column())
+
+    def _keys(self) -> tuple[str, ...]:
+        """The columns of the key; none without."""
+        return ()
+
+    def _time_column(self) -> str | None:
+        """The column that the nearest `assign_timestamps` upstream named; None when there is none, or not one."""
+        return event_time_column(self._origins)
+
+    def _own_time_column(self) -> str | None:
+        """The same, if the stream still has that column."""
+        column = self._time_column()
+        return column if column in self.schema.names else None
+
+    def _partitioned(self, kind: PartitionerKind, key_columns: tuple[str, ...] = ()) -> tuple[Origin, ...]:
+        return tuple(replace(origin, partitioner=kind, key_columns=key_columns) for origin in self._origins)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"depends on": hangs_on(self._origins), "event time": self._time_column()}
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, self._facts(), self.schema)
+
+    def __repr__(self) -> str:
+        sources = ", ".join(origin.transformation.label for origin in self._origins)
+        return f"{type(self).__name__}({sources}: {described(self.schema)})"
+
+
+def two_inputs(made_by: MadeBy[Made], spec: Any, first: Stream, second: Stream) -> Made:
+    """The stream of an operator with two inputs."""
+    return made_by(first._drafts, first._drafts.add(spec, first._origins, second._origins))

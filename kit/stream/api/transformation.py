@@ -1,0 +1,109 @@
+"""An operator while the user still describes it: its settings may change until the graph is made.
+
+`Transformation` is the draft of a `StreamNode`, `Origin` that of a `StreamEdge`. Follows Flink's `Transformation`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral
+
+from kit.core.state.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from kit.stream.api.cells import CellRun
+from kit.stream.graph.partitioners import PartitionerKind, PartitionFunction
+from kit.stream.graph.stream_graph import ChainingStrategy, GraphError, StreamEdge, StreamNode
+from kit.stream.operators.base import OperatorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where records come from, and how they are to be partitioned; None: forward if that is possible.
+
+    `output_tag` names a side output of the operator; None is its main output.
+    """
+
+    transformation: Transformation
+    partitioner: PartitionerKind | None = None
+    key_columns: tuple[str, ...] = ()
+    partition_function: PartitionFunction | None = None
+    output_tag: str | None = None
+
+
+@dataclass(eq=False)
+class Transformation:
+    """One operator. `inputs` has the origins of each input of the operator; a union gives one input several."""
+
+    number: int
+    spec: OperatorSpec
+    inputs: tuple[tuple[Origin, ...], ...]
+    parallelism: int
+    max_parallelism: int | None
+    uid: str | None = None
+    name: str | None = None
+    chaining: ChainingStrategy = ChainingStrategy.ALWAYS
+    cell: CellRun | None = None
+    """The cell of a notebook that added it."""
+
+    @property
+    def label(self) -> str:
+        """What it is called: its name, else its uid, else what it does."""
+        return self.name or self.uid or self.spec.name
+
+    def to_node(self) -> StreamNode:
+        """The operator as it is now; the spec learns the name, so that errors at run time tell it."""
+        spec = self.spec if self.spec.name == self.label else replace(self.spec, name=self.label)
+        return StreamNode(
+            node_id=self.number,
+            spec=spec,
+            name=self.label,
+            uid=self.uid,
+            parallelism=self.parallelism,
+            max_parallelism=self.max_parallelism,
+            chaining=self.chaining,
+            named=self.name is not None,
+        )
+
+    def to_edges(self) -> list[StreamEdge]:
+        """The edges into the operator, with what was left open decided (`StreamGraph.createActualEdge`)."""
+        origins = [(index, origin) for index, origins in enumerate(self.inputs) for origin in origins]
+        kinds = [self._partitioner(origin) for _, origin in origins]
+        supports_unaligned = all(kind.supports_unaligned for kind in kinds)
+        return [
+            StreamEdge(
+                origin.transformation.number,
+                self.number,
+                kind,
+                origin.key_columns,
+                input_index,
+                supports_unaligned,
+                origin.partition_function,
+                origin.output_tag,
+            )
+            for (input_index, origin), kind in zip(origins, kinds, strict=True)
+        ]
+
+    def _partitioner(self, origin: Origin) -> PartitionerKind:
+        if origin.partitioner is not None:
+            return origin.partitioner
+        same = origin.transformation.parallelism == self.parallelism
+        return PartitionerKind.FORWARD if same else PartitionerKind.REBALANCE
+
+    def __repr__(self) -> str:
+        return f"Transformation({self.number}, {self.label!r})"
+
+
+def check_parallelism(label: str, parallelism: int, max_parallelism: int | None) -> None:
+    """Raise GraphError, naming the operator, for numbers out of bounds or a parallelism above the maximum."""
+    most = UPPER_BOUND_MAX_PARALLELISM
+    for what, number in (("parallelism", parallelism), ("max parallelism", max_parallelism)):
+        if number is not None and (not isinstance(number, Integral) or isinstance(number, bool)):
+            raise GraphError(f"{label!r} cannot have {what} {number!r}: expected a whole number from 1 to {most}")
+    if max_parallelism is not None and not 1 <= max_parallelism <= most:
+        raise GraphError(f"{label!r} cannot have max parallelism {max_parallelism}: expected 1 to {most}")
+    if not 1 <= parallelism <= most:
+        raise GraphError(f"{label!r} cannot have parallelism {parallelism}: expected 1 to {most}")
+    if max_parallelism is not None and parallelism > max_parallelism:
+        raise GraphError(
+            f"{label!r} cannot have parallelism {parallelism} with max parallelism {max_parallelism}: "
+            "lower the one or raise the other (the maximum first)"
+        )

@@ -1,0 +1,99 @@
+"""Records by key and window of event time, and what can be made of them.
+
+Follows Flink's `WindowedStream`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from kit.core.protocol.durations import Duration, to_ms
+from kit.core.protocol.signposts import WINDOWED, no_attribute
+from kit.stream.api.columns import Columns, schema_of
+from kit.stream.api.stream import Made, MadeBy, Stream
+from kit.stream.graph.stream_graph import GraphError
+from kit.stream.operators.aggregates import Aggregate, named_aggregates
+from kit.stream.operators.display import described_html
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.windows.window import WindowAggregate, WindowProcess, WindowReduce
+from kit.stream.operators.windows.window_assigners import WindowAssigner, checked_assigner
+from kit.stream.operators.windows.window_contents import ReduceFunction, WindowFunction
+
+
+class WindowedStream(Generic[Made]):
+    """Records partitioned by key and cut into windows."""
+
+    def __init__(self, made_by: MadeBy[Made], keyed: Stream, assigner: WindowAssigner) -> None:
+        self._made_by = made_by
+        self._keyed = keyed
+        self._assigner = checked_assigner(assigner)
+        self._settings: dict[str, Any] = {}
+
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, WINDOWED)
+
+    def allowed_lateness(self, lateness_ms: Duration) -> WindowedStream[Made]:
+        """Keep each window so long after it fired; a record that still comes for it makes it fire again.
+
+        `windows.allowed_lateness(60_000).aggregate(count())`
+        """
+        self._settings["allowed_lateness_ms"] = to_ms(lateness_ms, "allowed_lateness: lateness_ms")
+        return self
+
+    def side_output_late_data(self, tag: OutputTag) -> WindowedStream[Made]:
+        """Set records that came too late aside, instead of dropping and counting them.
+
+        late = OutputTag("late", stream.schema)
+        counts = windows.side_output_late_data(late).aggregate(count())
+        counts.side_output(late).sink_to(CollectSink("late"))
+        """
+        self._settings["late_tag"] = tag
+        return self
+
+    def aggregate(self, *aggregates: Aggregate, **named: Aggregate) -> Made:
+        """Totals for each key and window, emitted when the watermark passes the window's end.
+
+        `windows.aggregate(flights=count(), delay=avg("delay"))`. The columns are those of the key, `window_start`,
+        `window_end`, and the aggregates.
+        """
+        return self._with(WindowAggregate, named_aggregates(aggregates, named))
+
+    def reduce(self, function: ReduceFunction) -> Made:
+        """The records of each key and window reduced to one; the function takes two (dicts) and gives one.
+
+        `windows.reduce(lambda a, b: max(a, b, key=lambda row: row["delay"]))`
+        """
+        return self._with(WindowReduce, function)
+
+    def process(self, function: WindowFunction, returns: Columns | None = None) -> Made:
+        """What the function makes of each key, `Window` and list of records (dicts): any number of records.
+
+            def median(carrier, window, rows):
+                yield {"carrier": carrier, "median": statistics.median(row["delay"] for row in rows)}
+
+            windows.process(median, {"carrier": pa.string(), "median": pa.float64()})
+
+        All records are kept until the window is cleared; `aggregate` keeps numbers only. `returns` are the columns of
+        what it makes, if not those of the stream.
+        """
+        return self._with(WindowProcess, function, schema_of(returns, self._keyed.schema))
+
+    def _with(self, spec: type[Any], *arguments: Any) -> Made:
+        keyed, time_column = self._keyed, self._keyed._time_column()
+        if time_column is None:
+            raise GraphError(
+                f"window({self._assigner}) needs event time: call assign_timestamps(column) before key_by, on each "
+                "stream of a union with the same column"
+            )
+        where = (keyed.schema, keyed._keys(), self._assigner, time_column)
+        added = keyed._drafts.add(spec(*where, *arguments, **self._settings, name="window"), keyed._origins)
+        return self._made_by(keyed._drafts, added)
+
+    def _repr_html_(self) -> str:
+        facts = {"windows": self._assigner, **self._settings, **self._keyed._facts()}
+        return described_html("WindowedStream", facts, self._keyed.schema)
+
+    def __repr__(self) -> str:
+        return f"WindowedStream({self._assigner}, by {', '.join(self._keyed._keys())})"

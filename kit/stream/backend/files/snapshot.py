@@ -1,0 +1,196 @@
+"""Keyed snapshots: what a keyed backend writes at a checkpoint, and how it is read back.
+
+A snapshot is taken in two steps. `backend.snapshot()` is the synchronous part: it notes which columns there are, and
+has them keep what is overwritten from then on. `KeyedSnapshot.encode()` is the asynchronous part: a pure function of
+what was there at that moment, for any thread, and made of steps that let other threads run.
+
+The file, framed as `kit.stream.backend.files.framing` says:
+
+    header    magic "KEYSTATE"; an Arrow IPC schema message for each state
+    section   u32 key group | u32 frames | u32 0; then frame, frame, ...
+    frame     u32 state | u32 0 | an Arrow IPC record batch message
+
+There is a section for each key group that has rows, in order, and in it a frame for each state that has rows there. A
+schema message followed by the batches of its state is an Arrow IPC stream; its metadata holds the state's name, kind,
+maximum parallelism and definition (`kit.stream.backend.states.state_definition`). A state's columns are `key`,
+`namespace` if it has namespaces, and `value`; timers have `timestamp_ms`, `key` and `namespace`. One key group can be
+read from the header and its section alone.
+
+The bytes depend on the state's content only: states are ordered by name, rows by key and namespace (timers by timestamp
+first), maps by key. So two hosts that hold the same state write the same file.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import merge
+from itertools import groupby, pairwise
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+
+from kit.core.state.handles import NO_OFFSET_SET, KeyGroupRange
+from kit.stream.backend.files import row_order
+from kit.stream.backend.files.framing import FramedFile, Piece, header, joined, section, size_of
+from kit.stream.backend.files.sorting import order_of_rows
+from kit.stream.backend.keys.key_codec import Decoder
+from kit.stream.backend.keys.key_hashing import key_groups
+from kit.stream.backend.keys.slot_index import FrozenIndex
+from kit.stream.backend.picking import picked
+from kit.stream.backend.states.state_definition import Aspects, to_metadata
+from kit.stream.backend.types.value_columns import FrozenColumn
+
+MAGIC = b"KEYSTATE"
+EVENT_TIMERS, PROCESSING_TIMERS = "event-time timers", "processing-time timers"
+
+_FRAME = struct.Struct("<II")
+
+
+# ---- writing ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenState:
+    """One state or timer queue at one moment: code columns with their decoders, and for a state its values."""
+
+    name: str
+    kind: str
+    fields: tuple[pa.Field, ...]
+    index: FrozenIndex
+    decoders: tuple[Decoder, ...]
+    key_column: int
+    values: FrozenColumn | None
+    aspects: Aspects
+
+    def schema(self, max_parallelism: int) -> pa.Schema:
+        """The columns, with the state's name, kind, maximum parallelism and definition as metadata."""
+        metadata = {"state": self.name, "kind": self.kind, "max_parallelism": str(max_parallelism)}
+        return pa.schema(self.fields, metadata | to_metadata(self.aspects))
+
+    def messages(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
+        """For each key group that has rows, in order, a record batch message with these: by key and namespace, timers
+        by timestamp before these.
+        """
+        if not self.is_large:
+            self.index.remembered.order = None
+            return self._messages_at_once(schema, max_parallelism)
+        return self._messages_span_by_span(schema, max_parallelism)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its rows are brought into order and encoded span by span."""
+        return len(self.index) > row_order.SPAN_ROWS
+
+    def _messages_at_once(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
+        """Of few rows: all are decoded once and brought into order together."""
+        slots = self.index.slots
+        codes = [column.take(slots) for column in self.index.columns]
+        columns = [decoder.decode(column) for decoder, column in zip(self.decoders, codes, strict=True)]
+        groups = key_groups(columns[self.key_column], max_parallelism)
+        ranks = [each.ranks(*of) for each, *of in zip(self.decoders, codes, columns, strict=True)]
+        order = order_of_rows([groups.astype(np.int64), *ranks])
+        columns = [picked(column, order) for column in columns]
+        if self.values is not None:
+            columns.append(self.values.get(slots.take(order)))
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+        groups = groups.take(order)
+        begins = [0, *(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(), len(groups)]
+        for begin, end in pairwise(begins):
+            yield groups.item(begin), batch.slice(begin, end - begin).serialize()
+
+    def _messages_span_by_span(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
+        remembered = self.index.remembered
+        order = row_order.row_order(self.index, self.decoders, self.key_column, max_parallelism, remembered.order)
+        remembered.order = order
+        for first, behind, begin, end in order.spans():
+            columns = [d.decode(column[begin:end]) for d, column in zip(self.decoders, order.columns, strict=True)]
+            if self.values is not None:
+                columns.append(self.values.get(order.slots[begin:end]))
+            batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+            counts = order.counts[first:behind]
+            ends = counts.cumsum()
+            for number in np.flatnonzero(counts).tolist():
+                rows = int(counts[number])
+                yield first + number, batch.slice(int(ends[number]) - rows, rows).serialize()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSnapshot:
+    """The keyed state of one subtask at one moment: at least one row."""
+
+    key_group_range: KeyGroupRange
+    max_parallelism: int
+    states: tuple[FrozenState, ...]
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{state.name} {len(state.index)} rows" for state in self.states)
+        return f"KeyedSnapshot(key groups {self.key_group_range.start}-{self.key_group_range.end}: {rows})"
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is better written piece by piece."""
+        return any(state.is_large for state in self.states)
+
+    def encode(self) -> tuple[pa.Buffer, tuple[int, ...]]:
+        """The file, and the offset of each key group of the range (`NO_OFFSET_SET` where it has no rows).
+
+        A pure function of the snapshot: may run in any thread while the backend goes on.
+        """
+        pieces: list[Piece] = []
+        offsets = self.write(pieces.append)
+        return joined(pieces), offsets
+
+    def write(self, out: Callable[[Piece], object]) -> tuple[int, ...]:
+        """The same, with the file handed to `out` in pieces, a key group at a time: they are still in the processor's
+        cache then, and never all of them in memory.
+        """
+        for state in self.states:
+            if state.values is not None:
+                state.values.settle()
+        schemas = [state.schema(self.max_parallelism) for state in self.states]
+        position = _written(header(MAGIC, schemas), out)
+        offsets = [NO_OFFSET_SET] * len(self.key_group_range)
+        for key_group, frames in groupby(self._frames(schemas), itemgetter(0)):
+            body: list[Piece] = []
+            for _, number, message in frames:
+                body += (_FRAME.pack(number, 0), message)
+            offsets[key_group - self.key_group_range.start] = position
+            position += _written(section((key_group, len(body) // 2, 0), body), out)
+        return tuple(offsets)
+
+    def _frames(self, schemas: list[pa.Schema]) -> Iterator[tuple[int, int, pa.Buffer]]:
+        """Key group, number of the state and message, by key group and state."""
+
+        def of_state(number: int, state: FrozenState) -> Iterator[tuple[int, int, pa.Buffer]]:
+            for key_group, message in state.messages(schemas[number], self.max_parallelism):
+                yield key_group, number, message
+
+        return merge(*(of_state(*each) for each in enumerate(self.states)), key=itemgetter(0, 1))
+
+
+def _written(pieces: list[Piece], out: Callable[[Piece], object]) -> int:
+    """How many bytes they are."""
+    for piece in pieces:
+        out(piece)
+    return size_of(pieces)
+
+
+class KeyedStateFile(FramedFile):
+    """A file of keyed state, read a key group at a time."""
+
+    magic = MAGIC
+    what = "keyed state"
+
+    def key_group(self, key_group: int, offset: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The number of each state with rows in the key group whose section is at `offset`, and these rows."""
+        where = f"key group {key_group} at offset {offset}"
+        (found, frames, _), body = self.section(where, offset)
+        if found != key_group:
+            raise self._damaged(where, f"another key group is there: {found}")
+        reader = pa.BufferReader(body)
+        for _ in range(frames):
+            number, _ = _FRAME.unpack(reader.read(_FRAME.size))
+            yield number, self.batch(where, number, reader)

@@ -1,0 +1,347 @@
+"""Heap keyed state backend: the keyed state of one subtask, columnar and in memory.
+
+Batch operators ask for tables, functions that see one key at a time for states, both for timers:
+
+    backend = HeapKeyedStateBackend(pa.string(), KeyGroupRange(0, 63), max_parallelism=128)
+    table = backend.table(ReducingStateDescriptor("flights", pa.int64(), "count"))
+    table.reduce(table.slots(carriers))
+
+    backend.set_current_key("UA")
+    backend.state(ValueStateDescriptor("last", pa.int64())).update(17)
+
+Snapshots are full: `kit.stream.backend.files.snapshot` says what is written. Follows `HeapKeyedStateBackend` with its
+`HeapRestoreOperation`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, overload
+
+import numpy as np
+import pyarrow as pa
+
+from kit.core.state.errors import StateDescriptorError, StateRestoreError
+from kit.core.state.handles import NO_OFFSET_SET, KeyGroupRange
+from kit.stream.backend.files.framing import Piece, Sliceable, file_name, state_kind, state_name
+from kit.stream.backend.files.snapshot import (
+    EVENT_TIMERS,
+    PROCESSING_TIMERS,
+    FrozenState,
+    KeyedSnapshot,
+    KeyedStateFile,
+)
+from kit.stream.backend.keys.key_context import KeyContext
+from kit.stream.backend.keys.key_hashing import infer_key_type, key_groups
+from kit.stream.backend.states.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    StateKind,
+    ValueStateDescriptor,
+    aspects_of_values,
+)
+from kit.stream.backend.states.keyed_states import (
+    KINDS,
+    AggregatingState,
+    KeyedState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from kit.stream.backend.states.state_definition import Aspects, StateDefinition, aspects_of
+from kit.stream.backend.states.tables import StateTable
+from kit.stream.backend.timers import EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX, TimerQueue, TimerService
+
+
+class KeyGroupOffsets(Protocol):
+    """Where the key groups of a file start: what a KeyGroupsStateHandle says."""
+
+    @property
+    def key_group_range(self) -> KeyGroupRange: ...
+    @property
+    def offsets(self) -> tuple[int, ...]: ...
+
+
+class _StoredRows(NamedTuple):
+    file: str
+    key_group: int
+    batch: pa.RecordBatch
+
+
+class HeapKeyedStateBackend:
+    """All keyed states and timers of one subtask."""
+
+    def __init__(
+        self,
+        key_type: pa.DataType,
+        key_group_range: KeyGroupRange,
+        max_parallelism: int,
+        definition: StateDefinition | None = None,
+    ) -> None:
+        self.key_type = key_type
+        self.definition = definition or StateDefinition()
+        self.key_group_range = key_group_range
+        self.max_parallelism = max_parallelism
+        self._context = KeyContext(key_type, key_group_range, max_parallelism)
+        self._tables: dict[str, StateTable] = {}
+        self._timers: dict[str, TimerService] = {}
+
+    def __repr__(self) -> str:
+        states = ", ".join(f"{name} {len(table)}" for name, table in sorted(self._tables.items()))
+        span = f"{self.key_group_range.start}-{self.key_group_range.end}"
+        return f"HeapKeyedStateBackend(key groups {span}, keys {self.key_type}, entries: {states or 'none'})"
+
+    # ---- states -------------------------------------------------------------------------------------------------
+
+    def table(self, descriptor: StateDescriptor, namespace_type: pa.DataType | None = None) -> StateTable:
+        """The table of a state, registered on first use; a restored one is adopted.
+
+        Raises StateDescriptorError when a state of this name has another kind, type, namespace or definition.
+        """
+        table = self._tables.get(descriptor.name)
+        if table is None:
+            table = self._new_table(descriptor.name, descriptor.kind, descriptor.stored_type, namespace_type)
+        if table.descriptor is not descriptor or table.namespace_type != namespace_type:
+            if table.descriptor is None:
+                self.definition.check(table.name, table.aspects, aspects_of_values(descriptor))
+            table.attach(descriptor, namespace_type)
+        return table
+
+    @property
+    def tables(self) -> Mapping[str, StateTable]:
+        """The tables there are, by the name of their state."""
+        return self._tables
+
+    @property
+    def timer_services(self) -> Mapping[str, TimerService]:
+        """The timers there are, by the name of their service."""
+        return self._timers
+
+    def timer_service(self, name: str, namespace_type: pa.DataType | None = None) -> TimerService:
+        """The timers of this name, registered on first use; restored ones are adopted.
+
+        Flink: `InternalTimeServiceManager`, an operator's `timeServiceManager`.
+        """
+        service = self._timers.get(name)
+        if service is None:
+            service = self._timers[name] = TimerService(name, self._context, namespace_type)
+        if service.event_time.namespace_type != namespace_type:
+            raise StateDescriptorError(
+                f"Timers {name!r} have namespaces of type {service.event_time.namespace_type}, "
+                f"and are asked for with {namespace_type}"
+            )
+        return service
+
+    @property
+    def current_key(self) -> Any:
+        """The key that states work on."""
+        return self._context.current_key
+
+    def set_current_key(self, key: Any) -> None:
+        """Let states work on this key. It is checked when a state first looks at it."""
+        self._context.set_current_key(key)
+
+    def in_turn(self, keys: pa.Array) -> Iterator[None]:
+        """Let states and timers be those of one key after another.
+
+        What is written, and what is asked of timers, is there when the last has had its turn.
+        """
+        return self._context.in_turn(keys)
+
+    @overload
+    def state(
+        self, descriptor: ValueStateDescriptor, namespace: Any = ..., namespace_type: pa.DataType | None = ...
+    ) -> ValueState: ...
+    @overload
+    def state(
+        self, descriptor: ListStateDescriptor, namespace: Any = ..., namespace_type: pa.DataType | None = ...
+    ) -> ListState: ...
+    @overload
+    def state(
+        self, descriptor: MapStateDescriptor, namespace: Any = ..., namespace_type: pa.DataType | None = ...
+    ) -> MapState: ...
+    @overload
+    def state(
+        self, descriptor: ReducingStateDescriptor, namespace: Any = ..., namespace_type: pa.DataType | None = ...
+    ) -> ReducingState: ...
+    @overload
+    def state(
+        self, descriptor: AggregatingStateDescriptor, namespace: Any = ..., namespace_type: pa.DataType | None = ...
+    ) -> AggregatingState: ...
+    def state(
+        self, descriptor: StateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
+    ) -> KeyedState:
+        """The state of the current key (`getPartitionedState`). A namespace's type is inferred when it is an int or a
+        string.
+        """
+        if namespace is not None and namespace_type is None:
+            namespace_type = infer_key_type(namespace)
+        table = self.table(descriptor, namespace_type)
+        return table.view(table, namespace)
+
+    def _new_table(
+        self, name: str, kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None
+    ) -> StateTable:
+        table = self._tables[name] = KINDS[kind](self._context, name, stored_type, namespace_type)
+        return table
+
+    # ---- snapshot -----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> KeyedSnapshot | None:
+        """The synchronous part: nothing is encoded, and no large array copied. None when there is no state."""
+        states = [self._freeze_table(table) for _, table in sorted(self._tables.items()) if len(table)]
+        for _, service in sorted(self._timers.items()):
+            for queue, kind in ((service.event_time, EVENT_TIMERS), (service.processing_time, PROCESSING_TIMERS)):
+                if len(queue):
+                    states.append(self._freeze_timers(queue, kind))
+        return KeyedSnapshot(self.key_group_range, self.max_parallelism, tuple(states)) if states else None
+
+    def _freeze_table(self, table: StateTable) -> FrozenState:
+        fields = [pa.field("key", self.key_type, nullable=False)]
+        decoders = [self._context.codec.freeze()]
+        if table.namespace_codec is not None:
+            fields.append(pa.field("namespace", table.namespace_type, nullable=False))
+            decoders.append(table.namespace_codec.freeze())
+        fields.append(pa.field("value", table.stored_type))
+        index, values = table.freeze()
+        aspects = {**self.definition.aspects, **table.aspects}
+        return FrozenState(table.name, str(table.kind), tuple(fields), index, tuple(decoders), 0, values, aspects)
+
+    def _freeze_timers(self, queue: TimerQueue, kind: str) -> FrozenState:
+        fields = [pa.field("timestamp_ms", pa.int64(), nullable=False), pa.field("key", self.key_type, nullable=False)]
+        if queue.namespace_type is not None:
+            fields.append(pa.field("namespace", queue.namespace_type, nullable=False))
+        decoders = tuple(codec.freeze() for codec in queue.decoders())
+        aspects = self.definition.aspects
+        return FrozenState(queue.name, kind, tuple(fields), queue.index.freeze(), decoders, 1, None, aspects)
+
+    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        """Nothing will be restored from this checkpoint any more. Full snapshots share no files: there is nothing to
+        forget.
+        """
+
+    def close(self) -> None:
+        """The subtask ends: let go of all state. Snapshots that were taken keep theirs."""
+        self._tables.clear()
+        self._timers.clear()
+
+    # ---- restore ------------------------------------------------------------------------------------------------
+
+    def restore(self, parts: Iterable[tuple[KeyGroupOffsets, Piece | Sliceable]]) -> None:
+        """Take in the key groups of this subtask's range from files of any number of subtasks.
+
+        Each part is a handle (its key group range and offsets) and the bytes of its file, or those of them that are
+        wanted (`kit.stream.backend.files.partial_file`). States may be registered before or after. Raises
+        StateRestoreError for damaged files and StateDescriptorError when a stored state has another type than the
+        registered one, or was made from something else (`kit.stream.backend.states.state_definition`).
+        """
+        stored: dict[tuple[str, str], list[_StoredRows]] = defaultdict(list)
+        seen: dict[int, str] = {}
+        for handle, data in parts:
+            file = KeyedStateFile(data, file_name(handle))
+            for key_group, offset in self._own_sections(handle):
+                if key_group in seen:
+                    raise StateRestoreError(f"Key group {key_group} is in {seen[key_group]!r} and in {file.name!r}")
+                seen[key_group] = file.name
+                for number, batch in file.key_group(key_group, offset):
+                    schema = file.schemas[number]
+                    rows = _StoredRows(file.name, key_group, batch)
+                    stored[state_kind(schema), state_name(schema)].append(rows)
+        for (kind, name), rows_of_state in stored.items():
+            self._take_in(kind, name, rows_of_state)
+
+    def _own_sections(self, handle: KeyGroupOffsets) -> Iterator[tuple[int, int]]:
+        start = handle.key_group_range.start
+        for key_group in handle.key_group_range.intersect(self.key_group_range):
+            offset = handle.offsets[key_group - start]
+            if offset != NO_OFFSET_SET:
+                yield key_group, offset
+
+    def _take_in(self, kind: str, name: str, stored: list[_StoredRows]) -> None:
+        schema = stored[0].batch.schema
+        aspects: dict[str, Any] = {}
+        for rows in _one_of_each_file(stored):
+            if not rows.batch.schema.equals(schema):
+                raise StateRestoreError(
+                    f"State {name!r} has columns {_columns(schema)} in {stored[0].file!r}, and "
+                    f"{_columns(rows.batch.schema)} in {rows.file!r}"
+                )
+            aspects |= aspects_of(rows.batch.schema)
+            self.definition.check(name, aspects)
+            self._check_schema(rows.batch.schema, name, rows.file)
+        for rows in stored:
+            self._check_key_group(rows, name)
+        table = pa.Table.from_batches([rows.batch for rows in stored])
+        keys = table["key"]
+        namespaces = table["namespace"] if "namespace" in table.column_names else None
+        namespace_type = None if namespaces is None else namespaces.type
+        if kind in {EVENT_TIMERS, PROCESSING_TIMERS}:
+            queue = self._restored_queue(kind, name, namespace_type)
+            queue.register(keys, table["timestamp_ms"], namespaces)
+            found = len(queue)
+        else:
+            state = self._restored_table(kind, name, schema, namespace_type, self.definition.without_shared(aspects))
+            if not state.load(keys, namespaces, table["value"]):
+                state.put(state.slots(keys, namespaces), table["value"])
+            found = len(state)
+        if found != table.num_rows:
+            raise StateRestoreError(
+                f"State {name!r} has {table.num_rows} rows for {found} entries in {stored[0].file!r}"
+            )
+
+    def _restored_queue(self, kind: str, name: str, namespace_type: pa.DataType | None) -> TimerQueue:
+        prefix = EVENT_TIMER_PREFIX if kind == EVENT_TIMERS else PROCESSING_TIMER_PREFIX
+        if not name.startswith(prefix):
+            raise StateRestoreError(f"State {name!r} holds {kind}, but its name does not begin with {prefix!r}")
+        service = self.timer_service(name.removeprefix(prefix), namespace_type)
+        return service.event_time if kind == EVENT_TIMERS else service.processing_time
+
+    def _restored_table(
+        self, kind: str, name: str, schema: pa.Schema, namespace_type: pa.DataType | None, aspects: Aspects
+    ) -> StateTable:
+        stored_type = schema.field("value").type
+        table = self._tables.get(name)
+        if table is None:
+            table = self._new_table(name, StateKind(kind), stored_type, namespace_type)
+            table.aspects = aspects
+            return table
+        table.check_restored(StateKind(kind), stored_type, namespace_type)
+        self.definition.check(name, aspects, table.aspects)
+        return table
+
+    def _check_schema(self, schema: pa.Schema, name: str, file: str) -> None:
+        if schema.field("key").type != self.key_type:
+            raise StateRestoreError(
+                f"State {name!r} in {file!r} has keys of type {schema.field('key').type}, this operator's are "
+                f"{self.key_type}"
+            )
+        written = int(schema.metadata[b"max_parallelism"])
+        if written != self.max_parallelism:
+            raise StateRestoreError(
+                f"State {name!r} in {file!r} was written with maximum parallelism {written}, this operator has "
+                f"{self.max_parallelism}: key groups would not match"
+            )
+
+    def _check_key_group(self, rows: _StoredRows, name: str) -> None:
+        keys = rows.batch.column("key")
+        groups = key_groups(keys, self.max_parallelism)
+        wrong = np.flatnonzero(groups != rows.key_group)
+        if len(wrong):
+            raise StateRestoreError(
+                f"State {name!r} in {rows.file!r}: key {keys[wrong[0]].as_py()!r} is stored under key group "
+                f"{rows.key_group} and belongs to {groups[wrong[0]]}"
+            )
+
+
+def _one_of_each_file(stored: Iterable[_StoredRows]) -> Iterable[_StoredRows]:
+    """Return the first rows of each file: the others have the schema that is in its header."""
+    return {rows.file: rows for rows in reversed(list(stored))}.values()
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

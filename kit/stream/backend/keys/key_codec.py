@@ -1,0 +1,133 @@
+"""Key codecs: keys and namespaces as int64 codes.
+
+An index works on int64 codes whatever the type of the keys. Numbers, bools and times *are* their code (floats by their
+bits, with one NaN). Strings, bytes, decimals and structs are *interned* (`kit.stream.backend.keys.interned_keys`): the
+distinct ones are numbered, and numbers no longer used are given out again.
+
+A codec also says how keys are ordered in a checkpoint, so that equal state makes equal bytes: numbers and times by
+value, floats by their bits, strings by their UTF-8 bytes, structs field by field with nulls last.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.core.state.errors import StateTypeError
+from kit.stream.backend.keys.interned_keys import UNKNOWN, InternedCodec
+from kit.stream.backend.keys.key_columns import (
+    Codes,
+    Column,
+    as_codes,
+    can_be_key,
+    checked,
+    from_codes,
+    is_direct,
+    numbers,
+    one,
+    storage_dtype,
+)
+from kit.stream.backend.keys.key_hashing import KEY_TYPES
+
+__all__ = ["UNKNOWN", "Codes", "Column", "Decoder", "KeyCodec", "codec_for"]
+
+
+class Decoder(Protocol):
+    """Turns codes back into keys; unaffected by what its codec learns or forgets later."""
+
+    interned: bool
+    """Whether codes are numbers given to keys. Else a key is its own code, and the order of codes that of keys."""
+
+    def decode(self, codes: Codes) -> pa.Array:
+        """The keys, in their Arrow type."""
+
+    def decode_one(self, code: int) -> Any:
+        """The key of one code, as Python has it."""
+
+    def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
+        """Numbers that order the keys as a checkpoint does; `keys` are those of the codes, if decoded already."""
+
+
+class KeyCodec(Decoder, Protocol):
+    """Turns keys or namespaces of one Arrow type into codes and back."""
+
+    type: pa.DataType
+
+    def encode(self, keys: Column, create: bool) -> Codes:
+        """The code of each key. Without `create` an interned key never seen gets `UNKNOWN`.
+
+        Raises StateTypeError for a column of another type or with nulls.
+        """
+
+    def encode_one(self, key: Any, create: bool) -> int:
+        """The code of one Python key."""
+
+    def retain(self, codes: Codes) -> None:
+        """Count one use more of each code."""
+
+    def release(self, codes: Codes) -> None:
+        """Count one use less of each code; what nobody uses is forgotten."""
+
+    def freeze(self) -> Decoder:
+        """A decoder of the codes in use now."""
+
+
+def codec_for(arrow_type: pa.DataType, what: str = "key") -> KeyCodec:
+    """The codec for keys of one type; StateTypeError for a type that cannot be a key."""
+    if is_direct(arrow_type):
+        return _DirectCodec(arrow_type, what)
+    if can_be_key(arrow_type):
+        return InternedCodec(arrow_type, what)
+    raise StateTypeError(f"A {what} cannot have Arrow type {arrow_type}: use {KEY_TYPES}")
+
+
+class _DirectCodec:
+    """Numbers, bools and times: the code is the stored value."""
+
+    interned = False
+
+    def __init__(self, arrow_type: pa.DataType, what: str) -> None:
+        self.type = arrow_type
+        self._what = what
+        self._storage = storage_dtype(arrow_type)
+        self._is_int64 = pa.types.is_int64(arrow_type)
+
+    def encode(self, keys: Column, create: bool) -> Codes:
+        if isinstance(keys, np.ndarray):
+            if keys.dtype != self._storage:
+                keys = self._converted(keys)
+            return as_codes(keys)
+        return as_codes(numbers(checked(keys, self.type, self._what)))
+
+    def encode_one(self, key: Any, create: bool) -> int:
+        if type(key) is int and self._storage == np.int64 and -(1 << 63) <= key < 1 << 63:
+            return key
+        return int(as_codes(numbers(one(key, self.type, self._what)))[0])
+
+    def decode(self, codes: Codes) -> pa.Array:
+        return from_codes(codes, self.type, self._storage)
+
+    def decode_one(self, code: int) -> Any:
+        return code if self._is_int64 else self.decode(np.array([code]))[0].as_py()
+
+    def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
+        return codes
+
+    def retain(self, codes: Codes) -> None:
+        """Nothing to count: the code is the key."""
+
+    def release(self, codes: Codes) -> None:
+        """Nothing to forget."""
+
+    def freeze(self) -> Decoder:
+        return self
+
+    def _converted(self, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if np.can_cast(keys.dtype, self._storage, "safe") or (keys.dtype.kind in "iu" and self._storage.kind in "iu"):
+            converted = keys.astype(self._storage)
+            if np.array_equal(converted, keys):
+                return converted
+        raise StateTypeError(f"A numpy array of {keys.dtype} does not fit {self._what}s of type {self.type}")

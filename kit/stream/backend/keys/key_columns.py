@@ -1,0 +1,120 @@
+"""Key columns: what an Arrow column of keys is to the code around it.
+
+Which types can be keys, the checks that a column of them goes through, and numbers, bools and times as int64 codes and
+back: floats by their bits, with one NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.core.state.errors import StateTypeError
+from kit.stream.backend.keys.key_hashing import as_numbers
+
+Codes = npt.NDArray[np.int64]
+Column: TypeAlias = "pa.Array | pa.ChunkedArray | npt.NDArray[Any]"
+
+_CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
+
+
+# ---- types ------------------------------------------------------------------------------------------------------
+
+
+def is_direct(arrow_type: pa.DataType) -> bool:
+    """Whether values of this type are kept in a numpy array: numbers, bools, times. As a key each is its own code."""
+    return (
+        pa.types.is_integer(arrow_type)
+        or pa.types.is_boolean(arrow_type)
+        or pa.types.is_float32(arrow_type)
+        or pa.types.is_float64(arrow_type)
+        or (pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type))
+    )
+
+
+def is_text(arrow_type: pa.DataType) -> bool:
+    """Whether keys of this type are strings."""
+    return pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type)
+
+
+def is_text_or_bytes(arrow_type: pa.DataType) -> bool:
+    """Whether keys of this type are strings or bytes."""
+    return is_text(arrow_type) or pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
+
+
+def is_fixed_bytes(arrow_type: pa.DataType) -> bool:
+    """Whether keys of this type are this many bytes each: decimals, and bytes of a fixed size."""
+    return pa.types.is_decimal(arrow_type) or pa.types.is_fixed_size_binary(arrow_type)
+
+
+def can_be_key(arrow_type: pa.DataType) -> bool:
+    """Whether there can be keys of this type."""
+    if pa.types.is_struct(arrow_type):
+        return arrow_type.num_fields > 0 and all(can_be_key(field.type) for field in arrow_type)
+    return is_direct(arrow_type) or is_text_or_bytes(arrow_type) or is_fixed_bytes(arrow_type)
+
+
+def storage_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:
+    """How a direct type is stored in memory."""
+    if pa.types.is_temporal(arrow_type):
+        return np.dtype(np.int32 if arrow_type.bit_width == 32 else np.int64)
+    return np.dtype(arrow_type.to_pandas_dtype())
+
+
+# ---- checks -----------------------------------------------------------------------------------------------------
+
+
+def checked(keys: pa.Array | pa.ChunkedArray, arrow_type: pa.DataType, what: str) -> pa.Array:
+    """The keys as one array; StateTypeError when they are of another type, or some are null."""
+    if isinstance(keys, pa.ChunkedArray):
+        keys = keys.combine_chunks()
+    found = keys.type.value_type if pa.types.is_dictionary(keys.type) else keys.type
+    if found != arrow_type:
+        raise StateTypeError(f"The {what}s have Arrow type {found}, this state has {what}s of type {arrow_type}")
+    if keys.null_count:
+        raise StateTypeError(f"A {what} must not be null: {keys.null_count} of {len(keys)} rows have none")
+    return keys
+
+
+def one(key: Any, arrow_type: pa.DataType, what: str) -> pa.Array:
+    """A Python key as a column of one; StateTypeError when it does not fit the type."""
+    if key is None:
+        raise StateTypeError(f"A {what} must not be null")
+    try:
+        if not (isinstance(key, bool) and pa.types.is_integer(arrow_type)):
+            return pa.array([key], arrow_type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    raise StateTypeError(f"The {what} {key!r} ({type(key).__name__}) does not fit Arrow type {arrow_type}")
+
+
+# ---- numbers ----------------------------------------------------------------------------------------------------
+
+
+def numbers(keys: pa.Array) -> npt.NDArray[Any]:
+    """Keys of a direct type, without nulls, as numpy holds them."""
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.dictionary_decode()
+    return keys.to_numpy(zero_copy_only=False) if pa.types.is_boolean(keys.type) else as_numbers(keys)
+
+
+def as_codes(values: npt.NDArray[Any]) -> Codes:
+    """Numbers as codes."""
+    dtype = values.dtype
+    if dtype.kind != "f":
+        return values.view(np.int64) if dtype == np.uint64 else values.astype(np.int64, copy=False)
+    bits = np.ascontiguousarray(values).view(np.int64 if dtype.itemsize == 8 else np.int32)
+    nan = np.isnan(values)
+    return (np.where(nan, _CANONICAL_NAN[dtype.itemsize], bits) if nan.any() else bits).astype(np.int64, copy=False)
+
+
+def from_codes(codes: Codes, arrow_type: pa.DataType, storage: np.dtype[Any]) -> pa.Array:
+    """Codes as the keys of a direct type, which is stored in memory as `storage`."""
+    if storage.kind == "f":
+        values: npt.NDArray[Any] = codes.astype(np.int64 if storage.itemsize == 8 else np.int32).view(storage)
+    else:
+        values = codes.view(np.uint64) if storage == np.uint64 else codes.astype(storage, copy=False)
+    return pa.array(values).view(arrow_type) if pa.types.is_temporal(arrow_type) else pa.array(values, arrow_type)

@@ -1,0 +1,384 @@
+"""Which key group a key belongs to.
+
+A key's Java `hashCode` goes through a murmur mix, modulo the maximum parallelism, and names a *key group*; which
+subtask owns that, `kit.core.state.key_groups` says. Everything here answers exactly what Flink answers for the same key
+and type, hence a key lands in the key group where Flink would put it.
+
+Each question has a scalar form (one Python key) and a column form (an Arrow array, one numpy pass). Follows
+`KeyGroupRangeAssignment` and `MathUtils.murmurHash`.
+
+Arrow type to the Java type whose `hashCode` is used: int8/16/32, uint8/16, date32, time32 -> Integer (Byte, Short);
+int64, uint32/64, timestamp, duration, date64, time64 -> Long; float -> Float; double -> Double; bool -> Boolean;
+decimal -> BigDecimal of the type's scale; string -> String (UTF-16 code units); struct -> TupleN (fields in order, null
+fields count 0). A dictionary is its values. Binary keys hash like `Arrays.hashCode(byte[])`; Flink itself refuses
+arrays as keys.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.core.state.key_groups import check_parallelism, operator_index_for_key_group
+from kit.stream.backend.types import decimals
+from kit.stream.backend.types.repeated_text import as_dictionary
+
+KEY_TYPES = "integers, floats (32 or 64 bits), decimals, bool, string, binary, dates, times, or a struct of these"
+
+_UINT32 = 0xFFFFFFFF
+_FEW_ROWS = 4  # so many are hashed one by one: quicker than to begin with all the passes
+_FEW_STRINGS = 128  # the same of strings, most of which were hashed before
+_MOST_STRINGS = 1 << 14
+_BLOCK_ROWS = 1 << 16  # two uint32 scratch arrays of this size stay in the second-level cache
+_CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
+
+
+# ---- one key ----------------------------------------------------------------------------------------------------
+
+
+def murmur_hash(code: int) -> int:
+    """Flink's mix of a Java int: a non-negative int."""
+    code = (code * 0xCC9E2D51) & _UINT32
+    code = ((code << 15) | (code >> 17)) & _UINT32
+    code = (code * 0x1B873593) & _UINT32
+    code = ((code << 13) | (code >> 19)) & _UINT32
+    code = (code * 5 + 0xE6546B64) & _UINT32
+    code ^= 4
+    code ^= code >> 16
+    code = (code * 0x85EBCA6B) & _UINT32
+    code ^= code >> 13
+    code = (code * 0xC2B2AE35) & _UINT32
+    code ^= code >> 16
+    return abs(_as_int(code)) & 0x7FFFFFFF  # Integer.MIN_VALUE has no positive counterpart and becomes 0
+
+
+def key_group_for_hash(key_hash: int, max_parallelism: int) -> int:
+    """The key group of a key whose Java hash code is `key_hash`."""
+    return murmur_hash(key_hash) % max_parallelism
+
+
+def java_hash_code(key: Any, key_type: pa.DataType | None = None) -> int:
+    """Java's `hashCode` of one key.
+
+    `key_type` is the Arrow type of the key; without it int means int64, float means float64 and a tuple means a
+    TupleN of such. A struct key may be a tuple or a dict. Raises ValueError for None, TypeError for a type that
+    cannot be a key.
+    """
+    if key is None:
+        raise ValueError("Assigned key must not be null: a record without a key cannot be given to a key group")
+    if key_type is None:
+        key_type = infer_key_type(key)
+    if pa.types.is_struct(key_type):
+        return _tuple_hash_code(key, key_type)
+    if _is_string(key_type):
+        return _polynomial(memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"), 0)
+    if _is_binary(key_type):
+        return _polynomial(memoryview(key).cast("b"), 1)
+    if pa.types.is_boolean(key_type):
+        return 1231 if key else 1237
+    if pa.types.is_float64(key_type):
+        return _fold(_CANONICAL_NAN[8] if math.isnan(key) else struct.unpack("<q", struct.pack("<d", key))[0])
+    if pa.types.is_float32(key_type):
+        return _as_int(_CANONICAL_NAN[4] if math.isnan(key) else struct.unpack("<i", struct.pack("<f", key))[0])
+    if pa.types.is_temporal(key_type) or pa.types.is_decimal(key_type) or pa.types.is_dictionary(key_type):
+        return int(java_hash(pa.array([key], key_type))[0])
+    if _is_java_int(key_type):
+        return _as_int(key)
+    if pa.types.is_integer(key_type):
+        return _fold(key)
+    raise _not_a_key_type(key_type)
+
+
+def assign_to_key_group(key: Any, max_parallelism: int, key_type: pa.DataType | None = None) -> int:
+    """The key group of one key."""
+    if type(key) is str and (key_type is None or _is_string(key_type)):
+        return _group_of_string(key, max_parallelism)
+    return key_group_for_hash(java_hash_code(key, key_type), max_parallelism)
+
+
+@lru_cache(maxsize=_MOST_STRINGS)
+def _group_of_string(key: str, max_parallelism: int) -> int:
+    """The key group of a string, worked out once: the same keys come again and again."""
+    units = memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H")
+    return key_group_for_hash(_polynomial(units, 0), max_parallelism)
+
+
+def assign_key_to_parallel_operator(
+    key: Any, max_parallelism: int, parallelism: int, key_type: pa.DataType | None = None
+) -> int:
+    """The subtask that owns one key."""
+    return operator_index_for_key_group(
+        max_parallelism, parallelism, assign_to_key_group(key, max_parallelism, key_type)
+    )
+
+
+def infer_key_type(key: Any) -> pa.DataType:
+    """The Arrow type of a Python key: int64, double, bool, string, binary, or a struct f0, f1, ... for a tuple."""
+    if isinstance(key, tuple):
+        return pa.struct([(f"f{i}", infer_key_type(field)) for i, field in enumerate(key)])
+    return pa.scalar(key).type
+
+
+def _tuple_hash_code(key: Any, key_type: pa.StructType) -> int:
+    fields: Sequence[Any] = [key[f.name] for f in key_type] if isinstance(key, Mapping) else key
+    if len(fields) != key_type.num_fields:
+        raise ValueError(f"Key {key!r} has {len(fields)} fields, its type {key_type} has {key_type.num_fields}")
+    result = 0
+    for value, field in zip(fields, key_type, strict=True):
+        result = result * 31 + (0 if value is None else java_hash_code(value, field.type))
+    return _as_int(result)
+
+
+def _polynomial(units: memoryview, start: int) -> int:
+    result = start
+    for unit in units:
+        result = (result * 31 + unit) & _UINT32
+    return _as_int(result)
+
+
+def _fold(value: int) -> int:
+    """`Long.hashCode`: the upper half xor the lower half."""
+    bits = value & 0xFFFFFFFFFFFFFFFF
+    return _as_int(bits ^ (bits >> 32))
+
+
+def _as_int(value: int) -> int:
+    """The low 32 bits as a Java int."""
+    value &= _UINT32
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+# ---- a column of keys -------------------------------------------------------------------------------------------
+
+
+def key_groups(keys: pa.Array | npt.NDArray[Any], max_parallelism: int) -> npt.NDArray[np.uint16]:
+    """The key group of each key: uint16. A column may be an Arrow array or a numpy array of numbers or bools.
+
+    Raises ValueError when a key is null, TypeError for a type that cannot be a key.
+    """
+    if len(keys) <= _FEW_ROWS and isinstance(keys, pa.Array) and not keys.null_count and _is_quick_alone(keys.type):
+        return np.array([assign_to_key_group(key, max_parallelism, keys.type) for key in keys.to_pylist()], np.uint16)
+    if isinstance(keys, pa.Array) and len(keys) <= _FEW_STRINGS and not keys.null_count and _is_string(keys.type):
+        return np.array([_group_of_string(key, max_parallelism) for key in keys.to_pylist()], np.uint16)
+    numbered = _numbered(keys)
+    if numbered is not None:
+        groups = key_groups_for_hashes(_hash_array(numbered.dictionary), max_parallelism)
+        return groups.take(as_numbers(numbered.indices))
+    return key_groups_for_hashes(java_hash(keys), max_parallelism)
+
+
+def _numbered(keys: pa.Array | npt.NDArray[Any]) -> pa.DictionaryArray | None:
+    """Keys whose groups are worked out once for each that is distinct; None: row by row, or to be refused there."""
+    if not isinstance(keys, pa.Array) or keys.null_count:
+        return None
+    if pa.types.is_dictionary(keys.type):
+        return keys if not keys.dictionary.null_count and len(keys.dictionary) <= len(keys) else None
+    return as_dictionary(keys) if _is_string(keys.type) else None
+
+
+def _is_quick_alone(key_type: pa.DataType) -> bool:
+    return pa.types.is_integer(key_type) or _is_string(key_type) or _is_binary(key_type)
+
+
+def key_groups_for_hashes(hashes: npt.NDArray[np.int32], max_parallelism: int) -> npt.NDArray[np.uint16]:
+    """The key group of each Java hash code."""
+    check_parallelism(max_parallelism)
+    groups = np.empty(len(hashes), np.uint16)
+    codes = hashes.view(np.uint32)
+    block, scratch = np.empty((2, min(len(hashes), _BLOCK_ROWS)), np.uint32)
+    for start in range(0, len(hashes), _BLOCK_ROWS):
+        source = codes[start : start + _BLOCK_ROWS]
+        mixed = block[: len(source)]
+        _murmur_into(source, mixed, scratch[: len(source)])
+        if max_parallelism & (max_parallelism - 1) == 0:
+            mixed &= np.uint32(max_parallelism - 1)
+        else:  # numpy divides by a constant faster than it takes a remainder
+            quotient = np.floor_divide(mixed, np.uint32(max_parallelism), out=scratch[: len(source)])
+            quotient *= np.uint32(max_parallelism)
+            mixed -= quotient
+        groups[start : start + _BLOCK_ROWS] = mixed
+    return groups
+
+
+def java_hash(keys: pa.Array | pa.ChunkedArray | npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """Java's `hashCode` of each key: int32. Same types and errors as `java_hash_code`."""
+    if isinstance(keys, np.ndarray):
+        return _hash_numbers(keys)
+    if isinstance(keys, pa.ChunkedArray):
+        keys = keys.combine_chunks()
+    if keys.null_count:
+        row = int(np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))[0])
+        raise ValueError(f"Assigned key must not be null: row {row} has no key, and no key group can be given to it")
+    return _hash_array(keys)
+
+
+def _hash_array(keys: pa.Array) -> npt.NDArray[np.int32]:
+    key_type = keys.type
+    if pa.types.is_dictionary(key_type):
+        if keys.dictionary.null_count:
+            return _hash_array(keys.dictionary_decode())
+        return java_hash(keys.dictionary).take(keys.indices.to_numpy())
+    if isinstance(key_type, pa.BaseExtensionType):
+        return _hash_array(keys.storage)
+    if pa.types.is_decimal(key_type):
+        return decimals.java_hash(keys)
+    if pa.types.is_struct(key_type):
+        return _hash_tuples(keys)
+    if _is_string(key_type):
+        return _hash_strings(keys)
+    if _is_binary(key_type):
+        data, offsets = bytes_and_offsets(keys, pa.large_binary())
+        return _hash_segments(data.view(np.int8), offsets, 1)
+    if pa.types.is_boolean(key_type):
+        return _hash_numbers(keys.to_numpy(zero_copy_only=False))
+    return _hash_numbers(as_numbers(keys))
+
+
+def _hash_tuples(keys: pa.StructArray) -> npt.NDArray[np.int32]:
+    result = np.zeros(len(keys), np.uint32)
+    for column in keys.flatten():
+        result *= np.uint32(31)
+        if column.null_count == 0:
+            result += _hash_array(column).view(np.uint32)
+        else:
+            present = column.is_valid().to_numpy(zero_copy_only=False)
+            result[present] += _hash_array(column.drop_null()).view(np.uint32)
+    return result.view(np.int32)
+
+
+def _hash_strings(keys: pa.Array) -> npt.NDArray[np.int32]:
+    data, offsets = bytes_and_offsets(keys, pa.large_string())
+    if not len(data) or data.max() < 0x80:
+        return _hash_segments(data, offsets, 0)
+    # A UTF-16 unit per character, and a second one for each character of four UTF-8 bytes.
+    units_of_byte = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
+    units_before = np.concatenate(([0], np.cumsum(units_of_byte)))
+    units = np.frombuffer(data.tobytes().decode().encode("utf-16-le"), np.uint16)
+    return _hash_segments(units, units_before[offsets], 0)
+
+
+def bytes_and_offsets(keys: pa.Array, large: pa.DataType) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The bytes of a string or binary column, and where each row starts (and the last one ends) in them."""
+    keys = keys.cast(large)
+    _, offset_buffer, data_buffer = keys.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[keys.offset : keys.offset + len(keys) + 1]
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
+    return data[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
+def _hash_segments(units: npt.NDArray[Any], offsets: npt.NDArray[np.int64], start: int) -> npt.NDArray[np.int32]:
+    """The polynomial in 31 of each segment. Position by position over all rows while rows are short and plenty,
+    else one weighted sum, differenced at the segment borders (exact, as both wrap around at 32 bits).
+    """
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    longest = int(lengths.max(initial=0))
+    if longest <= 64:
+        return _hash_short_segments(units, starts, lengths, longest, start)
+    powers = np.ones(longest + 1, np.uint32)
+    np.cumprod(np.full(longest, 31, np.uint32), out=powers[1:])
+    exponents = np.repeat(offsets[1:], lengths) - np.arange(1, len(units) + 1)
+    sums = np.zeros(len(units) + 1, np.uint32)
+    np.cumsum(units.astype(np.uint32) * powers[exponents], out=sums[1:])
+    return (sums[offsets[1:]] - sums[starts] + np.uint32(start) * powers[lengths]).view(np.int32)
+
+
+def _hash_short_segments(
+    units: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], longest: int, start: int
+) -> npt.NDArray[np.int32]:
+    result = np.full(len(lengths), start, np.uint32)
+    shortest = int(lengths.min(initial=longest))
+    for position in range(shortest):
+        result *= np.uint32(31)
+        result += units[starts + position].astype(np.uint32)
+    for position in range(shortest, longest):
+        rows = np.flatnonzero(lengths > position)
+        result[rows] = result[rows] * np.uint32(31) + units[starts[rows] + position].astype(np.uint32)
+    return result.view(np.int32)
+
+
+def _hash_numbers(values: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    if kind == "b":
+        return np.where(values, np.int32(1231), np.int32(1237))
+    if kind == "f" and size in _CANONICAL_NAN:
+        bits = values.view(np.int64 if size == 8 else np.int32)
+        nan = np.isnan(values)
+        values = np.where(nan, bits.dtype.type(_CANONICAL_NAN[size]), bits) if nan.any() else bits
+    elif kind not in "iu":
+        raise TypeError(f"A numpy array of {values.dtype} cannot hold keys: pass an Arrow array")
+    if size == 8:
+        halves = np.ascontiguousarray(values).view(np.int32)
+        return halves[0::2] ^ halves[1::2]
+    if kind == "u" and size == 4:
+        return values.view(np.int32)
+    return values.astype(np.int32, copy=False)
+
+
+def as_numbers(column: pa.Array) -> npt.NDArray[Any]:
+    """A number or time column without nulls as the numpy integers or floats it is stored as."""
+    dtype = _dtype_of_numbers(column.type)
+    if not len(column):
+        return np.empty(0, dtype)
+    # As `to_numpy` does, but that lets other threads run meanwhile, which costs more than all else here.
+    return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
+
+
+@lru_cache(maxsize=256)
+def _dtype_of_numbers(arrow_type: pa.DataType) -> np.dtype[Any]:
+    if pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type):
+        return np.dtype(np.int32 if arrow_type.bit_width == 32 else np.int64)
+    if pa.types.is_integer(arrow_type) or pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type):
+        return np.dtype(arrow_type.to_pandas_dtype())
+    raise _not_a_key_type(arrow_type)
+
+
+def _murmur_into(source: npt.NDArray[np.uint32], out: npt.NDArray[np.uint32], scratch: npt.NDArray[np.uint32]) -> None:
+    """`murmur_hash` of a block, in place, without allocating."""
+    np.multiply(source, np.uint32(0xCC9E2D51), out=out)
+    _rotate_left(out, 15, scratch)
+    out *= np.uint32(0x1B873593)
+    _rotate_left(out, 13, scratch)
+    out *= np.uint32(5)
+    out += np.uint32(0xE6546B64)
+    out ^= np.uint32(4)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        np.right_shift(out, np.uint32(shift), out=scratch)
+        out ^= scratch
+        if factor != 1:
+            out *= np.uint32(factor)
+    signed = out.view(np.int32)
+    np.absolute(signed, out=signed)  # leaves Integer.MIN_VALUE, whose low 31 bits are 0
+    out &= np.uint32(0x7FFFFFFF)
+
+
+def _rotate_left(codes: npt.NDArray[np.uint32], bits: int, scratch: npt.NDArray[np.uint32]) -> None:
+    np.right_shift(codes, np.uint32(32 - bits), out=scratch)
+    np.left_shift(codes, np.uint32(bits), out=codes)
+    codes |= scratch
+
+
+# ---- types ------------------------------------------------------------------------------------------------------
+
+
+def _is_string(arrow_type: pa.DataType) -> bool:
+    return pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type)
+
+
+def _is_binary(arrow_type: pa.DataType) -> bool:
+    fixed = pa.types.is_fixed_size_binary(arrow_type) and not pa.types.is_decimal(arrow_type)
+    return fixed or pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
+
+
+def _is_java_int(arrow_type: pa.DataType) -> bool:
+    return pa.types.is_integer(arrow_type) and (arrow_type.bit_width < 32 or arrow_type.equals(pa.int32()))
+
+
+def _not_a_key_type(arrow_type: pa.DataType) -> TypeError:
+    return TypeError(f"Arrow type {arrow_type} cannot be a key: use {KEY_TYPES}")

@@ -1,0 +1,1 @@
+"""The kinds of keyed state, and the tables behind them."""

@@ -1,0 +1,250 @@
+"""State descriptors: the name and the Arrow type of a keyed or operator state.
+
+A type that a checkpoint could not give back is refused here (StateDescriptorError). The values of a dictionary, of runs
+and of views are kept as what they are: `stored_type` says as what.
+
+A descriptor is what a user function asks its backend with. It is immutable and compared by value; functions in it
+(a `reduce`, an `aggregate`) are never stored in a checkpoint, so a job that is restored brings its own.
+Follows `StateDescriptor` and its subclasses.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from kit.core.state.errors import StateDescriptorError
+from kit.stream.backend.states.state_definition import Aspects
+from kit.stream.backend.types.arrow_types import NO_NANOSECONDS, has_nanosecond_times, stored_type, why_not_in_state
+
+REDUCTIONS = ("sum", "min", "max", "count")
+Reduction = str | Mapping[str, str] | Callable[[Any, Any], Any]
+
+
+class StateKind(StrEnum):
+    """The kinds of state, by the word a snapshot names them with."""
+
+    VALUE = "value"
+    LIST = "list"
+    MAP = "map"
+    REDUCING = "reducing"
+    AGGREGATING = "aggregating"
+
+
+class AggregateFunction(ABC):
+    """Values folded into an accumulator, and a result read from it. Follows `AggregateFunction`.
+
+    A struct accumulator is a dict with its fields' names.
+    """
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """A fresh accumulator, which stands for no values."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with one value more; it may be changed in place."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """What the accumulated values come to."""
+
+    @abstractmethod
+    def merge(self, one: Any, other: Any) -> Any:
+        """One accumulator for the values of both, as merged windows need."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueStateDescriptor:
+    """One value a key; `default` is read where none was written."""
+
+    name: str
+    type: pa.DataType
+    default: Any = None
+
+    kind = StateKind.VALUE
+
+    def __post_init__(self) -> None:
+        _check(self.name, type=self.type)
+
+    @property
+    def stored_type(self) -> pa.DataType:
+        """The Arrow type of what is stored for a key."""
+        return stored_type(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class ListStateDescriptor:
+    """A list of elements a key, or of an operator's subtask."""
+
+    name: str
+    element_type: pa.DataType
+
+    kind = StateKind.LIST
+
+    def __post_init__(self) -> None:
+        _check(self.name, element_type=self.element_type)
+
+    @property
+    def stored_type(self) -> pa.DataType:
+        """The Arrow type of what is stored for a key."""
+        return pa.list_(stored_type(self.element_type))
+
+
+@dataclass(frozen=True, slots=True)
+class MapStateDescriptor:
+    """A map a key, or, as broadcast state, a map an operator. Its keys are numbers, strings, bytes or times."""
+
+    name: str
+    key_type: pa.DataType
+    value_type: pa.DataType
+
+    kind = StateKind.MAP
+
+    def __post_init__(self) -> None:
+        _check(self.name, key_type=self.key_type, value_type=self.value_type)
+        if pa.types.is_nested(stored_type(self.key_type)):
+            raise StateDescriptorError(
+                f"State {self.name!r}: the keys of a map cannot be {self.key_type}; use a number, string, bytes or time"
+            )
+
+    @property
+    def stored_type(self) -> pa.DataType:
+        """The Arrow type of what is stored for a key."""
+        return pa.map_(stored_type(self.key_type), stored_type(self.value_type))
+
+
+@dataclass(frozen=True, slots=True)
+class ReducingStateDescriptor:
+    """One value a key, into which each added value is folded.
+
+    `reduce` is "sum", "min", "max" or "count" for a number, "min" or "max" for whatever else has an order (times,
+    strings, bytes, bools); for a struct of these one such word a field, as in `{"flights": "sum", "delay": "max"}`; or
+    a function of two values for any type. A NaN is larger than any number, as in Spark SQL and Java. A sum of decimals
+    or of uint64 that its type cannot hold is a StateOverflowError; other integer sums wrap around in a batch, as in
+    Java.
+    """
+
+    name: str
+    type: pa.DataType
+    reduce: Reduction = field(hash=False)
+
+    kind = StateKind.REDUCING
+
+    def __post_init__(self) -> None:
+        _check(self.name, type=self.type)
+        _check_reduction(self)
+
+    @property
+    def stored_type(self) -> pa.DataType:
+        """The Arrow type of what is stored for a key."""
+        return stored_type(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatingStateDescriptor:
+    """An accumulator a key; what is added and what is read may have other types than it."""
+
+    name: str
+    accumulator_type: pa.DataType
+    aggregate: AggregateFunction
+
+    kind = StateKind.AGGREGATING
+
+    def __post_init__(self) -> None:
+        _check(self.name, accumulator_type=self.accumulator_type)
+
+    @property
+    def stored_type(self) -> pa.DataType:
+        """The Arrow type of what is stored for a key."""
+        return stored_type(self.accumulator_type)
+
+
+StateDescriptor = (
+    ValueStateDescriptor
+    | ListStateDescriptor
+    | MapStateDescriptor
+    | ReducingStateDescriptor
+    | AggregatingStateDescriptor
+)
+
+
+def aspects_of_values(descriptor: StateDescriptor) -> Aspects:
+    """Return what gives the state's values a meaning beyond their type: the words of a reduction."""
+    if isinstance(descriptor, ReducingStateDescriptor) and not callable(descriptor.reduce):
+        return {"reduce": descriptor.reduce if isinstance(descriptor.reduce, str) else dict(descriptor.reduce)}
+    return {}
+
+
+_PYTHONS = ("element_type", "key_type", "value_type", "accumulator_type")
+"""What is kept as Python's values, not in columns."""
+
+
+def _check(name: str, **types: pa.DataType) -> None:
+    if not name:
+        raise StateDescriptorError("A state needs a name: its checkpoints find it by that")
+    for argument, arrow_type in types.items():
+        if not isinstance(arrow_type, pa.DataType):
+            raise StateDescriptorError(
+                f"State {name!r}: {argument} is {arrow_type!r}, expected an Arrow type such as pa.int64()"
+            )
+        reason = why_not_in_state(arrow_type)
+        if reason is None and argument in _PYTHONS and has_nanosecond_times(arrow_type):
+            reason = NO_NANOSECONDS
+        if reason is not None:
+            raise StateDescriptorError(f"State {name!r}: {argument} {arrow_type} cannot be kept: {reason}")
+
+
+def _check_reduction(descriptor: ReducingStateDescriptor) -> None:
+    name, arrow_type, reduce = descriptor.name, descriptor.stored_type, descriptor.reduce
+    if callable(reduce):
+        return
+    if isinstance(reduce, str):
+        wanted = {"": reduce}
+        types = {"": arrow_type}
+    elif isinstance(reduce, Mapping) and pa.types.is_struct(arrow_type):
+        wanted, types = dict(reduce), {f.name: f.type for f in arrow_type}
+    else:
+        raise StateDescriptorError(
+            f"State {name!r} of {arrow_type}: reduce is {reduce!r}, expected one of {', '.join(REDUCTIONS)}, "
+            "a mapping from struct field to one of these, or a function of two values"
+        )
+    if wanted.keys() != types.keys():
+        raise StateDescriptorError(
+            f"State {name!r}: reduce names the fields {sorted(wanted)}, its type has {sorted(types)}"
+        )
+    for part, word in wanted.items():
+        where = f"State {name!r}" + (f", field {part!r}" if part else "")
+        if word not in REDUCTIONS:
+            raise StateDescriptorError(f"{where}: unknown reduce {word!r}, expected one of {', '.join(REDUCTIONS)}")
+        if not _can_reduce(types[part], word):
+            raise StateDescriptorError(f"{where}: {word!r} needs a number, not {types[part]}; give a function instead")
+
+
+def _can_reduce(arrow_type: pa.DataType, word: str) -> bool:
+    number = pa.types.is_integer(arrow_type) or pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type)
+    if number or pa.types.is_duration(arrow_type) or (pa.types.is_decimal(arrow_type) and word == "sum"):
+        return True
+    return word in {"min", "max"} and has_order(arrow_type)
+
+
+def has_order(arrow_type: pa.DataType) -> bool:
+    """Whether there is a smallest value among several, by an order that Arrow knows."""
+    return (
+        pa.types.is_integer(arrow_type)
+        or pa.types.is_float32(arrow_type)
+        or pa.types.is_float64(arrow_type)
+        or pa.types.is_decimal(arrow_type)
+        or pa.types.is_boolean(arrow_type)
+        or (pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type))
+        or pa.types.is_string(arrow_type)
+        or pa.types.is_large_string(arrow_type)
+        or pa.types.is_binary(arrow_type)
+        or pa.types.is_large_binary(arrow_type)
+        or pa.types.is_fixed_size_binary(arrow_type)
+    )

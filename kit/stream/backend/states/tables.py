@@ -1,0 +1,513 @@
+"""State tables: all entries of one named state, in columns.
+
+A table is a `SlotIndex` from (key, namespace) to slots, and a value column by slot.
+Operators that work on batches ask it for the slots of a batch once and then read, write or reduce whole columns:
+
+    slots = table.slots(keys)                       # int64, one per row
+    table.reduce(slots, {"flights": ones, "delay": delays})
+    totals = table.get(slots)                       # Arrow, one per row
+
+A `KeyedState` is the same table seen by a function that works on one key at a time. What is particular to a kind of
+state (how its entries are kept, added to and merged) is in a file of its own; `kit.stream.backend.states.keyed_states`
+lists them. Follows `StateTable`; a namespace (a window, say) is part of the entry's key as it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.core.state.errors import StateDescriptorError, StateError, StateTypeError
+from kit.stream.backend.files.sorting import distinct
+from kit.stream.backend.keys.key_codec import Column, codec_for
+from kit.stream.backend.keys.key_context import KeyContext
+from kit.stream.backend.keys.key_run import KeyRun
+from kit.stream.backend.keys.slot_index import ABSENT, FrozenIndex, SlotIndex, lowest
+from kit.stream.backend.states.descriptors import StateDescriptor, StateKind, aspects_of_values
+from kit.stream.backend.states.state_definition import Aspects
+from kit.stream.backend.types.arrow_types import as_type, has_nanosecond_times, stored_type
+from kit.stream.backend.types.value_columns import FrozenColumn, StructColumn, ValueColumn, column_for
+from kit.stream.backend.types.value_types import MisfitError, converter
+
+Slots = npt.NDArray[np.int64]
+Values = Any  # an Arrow or numpy column; for a struct also a mapping of these, or a record batch
+
+
+class KeyedState:
+    """A table as user functions see it: the state of the current key, in one namespace. All kinds can `clear` it.
+
+    What is written is checked against the state's Arrow type at once (StateTypeError names state, type and value).
+    """
+
+    __slots__ = ("_namespace", "_table")
+
+    def __init__(self, table: StateTable, namespace: Any = None) -> None:
+        self._table = table
+        self._namespace = namespace
+
+    def __repr__(self) -> str:
+        namespace = "" if self._namespace is None else f", namespace {self._namespace!r}"
+        return f"{type(self).__name__}({self._table.name!r}{namespace})"
+
+    def clear(self) -> None:
+        """Remove the entry of the current key."""
+        self._set(None)
+
+    def _slot(self) -> int:
+        return self._table.current_slot(self._namespace, create=False)
+
+    def _slot_to_write(self) -> int:
+        return self._table.current_slot(self._namespace, create=True)
+
+    def _read(self) -> Any:
+        table = self._table
+        run = table.context.run
+        if run is None or not table.in_runs:
+            return table.read(self._slot())
+        value = (table.run if table.run.of is run else table.begin(run)).entries[run.position]
+        return fresh(value) if table.nested else value
+
+    def _write(self, value: Any) -> None:
+        self._set(self._table.converted(value, self._table.convert))
+
+    def _set(self, value: Any) -> None:
+        """Set the entry of the current key to a converted value; None removes it."""
+        table = self._table
+        run = table.context.run
+        if run is not None and table.in_runs:
+            within = table.run if table.run.of is run else table.begin(run)
+            within.entries[run.position] = value
+            within.changed[run.position] = 1
+        elif value is not None:
+            table.write(self._slot_to_write(), value)
+        else:
+            table.clear_current(self._namespace)
+
+
+@dataclass(slots=True, eq=False)
+class _Within:
+    """A table in a run of rows: by number of the key the slot, or the entry and whether it has changed."""
+
+    of: KeyRun | None = None
+    slots: list[int] = field(default_factory=list)
+    entries: list[Any] = field(default_factory=list)
+    changed: bytearray = field(default_factory=bytearray)
+
+
+class StateTable:
+    """The entries of one state: a value for each (key, namespace) that has one."""
+
+    kind: ClassVar[StateKind]
+    view: ClassVar[type[KeyedState]]
+    """What a function that works on one key at a time sees."""
+    in_batches: ClassVar[bool] = True
+    """Whether a function that works on batches may see it."""
+    by_value: ClassVar[bool] = True
+    """Whether entries are set as a whole, and not changed in place."""
+
+    def __init__(
+        self, context: KeyContext, name: str, stored_type: pa.DataType, namespace_type: pa.DataType | None
+    ) -> None:
+        self.context = context
+        self.name = name
+        self.stored_type = stored_type
+        self.namespace_type = namespace_type
+        self.namespace_codec = None if namespace_type is None else codec_for(namespace_type, "namespace")
+        self.descriptor: StateDescriptor | None = None
+        self.aspects: Aspects = {}
+        """What its values were made from, where its descriptor or its snapshot knows."""
+        self.index = SlotIndex(1 if namespace_type is None else 2)
+        self.column = self.new_column()
+        self.convert = converter(stored_type)
+        self._unset = np.zeros(0, np.bool_)  # slots handed out whose entry was not written yet
+        self._unset_slots = np.empty(0, np.int64)
+        self._looked_up = -1  # the turn of the key context at which `_current_slot` was right
+        self._current_slot = ABSENT
+        self.run = _Within()
+        self.nested = self.by_value and pa.types.is_nested(stored_type)
+        self.in_runs = self.by_value and namespace_type is None and not has_nanosecond_times(stored_type)
+
+    def __len__(self) -> int:
+        return len(self.index) - len(self._unset_slots)
+
+    def __repr__(self) -> str:
+        by = "" if self.namespace_type is None else f" by {self.namespace_type}"
+        return f"{type(self).__name__}({self.name!r}, {self.kind} of {self.stored_type}{by}, {len(self)} entries)"
+
+    def attach(self, descriptor: StateDescriptor, namespace_type: pa.DataType | None) -> None:
+        """Let `descriptor` say how entries are reduced and what is read where there is none.
+
+        Raises StateDescriptorError when the table was registered or restored with another kind or type.
+        """
+        found = (self.kind, self.stored_type, self.namespace_type)
+        wanted = (descriptor.kind, descriptor.stored_type, namespace_type)
+        if found != wanted:
+            origin = "restored" if self.descriptor is None else "registered"
+            raise StateDescriptorError(
+                f"State {self.name!r} was {origin} as {_described(*found)}, and is asked for as {_described(*wanted)}: "
+                "use another name, or the same descriptor"
+            )
+        self.adopt(descriptor)
+        self.descriptor = descriptor
+        self.aspects = aspects_of_values(descriptor)
+
+    def check_restored(self, kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> None:
+        """Raise StateDescriptorError when what a checkpoint holds under this name is something else."""
+        stored, registered = (kind, stored_type, namespace_type), (self.kind, self.stored_type, self.namespace_type)
+        if stored != registered:
+            raise StateDescriptorError(
+                f"State {self.name!r} was registered as {_described(*registered)}, and is stored as "
+                f"{_described(*stored)}: use another name, or the descriptor it was stored with"
+            )
+
+    # ---- what each kind of state may do in its own way --------------------------------------------------------------
+
+    def new_column(self) -> ValueColumn:
+        """What entries are kept in."""
+        return column_for(self.stored_type)
+
+    def adopt(self, descriptor: StateDescriptor) -> None:
+        """Take over what a descriptor of the table's kind and type says besides."""
+
+    @property
+    def default(self) -> Any:
+        """What is read where there is no entry."""
+        return None
+
+    @property
+    def added_type(self) -> pa.DataType:
+        """The type of what `add` takes."""
+        return self.stored_type
+
+    def add(self, slots: Slots, values: Values = None) -> None:
+        """Add a value to each row's entry, rows in order: append it to a list, fold it into a reducing state's entry
+        or an aggregating state's accumulator.
+        """
+        raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: nothing can be added to it")
+
+    def reduce(self, slots: Slots, values: Values = None, validity: Values = None) -> None:
+        """Fold a value into each row's entry, rows in order; an integer sum wraps around as in Java.
+
+        `values` is a column; for a struct a mapping from field to column, a struct column or a record batch. A field
+        that is only counted needs none. Nulls, and rows where `validity` (bool; or a mapping by field) is False, are
+        passed over: an entry that met nothing else is null in that field (a count is 0). A sum of decimals or of
+        uint64 that its type cannot hold raises StateOverflowError.
+        """
+        raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: only a reducing state reduces")
+
+    def merge(self, into: Slots, slots: Slots) -> None:
+        """Fold the entry of each of `slots` into that of `into`, rows in order, and remove it (`mergeNamespaces`).
+
+        For reducing and aggregating states and lists. No slot may be in both.
+        """
+        raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: its entries do not merge")
+
+    def freeze(self) -> tuple[FrozenIndex, FrozenColumn]:
+        """The entries at this moment, safe from later changes: the synchronous part of a snapshot."""
+        index = self.index.freeze(self._unset_slots)
+        return index, self.column.freeze(self.index.size)
+
+    # ---- slots --------------------------------------------------------------------------------------------------
+
+    def slots(self, keys: Column, namespaces: Column | None = None, create: bool = True) -> Slots:
+        """The slot of each (key, namespace): int64, -1 where there is none and `create` is off.
+
+        A created slot becomes an entry with its first `put` or `reduce`. Slots are good until they are cleared.
+        """
+        codes = [self.context.codes(keys, create)]
+        if self.namespace_codec is None:
+            if namespaces is not None:
+                raise StateTypeError(f"State {self.name!r} has no namespaces: register it with a namespace_type")
+        else:
+            if namespaces is None:
+                raise StateTypeError(f"State {self.name!r} needs a namespace ({self.namespace_type}) for each key")
+            codes.append(self.namespace_codec.encode(namespaces, create))
+            if len(codes[0]) != len(codes[1]):
+                raise StateError(f"State {self.name!r}: {len(codes[0])} keys and {len(codes[1])} namespaces")
+        if not create:
+            return self.index.find(codes)
+        slots, added = self.index.find_or_add(codes)
+        if len(added):
+            self._take_in(added)
+        return slots
+
+    def load(self, keys: pa.ChunkedArray, namespaces: pa.ChunkedArray | None, values: pa.ChunkedArray) -> bool:
+        """Set the entries of a table that is empty, all at once; the keys are known to be this subtask's.
+
+        The columns have the same chunks. In each the order of a checkpoint begins anew, with other keys. False, and
+        nothing is done, unless that order shows that no key comes twice.
+        """
+        codecs = [self.context.codec] if self.namespace_codec is None else [self.context.codec, self.namespace_codec]
+        if len(self.index) or not len(values) or values.null_count or any(codec.interned for codec in codecs):
+            return False
+        columns = [keys] if namespaces is None else [keys, namespaces]
+        loaded = [np.empty(len(values), np.int64) for _ in columns]
+        for begin, chunks in _side_by_side(columns):
+            codes = [codec.encode(chunk, create=True) for codec, chunk in zip(codecs, chunks, strict=True)]
+            if not _ascend(codes):
+                return False
+            for into, some in zip(loaded, codes, strict=True):
+                into[begin : begin + len(some)] = some
+        self.index.load(loaded)
+        self.column.ensure(self.index.capacity)
+        self._unset = np.zeros(self.index.capacity, np.bool_)
+        for begin, (chunk,) in _side_by_side([values]):
+            self.column.put(np.arange(begin, begin + len(chunk)), self.as_column(chunk, len(chunk)))
+        return True
+
+    def keys(self, slots: Slots) -> pa.Array:
+        """The key of each slot."""
+        return self.context.codec.decode(self.index.columns[0].take(slots))
+
+    def namespaces(self, slots: Slots) -> pa.Array | None:
+        """The namespace of each slot; None when the state has no namespaces."""
+        if self.namespace_codec is None:
+            return None
+        return self.namespace_codec.decode(self.index.columns[1].take(slots))
+
+    def is_entry(self, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Whether each slot in use is an entry already: not yet one whose first value is still to come."""
+        return ~self._unset[slots] if len(self._unset_slots) else np.ones(len(slots), np.bool_)
+
+    def entries(self) -> Slots:
+        """The slots of all entries, ascending."""
+        slots = self.index.slots_in_use()
+        return slots[~self._unset[slots]] if len(self._unset_slots) else slots
+
+    def clear(self, slots: Slots) -> None:
+        """Remove entries; their slots will be given to others. Slots without an entry and -1 are passed over."""
+        slots = distinct(slots[slots >= 0], self.index.size)
+        slots = slots[self.index.live[slots]]
+        if not len(slots):
+            return
+        self._looked_up, self.run = -1, _Within()
+        codes = [column.take(slots) for column in self.index.columns]
+        self.column.clear(slots)
+        if len(self._unset_slots):
+            self.mark_set(slots)
+        self.index.remove(slots)
+        self.context.release(codes[0])
+        if self.namespace_codec is not None:
+            self.namespace_codec.release(codes[1])
+
+    # ---- columns ------------------------------------------------------------------------------------------------
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entry of each slot, null where there is none."""
+        absent = slots < 0
+        if len(self._unset_slots):
+            absent |= self._unset[slots]
+        if not absent.any():
+            return self.column.get(slots)
+        present = self.column.get(slots[~absent])
+        return present.take(pa.array(np.cumsum(~absent) - 1, mask=absent))
+
+    def get_fields(self, slots: Slots) -> list[pa.Array]:
+        """The fields of the entries of slots that all have one, of a struct state: `get(slots).flatten()`."""
+        assert isinstance(self.column, StructColumn), f"{self!r} is no state of structs"
+        return [column.get(slots) for column in self.column.fields.values()]
+
+    def put(self, slots: Slots, values: Values) -> None:
+        """Set entries; of equal slots the last wins. A null clears the entry, as `update(None)` does."""
+        self.check_slots(slots)
+        column = self.as_column(values, len(slots))
+        if column.null_count:
+            reversed_slots, last = np.unique(slots[::-1], return_index=True)
+            rows = len(slots) - 1 - last
+            valid = column.is_valid().to_numpy(zero_copy_only=False)[rows]
+            self._put(reversed_slots[valid], column.take(pa.array(rows[valid])))
+            self.clear(reversed_slots[~valid])
+        else:
+            self._put(slots, column)
+
+    # ---- one entry ----------------------------------------------------------------------------------------------
+
+    def current_slot(self, namespace: Any, create: bool) -> int:
+        """The slot of the current key, or -1."""
+        plain, run = self.namespace_codec is None, self.context.run
+        if run is not None and plain:
+            return self._slot_in(run, create)
+        if plain and self._looked_up == self.context.turn and (self._current_slot >= 0 or not create):
+            return self._current_slot
+        codes = [self.context.current_code(create)]
+        if self.namespace_codec is not None:
+            codes.append(self.namespace_codec.encode_one(namespace, create))
+        slot = self.index.find_one(codes)
+        if slot == ABSENT and create:
+            slot = self.index.add_one(codes)
+            self._take_in(np.array([slot]))
+        if plain:
+            self._looked_up, self._current_slot = self.context.turn, slot
+        return slot
+
+    def _slot_in(self, run: KeyRun, create: bool) -> int:
+        """The same in a run: all its keys are looked up together."""
+        if self.run.of is not run:
+            self.run = _Within(run, self.slots(run.keys, create=False).tolist())
+        slot = self.run.slots[run.position]
+        if slot == ABSENT and create:
+            slot = self.index.add_one([self.context.current_code(create)])
+            self._take_in(np.array([slot]))
+            self.run.slots[run.position] = slot
+        return slot
+
+    def begin(self, run: KeyRun) -> _Within:
+        """The entries of all keys of a run, to be read and written there; they are put back when it ends."""
+        entries = self.get(self.slots(run.keys, create=False)).to_pylist()
+        run.postponed.append(self)
+        self.run = _Within(run, [], entries, bytearray(len(entries)))
+        return self.run
+
+    def settle(self, run: KeyRun) -> None:
+        """Put back what a run has changed."""
+        within, self.run = self.run, _Within()
+        changed = np.flatnonzero(np.frombuffer(within.changed, np.bool_))
+        if not len(changed):
+            return
+        keys = run.keys.take(pa.array(changed))
+        values = pa.array([within.entries[position] for position in changed.tolist()], self.stored_type)
+        if values.null_count:
+            self.clear(self.slots(keys.filter(values.is_null()), create=False))
+            keys, values = keys.filter(values.is_valid()), values.drop_null()
+        if len(values):
+            self._put(self.slots(keys), values)
+
+    def clear_current(self, namespace: Any) -> None:
+        """Remove the entry of the current key, if there is one."""
+        slot = self.current_slot(namespace, create=False)
+        if slot == ABSENT:
+            return
+        within, run = self.run, self.context.run
+        self.clear(np.array([slot]))
+        if run is not None and within.of is run:  # the slots of its other keys are as good as before
+            self.run = within
+            within.slots[run.position] = ABSENT
+
+    def read(self, slot: int) -> Any:
+        """The entry of a slot as a Python value; None where there is none."""
+        if slot < 0 or self._unset.item(slot):
+            return None
+        value = self.column.get_one(slot)
+        return fresh(value) if self.nested else value
+
+    def write(self, slot: int, value: Any) -> None:
+        """Set the entry of a slot to a converted value."""
+        self.column.put_one(slot, value)
+        if len(self._unset_slots):
+            self.mark_set(np.array([slot]))
+
+    def converted(self, value: Any, convert: Any) -> Any:
+        """The value as its type holds it; StateTypeError when it does not fit."""
+        try:
+            if value is None:
+                raise MisfitError("None is no value")
+            return convert(value)
+        except MisfitError as error:
+            raise StateTypeError(
+                f"State {self.name!r} ({self.kind} of {self.stored_type}) refuses {value!r}: {error}"
+            ) from None
+
+    # ---- for kinds ----------------------------------------------------------------------------------------------
+
+    def is_unset(self, slot: int) -> bool:
+        """Whether a slot was handed out whose entry was not written yet."""
+        return self._unset.item(slot)
+
+    def mark_set(self, slots: Slots) -> Slots:
+        """Note that entries are written; the slots that were not before."""
+        if not len(self._unset_slots):
+            return slots[:0]
+        self._unset[slots] = False
+        still = self._unset[self._unset_slots]
+        fresh = self._unset_slots[~still]
+        self._unset_slots = self._unset_slots[still]
+        return fresh
+
+    def as_column(self, values: Values, rows: int) -> pa.Array:
+        """Values of one column as the type that is stored, which must be as many as the rows."""
+        if isinstance(values, np.ndarray):
+            values = pa.array(values)
+        column = one_array(values)
+        if len(column) != rows:
+            raise StateError(f"State {self.name!r}: {rows} slots and {len(column)} values")
+        if column.type != self.stored_type:
+            try:
+                if stored_type(column.type) == self.stored_type:
+                    return as_type(column, self.stored_type)
+                if pa.types.is_nested(column.type):
+                    raise pa.ArrowInvalid("another structure")
+                column = column.cast(self.stored_type)
+            except pa.ArrowException as error:
+                raise StateTypeError(
+                    f"State {self.name!r} ({self.kind} of {self.stored_type}) cannot take {column.type}: {error}"
+                ) from None
+        return column
+
+    def check_slots(self, slots: Slots) -> None:
+        """Raise StateError unless every slot can be written."""
+        if len(slots) and lowest(slots) < 0:
+            raise StateError(
+                f"State {self.name!r}: a slot is -1, which has no entry to write; look slots up with create"
+            )
+
+    # ---- within -------------------------------------------------------------------------------------------------
+
+    def _take_in(self, added: Slots) -> None:
+        """Make new slots ready: room for their entries, their codes counted, their keys ours."""
+        self._looked_up = -1
+        codes = [column.take(added) for column in self.index.columns]
+        misplaced = self.context.misplaced(codes[0])
+        self.context.codec.retain(codes[0])
+        if self.namespace_codec is not None:
+            self.namespace_codec.retain(codes[1])
+        capacity = self.index.capacity
+        self.column.ensure(capacity)
+        if len(self._unset) < capacity:
+            self._unset = np.concatenate((self._unset, np.zeros(capacity - len(self._unset), np.bool_)))
+        self._unset[added] = True
+        self._unset_slots = np.concatenate((self._unset_slots, added))
+        if misplaced:
+            self.clear(added)
+            raise StateError(f"State {self.name!r}: {misplaced}")
+
+    def _put(self, slots: Slots, column: pa.Array) -> None:
+        self.column.put(slots, column)
+        self.mark_set(slots)
+
+
+def fresh(value: Any) -> Any:
+    """A value that can be changed without changing the one that is stored."""
+    if isinstance(value, dict):
+        return {name: fresh(part) for name, part in value.items()}
+    return [fresh(part) for part in value] if isinstance(value, list) else value
+
+
+def _described(kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> str:
+    return f"{kind} of {stored_type}" + ("" if namespace_type is None else f" by namespace {namespace_type}")
+
+
+def one_array(values: Values) -> Any:
+    """The same with its chunks, if it has any, as one."""
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _side_by_side(columns: list[pa.ChunkedArray]) -> Iterator[tuple[int, list[pa.Array]]]:
+    """The chunks of columns, which have the same, with the number of their first row."""
+    begin = 0
+    for chunks in zip(*(column.iterchunks() for column in columns), strict=True):
+        yield begin, list(chunks)
+        begin += len(chunks[0])
+
+
+def _ascend(codes: list[Slots]) -> bool:
+    """Whether each row comes after the one before it, by the first column and then by the next."""
+    after = codes[-1][1:] > codes[-1][:-1]
+    for column in codes[-2::-1]:
+        after &= column[1:] == column[:-1]
+        after |= column[1:] > column[:-1]
+    return bool(after.all())

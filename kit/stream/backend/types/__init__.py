@@ -1,0 +1,1 @@
+"""Arrow types, values and columns of values."""

@@ -1,0 +1,488 @@
+"""Value columns: what a state holds, one entry per slot.
+
+Numbers, bools and times are kept in a numpy array, decimals in one per limb; a struct has one column per field;
+everything else is a Python list of values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps
+what is overwritten from then on (`kit.stream.backend.files.frozen_array`), Python lists are copied without their
+elements, and a list or dict state is copied when it is next changed (copy on write).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import add
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kit.core.state.errors import StateTypeError
+from kit.stream.backend.files.frozen_array import FrozenArray, Readers
+from kit.stream.backend.keys.key_columns import is_direct, storage_dtype
+from kit.stream.backend.keys.key_hashing import as_numbers
+from kit.stream.backend.picking import column_of, picked
+from kit.stream.backend.types.arrow_types import has_nanosecond_times
+from kit.stream.backend.types.decimals import from_limbs, limb_count, limb_type, limbs
+
+Slots = npt.NDArray[np.int64]
+SomeSlots = npt.NDArray[np.int64] | npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+Fold = Callable[[Any, Any], Any]
+
+
+class Entries(Protocol):
+    """Entries that can be read."""
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        """The entries of slots, in order."""
+
+
+class FrozenColumn(Entries, Protocol):
+    """The entries at one moment. Any thread may read them."""
+
+    def settle(self) -> None:
+        """Copy what the living column would otherwise have to keep; `get` does when nobody did before."""
+
+
+class ValueColumn(Entries, Protocol):
+    """Entries that can be changed."""
+
+    type: pa.DataType
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below `capacity`."""
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries; of equal slots the last wins."""
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a value that went through its converter."""
+
+    def clear(self, slots: Slots) -> None:
+        """Make entries as if they were never set."""
+
+    def freeze(self, size: int) -> FrozenColumn:
+        """The entries of slots below `size`, safe from later changes."""
+
+
+def column_for(arrow_type: pa.DataType) -> ValueColumn:
+    """The column for values of a type that are set as a whole."""
+    if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
+        return StructColumn(arrow_type)
+    return _field_column(arrow_type)
+
+
+class NumberColumn:
+    """Numbers, bools or times in a numpy array, with a null mask once there was a null."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self.type = arrow_type
+        self.initial: Any = 0
+        self.values = np.empty(0, storage_dtype(arrow_type))
+        self.nulls: Mask | None = None
+        self._temporal = pa.types.is_temporal(arrow_type)
+        self._readers, self._null_readers = Readers(), Readers()
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below `capacity`."""
+        if capacity > len(self.values):
+            self.values = _extended(self.values, capacity, self.initial)
+            self._readers.clear()  # they look at the array that was, which stays as it is
+            if self.nulls is not None:
+                self.nulls = _extended(self.nulls, capacity, False)
+                self._null_readers.clear()
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        return _as_arrow(self.type, self.values.take(slots), None if self.nulls is None else self.nulls.take(slots))
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries from Arrow."""
+        numbers, valid = numbers_of(values)
+        self._before_write(slots)
+        self.values[slots] = numbers
+        if valid is not None or self.nulls is not None:
+            self._null_mask()[slots] = False if valid is None else ~valid
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+        if self.nulls is not None and self.nulls[slot]:
+            return None
+        if self._temporal:
+            return self._time(slot)
+        return self.values.item(slot)
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a converted Python value."""
+        if self._readers or self._null_readers:
+            self._before_write(slot)
+        if value is None or self.nulls is not None:
+            self._null_mask()[slot] = value is None
+        if value is None:
+            self.values[slot] = 0
+        elif self._temporal:
+            self.values[slot] = as_numbers(pa.array([value], self.type))[0]
+        else:
+            self.values[slot] = value
+
+    def clear(self, slots: Slots) -> None:
+        """Back to what an entry starts from."""
+        self._before_write(slots)
+        self.values[slots] = self.initial
+        if self.nulls is not None:
+            self.nulls[slots] = False
+
+    def start_from(self, initial: Any, unused: Slots) -> None:
+        """Change what entries not yet set start from."""
+        self.initial = initial
+        self.values[unused] = initial
+
+    def reduce(
+        self, fold: np.ufunc, slots: Slots, numbers: npt.NDArray[Any] | int, valid: Mask | None, fresh: Slots
+    ) -> None:
+        """Fold numbers into entries, in row order; `fresh` are the slots among them that were never set.
+
+        Where `valid` is False there is no number; an entry that never met a number is null.
+        """
+        self._before_write(slots)
+        if valid is not None:
+            self._null_mask()[fresh] = True
+            slots = slots[valid]
+            numbers = numbers if isinstance(numbers, int) else numbers[valid]
+        if self.nulls is not None:
+            emptied = slots[self.nulls[slots]]
+            self.values[emptied] = self.initial
+            self.nulls[slots] = False
+        if self.values.dtype.kind != "f":
+            fold.at(self.values, slots, numbers)
+            return
+        with np.errstate(invalid="ignore"):  # of a NaN, or of infinities of both signs
+            fold.at(self.values, slots, numbers)
+
+    def folds(self, word: str) -> bool:
+        """Whether `reduce_few` can do this."""
+        return word in _FOLDS.get(self.type, ())
+
+    def reduce_few(self, word: str, slots: list[int], numbers: Sequence[Any], fresh: Slots) -> None:
+        """What `reduce` does, for a few rows in Python's numbers, None where there is none: quicker than to begin with
+        all the passes.
+        """
+        if self._readers or self._null_readers:
+            self._before_write(np.array(slots))
+        if None in numbers:
+            self._null_mask()[fresh] = True
+        fold, values, nulls = _FOLDS[self.type][word], self.values, self.nulls
+        for slot, number in zip(slots, numbers):
+            if number is None:
+                continue
+            if nulls is not None and nulls.item(slot):
+                nulls[slot] = False
+                values[slot] = self.initial
+            values[slot] = fold(values.item(slot), number)
+
+    def freeze(self, size: int) -> FrozenNumbers:
+        """What a snapshot sees."""
+        nulls = None if self.nulls is None else self._null_readers.freeze(self.nulls, size)
+        return FrozenNumbers(self.type, self._readers.freeze(self.values, size), nulls)
+
+    def _time(self, slot: int) -> Any:
+        time = self.get(np.array([slot]))
+        if has_nanosecond_times(self.type) and time.view(pa.int64())[0].as_py() % 1_000:
+            raise StateTypeError(f"{time[0]} has nanoseconds, which Python's time has not: read the state in columns")
+        return time[0].as_py()
+
+    def _before_write(self, slots: Slots | int) -> None:
+        if self._readers:
+            self._readers.before_write(slots)
+        if self._null_readers:
+            self._null_readers.before_write(slots)
+
+    def _null_mask(self) -> Mask:
+        if self.nulls is None:
+            self.nulls = np.zeros(len(self.values), np.bool_)
+        return self.nulls
+
+
+def _wrapping_sum(one: int, other: int) -> int:
+    """As of two longs in Java."""
+    return (one + other + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+_FOLDS: Mapping[pa.DataType, Mapping[str, Fold]] = {
+    pa.int64(): {"sum": _wrapping_sum, "count": add, "min": min, "max": max},
+    pa.float64(): {"sum": add},
+}
+"""By type and word, what Python's numbers are folded by to what numpy's are; all else is left to numpy."""
+
+
+class FrozenNumbers:
+    """The entries of a number column at one moment."""
+
+    def __init__(self, arrow_type: pa.DataType, values: FrozenArray, nulls: FrozenArray | None) -> None:
+        self.type = arrow_type
+        self._values = values
+        self._nulls = nulls
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        values = self._values.array()
+        if self._nulls is None and values.dtype != np.bool_:
+            return picked(column_of(values, self.type), slots, are_there=True)
+        nulls = None if self._nulls is None else self._nulls.array().take(slots)
+        return _as_arrow(self.type, values.take(slots), nulls)
+
+    def settle(self) -> None:
+        """Copy what may still change."""
+        self._values.array()
+        if self._nulls is not None:
+            self._nulls.array()
+
+
+class DecimalColumn:
+    """Decimals: a number column for each limb; the first knows which are null."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self.type = arrow_type
+        self.limbs = [NumberColumn(limb_type(arrow_type)) for _ in range(limb_count(arrow_type))]
+
+    def ensure(self, capacity: int) -> None:
+        for limb in self.limbs:
+            limb.ensure(capacity)
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        return _as_decimals(self.type, [limb.get(slots) for limb in self.limbs])
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        valid = pa.array(values.is_valid()) if values.null_count else None
+        for limb, part in zip(self.limbs, limbs(values), strict=True):
+            column = pa.array(part)
+            limb.put(slots, column if valid is None else pc.if_else(valid, column, pa.scalar(None, column.type)))
+
+    def get_one(self, slot: int) -> Any:
+        return self.get(np.array([slot]))[0].as_py()
+
+    def put_one(self, slot: int, value: Any) -> None:
+        self.put(np.array([slot]), pa.array([value], self.type))
+
+    def clear(self, slots: Slots) -> None:
+        for limb in self.limbs:
+            limb.clear(slots)
+
+    def freeze(self, size: int) -> FrozenDecimals:
+        return FrozenDecimals(self.type, [limb.freeze(size) for limb in self.limbs])
+
+
+class FrozenDecimals:
+    """The entries of a decimal column at one moment."""
+
+    def __init__(self, arrow_type: pa.DataType, frozen: list[FrozenNumbers]) -> None:
+        self.type = arrow_type
+        self._limbs = frozen
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        return _as_decimals(self.type, [limb.get(slots) for limb in self._limbs])
+
+    def settle(self) -> None:
+        for limb in self._limbs:
+            limb.settle()
+
+
+class StructColumn:
+    """Structs: one column a field, of numbers, decimals or, for all else, of objects."""
+
+    def __init__(self, arrow_type: pa.StructType) -> None:
+        self.type = arrow_type
+        self.fields: dict[str, FieldColumn] = {f.name: _field_column(f.type) for f in arrow_type}
+
+    def ensure(self, capacity: int) -> None:
+        for column in self.fields.values():
+            column.ensure(capacity)
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        return _as_struct(self.type, [column.get(slots) for column in self.fields.values()])
+
+    def put(self, slots: Slots, values: pa.StructArray) -> None:
+        for column, part in zip(self.fields.values(), values.flatten(), strict=True):
+            column.put(slots, part)
+
+    def get_one(self, slot: int) -> Any:
+        return {name: column.get_one(slot) for name, column in self.fields.items()}
+
+    def put_one(self, slot: int, value: Any) -> None:
+        for name, column in self.fields.items():
+            column.put_one(slot, value[name])
+
+    def clear(self, slots: Slots) -> None:
+        for column in self.fields.values():
+            column.clear(slots)
+
+    def freeze(self, size: int) -> FrozenStructs:
+        return FrozenStructs(self.type, [column.freeze(size) for column in self.fields.values()])
+
+
+class FrozenStructs:
+    """The entries of a struct column at one moment."""
+
+    def __init__(self, arrow_type: pa.StructType, fields: list[FrozenNumbers | FrozenDecimals | ObjectColumn]) -> None:
+        self.type = arrow_type
+        self._fields = fields
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        return _as_struct(self.type, [column.get(slots) for column in self._fields])
+
+    def settle(self) -> None:
+        for column in self._fields:
+            column.settle()
+
+
+class ObjectColumn:
+    """Anything else: a Python list of values, none of which is ever changed."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self.type = arrow_type
+        self._values: list[Any] = []
+
+    def ensure(self, capacity: int) -> None:
+        self._values.extend([None] * (capacity - len(self._values)))
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        return pa.array([self._values[slot] for slot in slots.tolist()], self.type)
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        for slot, value in zip(slots.tolist(), values.to_pylist(), strict=True):
+            self.put_one(slot, value)
+
+    def get_one(self, slot: int) -> Any:
+        return self._values[slot]
+
+    def put_one(self, slot: int, value: Any) -> None:
+        self._values[slot] = value
+
+    def clear(self, slots: Slots) -> None:
+        for slot in slots.tolist():
+            self._values[slot] = None
+
+    def freeze(self, size: int) -> ObjectColumn:
+        """A copy for a snapshot."""
+        frozen = self._like()
+        frozen._values = self._values[:size]
+        return frozen
+
+    def settle(self) -> None:
+        """Nothing to copy: `freeze` did."""
+
+    def _like(self) -> ObjectColumn:
+        return ObjectColumn(self.type)
+
+
+class ContainerColumn(ObjectColumn):
+    """Lists or dicts, which are changed in place, and only through `owned`: after a freeze the first change copies.
+
+    `container` makes one of what Arrow gives; `stored` brings one into the order of a checkpoint.
+    """
+
+    def __init__(
+        self, arrow_type: pa.DataType, container: Callable[[Any], Any], stored: Callable[[Any], Any] | None = None
+    ) -> None:
+        super().__init__(arrow_type)
+        self._container = container
+        self._stored = stored
+        self._owned: bytearray | None = None  # after a freeze: 1 where the element is no longer shared with it
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below `capacity`."""
+        super().ensure(capacity)
+        if self._owned is not None:
+            self._owned.extend(bytes(len(self._values) - len(self._owned)))
+
+    def get(self, slots: SomeSlots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        if self._stored is None:
+            return super().get(slots)
+        values = [self._values[slot] for slot in slots.tolist()]
+        return pa.array([None if value is None else self._stored(value) for value in values], self.type)
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries from Arrow."""
+        for slot, value in zip(slots.tolist(), values.to_pylist(), strict=True):
+            self.put_one(slot, self._container(value))
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry to a container of converted values."""
+        self._values[slot] = value
+        if self._owned is not None:
+            self._owned[slot] = 1
+
+    def owned(self, slot: int) -> Any:
+        """The container of a slot, safe to change in place."""
+        if self._owned is not None and not self._owned[slot]:
+            self.put_one(slot, self._values[slot].copy())
+        return self._values[slot]
+
+    def freeze(self, size: int) -> ObjectColumn:
+        """A copy for a snapshot, of the containers once they are changed."""
+        self._owned = bytearray(len(self._values))
+        return super().freeze(size)
+
+    def _like(self) -> ObjectColumn:
+        return ContainerColumn(self.type, self._container, self._stored)
+
+
+FieldColumn = NumberColumn | DecimalColumn | ObjectColumn
+
+
+def _field_column(arrow_type: pa.DataType) -> FieldColumn:
+    """The column of a field of a struct: structs within it are objects."""
+    if is_direct(arrow_type):
+        return NumberColumn(arrow_type)
+    return DecimalColumn(arrow_type) if pa.types.is_decimal(arrow_type) else ObjectColumn(arrow_type)
+
+
+def sorted_items(entries: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    """The entries of a map in the order of a checkpoint: by key."""
+    return sorted(entries.items(), key=lambda entry: entry[0])
+
+
+def numbers_of(values: pa.Array | npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Mask | None]:
+    """A column as numpy numbers (0 where null), and where it is valid (None: everywhere)."""
+    if isinstance(values, np.ndarray):
+        return values, None
+    if pa.types.is_temporal(values.type):
+        values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    valid = None
+    if values.null_count:
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
+    return values.to_numpy(zero_copy_only=False), valid
+
+
+def _as_arrow(arrow_type: pa.DataType, values: npt.NDArray[Any], nulls: Mask | None) -> pa.Array:
+    """Fresh arrays as a column of numbers, bools or times."""
+    if nulls is not None:
+        values[nulls] = 0  # equal state makes equal bytes, also where nobody looks
+    elif values.dtype != np.bool_:  # what numpy holds is what Arrow holds
+        return column_of(values, arrow_type)
+    if pa.types.is_temporal(arrow_type):
+        return pa.array(values, mask=nulls).view(arrow_type)
+    return pa.array(values, arrow_type, mask=nulls)
+
+
+def _as_decimals(arrow_type: pa.DataType, parts: list[pa.Array]) -> pa.Array:
+    nulls = parts[0].is_null().to_numpy(zero_copy_only=False) if parts[0].null_count else None
+    return from_limbs(arrow_type, [numbers_of(part)[0] for part in parts], nulls)
+
+
+def _as_struct(arrow_type: pa.StructType, columns: list[pa.Array]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(columns, fields=list(arrow_type))
+
+
+def _extended(column: npt.NDArray[Any], capacity: int, initial: Any) -> npt.NDArray[Any]:
+    longer = np.zeros(capacity, column.dtype)
+    longer[: len(column)] = column
+    if initial:
+        longer[len(column) :] = initial
+    return longer

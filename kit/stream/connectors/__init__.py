@@ -1,0 +1,33 @@
+"""Where records come from and go to: files, collections and generators; sinks that publish in two phases."""
+
+from kit.stream.connectors.file_sources import (
+    CsvSource,
+    ParquetSource,
+    TextSource,
+)
+from kit.stream.connectors.files import (
+    CommitError,
+)
+from kit.stream.connectors.memory_sources import (
+    CollectionSource,
+    GeneratorSource,
+)
+from kit.stream.connectors.sink import (
+    CollectSink,
+    ParquetSink,
+    Sink,
+    SinkSpec,
+)
+
+__all__ = [
+    "CollectSink",
+    "CollectionSource",
+    "CommitError",
+    "CsvSource",
+    "GeneratorSource",
+    "ParquetSink",
+    "ParquetSource",
+    "Sink",
+    "SinkSpec",
+    "TextSource",
+]

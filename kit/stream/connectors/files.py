@@ -1,0 +1,491 @@
+"""The edge of the operators: reading input files, and staging and publishing output.
+
+Hosts call what is here; operators never do. Paths are local (made absolute, since workers run elsewhere) or URIs that
+Arrow knows (`s3://`, `gs://`, `hdfs://`).
+
+Output is published in two phases. `stage` writes a file under a hidden directory while a checkpoint is being taken;
+`commit` renames it to where readers look, once the checkpoint is complete. Committing again is committing once: a
+file that is already where it belongs is left alone. An object store has no rename: there a file is copied to its place,
+where it appears whole, and then deleted; who dies between the two finds both, sees that they are the same, and deletes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import accumulate
+from posixpath import dirname
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+from pyarrow import fs
+
+from kit.core.protocol.snapshots import Effect
+from kit.stream.connectors import disk
+from kit.stream.connectors.disk import open_path
+from kit.stream.connectors.file_versions import check_unchanged, unchanged
+from kit.stream.operators.sources.source import ReadResult, Split
+from kit.stream.operators.spec import SchemaError, column_list
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+STAGING = ".staging"
+APPEAR_WHOLE = ("s3", "gcs", "abfs")
+"""Arrow's names of object stores: an object is there when all of it is; to rename one copies it and deletes the old."""
+
+_READ_ROWS = 1 << 16
+"""So many rows are decoded at a time; fewer by one thread, for others would have to be woken first."""
+_MOST_OPEN_SPLITS = 64
+_WILDCARD = re.compile(r"[*?\[]")
+_HIDDEN = re.compile(r"(?:^|/)[._]")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""A file, a directory or a pattern, or several of these."""
+
+
+class CommitError(OSError):
+    """Staged output could not be written, or is not there to be published."""
+
+
+# --- paths ----------------------------------------------------------------------------------------------------------
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """A path that means the same everywhere: local ones from the root, URIs as they are."""
+    path = os.fspath(path)
+    return path if "://" in path else os.path.abspath(os.path.expanduser(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file to read, and what its directories say of all its rows: `year=2013` is {"year": "2013"}."""
+
+    path: str
+    keys: tuple[tuple[str, str | None], ...] = ()
+
+
+def find_files(path: Paths, suffixes: tuple[str, ...], *, may_be_empty: bool = False) -> tuple[Found, ...]:
+    """The files that `path` means, absolute and in order of name: a file, a directory (with those below it, but for
+    names that begin with `.` or `_`), a pattern with `*`, `?`, `[...]` or `**`, or several of these.
+
+    Of a directory only files with one of the suffixes count. The parts `key=value` of a file's path below the directory
+    given, or below the first part of a pattern that has a wildcard, are its keys. Raises FileNotFoundError for what is
+    not there, ValueError for a file of no bytes, both naming it.
+    """
+    given = [path] if isinstance(path, str | os.PathLike) else list(path) if isinstance(path, Iterable) else []
+    if not all(isinstance(one, str | os.PathLike) for one in given) or not isinstance(
+        path, str | os.PathLike | Iterable
+    ):
+        raise TypeError(f"a path is a text, a pathlib.Path, or several of these, and this is {path!r}")
+    found = [file for one in given for file in _files_at(absolute(one), suffixes)]
+    if not found:
+        kind = " or ".join(suffixes) + " " if any(suffixes) else ""
+        raise FileNotFoundError(f"no {kind}files: {', '.join(map(str, given)) or 'no path was given'}")
+    for file in found:
+        if not may_be_empty:
+            _check_bytes(file.path)
+    return tuple(found)
+
+
+def size_of(path: str) -> int:
+    """How many bytes a file has."""
+    system, inner = open_path(path)
+    return int(system.get_file_info(inner).size)
+
+
+def _check_bytes(path: str) -> None:
+    if size_of(path) == 0:
+        raise ValueError(f"{path} is empty: it has no bytes, not even a header; was it written to the end?")
+
+
+def _files_at(path: str, suffixes: tuple[str, ...]) -> list[Found]:
+    system, inner = open_path(path)
+    info = system.get_file_info(inner)
+    if info.type == fs.FileType.File:
+        return [Found(path)]
+    if info.type == fs.FileType.Directory:
+        base, inside = path.rstrip("/"), _names_below(system, inner)
+        return [Found(f"{base}/{name}", _keys_of(name)) for name in inside if name.endswith(suffixes)]
+    if not _WILDCARD.search(path):
+        raise FileNotFoundError(f"there is no file or directory {path}")
+    parts = path.split("/")
+    first = next(number for number, part in enumerate(parts) if _WILDCARD.search(part))
+    base = "/".join(parts[:first])
+    system, inner = open_path(base or "/")
+    names = sorted(set(_matching(system, inner.rstrip("/"), parts[first:], suffixes)))
+    if not names:
+        raise FileNotFoundError(f"nothing matches {path}: there is no such file below {base or '/'}")
+    return [Found(f"{base}/{name}", _keys_of(name)) for name in names]
+
+
+def _matching(system: fs.FileSystem, base: str, pattern: Sequence[str], suffixes: tuple[str, ...]) -> Iterator[str]:
+    """The files below a directory whose path in it matches; of a directory that does, those with a suffix."""
+    wanted, rest = pattern[0], pattern[1:]
+    if wanted == "**" and rest:
+        yield from _matching(system, base, rest, suffixes)
+    for entry in system.get_file_info(fs.FileSelector(f"{base}/", allow_not_found=True)):
+        name = entry.base_name
+        if _HIDDEN.match(name) and not _HIDDEN.match(wanted):
+            continue
+        if wanted == "**" and not entry.is_file:
+            yield from _below(name, _matching(system, f"{base}/{name}", pattern, suffixes))
+        elif wanted == "**" and not rest and name.endswith(suffixes):
+            yield name
+        elif not fnmatchcase(name, wanted):
+            continue
+        elif rest and not entry.is_file:
+            yield from _below(name, _matching(system, f"{base}/{name}", rest, suffixes))
+        elif not rest and entry.is_file:
+            yield name
+        elif not rest:
+            inside = _names_below(system, f"{base}/{name}")
+            yield from _below(name, (each for each in inside if each.endswith(suffixes)))
+
+
+def _below(directory: str, names: Iterable[str]) -> Iterator[str]:
+    return (f"{directory}/{name}" for name in names)
+
+
+def _names_below(system: fs.FileSystem, directory: str) -> list[str]:
+    """The files below a directory, by their path in it, except for hidden ones and those in hidden directories."""
+    start = len(directory.rstrip("/")) + 1
+    inside = system.get_file_info(fs.FileSelector(directory, recursive=True))
+    names = (entry.path[start:] for entry in inside if entry.is_file)
+    return sorted(name for name in names if not _HIDDEN.search(name))
+
+
+def _keys_of(name: str) -> tuple[tuple[str, str | None], ...]:
+    pairs = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
+    return tuple((key, None if value == _NO_VALUE else unquote(value)) for key, _, value in pairs)
+
+
+def key_schema(found: Sequence[Found]) -> pa.Schema:
+    """The columns that the files' directories make: int32, int64 or string, the narrowest that holds all values.
+
+    Raises SchemaError naming a file that has not the keys of the first.
+    """
+    names = [key for key, _ in found[0].keys]
+    for file in found:
+        if [key for key, _ in file.keys] != names:
+            theirs = "/".join(f"{key}=..." for key, _ in file.keys) or "none"
+            first = "/".join(f"{key}=..." for key in names) or "none"
+            raise SchemaError(
+                f"{file.path} has the partition columns {theirs}, expected {first} as {found[0].path} has"
+            )
+    return pa.schema([(name, _key_type(dict(file.keys)[name] for file in found)) for name in names])
+
+
+def _key_type(values: Iterable[str | None]) -> pa.DataType:
+    texts = pa.array([*dict.fromkeys(values)], pa.string())
+    for type in (pa.int32(), pa.int64()):
+        with suppress(pa.ArrowInvalid):
+            return texts.cast(type).type
+    return pa.string()
+
+
+# --- Parquet --------------------------------------------------------------------------------------------------------
+
+
+def parquet_schema(paths: Sequence[str]) -> pa.Schema:
+    """The columns that all these files have, in the order of the first one; raises ValueError or SchemaError naming the
+    file that is at fault.
+    """
+    first = _parquet_file(paths[0]).schema_arrow.remove_metadata()
+    columns = {column.name: column for column in first}
+    for path in paths[1:]:
+        other = _parquet_file(path).schema_arrow
+        check_columns(path, other, paths[0], first)
+        for column in other:
+            if column.nullable:
+                columns[column.name] = columns[column.name].with_nullable(True)
+    return pa.schema(list(columns.values()))
+
+
+def check_columns(path: str, found: pa.Schema, first: str, expected: pa.Schema, remedy: str = "") -> None:
+    """Raise SchemaError naming file, column, what was found and what was expected, unless the columns are the same."""
+    for column in expected:
+        if column.name not in found.names:
+            raise SchemaError(
+                f"{path} has no column {column.name!r}, which {first} has; its columns are {column_list(found)}"
+            )
+        theirs = found.field(column.name).type
+        if theirs != column.type:
+            raise SchemaError(
+                f"{path}, column {column.name!r}: found {theirs}, expected {column.type} as in {first}"
+                f"{remedy.replace('<column>', column.name)}"
+            )
+    for name in found.names:
+        if name not in expected.names:
+            raise SchemaError(f"{path} has a column {name!r}, which {first} has not; expected {column_list(expected)}")
+
+
+def row_groups(path: str) -> list[tuple[int, int]]:
+    """The rows of each row group that has any, as (start, end) from the start of the file, the end excluded."""
+    metadata = _parquet_file(path).metadata
+    ranges = []
+    start = 0
+    for group in range(metadata.num_row_groups):
+        end = start + metadata.row_group(group).num_rows
+        if end > start:
+            ranges.append((start, end))
+        start = end
+    return ranges
+
+
+def _parquet_file(path: str) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
+    system, inner = open_path(path)
+    try:
+        return pq.ParquetFile(inner, filesystem=system)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path} is not a Parquet file: {error}") from error
+
+
+@dataclass(slots=True)
+class _OpenSplit:
+    """A split being read: where it stands, what was read ahead of that, and what is still to come."""
+
+    position: int
+    ahead: pa.RecordBatch | None
+    stream: Iterator[pa.RecordBatch]
+
+    def advance(self) -> None:
+        self.ahead = next((batch for batch in self.stream if batch.num_rows), None)
+
+
+class StreamReader:
+    """A reader that keeps the splits open that it reads, and seeks only when asked for another position."""
+
+    def __init__(self) -> None:
+        self._open_splits: dict[str, _OpenSplit] = {}
+
+    def read(self, split: Split, position: int, max_rows: int) -> ReadResult:
+        """At most `max_rows` rows of the split from `position` on."""
+        opened = self._open_splits.pop(split["id"], None)
+        if opened is None or opened.position != position:
+            opened = _OpenSplit(position, None, unchanged(split, self._stream(split, position)))
+            opened.advance()
+        if opened.ahead is None:
+            return ReadResult(None, position, finished=True)
+        batch = opened.ahead.slice(0, max_rows)
+        opened.position += batch.num_rows
+        opened.ahead = opened.ahead.slice(batch.num_rows)
+        if opened.ahead.num_rows == 0:
+            opened.advance()
+        if opened.ahead is not None:
+            self._open_splits[split["id"]] = opened
+            if len(self._open_splits) > _MOST_OPEN_SPLITS:
+                del self._open_splits[next(iter(self._open_splits))]
+        return ReadResult(batch, opened.position, finished=opened.ahead is None)
+
+    def close(self) -> None:
+        self._open_splits.clear()
+
+    def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+
+class ParquetReader(StreamReader):
+    """Reads the columns of `schema` from ranges of rows of Parquet files; those in a split's `keys` have one value."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        super().__init__()
+        self._schema = schema
+        self._file = lru_cache(maxsize=_MOST_OPEN_SPLITS)(_parquet_file)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        super().close()
+        self._file.cache_clear()
+
+    def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
+        start, end = split["start"] + position, split["end"]
+        keys = split.get("keys", {})
+        file = self._file(split["path"])
+        check_unchanged(split, rows=file.metadata.num_rows)
+        groups, row = _groups_of(file.metadata, start, end)
+        stored = [name for name in self._schema.names if name not in keys]
+        many = sum(file.metadata.row_group(group).num_rows for group in groups) > _READ_ROWS
+        for batch in file.iter_batches(_READ_ROWS, row_groups=groups, columns=stored, use_threads=many):
+            skip, stop = max(start - row, 0), min(end - row, batch.num_rows)
+            row += batch.num_rows
+            if skip < stop:
+                yield with_keys(batch.slice(skip, stop - skip), keys, self._schema)
+
+
+def with_keys(batch: pa.RecordBatch, keys: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with the columns that they have all one value of."""
+    columns = [
+        pa.repeat(pa.scalar(keys[column.name], column.type), batch.num_rows)
+        if column.name in keys
+        else batch.column(column.name)
+        for column in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _groups_of(metadata: pq.FileMetaData, start: int, end: int) -> tuple[list[int], int]:
+    """The row groups that hold the rows `start` to `end`, and the number of their first row."""
+    ends = list(accumulate(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)))
+    starts = [0, *ends[:-1]]
+    groups = [group for group in range(len(ends)) if ends[group] > start and starts[group] < end]
+    return groups, starts[groups[0]] if groups else start
+
+
+# --- output ---------------------------------------------------------------------------------------------------------
+
+
+def staging_directory(path: str, job_id: str) -> str:
+    """Where a job keeps output for `path` that is not yet visible."""
+    return f"{path.rstrip('/')}/{STAGING}/{file_safe(job_id)}"
+
+
+def file_safe(name: str) -> str:
+    """A name with everything escaped that has a meaning in paths."""
+    return quote(name, safe="").replace(".", "%2E")
+
+
+def check_output_directory(path: str) -> None:
+    """Raise CommitError naming `path` when it is clear already that no output can be written there."""
+    system, inner = open_path(path)
+    if not isinstance(system, fs.LocalFileSystem):
+        return
+    existing = inner
+    while not os.path.lexists(existing):
+        existing = dirname(existing)
+    if not os.path.isdir(existing):
+        raise CommitError(f"output directory {path} cannot be written: {existing} is a file, not a directory")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise CommitError(f"output directory {path} cannot be written: no permission for {existing}")
+
+
+def stage(effect: Effect, *, durable: bool = True) -> None:
+    """Write the effect's table to its staged file, whole or not at all; raises CommitError naming the file."""
+    import pyarrow.parquet as pq
+
+    system, staged = open_path(effect.staged)
+    unfinished = staged if system.type_name in APPEAR_WHOLE else f"{staged}.unfinished"
+    try:
+        disk.make_directory(system, dirname(staged), durable=durable)
+        pq.write_table(effect.table, unfinished, filesystem=system)
+        if unfinished != staged:
+            disk.rename(system, unfinished, staged, durable=durable)
+    except OSError as error:
+        directory = dirname(effect.final)
+        raise CommitError(f"output directory {directory} cannot be written: {error}; make it writable") from error
+
+
+def commit(effects: Iterable[Effect], *, durable: bool = True) -> None:
+    """Publish staged files by renaming them; what is published already is left alone.
+
+    Raises CommitError when a file is neither staged nor published, or was published with other content.
+    """
+    for effect in effects:
+        _commit(effect, durable=durable)
+
+
+def _commit(effect: Effect, *, durable: bool) -> None:
+    system, staged = open_path(effect.staged)
+    _, final = open_path(effect.final)
+    _check_no_detour(system, staged, final)
+    is_staged, is_final = (info.is_file for info in system.get_file_info([staged, final]))
+    try:
+        if is_final:
+            if durable:  # whoever renamed it may have ended before the name was on the disk
+                disk.sync(system, dirname(final))
+            if is_staged:
+                _check_same(system, effect, staged, final)
+                disk.delete_file(system, staged)
+        elif is_staged:
+            disk.make_directory(system, dirname(final), durable=durable)
+            disk.rename(system, staged, final, durable=durable)
+        else:
+            raise CommitError(
+                f"{effect.final} cannot be published: it is not there, and neither is {effect.staged}; "
+                "one of them was deleted or moved away since the checkpoint"
+            )
+    except CommitError:
+        raise
+    except OSError as error:
+        raise CommitError(f"{effect.final} cannot be published: {error}") from error
+
+
+def _check_no_detour(system: fs.FileSystem, staged: str, final: str) -> None:
+    """Raise CommitError if the staging directory is a link to somewhere outside the directory to publish in."""
+    if isinstance(system, fs.LocalFileSystem):
+        staging, published = os.path.realpath(dirname(staged)), os.path.realpath(dirname(final))
+        if not staging.startswith(f"{published.rstrip('/')}/"):
+            raise CommitError(
+                f"{staged} is not published: its directory is {staging}, outside {published}; remove the link"
+            )
+
+
+def _check_same(system: fs.FileSystem, effect: Effect, staged: str, final: str) -> None:
+    with system.open_input_file(staged) as ours, system.open_input_file(final) as theirs:
+        if ours.size() == theirs.size() and ours.readall() == theirs.readall():
+            return
+    raise published_with_other_rows(effect)
+
+
+def published_with_other_rows(effect: Effect) -> CommitError:
+    """Return the error for a name that has been given to other rows."""
+    return CommitError(
+        f"{effect.final} was published already with other rows: an earlier run of a job with the same id wrote to "
+        f"{dirname(effect.final)}; empty that directory, or write to another"
+    )
+
+
+def drop(effects: Iterable[Effect]) -> None:
+    """Delete staged files that will never be published; those that are gone already do not matter."""
+    for effect in effects:
+        system, staged = open_path(effect.staged)
+        for path in (staged, f"{staged}.unfinished"):
+            if system.get_file_info(path).is_file:
+                disk.delete_file(system, path)
+
+
+def staged_files(path: str, job_id: str) -> list[str]:
+    """The names of the files that a job has staged for `path`, finished or not."""
+    system, inner = open_path(staging_directory(path, job_id))
+    return sorted(info.base_name for info in system.get_file_info(fs.FileSelector(inner, allow_not_found=True)))
+
+
+def remove_staged(path: str, job_id: str, names: Iterable[str]) -> None:
+    """Delete staged files by name, and the directory with the last; those that are gone already do not matter."""
+    system, inner = open_path(staging_directory(path, job_id))
+    for name in names:
+        if system.get_file_info(f"{inner}/{name}").is_file:
+            disk.delete_file(system, f"{inner}/{name}")
+    for directory in (inner, dirname(inner)):
+        _delete_if_empty(system, directory)
+
+
+def published_files(path: str) -> list[str]:
+    """The names of the Parquet files that a reader of the directory sees, in order."""
+    system, inner = open_path(path)
+    found = system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
+    names = [info.base_name for info in found if info.is_file and info.base_name.endswith(".parquet")]
+    return sorted(name for name in names if not name.startswith((".", "_")))
+
+
+def delete_published(path: str, names: Iterable[str]) -> None:
+    """Delete these; those that are gone already do not matter."""
+    system, inner = open_path(path)
+    for name in names:
+        if system.get_file_info(f"{inner}/{name}").is_file:
+            disk.delete_file(system, f"{inner}/{name}")
+
+
+def _delete_if_empty(system: fs.FileSystem, directory: str) -> None:
+    is_there = system.get_file_info(directory).type == fs.FileType.Directory
+    if is_there and not system.get_file_info(fs.FileSelector(directory)):
+        disk.delete_directory(system, directory)

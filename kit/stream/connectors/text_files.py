@@ -1,0 +1,175 @@
+"""Lines of text files, from any byte on; the source is `kit.stream.connectors.file_sources.TextSource`.
+
+A line belongs to the range of bytes in which it begins. So the reader of a range that does not begin a file looks at
+the byte before: unless a line ends there, the first line it can see is another's. It reads on past the end of its range
+until its last line ends.
+
+Lines are cut by Arrow, a block of the file at a time; what is left of a block behind its last line end goes before the
+next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kit.stream.connectors.disk import open_path
+from kit.stream.connectors.file_versions import unchanged
+from kit.stream.operators.sources.source import ReadResult, Split
+
+COLUMNS = pa.schema([("line", pa.string()), ("path", pa.string()), ("offset", pa.int64())])
+
+_BLOCK_BYTES = 1 << 20
+_MOST_OPEN_SPLITS = 64
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")  # which Arrow reads through
+_BOM = b"\xef\xbb\xbf"
+_END = b"\n"
+
+Offsets = npt.NDArray[np.int64]
+
+
+def is_compressed(path: str) -> bool:
+    """Whether the name says that it has to be read from the beginning."""
+    return path.endswith(_COMPRESSED)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Lines that follow each other: their texts, the byte at which each begins, and the byte behind them."""
+
+    texts: pa.Array
+    starts: Offsets
+    end: int
+
+    def split(self, count: int) -> tuple[_Lines, _Lines | None]:
+        """The first lines, and the others if there are any."""
+        if count >= len(self.starts):
+            return self, None
+        at = int(self.starts[count])
+        first = _Lines(self.texts.slice(0, count), self.starts[:count], at)
+        return first, _Lines(self.texts.slice(count), self.starts[count:], self.end)
+
+
+@dataclass(slots=True)
+class _OpenSplit:
+    """A split being read: the lines ahead, none at its end, and those still to come."""
+
+    ahead: _Lines | None
+    stream: Iterator[_Lines]
+
+
+class TextReader:
+    """Reads lines; keeps the splits open that it reads, and seeks only when asked for another position."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._open: dict[tuple[str, int], _OpenSplit] = {}
+
+    def read(self, split: Split, position: int, max_rows: int) -> ReadResult:
+        """At most `max_rows` lines from byte `position` of the split on."""
+        opened = self._open.pop((split["id"], position), None)
+        if opened is None:
+            stream = unchanged(split, _lines(split, position))
+            opened = _OpenSplit(next(stream, None), stream)
+        if opened.ahead is None:
+            return ReadResult(None, position, finished=True)
+        lines, opened.ahead = opened.ahead.split(max_rows)
+        if opened.ahead is None:
+            opened.ahead = next(opened.stream, None)
+        after = lines.end - int(split["start"])
+        if opened.ahead is not None:
+            self._open[split["id"], after] = opened
+            if len(self._open) > _MOST_OPEN_SPLITS:
+                del self._open[next(iter(self._open))]
+        return ReadResult(self._batch(split["path"], lines), after, finished=opened.ahead is None)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._open.clear()
+
+    def _batch(self, path: str, lines: _Lines) -> pa.RecordBatch:
+        made: dict[str, Any] = {
+            "line": lines.texts,
+            "path": pa.repeat(pa.scalar(path, pa.string()), len(lines.starts)),
+            "offset": pa.array(lines.starts),
+        }
+        return pa.RecordBatch.from_arrays([made[name] for name in self._schema.names], schema=self._schema)
+
+
+def _lines(split: Split, position: int) -> Iterator[_Lines]:
+    """The lines of a split that begin at byte `position` of it or later, some at a time."""
+    path, begin, end = split["path"], split["start"] + position, split.get("end")
+    skips_first = position == 0 and begin > 0
+    left, at = b"", begin - skips_first
+    with _opened(path, at) as file:
+        while end is None or at < end:
+            block = file.read(max(_BLOCK_BYTES, len(left)))  # more for a long line
+            data = left + block
+            whole = data.rfind(_END) + 1 if block else len(data)
+            if not block and (not whole or (at == 0 and data == _BOM)):  # a mark alone marks nothing
+                return
+            begins = 0
+            if skips_first and whole:
+                begins, skips_first = data.find(_END, 0, whole) + 1 or whole, False
+            if begins < whole:
+                lines = _cut(path, data[begins:whole], at + begins)
+                belong = len(lines.starts) if end is None else int(np.searchsorted(lines.starts, end))
+                if belong:
+                    yield lines.split(belong)[0]
+            left, at = data[whole:], at + whole
+
+
+def _opened(path: str, begin: int) -> pa.NativeFile:
+    """A file to be read from byte `begin` on."""
+    system, inner = open_path(path)
+    if not is_compressed(path):
+        file = system.open_input_file(inner)
+        file.seek(begin)
+        return file
+    stream = system.open_input_stream(inner)
+    while begin:
+        skipped = len(stream.read(min(begin, _BLOCK_BYTES)))
+        begin = begin - skipped if skipped else 0
+    return stream
+
+
+def _cut(path: str, data: bytes, at: int) -> _Lines:
+    """Lines of which only the last may lack its end; the first begins at byte `at`."""
+    if not data.isascii():
+        _check_utf8(path, data, at)
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord(_END))
+    if not data.endswith(_END):
+        ends = np.append(ends, len(data))
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    bounds = np.append(starts - np.arange(len(starts)), ends[-1] - (len(ends) - 1))  # without the ends before
+    letters = pa.py_buffer(data.replace(_END, b""))
+    texts = pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(bounds), letters)
+    if b"\r" in data and b"\r\n" in data:  # one byte is looked for ten times as fast as two
+        texts = _without_return(texts, data.endswith(_END))
+    if at == 0 and data.startswith(_BOM):
+        texts = pa.concat_arrays([pc.utf8_slice_codeunits(texts.slice(0, 1), 1), texts.slice(1)])
+    return _Lines(texts.cast(pa.string()), at + starts, at + len(data))
+
+
+def _without_return(texts: pa.Array, all_ended: bool) -> pa.Array:
+    """The lines without the return before their end; a last line that has no end keeps what it has."""
+    ended = texts if all_ended else texts.slice(0, len(texts) - 1)
+    cut = pc.if_else(pc.ends_with(ended, "\r"), pc.utf8_slice_codeunits(ended, 0, -1), ended)
+    return cut if all_ended else pa.concat_arrays([cut, texts.slice(len(texts) - 1)])
+
+
+def _check_utf8(path: str, data: bytes, at: int) -> None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        wrong = error.start
+        raise ValueError(
+            f"{path}, byte {at + wrong}: {data[wrong]:#04x} is not UTF-8; the text before it is "
+            f"{data[max(wrong - 20, 0) : wrong].decode(errors='replace')!r}: convert the file to UTF-8"
+        ) from None

@@ -1,0 +1,93 @@
+"""Which operators share a task, and for those that do not: why.
+
+Two operators are chained when records can pass from one to the other by a plain call: the second has no other input,
+every record stays in its subtask, and nobody forbade it. `RULES` says so line by line; the first rule that refuses an
+edge gives the reason that pictures and tables show.
+
+Follows `StreamingJobGraphGenerator.isChainable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kit.stream.graph.partitioners import PartitionerKind
+from kit.stream.graph.stream_graph import ChainingStrategy, StreamEdge, StreamGraph, StreamNode
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An edge with what the rules look at."""
+
+    edge: StreamEdge
+    upstream: StreamNode
+    downstream: StreamNode
+    inputs: int
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChainingRule:
+    """`refuses` tells whether the rule forbids the chaining, `reason` says so in words."""
+
+    name: str
+    refuses: Callable[[Link], bool]
+    reason: Callable[[Link], str]
+
+
+RULES: tuple[ChainingRule, ...] = (
+    ChainingRule(
+        "switched off",
+        lambda link: not link.enabled,
+        lambda link: "chaining is switched off for this job",
+    ),
+    ChainingRule(
+        "one input",
+        lambda link: link.inputs > 1,
+        lambda link: f"{link.downstream.name!r} has {link.inputs} inputs, and only one could be a call",
+    ),
+    ChainingRule(
+        "upstream never",
+        lambda link: link.upstream.chaining is ChainingStrategy.NEVER,
+        lambda link: f"{link.upstream.name!r} forbids chaining (disable_chaining)",
+    ),
+    ChainingRule(
+        "downstream never",
+        lambda link: link.downstream.chaining is ChainingStrategy.NEVER,
+        lambda link: f"{link.downstream.name!r} forbids chaining (disable_chaining)",
+    ),
+    ChainingRule(
+        "downstream head",
+        lambda link: link.downstream.chaining is ChainingStrategy.HEAD,
+        lambda link: f"{link.downstream.name!r} starts a new chain (start_new_chain)",
+    ),
+    ChainingRule(
+        "parallelism",
+        lambda link: (
+            link.edge.partitioner is PartitionerKind.REBALANCE
+            and link.upstream.parallelism != link.downstream.parallelism
+        ),
+        lambda link: (
+            f"parallelism differs: {link.upstream.name!r} has {link.upstream.parallelism}, "
+            f"{link.downstream.name!r} has {link.downstream.parallelism}"
+        ),
+    ),
+    ChainingRule(
+        "partitioning",
+        lambda link: link.edge.partitioner is not PartitionerKind.FORWARD,
+        lambda link: f"records change subtask: {link.edge.shipping}",
+    ),
+)
+
+
+def chaining_reason(edge: StreamEdge, graph: StreamGraph) -> str | None:
+    """Why the two ends of this edge cannot share a task; None when they do."""
+    downstream = graph.node(edge.target)
+    link = Link(edge, graph.node(edge.source), downstream, len(graph.inputs(downstream)), graph.chaining)
+    return next((rule.reason(link) for rule in RULES if rule.refuses(link)), None)
+
+
+def is_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
+    """Whether the two ends of this edge share a task."""
+    return chaining_reason(edge, graph) is None

@@ -1,0 +1,331 @@
+"""The job as it runs: every subtask of every vertex, and every channel between two subtasks.
+
+A *channel* joins one subpartition of a sending subtask's result partition with one input channel of a receiving
+subtask's gate. Channels are numbered through the whole job, edge by edge, within an edge by sender and then by
+receiver; so a number is turned into its channel, and a partition or gate into the range of its channels, by arithmetic.
+Building the graph costs one object per edge; tasks and channels are made when asked for.
+
+Follows Flink's `ExecutionGraph`, `ExecutionVertex`, `VertexInputInfoComputationUtils` (which subtasks are opposite
+each other), and `DefaultVertexParallelismInfo` (what may be rescaled).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from kit.core.protocol.tasks import split_task_name, task_name
+from kit.core.state.handles import KeyGroupRange
+from kit.core.state.key_groups import UPPER_BOUND_MAX_PARALLELISM, key_group_range_for_operator_index
+from kit.stream.graph.job_graph import JobEdge, JobGraph, JobVertex
+from kit.stream.graph.partitioners import Partitioner, PartitionerKind, create_partitioner
+from kit.stream.graph.stream_graph import GraphError
+
+
+class ParallelismError(GraphError):
+    """A vertex cannot run with the parallelism, or the maximum parallelism, asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One connection: subpartition `subpartition` of `source_task`'s partition `partition` is input channel `index`
+    of `target_task`'s gate `gate`.
+    """
+
+    number: int
+    source_task: str
+    partition: int
+    subpartition: int
+    target_task: str
+    gate: int
+    index: int
+
+    def __repr__(self) -> str:
+        return f"Channel({self.number}: {self.source_task} -> {self.target_task})"
+
+
+@dataclass(frozen=True, slots=True)
+class InputGate:
+    """The input channels of one edge in one receiving subtask: `channels[i]` is the number of input channel i."""
+
+    index: int
+    edge: JobEdge
+    channels: range
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPartition:
+    """The subpartitions of one edge in one sending subtask: `channels[i]` is the number of subpartition i's channel.
+
+    `partitioner` is the edge's, save that FORWARD turns into REBALANCE when the ends were rescaled to different
+    parallelisms. `max_parallelism` is the receiver's.
+    """
+
+    index: int
+    edge: JobEdge
+    channels: range
+    subtask: int
+    partitioner: PartitionerKind
+    max_parallelism: int
+
+    def create_partitioner(self) -> Partitioner:
+        """What splits batches among the subpartitions, at its beginning."""
+        return create_partitioner(
+            self.partitioner,
+            subpartitions=len(self.channels),
+            subtask=self.subtask,
+            key_columns=self.edge.key_columns,
+            max_parallelism=self.max_parallelism,
+            function=self.edge.partition_function,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionVertex:
+    """One subtask of a vertex, named `<vertex>/<subtask>`; it owns the keys of `key_group_range`."""
+
+    task: str
+    vertex: JobVertex
+    subtask_index: int
+    parallelism: int
+    max_parallelism: int
+    key_group_range: KeyGroupRange
+    gates: tuple[InputGate, ...]
+    partitions: tuple[ResultPartition, ...]
+
+    def __repr__(self) -> str:
+        return f"ExecutionVertex({self.task})"
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The channels of one edge: `first` is the number of its first, `senders` and `receivers` are parallelisms."""
+
+    edge: JobEdge
+    first: int
+    senders: int
+    receivers: int
+
+    @property
+    def count(self) -> int:
+        """Number of channels."""
+        if self.edge.is_pointwise:
+            return max(self.senders, self.receivers)
+        return self.senders * self.receivers
+
+    def of_sender(self, sender: int) -> range:
+        """The channels of a sending subtask, in order of subpartition."""
+        if not self.edge.is_pointwise:
+            return self._range(sender * self.receivers, (sender + 1) * self.receivers)
+        if self.senders >= self.receivers:
+            return self._range(sender, sender + 1)
+        return self._range(self._first_receiver(sender), self._first_receiver(sender + 1))
+
+    def of_receiver(self, receiver: int) -> range:
+        """The channels of a receiving subtask, in order of input channel."""
+        if not self.edge.is_pointwise:
+            return range(self.first + receiver, self.first + self.count, self.receivers)
+        if self.senders >= self.receivers:
+            return self._range(self._first_sender(receiver), self._first_sender(receiver + 1))
+        return self._range(receiver, receiver + 1)
+
+    def receivers_of(self, sender: int) -> range:
+        """The subtasks that a sending subtask has channels to."""
+        if not self.edge.is_pointwise:
+            return range(self.receivers)
+        if self.senders >= self.receivers:
+            receiver = ((sender + 1) * self.receivers - 1) // self.senders
+            return range(receiver, receiver + 1)
+        return range(self._first_receiver(sender), self._first_receiver(sender + 1))
+
+    def senders_of(self, receiver: int) -> range:
+        """The subtasks that have channels to a receiving subtask."""
+        if not self.edge.is_pointwise:
+            return range(self.senders)
+        if self.senders >= self.receivers:
+            return range(self._first_sender(receiver), self._first_sender(receiver + 1))
+        sender = receiver * self.senders // self.receivers
+        return range(sender, sender + 1)
+
+    def channel(self, number: int) -> Channel:
+        """The channel with this number."""
+        offset = number - self.first
+        if not self.edge.is_pointwise:
+            sender, receiver = divmod(offset, self.receivers)
+            subpartition, index = receiver, sender
+        elif self.senders >= self.receivers:
+            sender, (receiver,) = offset, self.receivers_of(offset)
+            subpartition, index = 0, sender - self._first_sender(receiver)
+        else:
+            (sender,), receiver = self.senders_of(offset), offset
+            subpartition, index = receiver - self._first_receiver(sender), 0
+        return Channel(
+            number=number,
+            source_task=task_name(self.edge.source, sender),
+            partition=self.edge.partition,
+            subpartition=subpartition,
+            target_task=task_name(self.edge.target, receiver),
+            gate=self.edge.gate,
+            index=index,
+        )
+
+    def _first_sender(self, receiver: int) -> int:
+        return receiver * self.senders // self.receivers
+
+    def _first_receiver(self, sender: int) -> int:
+        return (sender * self.receivers + self.senders - 1) // self.senders
+
+    def _range(self, start: int, end: int) -> range:
+        return range(self.first + start, self.first + end)
+
+
+class ExecutionGraph:
+    """A job graph at a given parallelism per vertex.
+
+    `parallelism` and `max_parallelism` give vertices, by name, other numbers than the job graph's: after rescaling,
+    and when a restore adopts the maximum parallelism that a checkpoint recorded. Raises ParallelismError for a
+    parallelism above the maximum, and for another maximum than the one the user configured.
+
+    Follows Flink's `ExecutionGraph`, which `ExecutionGraphBuilder` makes.
+    """
+
+    def __init__(
+        self,
+        job_graph: JobGraph,
+        parallelism: Mapping[str, int] | None = None,
+        max_parallelism: Mapping[str, int] | None = None,
+    ) -> None:
+        self.job_graph = job_graph
+        for name in (*(parallelism or ()), *(max_parallelism or ())):
+            job_graph.vertex(name)
+        self.parallelism = {v.name: (parallelism or {}).get(v.name, v.parallelism) for v in job_graph.vertices}
+        self.max_parallelism = {
+            v.name: (max_parallelism or {}).get(v.name, v.max_parallelism) for v in job_graph.vertices
+        }
+        for vertex in job_graph.vertices:
+            self._check(vertex)
+        self._wirings: list[Wiring] = []
+        self._firsts: list[int] = []
+        self._wiring_of: dict[tuple[str, int], Wiring] = {}
+        self.channel_count = 0
+        for edge in job_graph.edges:
+            wiring = Wiring(edge, self.channel_count, self.parallelism[edge.source], self.parallelism[edge.target])
+            self._wirings.append(wiring)
+            self._firsts.append(wiring.first)
+            self._wiring_of[edge.target, edge.gate] = wiring
+            self.channel_count += wiring.count
+        self._tasks: dict[str, ExecutionVertex] = {}
+
+    def with_parallelism(self, parallelism: Mapping[str, int]) -> ExecutionGraph:
+        """The graph with these vertices rescaled."""
+        return ExecutionGraph(self.job_graph, self.parallelism | dict(parallelism), self.max_parallelism)
+
+    def with_max_parallelism(self, max_parallelism: Mapping[str, int]) -> ExecutionGraph:
+        """The graph with the maximum parallelism that a checkpoint recorded for these vertices."""
+        return ExecutionGraph(self.job_graph, self.parallelism, self.max_parallelism | dict(max_parallelism))
+
+    # ---- tasks
+
+    def task(self, name: str) -> ExecutionVertex:
+        """The subtask of this name, `totals/1`; KeyError when there is none."""
+        if name not in self._tasks:
+            vertex, subtask = split_task_name(name)
+            if not 0 <= subtask < self.parallelism.get(vertex, 0):
+                known = ", ".join(f"{v}/0..{p - 1}" for v, p in self.parallelism.items())
+                raise KeyError(f"no task {name!r}; there are {known}")
+            self._tasks[name] = self._create_task(self.job_graph.vertex(vertex), subtask)
+        return self._tasks[name]
+
+    def vertex_tasks(self, vertex: str) -> tuple[ExecutionVertex, ...]:
+        """All subtasks of a vertex, in order."""
+        self.job_graph.vertex(vertex)
+        return tuple(self.task(task_name(vertex, i)) for i in range(self.parallelism[vertex]))
+
+    @cached_property
+    def tasks(self) -> tuple[ExecutionVertex, ...]:
+        """All subtasks; those of a vertex stand after those of the vertices that send to it."""
+        return tuple(task for vertex in self.job_graph.vertices for task in self.vertex_tasks(vertex.name))
+
+    def tasks_with_index(self, subtask: int) -> tuple[ExecutionVertex, ...]:
+        """The subtasks of all vertices that have this index, in the order of `tasks`."""
+        wide = (vertex.name for vertex in self.job_graph.vertices if subtask < self.parallelism[vertex.name])
+        return tuple(self.task(task_name(name, subtask)) for name in wide)
+
+    # ---- channels
+
+    def opposite(self, subtask: int) -> tuple[range, ...]:
+        """The indices that the subtasks with this index have channels to or from, edge by edge."""
+        found: dict[range, None] = {}
+        for wiring in self._wirings:
+            if subtask < wiring.senders:
+                found[wiring.receivers_of(subtask)] = None
+            if subtask < wiring.receivers:
+                found[wiring.senders_of(subtask)] = None
+        return tuple(found)
+
+    def channel(self, number: int) -> Channel:
+        """The channel of this number; IndexError when there is none."""
+        if not 0 <= number < self.channel_count:
+            raise IndexError(f"no channel {number}: there are {self.channel_count}, counted from 0")
+        return self._wirings[bisect_right(self._firsts, number) - 1].channel(number)
+
+    @cached_property
+    def channels(self) -> tuple[Channel, ...]:
+        """All channels, in order of their numbers."""
+        return tuple(map(self.channel, range(self.channel_count)))
+
+    # ---- building
+
+    def _create_task(self, vertex: JobVertex, subtask: int) -> ExecutionVertex:
+        parallelism, max_parallelism = self.parallelism[vertex.name], self.max_parallelism[vertex.name]
+        return ExecutionVertex(
+            task=task_name(vertex.name, subtask),
+            vertex=vertex,
+            subtask_index=subtask,
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            key_group_range=key_group_range_for_operator_index(max_parallelism, parallelism, subtask),
+            gates=tuple(
+                InputGate(edge.gate, edge, self._wiring_of[edge.target, edge.gate].of_receiver(subtask))
+                for edge in vertex.inputs
+            ),
+            partitions=tuple(self._partition(edge, subtask) for edge in vertex.outputs),
+        )
+
+    def _partition(self, edge: JobEdge, subtask: int) -> ResultPartition:
+        wiring = self._wiring_of[edge.target, edge.gate]
+        rescaled = edge.partitioner is PartitionerKind.FORWARD and wiring.senders != wiring.receivers
+        return ResultPartition(
+            index=edge.partition,
+            edge=edge,
+            channels=wiring.of_sender(subtask),
+            subtask=subtask,
+            partitioner=PartitionerKind.REBALANCE if rescaled else edge.partitioner,
+            max_parallelism=self.max_parallelism[edge.target],
+        )
+
+    def _check(self, vertex: JobVertex) -> None:
+        name = vertex.name
+        wanted, most = self.parallelism[name], self.max_parallelism[name]
+        if vertex.max_parallelism_configured and most != vertex.max_parallelism:
+            raise ParallelismError(
+                f"vertex {name!r} has the configured max parallelism {vertex.max_parallelism} and cannot take {most}: "
+                f"key groups do not move between checkpoints; set the max parallelism to {most} or leave it unset"
+            )
+        if not 1 <= most <= UPPER_BOUND_MAX_PARALLELISM:
+            raise ParallelismError(
+                f"vertex {name!r} cannot have max parallelism {most}: expected 1 to {UPPER_BOUND_MAX_PARALLELISM}"
+            )
+        if wanted < 1:
+            raise ParallelismError(f"vertex {name!r} cannot run with parallelism {wanted}: expected 1 or more")
+        if wanted > most:
+            raise ParallelismError(
+                f"vertex {name!r} cannot run with parallelism {wanted}, its max parallelism is {most}: there would be "
+                f"subtasks without key groups; run it with at most {most}, or start anew with a larger max parallelism"
+            )
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(f"{name} x{parallelism}" for name, parallelism in self.parallelism.items())
+        return f"ExecutionGraph({tasks}; {self.channel_count} channels)"

@@ -1,0 +1,106 @@
+"""Running totals per key, a batch at a time.
+
+The totals are kept in columns, one row per key; a batch is folded in with one look-up of its keys and one pass for each
+aggregate. What comes out are the new totals of the keys that the batch touched, in the order in which it first named
+them.
+
+Follows Flink's `KeyedStream.reduce` (`StreamGroupedReduceOperator`) and the SQL runtime's `GroupAggFunction`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kit.stream.backend.keys.interned_keys import sortable
+from kit.stream.backend.picking import picked
+from kit.stream.backend.states.state_definition import Aspects
+from kit.stream.operators.aggregates import Aggregate, AggregateSet, FirstRows, aggregate_aspects, as_tuple
+from kit.stream.operators.base import Operator
+from kit.stream.operators.spec import ResolvedSpec, key_columns, key_type_of, keys_of, unique_names
+
+Emit = Literal["updates", "final", "none"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KeyedAggregate(ResolvedSpec):
+    """Totals of `aggregates` for each key, the key being one or more columns.
+
+    `emit`: "updates" gives the new totals of the keys of each batch; "final" gives all totals once, by key, when the
+    input has ended; "none" only keeps them.
+    """
+
+    input_schema: pa.Schema
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    emit: Emit = "updates"
+
+    def _resolve(self) -> None:
+        self._set(keys=as_tuple(self.keys), aggregates=as_tuple(self.aggregates))
+        if self.emit not in get_args(Emit):
+            raise ValueError(f"{self.name}: emit is {self.emit!r}, but must be one of {', '.join(get_args(Emit))}")
+        key_type = key_type_of(self.input_schema, self.keys, self.name)
+        totals = AggregateSet(self.aggregates, self.input_schema, self.name)
+        fields = [self.input_schema.field(key) for key in self.keys] + totals.fields
+        unique_names((field.name for field in fields), self.name)
+        self._set(input_schemas=(self.input_schema,), output_schema=pa.schema(fields), key_type=key_type)
+
+    def state_aspects(self) -> Aspects:
+        """Return the key and the aggregates."""
+        return {"key_by": list(self.keys), "aggregates": aggregate_aspects(self.aggregates)}
+
+    def create(self) -> KeyedAggregateOperator:
+        """One subtask's operator."""
+        return KeyedAggregateOperator(self)
+
+
+class KeyedAggregateOperator(Operator):
+    """Keeps the totals, and emits those that change."""
+
+    def __init__(self, spec: KeyedAggregate) -> None:
+        self._spec = spec
+        self._totals = AggregateSet(spec.aggregates, spec.input_schema, spec.name)
+        self._first_rows = FirstRows()
+        schema = cast(pa.Schema, spec.output_schema)
+        self._key_types = tuple(schema.types[: len(spec.keys)])
+
+    def initialize_state(self) -> None:
+        """Register the totals."""
+        self._table = self.context.keyed_state.table(self._totals.descriptor("totals"))
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        """Fold the rows in; emit the new totals of the keys among them."""
+        keys = keys_of(batch, self._spec.keys)
+        slots = self._table.slots(keys)
+        self._table.reduce(slots, *self._totals.inputs(batch))
+        if self._spec.emit == "updates" and batch.num_rows:
+            first = self._first_rows.of(slots)
+            if len(first) == len(slots):
+                self._emit(keys, slots)
+            else:
+                self._emit(picked(keys, first), slots[first])
+
+    def finish(self) -> None:
+        """Emit all totals by key, where that was asked for, and forget them: a task that goes on from the checkpoint
+        behind the end of the data finishes once more, and must have nothing left to emit.
+        """
+        if self._spec.emit != "final":
+            return
+        slots = self._table.entries()
+        keys = self._table.keys(slots)
+        columns = [keys] if len(self._spec.keys) == 1 else keys.flatten()
+        order = pc.sort_indices(
+            pa.table([sortable(column) for column in columns], names=list(self._spec.keys)),
+            sort_keys=[(key, "ascending") for key in self._spec.keys],
+        )
+        self._emit(keys.take(order), slots[order.to_numpy()])
+        self._table.clear(slots)
+
+    def _emit(self, keys: pa.Array, slots: npt.NDArray[np.int64]) -> None:
+        columns = key_columns(keys, self._key_types) + self._totals.results(self._table.get_fields(slots))
+        self.context.output.emit(pa.RecordBatch.from_arrays(columns, schema=self._spec.output_schema))

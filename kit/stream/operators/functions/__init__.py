@@ -1,0 +1,1 @@
+"""User-defined functions: per row, per batch, on broadcast state."""

@@ -1,0 +1,204 @@
+"""A stream that every subtask sees, and by which a function treats another stream.
+
+What the function is to remember of the broadcast stream (rules, rates) it keeps in broadcast state: maps that every
+subtask writes alike, since each sees the same rows, and that each takes into its checkpoints. Rows of the other stream
+may only read them. Each subtask is restored with one copy, whatever its number is then.
+
+Follows Flink's `BroadcastProcessFunction` and `KeyedBroadcastProcessFunction`, with `CoBroadcastWithKeyedOperator` and
+`CoBroadcastWithNonKeyedOperator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kit.stream.backend.operator_store import BroadcastState
+from kit.stream.backend.states.descriptors import MapStateDescriptor, StateDescriptor
+from kit.stream.backend.states.keyed_states import KeyedState
+from kit.stream.operators.functions.function_operator import (
+    FunctionOperator,
+    KeyedFunctionOperator,
+    KeyedProcessFunctionContext,
+    ProcessFunctionContext,
+)
+from kit.stream.operators.functions.process import FunctionSpec
+from kit.stream.operators.functions.returned import Emitted, never_runs
+from kit.stream.operators.rows import Row
+
+
+class BroadcastProcessFunction:
+    """What a user writes for a stream connected with a broadcast one.
+
+    Rows of the stream come with a `ReadOnlyContext`, those of the broadcast one with a `BroadcastContext`.
+    """
+
+    def open(self, ctx: ReadOnlyContext) -> None:
+        """Called once before the first row; `ctx` is a `ReadOnlyContext`."""
+
+    def process_element(self, row: Row, ctx: ReadOnlyContext) -> Emitted:
+        """Called for each row of the stream; `ctx.broadcast_state(...)` can be read.
+
+        `ctx` is a `ReadOnlyContext`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
+
+    def process_broadcast_element(self, row: Row, ctx: BroadcastContext) -> Emitted:
+        """Called in every subtask for each row of the broadcast stream; `ctx.broadcast_state(...)` can be written.
+
+        `ctx` is a `BroadcastContext`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define process_broadcast_element(row, ctx)")
+
+
+class KeyedBroadcastProcessFunction:
+    """What a user writes for a keyed stream connected with a broadcast one.
+
+    Rows and timers of the keyed stream come with a `KeyedReadOnlyContext`, rows of the broadcast one with a
+    `KeyedBroadcastContext`.
+    """
+
+    def open(self, ctx: KeyedReadOnlyContext) -> None:
+        """Called once before the first row; `ctx` is a `KeyedReadOnlyContext`."""
+
+    def process_element(self, row: Row, ctx: KeyedReadOnlyContext) -> Emitted:
+        """Called for each row of the keyed stream, with its key's state and timers; broadcast state can be read.
+
+        `ctx` is a `KeyedReadOnlyContext`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
+
+    def process_broadcast_element(self, row: Row, ctx: KeyedBroadcastContext) -> Emitted:
+        """Called in every subtask for each row of the broadcast stream; broadcast state can be written.
+
+        `ctx` is a `KeyedBroadcastContext`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define process_broadcast_element(row, ctx)")
+
+    def on_timer(self, timestamp_ms: int, ctx: KeyedReadOnlyContext) -> Emitted:
+        """Called when a timer fires, for the key it was registered for; `ctx` is a `KeyedReadOnlyContext`."""
+
+
+class ReadOnlyBroadcastState:
+    """Broadcast state as rows that are not broadcast see it."""
+
+    def __init__(self, state: BroadcastState) -> None:
+        self._state = state
+
+    def get(self, key: Any) -> Any:
+        """The value under `key`, or None."""
+        return self._state.get(key)
+
+    def contains(self, key: Any) -> bool:
+        """Whether there is an entry under `key`."""
+        return self._state.contains(key)
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """The entries, by key."""
+        return self._state.items()
+
+    def __repr__(self) -> str:
+        return f"ReadOnlyBroadcastState({self._state.name!r}, {len(self._state)} entries)"
+
+
+class BroadcastContext(ProcessFunctionContext):
+    """What a function sees of a broadcast row."""
+
+    _operator: BroadcastOperator | KeyedBroadcastOperator
+
+    def broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
+        """A map to write: the same must be written in every subtask."""
+        return self._operator.broadcast_state(descriptor)
+
+
+class KeyedBroadcastContext(BroadcastContext):
+    """The same beside a keyed stream."""
+
+    _operator: KeyedBroadcastOperator
+
+    def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, KeyedState], Any]) -> None:
+        """Call `function(key, state)` for every key of this subtask that has an entry in the state."""
+        self._operator.apply_to_keyed_state(descriptor, function)
+
+
+class ReadOnlyContext(ProcessFunctionContext):
+    """What a function sees of a row that is not broadcast."""
+
+    _operator: BroadcastOperator
+
+    def broadcast_state(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState:
+        """A map to read."""
+        return ReadOnlyBroadcastState(self._operator.broadcast_state(descriptor))
+
+
+class KeyedReadOnlyContext(KeyedProcessFunctionContext):
+    """What a function sees of a row or timer of the keyed stream."""
+
+    _operator: KeyedBroadcastOperator
+
+    def broadcast_state(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState:
+        """A map to read."""
+        return ReadOnlyBroadcastState(self._operator.broadcast_state(descriptor))
+
+
+class _WithBroadcastState(FunctionOperator):
+    """An operator whose second input is broadcast."""
+
+    states: tuple[MapStateDescriptor, ...] = ()
+
+    def initialize_state(self) -> None:
+        """Register the maps."""
+        super().initialize_state()
+        self._maps = {each.name: self.context.operator_state.broadcast_state(each) for each in self.states}
+
+    def broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
+        """The map of a descriptor that `broadcast(...)` was given."""
+        if descriptor not in self.states:
+            given = ", ".join(each.name for each in self.states)
+            raise KeyError(f"{descriptor.name!r} is none of the states that broadcast() was given: {given}")
+        return self._maps[descriptor.name]
+
+
+class BroadcastOperator(_WithBroadcastState):
+    """Calls a `BroadcastProcessFunction`."""
+
+    def create_contexts(self) -> list[Any]:
+        """One to read, one to write."""
+        return [ReadOnlyContext(self), BroadcastContext(self)]
+
+
+class KeyedBroadcastOperator(_WithBroadcastState, KeyedFunctionOperator):
+    """Calls a `KeyedBroadcastProcessFunction`."""
+
+    def create_contexts(self) -> list[Any]:
+        """One to read, with state and timers; one to write."""
+        return [KeyedReadOnlyContext(self), KeyedBroadcastContext(self)]
+
+    def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, KeyedState], Any]) -> None:
+        """Call a function for every key that has an entry in a state."""
+        table = self.context.keyed_state.table(descriptor)
+        state = self.state(descriptor)
+        for key in table.keys(table.entries()).to_pylist():
+            self.context.keyed_state.set_current_key(key)
+            if never_runs(function(key, state)):
+                raise TypeError("apply_to_keyed_state: the function yields or is async, so it runs nothing")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BroadcastProcess(FunctionSpec):
+    """A `BroadcastProcessFunction`, or a `KeyedBroadcastProcessFunction` where the first input is keyed; the second
+    input is broadcast, and `states` are what the function may keep of it.
+    """
+
+    states: tuple[MapStateDescriptor, ...] = ()
+
+    kinds: ClassVar[tuple[type, type]] = (BroadcastProcessFunction, KeyedBroadcastProcessFunction)
+    hooks: ClassVar[tuple[str, ...]] = ("process_element", "process_broadcast_element")
+
+    def create(self) -> FunctionOperator:
+        """One subtask's operator."""
+        kind = BroadcastOperator if self.key_type is None else KeyedBroadcastOperator
+        operator = kind(self.name, self.function(), self.returns, self.inputs, self.hooks)
+        operator.states = self.states
+        return operator

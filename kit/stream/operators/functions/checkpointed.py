@@ -1,0 +1,189 @@
+"""A function with operator state of its own: state that belongs to the subtask, not to a key.
+
+Derive from `CheckpointedFunction` beside what the function is. `initialize_state` is called before `open`, with what
+the last checkpoint kept, and asks for the states; `snapshot_state` is called at each checkpoint, and puts into them
+what this checkpoint is to keep. There are three modes, which differ in who gets what when the job is restored, perhaps
+at another parallelism:
+
+    context.operator_state.get_list_state(descriptor)        every entry goes to one subtask, evenly split
+    context.operator_state.get_union_list_state(descriptor)  every subtask gets all entries of all
+    context.operator_state.get_broadcast_state(descriptor)   a map that was the same in every subtask, and is so again
+
+    class Buffering(ProcessFunction, CheckpointedFunction):
+        WAITING = ListStateDescriptor("waiting", pa.int64())
+
+        def initialize_state(self, context):
+            self.state = context.operator_state.get_list_state(self.WAITING)
+            self.waiting = self.state.get()
+
+        def process_element(self, row, ctx):
+            self.waiting.append(row["n"])
+            if len(self.waiting) == 10:
+                ctx.emit({"total": sum(self.waiting)})
+                self.waiting = []
+
+        def snapshot_state(self, context):
+            self.state.update(self.waiting)
+
+What is in a state is in every checkpoint until it is taken out, so `snapshot_state` may be left out where the function
+keeps its states up to date. A union list grows with every restore unless `update` or `clear` is called: each subtask
+has all entries then, and would hand in all of them.
+
+A function whose state is better kept in a form of its own writes it as *raw state*, bytes that nobody else looks into:
+
+    def snapshot_state(self, context):
+        out = context.raw_operator_state_output        # a binary file
+        for sketch in self.sketches:
+            out.start_new_partition()                  # each may go to another subtask
+            out.write(struct.pack(">i", len(sketch)) + sketch)
+
+    def initialize_state(self, context):
+        self.sketches = []
+        for stream in context.raw_operator_state_inputs:
+            (size,) = struct.unpack(">i", stream.read(4))
+            self.sketches.append(stream.read(size))
+
+On a keyed stream there are `raw_keyed_state_output`, with `start_new_key_group(key_group)`, and
+`raw_keyed_state_inputs`, which gives pairs of key group and stream. A stream goes on behind its part, so what is
+written says how long it is. A function that was given raw state must ask for it, or the restore fails: the state would
+be in no checkpoint again.
+
+Follows Flink's `CheckpointedFunction`, `FunctionInitializationContext` and `FunctionSnapshotContext`; the raw state is
+that of `StateInitializationContext` and `StateSnapshotContext`, which Flink shows to operators only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kit.stream.backend.operator_store import BroadcastState, OperatorListState
+from kit.stream.backend.raw_state import (
+    KeyGroupStatePartition,
+    RawKeyedStateOutput,
+    RawOperatorStateOutput,
+    RawStateStream,
+)
+from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor
+from kit.stream.operators.base import OperatorContext
+
+
+class OperatorStates:
+    """The operator state of one subtask (`OperatorStateStore`); each state is found by its descriptor's name.
+
+    Raises StateDescriptorError where a state of that name has another type or mode.
+    """
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._store = context.operator_state
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+        """A list of entries; on a restore each goes to one subtask, all subtasks getting about as many."""
+        return self._store.list_state(descriptor)
+
+    def get_union_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+        """A list of entries; on a restore every subtask gets those of all subtasks."""
+        return self._store.union_list_state(descriptor)
+
+    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
+        """A map that every subtask must write alike; on a restore every subtask gets one copy."""
+        return self._store.broadcast_state(descriptor)
+
+    def __repr__(self) -> str:
+        return f"OperatorStates({self._store!r})"
+
+
+class FunctionInitializationContext:
+    """What `initialize_state` is given: the operator state, and where the function stands."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
+        self.operator_state = OperatorStates(context)
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether a checkpoint held something for this task to go on from; False where it starts from scratch."""
+        return self._context.restored_checkpoint_id is not None
+
+    @property
+    def restored_checkpoint_id(self) -> int | None:
+        """The id of that checkpoint; None where the task starts from scratch."""
+        return self._context.restored_checkpoint_id
+
+    @property
+    def subtask(self) -> int:
+        """The number of this subtask, from 0."""
+        return self._context.subtask
+
+    @property
+    def parallelism(self) -> int:
+        """How many subtasks there are."""
+        return self._context.parallelism
+
+    @property
+    def max_parallelism(self) -> int:
+        """How many key groups the job has: a key's is what raw keyed state is filed under."""
+        return self._context.max_parallelism
+
+    @property
+    def raw_keyed_state_inputs(self) -> Iterator[KeyGroupStatePartition]:
+        """Key group and stream of each part of raw keyed state (`getRawKeyedStateInputs`).
+
+        Raises StateError where the stream is not keyed.
+        """
+        return self._context.raw_inputs.keyed
+
+    @property
+    def raw_operator_state_inputs(self) -> Iterator[RawStateStream]:
+        """A stream per partition of raw operator state (`getRawOperatorStateInputs`)."""
+        return self._context.raw_inputs.operator
+
+    def __repr__(self) -> str:
+        origin = f"from checkpoint {self.restored_checkpoint_id}" if self.is_restored else "anew"
+        return f"FunctionInitializationContext({self._context.name!r} {self.subtask + 1}/{self.parallelism}, {origin})"
+
+
+class FunctionSnapshotContext:
+    """What `snapshot_state` is given: `checkpoint_id`, the checkpoint that is being taken, and where raw state goes.
+
+    Flink: `FunctionSnapshotContext`, implemented by `StateSnapshotContextSynchronousImpl`.
+    """
+
+    def __init__(self, checkpoint_id: int, context: OperatorContext) -> None:
+        self.checkpoint_id = checkpoint_id
+        self._outputs = context.raw_outputs
+
+    @property
+    def raw_keyed_state_output(self) -> RawKeyedStateOutput:
+        """A binary file for raw keyed state (`getRawKeyedOperatorStateOutput`).
+
+        Raises StateError where the stream is not keyed.
+        """
+        return self._outputs.keyed
+
+    @property
+    def raw_operator_state_output(self) -> RawOperatorStateOutput:
+        """A binary file for raw operator state (`getRawOperatorStateOutput`)."""
+        return self._outputs.operator
+
+    def __repr__(self) -> str:
+        return f"FunctionSnapshotContext(checkpoint {self.checkpoint_id})"
+
+
+class CheckpointedFunction:
+    """What a user's function derives from as well, to have operator state: see
+    `kit.stream.operators.functions.checkpointed`.
+
+    `initialize_state` gets a `FunctionInitializationContext`, `snapshot_state` a `FunctionSnapshotContext`.
+    """
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        """Called once, before `open`: ask `context.operator_state` for the states, and take up what is in them.
+
+        `context` is a `FunctionInitializationContext`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define initialize_state(context)")
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        """Called at each checkpoint, when all rows before its barrier have been processed, and none after it: put into
+        the states what the checkpoint is to keep. `context` is a `FunctionSnapshotContext`.
+        """

@@ -1,0 +1,43 @@
+"""Side outputs: records that an operator sets aside, with columns of their own.
+
+A function gives them with `ctx.output(tag, row)`, a window those that came too late; whoever wants them asks the
+operator's stream for `side_output(tag)`. Where nobody does, they are dropped.
+
+Follows Flink's `OutputTag`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kit.stream.operators.spec import check_stream
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTag:
+    """The name of a side output, and its columns: a schema, or {name: Arrow type}.
+
+    `OutputTag("cancelled", {"flight": pa.int64()})`
+    """
+
+    name: str
+    schema: pa.Schema
+
+    def __init__(self, name: str, columns: pa.Schema | Mapping[str, pa.DataType]) -> None:
+        if not name:
+            raise ValueError("an output tag needs a name: the side output is found by it")
+        schema = columns if isinstance(columns, pa.Schema) else pa.schema(list(columns.items()))
+        check_stream(schema, f"OutputTag({name!r})")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "schema", schema)
+
+    @property
+    def remedy(self) -> str:
+        """What to do about rows that have other columns."""
+        return f"set aside what has the columns of OutputTag({self.name!r}, ...), or give it these: {{columns}}"
+
+    def __repr__(self) -> str:
+        return f"OutputTag({self.name!r})"

@@ -1,0 +1,1 @@
+"""Sources: splits, readers, and the coordinator that assigns the splits."""

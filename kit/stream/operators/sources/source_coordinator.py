@@ -1,0 +1,87 @@
+"""The coordinator of a source: hands the splits of its `SplitEnumerator` to the readers that ask.
+
+The splits not given out yet are its state; those given out belong to the readers'. It tells the job whether splits of
+a backlog are still being read.
+
+Follows Flink's `SourceCoordinator`. All readers go back to a checkpoint together: there is no twin of the
+`SplitAssignmentTracker`, which gives back the splits of a single one.
+"""
+
+from __future__ import annotations
+
+from kit.stream.operators.coordinator import (
+    CoordinatorSnapshot,
+    OperatorCoordinator,
+    OperatorCoordinatorContext,
+    Payload,
+    SubtaskGateway,
+)
+from kit.stream.operators.sources.split_enumerator import HELD, SplitEnumerator
+
+
+class SourceCoordinator(OperatorCoordinator):
+    """Answers each reader that asks for a split. Follows Flink's `SourceCoordinator`."""
+
+    needs_splits = True
+
+    def __init__(self, context: OperatorCoordinatorContext, backlog_splits: int = 0) -> None:
+        super().__init__(context)
+        self.enumerator = SplitEnumerator(context.operator_id, context.parallelism, backlog_splits)
+        self._gateways: dict[int, SubtaskGateway] = {}
+        self._restored = False
+        self._said_backlog: bool | None = None
+        self._done: set[int] = set()
+        """The readers for which there was no split left."""
+        self._held: dict[int, int] = {}
+        """How many splits each reader holds, of those that hold more than one."""
+
+    @property
+    def splits_done(self) -> tuple[int, int]:
+        """How many splits have been read to their end, as far as readers have asked for others, and of how many."""
+        given = len(self.context.splits) - len(self.enumerator.remaining)
+        if self._held:
+            return max(0, given - sum(self._held.values())), len(self.context.splits)
+        return max(0, given - (self.context.parallelism - len(self._done))), len(self.context.splits)
+
+    def start(self) -> None:
+        """Begin with all splits there are, unless a checkpoint said which are left."""
+        if not self._restored:
+            self.enumerator.start(self.context.splits)
+        self._report_backlog()
+
+    def _report_backlog(self) -> None:
+        if self.enumerator.is_processing_backlog != self._said_backlog:
+            self._said_backlog = self.enumerator.is_processing_backlog
+            self.context.set_is_processing_backlog(self._said_backlog)
+
+    def handle_event(self, subtask: int, attempt: int, payload: Payload) -> None:
+        """Answer a reader."""
+        for receiver, answer in self.enumerator.handle_event(subtask, payload):
+            if "split" not in answer:
+                self._done.add(receiver)
+            if HELD in payload:
+                self._held[subtask] = payload[HELD] + ("split" in answer)
+            self._gateways[receiver].send_event(answer)
+        self._report_backlog()
+
+    def checkpoint_coordinator(self, snapshot: CoordinatorSnapshot) -> None:
+        """The splits not given out yet."""
+        snapshot.complete(self.enumerator.checkpoint())
+
+    def reset_to_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
+        """Go on from the splits that were left, or from all."""
+        self._done.clear()
+        self._held.clear()
+        self.enumerator.restore(state, self.context.splits)
+        self._restored = True
+
+    def execution_attempt_ready(self, subtask: int, attempt: int, gateway: SubtaskGateway) -> None:
+        """The reader can be answered from now on."""
+        self._gateways[subtask] = gateway
+
+    def execution_attempt_failed(self, subtask: int, attempt: int, reason: str | None) -> None:
+        """The reader cannot be answered any more."""
+        self._gateways.pop(subtask, None)
+
+    def __repr__(self) -> str:
+        return f"SourceCoordinator({self.context.name}, {len(self.enumerator.remaining)} splits left)"

@@ -1,0 +1,39 @@
+"""A source as the head of a job: what it needs at the two places where it runs, its subtasks and its coordinator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from kit.stream.backend.types.arrow_types import stream_schema
+from kit.stream.operators.coordinator import OperatorCoordinatorContext
+from kit.stream.operators.sources.source import Source
+from kit.stream.operators.sources.source_coordinator import SourceCoordinator
+from kit.stream.operators.sources.source_operator import SourceOperator
+from kit.stream.operators.spec import ResolvedSpec
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceSpec(ResolvedSpec):
+    """A source as the head of a job: `source` says what to read.
+
+    Columns of views or of runs are read as strings, bytes or whatever they are of.
+    """
+
+    source: Source
+    converts: bool = field(init=False, default=False)
+
+    hooks_remedy: ClassVar[str] = "let its create_listener() return a SourceListener for each subtask"
+
+    def _resolve(self) -> None:
+        read = self.source.schema
+        made = stream_schema(read)
+        self._set(output_schema=made, converts=made is not read)
+
+    def create(self) -> SourceOperator:
+        """One subtask's operator."""
+        return SourceOperator(self.source, self.name, self.output_schema if self.converts else None)
+
+    def create_coordinator(self, context: OperatorCoordinatorContext) -> SourceCoordinator:
+        """The coordinator that hands out the splits."""
+        return SourceCoordinator(context, self.source.backlog_splits)

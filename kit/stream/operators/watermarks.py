@@ -1,0 +1,140 @@
+"""Event time: which column holds it, and watermarks that follow it at a bounded distance.
+
+A watermark `w` says that no record with an event time of `w` or earlier is still to come. With records at most
+`out_of_orderness_ms` late that is the largest event time seen, less the bound, less one. Records later than that are
+passed on all the same; a window that has fired drops them.
+
+A subtask without records would hold event time back for all. With `idle_ms` it says that it is idle once the host's
+time has gone so far without a record, and that it is active again when its watermark next advances.
+
+Follows Flink's `TimestampsAndWatermarksOperator`, `BoundedOutOfOrdernessWatermarks` and `WatermarksWithIdleness`.
+Flink emits on a timer; here a watermark follows each batch that advances it, so that a run is the same every time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.core.protocol.durations import settle_durations
+from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from kit.stream.backend.keys.key_hashing import as_numbers
+from kit.stream.operators.base import Operator
+from kit.stream.operators.sources.split_watermarks import SplitWatermarks
+from kit.stream.operators.spec import ResolvedSpec, SchemaError, column_field
+
+_UNITS_PER_MS = {"us": 1_000, "ns": 1_000_000}
+
+
+def check_time_column(schema: pa.Schema, column: str, operator: str) -> None:
+    """Raise SchemaError unless `column` is a timestamp, or an int64 of ms since 1970."""
+    found = column_field(schema, column, operator).type
+    if not (pa.types.is_timestamp(found) or found.equals(pa.int64())):
+        raise SchemaError(f"{operator}: column {column!r} is {found}, but event time is a timestamp or int64 ms")
+
+
+def event_times_ms(batch: pa.RecordBatch, column: str, operator: str) -> npt.NDArray[np.int64]:
+    """The event times of the rows, int64 ms since 1970, rounded down; raises ValueError on a null."""
+    times = batch.column(column)
+    if times.null_count:
+        row = int(np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))[0])
+        raise ValueError(
+            f"{operator}: no event time: column {column!r} is null in row {batch.slice(row, 1).to_pylist()[0]}; "
+            "filter such rows out before"
+        )
+    unit = "ms" if times.type.equals(pa.int64()) else times.type.unit
+    values: npt.NDArray[np.int64] = as_numbers(times)
+    if unit == "s":
+        return values * 1_000
+    return values if unit == "ms" else values // _UNITS_PER_MS[unit]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TimestampsAndWatermarks(ResolvedSpec):
+    """Let event time follow `column` (timestamp of any unit, or int64 ms), records being at most
+    `out_of_orderness_ms` late. After `idle_ms` without a record a subtask is idle (None: never).
+    """
+
+    input_schema: pa.Schema
+    column: str
+    out_of_orderness_ms: int = 0
+    idle_ms: int | None = None
+
+    def _resolve(self) -> None:
+        check_time_column(self.input_schema, self.column, self.name)
+        settle_durations(self, "out_of_orderness_ms", "idle_ms")
+        if self.out_of_orderness_ms < 0:
+            raise ValueError(f"{self.name}: out_of_orderness_ms is {self.out_of_orderness_ms}, but must be 0 or more")
+        if self.idle_ms is not None and self.idle_ms < 1:
+            raise ValueError(f"{self.name}: idle_ms is {self.idle_ms}, but must be 1 or more")
+        self._set(input_schemas=(self.input_schema,), output_schema=self.input_schema)
+
+    def create(self) -> TimestampsAndWatermarksOperator:
+        """One subtask's operator."""
+        return TimestampsAndWatermarksOperator(self)
+
+
+class TimestampsAndWatermarksOperator(Operator):
+    """Hands batches on, and a watermark after each that advances it. Watermarks and idleness from before it count no
+    more, except for the end of event time.
+    """
+
+    def __init__(self, spec: TimestampsAndWatermarks) -> None:
+        self._spec = spec
+        self._watermark_ms = MIN_WATERMARK_MS
+        self._splits: SplitWatermarks | None = None
+        self._idle = False
+        self._last_row_ms = 0
+        """The host's time when a row came last, or when the operator was opened."""
+
+    def follow_splits(self) -> SplitWatermarks:
+        """Take the least watermark of the splits that the source in this chain holds."""
+        self._splits = SplitWatermarks()
+        return self._splits
+
+    def open(self) -> None:
+        """From now on a row is waited for."""
+        self._last_row_ms = self.context.processing_time_ms
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        """Emit the batch, then the watermark if it advances."""
+        if batch.num_rows == 0:
+            return
+        latest_ms = int(event_times_ms(batch, self._spec.column, self._spec.name).max())
+        self._last_row_ms = self.context.processing_time_ms
+        self.context.output.emit(batch)
+        watermark_ms = max(latest_ms - self._spec.out_of_orderness_ms - 1, MIN_WATERMARK_MS)
+        self._advance(watermark_ms if self._splits is None else self._splits.advance(watermark_ms))
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Only the end of event time is handed on."""
+        if timestamp_ms == MAX_WATERMARK_MS:
+            self._advance(MAX_WATERMARK_MS)
+
+    def process_watermark_status(self, *, idle: bool) -> None:
+        """What was before says nothing about this event time."""
+
+    def next_processing_time_ms(self) -> int | None:
+        """When the subtask will be idle if no row comes."""
+        if self._spec.idle_ms is None or self._idle or self._watermark_ms == MAX_WATERMARK_MS:
+            return None
+        return self._last_row_ms + self._spec.idle_ms
+
+    def on_processing_time(self, now_ms: int) -> None:
+        """Say that the subtask is idle, if no row came in time."""
+        due_ms = self.next_processing_time_ms()
+        if due_ms is not None and now_ms >= due_ms:
+            self._idle = True
+            self.context.output.emit_watermark_status(idle=True)
+
+    def _advance(self, watermark_ms: int) -> None:
+        if watermark_ms <= self._watermark_ms:
+            return
+        self._watermark_ms = watermark_ms
+        if self._idle:
+            self._idle = False
+            self.context.output.emit_watermark_status(idle=False)
+        self.context.output.emit_watermark(watermark_ms)

@@ -1,0 +1,50 @@
+"""Cumulative windows: what has come since midnight, say, told anew every hour.
+
+Follows the cumulative windows of Flink's SQL (`CUMULATE`, `CumulativeWindowAssigner`, since 1.13); its stream classes
+have none. Flink keeps a row once for all windows of a period, here each window has a state of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kit.core.protocol.durations import settle_durations
+from kit.stream.operators.windows.window_assigners import Times, WindowAssigner
+
+
+@dataclass(frozen=True, slots=True)
+class CumulativeEventTimeWindows(WindowAssigner):
+    """Windows that begin together every `size_ms` and end one after the other, `step_ms` apart, the last after
+    `size_ms`; aligned to 1970 plus `offset_ms`.
+
+    `CumulativeEventTimeWindows(86_400_000, 3_600_000)`: each hour what came since midnight; a row of the first hour is
+    in 24 windows, one of the last in one. Raises ValueError unless `size_ms` is a multiple of `step_ms`.
+    """
+
+    size_ms: int
+    step_ms: int
+    offset_ms: int = 0
+
+    def __post_init__(self) -> None:
+        settle_durations(self, "size_ms", "step_ms", "offset_ms")
+        if self.step_ms < 1 or self.size_ms < 1 or self.size_ms % self.step_ms or abs(self.offset_ms) >= self.size_ms:
+            raise ValueError(
+                f"{self!r}: step_ms must be 1 or more, size_ms a multiple of it, and offset_ms smaller than size_ms"
+            )
+
+    def assign(self, times_ms: Times) -> tuple[Times, Times]:
+        """Each row's windows, the one that ends first before the others. Many start together, so their ids are ends."""
+        starts = (times_ms - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
+        ends = starts[:, None] + np.arange(self.step_ms, self.size_ms + 1, self.step_ms)
+        rows, nth = np.nonzero(ends > times_ms[:, None])
+        return rows, ends[rows, nth]
+
+    def starts(self, windows: Times) -> Times:
+        """The start of the period that each window is in."""
+        return (windows - 1 - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
+
+    def ends(self, windows: Times) -> Times:
+        """The ids."""
+        return windows

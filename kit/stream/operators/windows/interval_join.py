@@ -1,0 +1,114 @@
+"""Interval join: pairs of rows with one key whose event times are within bounds of each other.
+
+Every row is kept until the watermark says that no partner can come any more, and is paired at once with those of the
+other side that are there: `left + lower_ms <= right <= left + upper_ms`. A row before the watermark is late; it is
+dropped and counted, or set aside. Pairs leave in the order of the rows that made them, the partners by time.
+
+Follows Flink's `IntervalJoinOperator`, whose clean-up timers are the times of the rows themselves here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kit.core.protocol.durations import settle_durations
+from kit.stream.backend.states.state_definition import Aspects
+from kit.stream.operators.base import Operator
+from kit.stream.operators.functions.function_operator import FunctionInput, key_aspects
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.spec import ResolvedSpec, SchemaError
+from kit.stream.operators.watermarks import event_times_ms
+from kit.stream.operators.windows.join import PairColumns, key_type_of_both, slices
+from kit.stream.operators.windows.key_time_index import expand
+from kit.stream.operators.windows.row_buffer import RowBuffer
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IntervalJoin(ResolvedSpec):
+    """Pairs with `left + lower_ms <= right <= left + upper_ms`; both inputs have a key and event time."""
+
+    left: FunctionInput
+    right: FunctionInput
+    lower_ms: int
+    upper_ms: int
+    left_late_tag: OutputTag | None = None
+    right_late_tag: OutputTag | None = None
+
+    def _resolve(self) -> None:
+        settle_durations(self, "lower_ms", "upper_ms")
+        if self.lower_ms > self.upper_ms:
+            raise ValueError(f"{self.name}: lower_ms {self.lower_ms} is above upper_ms {self.upper_ms}")
+        for given, tag in ((self.left, self.left_late_tag), (self.right, self.right_late_tag)):
+            if tag is not None and not tag.schema.equals(given.schema):
+                raise SchemaError(f"{self.name}: {tag!r} takes late rows, so its columns must be the stream's")
+        key_type = key_type_of_both(self.left, self.right, self.name)
+        self.columns()
+        self._set(
+            input_schemas=(self.left.schema, self.right.schema), output_schema=self.columns().schema, key_type=key_type
+        )
+
+    def state_aspects(self) -> Aspects:
+        """Return the keys: rows are kept whole, and found by whatever time and bounds the join has."""
+        return key_aspects((self.left, self.right))
+
+    def columns(self) -> PairColumns:
+        """The columns of a pair."""
+        return PairColumns(self.left, self.right, self.name)
+
+    def create(self) -> IntervalJoinOperator:
+        """One subtask's operator."""
+        return IntervalJoinOperator(self)
+
+
+class IntervalJoinOperator(Operator):
+    """Keeps the rows of both sides and emits pairs."""
+
+    def __init__(self, spec: IntervalJoin) -> None:
+        self._spec = spec
+        self._columns = spec.columns()
+        self._inputs = (spec.left, spec.right)
+        self._late_tags = (spec.left_late_tag, spec.right_late_tag)
+        # How far before and after a row its partners are, seen from the left and from the right.
+        self._bounds = ((spec.lower_ms, spec.upper_ms), (-spec.upper_ms, -spec.lower_ms))
+
+    def initialize_state(self) -> None:
+        """Register the buffers of both sides."""
+        backend, spec = self.context.keyed_state, self._spec
+        left_ms, right_ms = max(spec.upper_ms, 0), max(-spec.lower_ms, 0)
+        self._buffers = (
+            RowBuffer(backend, "LEFT_BUFFER", spec.left, spec.name, lambda times: times + left_ms),
+            RowBuffer(backend, "RIGHT_BUFFER", spec.right, spec.name, lambda times: times + right_ms),
+        )
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        """Keep the rows, and pair them with those of the other side."""
+        given = self._inputs[input_index]
+        times = event_times_ms(batch, str(given.time_column), self._spec.name)
+        late = times < self.context.current_watermark_ms
+        if late.any():
+            self._set_late_aside(batch.filter(pa.array(late)), input_index)
+            batch, times = batch.filter(pa.array(~late)), times[~late]
+        own, other = self._buffers[input_index], self._buffers[1 - input_index]
+        own.add(batch, times)
+        if not len(other) or not batch.num_rows:
+            return
+        lower, upper = self._bounds[input_index]
+        ranges = other.between(given.keys_of(batch, self.context.keyed_state.key_type), times + lower, times + upper)
+        for rows, positions in slices(*expand(*ranges)):
+            sides = [batch.take(pa.array(rows)), other.rows(positions)]
+            self.context.output.emit(self._columns.pairs(*(sides if input_index == 0 else sides[::-1])))
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Forget the rows that no partner can come for any more, then hand the watermark on."""
+        for buffer in self._buffers:
+            buffer.expire(timestamp_ms)
+        self.context.output.emit_watermark(timestamp_ms)
+
+    def _set_late_aside(self, batch: pa.RecordBatch, input_index: int) -> None:
+        tag = self._late_tags[input_index]
+        if tag is None:
+            self.late_rows_dropped += batch.num_rows
+        else:
+            self.context.output.emit_to(tag.name, batch)

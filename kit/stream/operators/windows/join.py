@@ -1,0 +1,60 @@
+"""What joins have in common: the columns of a pair, and the pairs of a batch made of columns.
+
+A pair has the columns of the left row and then those of the right one; where a key column has one name on both sides
+it is there once. Other columns of one name must be renamed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from kit.stream.backend.types.arrow_types import stored_type
+from kit.stream.operators.functions.function_operator import FunctionInput, check_one_clock
+from kit.stream.operators.spec import SchemaError, row_type
+from kit.stream.operators.windows.key_time_index import Numbers
+
+MOST_ROWS = 65_536
+"""Pairs leave in batches of no more rows than this."""
+
+
+class PairColumns:
+    """The columns of the pairs of two inputs."""
+
+    def __init__(self, left: FunctionInput, right: FunctionInput, operator: str) -> None:
+        same_keys = {name for name, other in zip(left.keys, right.keys) if name == other}
+        self._kept = [name for name in right.schema.names if name not in same_keys]
+        twice = sorted(set(left.schema.names) & set(self._kept))
+        if twice:
+            raise SchemaError(
+                f"{operator}: both streams have a column {twice[0]!r}; give one another name before: "
+                f"rename({twice[0]}={'other_' + twice[0]!r})"
+            )
+        self.schema = pa.schema([*left.schema, *(right.schema.field(name) for name in self._kept)])
+
+    def pairs(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
+        """Row by row, one of each."""
+        columns = [*left.columns, *(right.column(name) for name in self._kept)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def key_type_of_both(left: FunctionInput, right: FunctionInput, operator: str) -> pa.DataType | None:
+    """The Arrow type of the key, which must be the same on both sides; raises SchemaError otherwise.
+
+    Key columns may have other names on the two sides, so structs are compared by their types.
+    """
+    types = [given.key_type(operator) for given in (left, right)]
+    check_one_clock(left, right, operator)
+    for given in (left, right):
+        row_type(given.schema, operator, in_columns=True)
+    parts = [[stored_type(given.schema.field(key).type) for key in given.keys] for given in (left, right)]
+    if parts[0] != parts[1]:
+        raise SchemaError(f"{operator}: the keys have types {types[0]} and {types[1]}: cast one before")
+    return types[0]
+
+
+def slices(*positions: Numbers) -> Iterator[tuple[Numbers, ...]]:
+    """Equally long arrays cut into pieces of at most `MOST_ROWS`."""
+    for start in range(0, len(positions[0]), MOST_ROWS):
+        yield tuple(column[start : start + MOST_ROWS] for column in positions)

@@ -1,0 +1,242 @@
+"""Windows that merge, at work: sessions, which grow with each row and become one where they meet.
+
+A batch is sorted by key and window and cut where two windows neither overlap nor touch; the pieces are put together
+with the sessions they touch, which a `KeyTimeIndex` finds. Of sessions that merge, one keeps its state and takes in
+that of the others. The state of a session is kept under the time it first began at (Flink's *state window*), which is
+its namespace however it grows; its bounds are in a state of their own.
+
+Follows Flink's `MergingWindowSet` and the merging side of `WindowOperator`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.stream.backend.files.sorting import distinct
+from kit.stream.backend.states.descriptors import ValueStateDescriptor
+from kit.stream.operators.spec import keys_of
+from kit.stream.operators.watermarks import event_times_ms
+from kit.stream.operators.windows.key_time_index import KeyTimeIndex, Numbers, expand
+from kit.stream.operators.windows.window_operator import WindowOperatorBase, where
+
+_BOUNDS = ValueStateDescriptor(
+    "merging-window-set", pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())])
+)
+_STARTS, _ENDS, _WINDOWS = 1, 2, 3
+"""Columns of the index; the windows are the namespaces of the state."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sessions:
+    """What a batch makes of the sessions.
+
+    `session_of` gives each row's session. Of each session there is the first row of its key (`rows`), the bounds, and
+    the window under which its state is kept. `old` are the positions in the index of the sessions that it replaces,
+    `old_in` which session each of them is now a part of.
+    """
+
+    session_of: Numbers
+    rows: Numbers
+    codes: Numbers
+    starts: Numbers
+    ends: Numbers
+    windows: Numbers
+    old: Numbers
+    old_in: Numbers
+
+
+class MergingWindowOperator(WindowOperatorBase):
+    """Takes rows into the sessions of their key, and fires those that are over."""
+
+    def initialize_state(self) -> None:
+        """Register the sessions; the index is made from those that are there."""
+        super().initialize_state()
+        self._bounds = self.context.keyed_state.table(_BOUNDS, pa.int64())
+        self._index = KeyTimeIndex(self._spec.key_type, 2)
+        self._overdue: list[tuple[pa.Array, Numbers]] = []
+        slots = self._bounds.entries()
+        if len(slots):
+            starts, ends = self._bounds_of(slots)
+            codes = self._index.codes(self._bounds.keys(slots), create=True)
+            windows: Any = self._bounds.namespaces(slots)
+            self._index.add(codes, starts, ends, windows.to_numpy())
+
+    def _bounds_in_ms(self, keys: pa.Array, windows: Numbers) -> tuple[Numbers, Numbers]:
+        return self._bounds_of(self._bounds.slots(keys, windows, create=False))
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        """Take the rows into their sessions."""
+        assigner = self._spec.assigner
+        _, windows = assigner.assign(event_times_ms(batch, self._spec.time_column, self._spec.name))
+        late = self._is_over(assigner.ends(windows))
+        if late.any():
+            self._process_with_late_rows(batch, windows, late)
+        elif batch.num_rows:
+            self._take_in(batch, windows)
+        self._fire_overdue()
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Fire the sessions that end before the watermark or with it, clear what is overdue, then hand it on."""
+        due = self._timers.advance(timestamp_ms)
+        if due.namespaces is not None and len(due.keys):
+            keys, windows = due.keys, due.namespaces.to_numpy()
+            slots = self._bounds.slots(keys, windows, create=False)
+            # None for a timer of a lateness that was allowed before a restore.
+            keys, windows, times, slots = where(slots >= 0, keys, windows, due.timestamps_ms, slots)
+            starts, ends = self._bounds_of(slots)
+            self._fire(*where(times == ends - 1, keys, windows, starts, ends))
+            self._clear(*where(times >= self._clears_at(ends - 1), keys, windows))
+        self.context.output.emit_watermark(timestamp_ms)
+
+    def _is_over(self, ends: Numbers) -> npt.NDArray[np.bool_]:
+        """Whether sessions that end so have been cleared."""
+        return self._clears_at(ends - 1) <= self.context.current_watermark_ms
+
+    # ---- rows that come late ------------------------------------------------------------------------------------
+
+    def _process_with_late_rows(self, batch: pa.RecordBatch, windows: Numbers, late: npt.NDArray[np.bool_]) -> None:
+        """A row that is late by itself is not when it joins a session that goes on: that depends on what was before
+        it. Rows that could in no order belong to such a session are set aside at once, the others taken one by one.
+        """
+        codes = self._index.codes(keys_of(batch, self._spec.keys), create=True)
+        sessions = self._merged(codes, windows)
+        lost = late & self._is_over(sessions.ends)[sessions.session_of]
+        self._index.forget_unused(codes)
+        doubtful = late & ~lost
+        start = 0
+        for row in np.flatnonzero(doubtful).tolist():
+            self._take_in_some(batch, windows, start + np.flatnonzero(~lost[start:row]))
+            codes = self._index.codes(keys_of(batch.slice(row, 1), self._spec.keys))
+            if len(self._merged(codes, windows[row : row + 1]).old):
+                self._take_in_some(batch, windows, np.array([row]))
+            else:
+                lost[row] = True
+            start = row + 1
+        self._take_in_some(batch, windows, start + np.flatnonzero(~lost[start:]))
+        self._set_aside(batch, lost)
+
+    def _take_in_some(self, batch: pa.RecordBatch, windows: Numbers, rows: Numbers) -> None:
+        if len(rows):
+            self._take_in(batch.take(pa.array(rows)), windows[rows])
+
+    # ---- merging ------------------------------------------------------------------------------------------------
+
+    def _take_in(self, batch: pa.RecordBatch, windows: Numbers) -> None:
+        """Merge the rows with the sessions they touch; note those that are overdue."""
+        keys = keys_of(batch, self._spec.keys)
+        sessions = self._merged(self._index.codes(keys, create=True), windows)
+        keys_of_sessions = keys.take(pa.array(sessions.rows))
+        self._replace(sessions, keys_of_sessions)
+        slots = self._table.slots(keys, sessions.windows[sessions.session_of])
+        self._contents.add(self._table, slots, batch)
+        overdue = self._register(keys_of_sessions, sessions.ends - 1, sessions.windows)
+        if overdue is not None:
+            self._overdue.append(where(overdue, keys_of_sessions, sessions.windows))
+
+    def _fire_overdue(self) -> None:
+        """Fire what is overdue after a batch, each session once."""
+        if not self._overdue:
+            return
+        keys = pa.concat_arrays([keys for keys, _ in self._overdue])
+        windows = np.concatenate([windows for _, windows in self._overdue])
+        self._overdue = []
+        slots = self._bounds.slots(keys, windows, create=False)
+        first = np.sort(np.unique(slots, return_index=True)[1])
+        starts, ends = self._bounds_of(slots[first])
+        fires = (slots[first] >= 0) & (ends - 1 <= self.context.current_watermark_ms)
+        self._fire(*where(fires, keys.take(pa.array(first)), windows[first], starts, ends))
+
+    def _bounds_of(self, slots: Numbers) -> tuple[Numbers, Numbers]:
+        """Starts and ends of sessions; for a slot of -1 whatever."""
+        start, end = self._bounds.get(slots).flatten()
+        return start.fill_null(0).to_numpy(), end.fill_null(0).to_numpy()
+
+    def _merged(self, codes: Numbers, row_windows: Numbers) -> _Sessions:
+        """What the sessions are with these rows, each a window by itself; nothing is changed yet."""
+        row_starts = self._spec.assigner.starts(row_windows)
+        order = np.lexsort((row_starts, codes))
+        codes, row_starts, row_ends = codes[order], row_starts[order], self._spec.assigner.ends(row_windows[order])
+        begins = np.ones(len(codes), np.bool_)
+        begins[1:] = (codes[1:] != codes[:-1]) | (row_starts[1:] > row_ends[:-1])
+        first = np.flatnonzero(begins)
+        last = np.append(first[1:], len(codes)) - 1
+        piece_of = np.empty(len(order), np.int64)
+        piece_of[order] = np.cumsum(begins) - 1
+
+        piece_codes, piece_starts, piece_ends = codes[first], row_starts[first], row_ends[last]
+        low = self._index.position(piece_codes, piece_starts, column=_ENDS)
+        high = self._index.position(piece_codes, piece_ends, after_equal=True)
+        old = distinct(expand(low, high)[1], len(self._index))
+        old_codes, old_starts, old_ends, old_windows = (column[old] for column in self._index.columns)
+
+        all_starts = np.concatenate((old_starts, piece_starts))
+        all_ends = np.concatenate((old_ends, piece_ends))
+        group_of = _touching(np.concatenate((old_codes, piece_codes)), all_starts, all_ends)
+        groups = int(group_of.max()) + 1
+        starts = np.full(groups, np.iinfo(np.int64).max)
+        np.minimum.at(starts, group_of, all_starts)
+        ends = np.full(groups, np.iinfo(np.int64).min)
+        np.maximum.at(ends, group_of, all_ends)
+        old_in, piece_in = group_of[: len(old)], group_of[len(old) :]
+        windows = starts.copy()
+        windows[old_in[::-1]] = old_windows[::-1]  # the earliest of those that merge stays
+        rows = np.empty(groups, np.int64)
+        rows[piece_in] = order[first]
+        group_codes = np.empty(groups, np.int64)
+        group_codes[piece_in] = piece_codes
+        return _Sessions(piece_in[piece_of], rows, group_codes, starts, ends, windows, old, old_in)
+
+    def _replace(self, sessions: _Sessions, keys: pa.Array) -> None:
+        """Put the sessions in place of those that they replace: bounds, contents, timers, index."""
+        if len(sessions.old):
+            _, _, old_ends, old_windows = (column[sessions.old] for column in self._index.columns)
+            old_keys = keys.take(pa.array(sessions.old_in))
+            moved = old_ends != sessions.ends[sessions.old_in]
+            absorbed = old_windows != sessions.windows[sessions.old_in]
+            self._forget_timers(*where(moved | absorbed, old_keys, old_windows, old_ends))
+            if absorbed.any():
+                gone_keys, gone, into = where(absorbed, old_keys, old_windows, sessions.windows[sessions.old_in])
+                self._bounds.clear(self._bounds.slots(gone_keys, gone, create=False))
+                into_slots = self._table.slots(gone_keys, into, create=False)
+                self._table.merge(into_slots, self._table.slots(gone_keys, gone, create=False))
+        bounds = pa.StructArray.from_arrays([pa.array(sessions.starts), pa.array(sessions.ends)], ["start", "end"])
+        self._bounds.put(self._bounds.slots(keys, sessions.windows), bounds)
+        old_codes = self._index.columns[0][sessions.old]
+        self._index.codec.retain(old_codes)  # codes stay good between removing and adding
+        self._index.remove(sessions.old)
+        self._index.add(sessions.codes, sessions.starts, sessions.ends, sessions.windows)
+        self._index.codec.release(old_codes)
+
+    def _forget_timers(self, keys: pa.Array, windows: Numbers, ends: Numbers) -> None:
+        self._timers.delete_event_time(keys, ends - 1, windows)
+        if self._spec.allowed_lateness_ms:
+            self._timers.delete_event_time(keys, self._clears_at(ends - 1), windows)
+
+    def _clear(self, keys: pa.Array, windows: Numbers) -> None:
+        """Forget sessions."""
+        if not len(keys):
+            return
+        at = self._index.position(self._index.codes(keys), windows, after_equal=True) - 1
+        self._index.remove(at)
+        for table in (self._table, self._bounds):
+            table.clear(table.slots(keys, windows, create=False))
+
+
+def _touching(codes: Numbers, starts: Numbers, ends: Numbers) -> Numbers:
+    """Number the groups of intervals of one code that overlap or touch; which group each interval is in."""
+    order = np.lexsort((starts, codes))
+    codes, starts = codes[order], starts[order]
+    by_end = np.lexsort((ends[order], codes))
+    rank = np.empty(len(order), np.int64)
+    rank[by_end] = np.arange(len(order))
+    furthest = ends[order][by_end[np.maximum.accumulate(rank)]]  # the latest end so far, code by code
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (codes[1:] != codes[:-1]) | (starts[1:] > furthest[:-1])
+    group_of = np.empty(len(order), np.int64)
+    group_of[order] = np.cumsum(begins) - 1
+    return group_of

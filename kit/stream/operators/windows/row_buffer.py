@@ -1,0 +1,86 @@
+"""Rows kept until event time has passed them by, found by key and a range of times.
+
+The rows are kept in keyed state, one entry per row, under their key and a number that keeps rows of one key apart;
+columns of numbers stay columns. Beside the state there is a `KeyTimeIndex` of them, made anew after a restore. Numbers
+go on from the highest one restored, so rows of one key keep their order however often the job is rescaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.states.descriptors import ValueStateDescriptor
+from kit.stream.operators.functions.function_operator import FunctionInput
+from kit.stream.operators.spec import as_rows, row_type
+from kit.stream.operators.watermarks import event_times_ms
+from kit.stream.operators.windows.key_time_index import KeyTimeIndex, Numbers
+
+_SLOTS, _UNTIL = 3, 4
+"""Columns of the index, behind keys, times and numbers."""
+
+
+class RowBuffer:
+    """The rows of one input that may still be joined. `kept_until` says of event times up to which watermark."""
+
+    def __init__(
+        self,
+        backend: HeapKeyedStateBackend,
+        name: str,
+        given: FunctionInput,
+        operator: str,
+        kept_until: Callable[[Numbers], Numbers],
+    ) -> None:
+        self._given = given
+        self._kept_until = kept_until
+        self._key_type = backend.key_type
+        self._table = backend.table(
+            ValueStateDescriptor(name, row_type(given.schema, operator, in_columns=True)), pa.int64()
+        )
+        self.index = KeyTimeIndex(backend.key_type, 3)
+        self._next = 0
+        slots = self._table.entries()
+        if len(slots):
+            numbers: Any = self._table.namespaces(slots)
+            times = event_times_ms(self._rows_at(slots), str(given.time_column), operator)
+            codes = self.index.codes(self._table.keys(slots), create=True)
+            self._next = int(numbers.to_numpy().max()) + 1
+            order = np.argsort(numbers.to_numpy(), kind="stable")
+            columns = (codes, times, numbers.to_numpy(), slots, kept_until(times))
+            self.index.add(*(column[order] for column in columns))
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def add(self, batch: pa.RecordBatch, times: Numbers) -> None:
+        """Keep rows."""
+        if not batch.num_rows:
+            return
+        keys = self._given.keys_of(batch, self._key_type)
+        numbers = np.arange(self._next, self._next + batch.num_rows)
+        self._next += batch.num_rows
+        slots = self._table.slots(keys, numbers)
+        self._table.put(slots, batch.to_struct_array())
+        self.index.add(self.index.codes(keys, create=True), times, numbers, slots, self._kept_until(times))
+
+    def between(self, keys: pa.Array, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
+        """For each key, the positions of its rows from time `low` to `high`, both included: from, to (excluded)."""
+        return self.index.between(self.index.codes(keys), low, high)
+
+    def rows(self, positions: Numbers) -> pa.RecordBatch:
+        """The rows at positions."""
+        return self._rows_at(self.index.columns[_SLOTS][positions])
+
+    def expire(self, watermark_ms: int) -> None:
+        """Forget the rows that were kept until then."""
+        expired = self.index.columns[_UNTIL] <= watermark_ms
+        if expired.any():
+            self._table.clear(self.index.columns[_SLOTS][expired])
+            self.index.remove(expired)
+
+    def _rows_at(self, slots: Numbers) -> pa.RecordBatch:
+        return as_rows(self._table.get(slots), self._given.schema)

@@ -1,0 +1,107 @@
+"""Event-time windows: something kept for each key and window, which comes out when the watermark passes the end.
+
+An assigner says which windows a row belongs to (`kit.stream.operators.windows.window_assigners`), the contents what is
+kept of the rows (`kit.stream.operators.windows.window_contents`). The state of a window is kept under its key with its
+id as namespace, and a timer at its last millisecond makes it fire: one batch holds all windows that a watermark makes
+due, by end, key group and key, so that two hosts emit the same.
+
+A window is cleared `allowed_lateness_ms` after it fired. Until then a row that belongs to it makes it fire again, once
+for each batch. A row whose windows have all been cleared is *late*: it goes to the side output for late rows, or is
+dropped and counted. Windows that merge are in `kit.stream.operators.windows.merging_window_operator`.
+
+Follows Flink's `WindowOperator` with `EventTimeTrigger`; Flink fires a late window anew for each row, not each batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kit.stream.backend.states.state_definition import Aspects
+from kit.stream.operators.aggregates import Aggregate, AggregateSet, aggregate_aspects, as_tuple
+from kit.stream.operators.base import Operator
+from kit.stream.operators.spec import check_function, column_field, row_type, unique_names
+from kit.stream.operators.windows.merging_window_operator import MergingWindowOperator
+from kit.stream.operators.windows.window_contents import (
+    AggregatedContents,
+    ListedContents,
+    ReducedContents,
+    ReduceFunction,
+    WindowContents,
+    WindowFunction,
+)
+from kit.stream.operators.windows.window_operator import WindowOperator, WindowSpec
+
+WINDOW_START = "window_start"
+WINDOW_END = "window_end"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Window(WindowSpec):
+    def create(self) -> Operator:
+        """One subtask's operator."""
+        return MergingWindowOperator(self) if self.assigner.merges else WindowOperator(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WindowAggregate(_Window):
+    """`aggregates` for each key and window of `time_column` (timestamp, or int64 ms).
+
+    Emits keys, `window_start`, `window_end` (timestamps in ms where the time is a timestamp, else int64 ms) and
+    aggregates.
+    """
+
+    aggregates: tuple[Aggregate, ...]
+
+    def state_aspects(self) -> Aspects:
+        """Return the aggregates too."""
+        return {**super().state_aspects(), "aggregates": aggregate_aspects(self.aggregates)}
+
+    def contents(self) -> WindowContents:
+        """The aggregates' numbers."""
+        totals = AggregateSet(self.aggregates, self.input_schema, self.name)
+        return AggregatedContents(totals, self.output_schema, len(self.keys))
+
+    def _window_schema(self) -> pa.Schema:
+        self._set(aggregates=as_tuple(self.aggregates))
+        totals = AggregateSet(self.aggregates, self.input_schema, self.name)
+        time = column_field(self.input_schema, self.time_column, self.name).type
+        bound = pa.timestamp("ms", time.tz) if pa.types.is_timestamp(time) else pa.int64()
+        bounds = [pa.field(WINDOW_START, bound), pa.field(WINDOW_END, bound)]
+        fields = [self.input_schema.field(key) for key in self.keys] + bounds + totals.fields
+        unique_names((column.name for column in fields), self.name)
+        return pa.schema(fields)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WindowReduce(_Window):
+    """The rows of each key and window reduced to one by `function`, which takes two rows and gives one."""
+
+    function: ReduceFunction
+
+    def contents(self) -> WindowContents:
+        """One row."""
+        return ReducedContents(self.function, self.input_schema, self.name)
+
+    def _window_schema(self) -> pa.Schema:
+        check_function(self.function, self.name, "a function of two rows (dicts)")
+        row_type(self.input_schema, self.name)
+        return self.input_schema
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WindowProcess(_Window):
+    """What `function` makes of the key, the `Window` and the list of its rows: rows of the schema `returns`."""
+
+    function: WindowFunction
+    returns: pa.Schema | None = None
+
+    def contents(self) -> WindowContents:
+        """All rows."""
+        return ListedContents(self.function, self.input_schema, self.output_schema, self.name)
+
+    def _window_schema(self) -> pa.Schema:
+        check_function(self.function, self.name, "a function of the key, the window and its rows (dicts)")
+        row_type(self.input_schema, self.name)
+        return self.input_schema if self.returns is None else self.returns

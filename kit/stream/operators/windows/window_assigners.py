@@ -1,0 +1,149 @@
+"""Which windows of event time a row belongs to.
+
+A kind of window is a `WindowAssigner`; a new kind is a new one, and nothing else. Tumbling windows are side by side,
+sliding ones overlap: both are known from the row's time alone. A session is not: it grows with each row that comes
+within the gap, and two sessions that meet become one.
+
+Follows Flink's `WindowAssigner`, `TumblingEventTimeWindows`, `SlidingEventTimeWindows` and `EventTimeSessionWindows`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, is_dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.core.protocol.durations import settle_durations
+
+Times = npt.NDArray[np.int64]
+
+
+class WindowAssigner(ABC):
+    """A kind of window: which windows rows belong to, and the bounds of each window. All times are ms since 1970.
+
+    A window is known by an int64, its *id*, unique among the windows of a key: its start, unless `starts` is
+    overridden. Ids are in checkpoints, so a kind that has been used must not change them. Columns of ids, starts and
+    ends are int64 numpy arrays. An assigner is immutable, and compared and shown by what it was made with: a frozen
+    dataclass.
+
+    Windows that merge (`merges`) become one where they overlap or touch, as sessions do. Then each row makes one
+    window, and of two windows the one that starts later must not end earlier.
+
+    Follows `WindowAssigner` and `MergingWindowAssigner`.
+    """
+
+    __slots__ = ()
+
+    merges: ClassVar[bool] = False
+
+    @abstractmethod
+    def assign(self, times_ms: Times) -> tuple[Times | None, Times]:
+        """The windows of rows with these event times: a row number (None: each row has one, in order) and an id for
+        each.
+        """
+
+    def starts(self, windows: Times) -> Times:
+        """The start of each window."""
+        return windows
+
+    @abstractmethod
+    def ends(self, windows: Times) -> Times:
+        """The end of each window, excluded."""
+
+
+def checked_assigner(assigner: object) -> WindowAssigner:
+    """The same; TypeError unless it is a kind of window."""
+    if not isinstance(assigner, WindowAssigner):
+        raise TypeError(
+            f"window() takes a kind of window, such as TumblingEventTimeWindows(60_000), but was given {assigner!r}"
+        )
+    return assigner
+
+
+def assigner_aspect(assigner: WindowAssigner) -> str:
+    """Return the kind of window as a snapshot's definition holds it: its class, and the settings that are plain."""
+    names: list[str] = [each.name for each in fields(assigner)] if is_dataclass(assigner) else []
+    settings = [(name, getattr(assigner, name)) for name in names]
+    plain = [f"{name}={value!r}" for name, value in settings if isinstance(value, int | float | str)]
+    return f"{type(assigner).__name__}({', '.join(plain)})"
+
+
+@dataclass(frozen=True, slots=True)
+class TumblingEventTimeWindows(WindowAssigner):
+    """Windows of `size_ms` side by side, aligned to 1970 plus `offset_ms`: `TumblingEventTimeWindows(60_000)`,
+    or `TumblingEventTimeWindows("1min")`.
+    """
+
+    size_ms: int
+    offset_ms: int = 0
+
+    def __post_init__(self) -> None:
+        settle_durations(self, "size_ms", "offset_ms")
+        if self.size_ms < 1 or abs(self.offset_ms) >= self.size_ms:
+            raise ValueError(f"{self!r}: size_ms must be 1 or more, and offset_ms smaller than it")
+
+    def assign(self, times_ms: Times) -> tuple[None, Times]:
+        """Each row's one window."""
+        return None, (times_ms - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
+
+    def ends(self, windows: Times) -> Times:
+        """The starts of the windows after these."""
+        return windows + self.size_ms
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingEventTimeWindows(WindowAssigner):
+    """Windows of `size_ms`, one every `slide_ms`, aligned to 1970 plus `offset_ms`.
+
+    `SlidingEventTimeWindows(60_000, 10_000)`: the last minute, every ten seconds; a row is in six windows. With a
+    slide above the size there are gaps, and rows in them are in no window.
+    """
+
+    size_ms: int
+    slide_ms: int
+    offset_ms: int = 0
+
+    def __post_init__(self) -> None:
+        settle_durations(self, "size_ms", "slide_ms", "offset_ms")
+        if self.size_ms < 1 or self.slide_ms < 1 or abs(self.offset_ms) >= self.slide_ms:
+            raise ValueError(f"{self!r}: size_ms and slide_ms must be 1 or more, and offset_ms smaller than slide_ms")
+
+    def assign(self, times_ms: Times) -> tuple[Times, Times]:
+        """Each row's windows, the latest first."""
+        last = (times_ms - self.offset_ms) // self.slide_ms * self.slide_ms + self.offset_ms
+        most = -(-self.size_ms // self.slide_ms)
+        starts = last[:, None] - np.arange(most) * self.slide_ms
+        rows, nth = np.nonzero(starts > (times_ms - self.size_ms)[:, None])
+        return rows, starts[rows, nth]
+
+    def ends(self, windows: Times) -> Times:
+        """The ends of the windows."""
+        return windows + self.size_ms
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeSessionWindows(WindowAssigner):
+    """Sessions: rows of a key belong together while no more than `gap_ms` lie between one and the next.
+
+    `EventTimeSessionWindows(30_000)`; a session ends `gap_ms` after its last row.
+    """
+
+    gap_ms: int
+
+    merges = True
+
+    def __post_init__(self) -> None:
+        settle_durations(self, "gap_ms")
+        if self.gap_ms < 1:
+            raise ValueError(f"{self!r}: gap_ms must be 1 or more")
+
+    def assign(self, times_ms: Times) -> tuple[None, Times]:
+        """Each row by itself is a session."""
+        return None, times_ms
+
+    def ends(self, windows: Times) -> Times:
+        """The ends of sessions of one row."""
+        return windows + self.gap_ms

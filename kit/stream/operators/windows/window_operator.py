@@ -1,0 +1,212 @@
+"""Windows that do not merge, at work: rows go into those of their time, and a watermark fires those that are over.
+
+Also what all windows have in common: the settings (`WindowSpec`), late rows, the timers that fire and clear.
+
+Follows Flink's `WindowOperator`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.core.protocol.durations import settle_durations
+from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.stream.backend.keys.slot_index import FEW_ROWS, lowest
+from kit.stream.backend.picking import picked
+from kit.stream.backend.states.state_definition import Aspects
+from kit.stream.operators.aggregates import FirstRows, as_tuple
+from kit.stream.operators.base import Operator
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.spec import ResolvedSpec, SchemaError, key_type_of, keys_of
+from kit.stream.operators.watermarks import check_time_column, event_times_ms
+from kit.stream.operators.windows.window_assigners import Times, WindowAssigner, assigner_aspect
+from kit.stream.operators.windows.window_contents import WindowContents
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WindowSpec(ResolvedSpec):
+    """What all window operators are told: see the settings of `WindowedStream`."""
+
+    input_schema: pa.Schema
+    keys: tuple[str, ...]
+    assigner: WindowAssigner
+    time_column: str
+    allowed_lateness_ms: int = field(default=0, kw_only=True)
+    late_tag: OutputTag | None = field(default=None, kw_only=True)
+
+    def state_aspects(self) -> Aspects:
+        """Return the key, the kind of window, and where the time is."""
+        return {"key_by": list(self.keys), "window": assigner_aspect(self.assigner), "time": self.time_column}
+
+    def contents(self) -> WindowContents:
+        """What one subtask keeps of a window."""
+        raise NotImplementedError
+
+    def _window_schema(self) -> pa.Schema:
+        raise NotImplementedError
+
+    def _resolve(self) -> None:
+        self._set(keys=as_tuple(self.keys))
+        key_type = key_type_of(self.input_schema, self.keys, self.name)
+        check_time_column(self.input_schema, self.time_column, self.name)
+        settle_durations(self, "allowed_lateness_ms")
+        if self.allowed_lateness_ms < 0:
+            raise ValueError(f"{self.name}: allowed_lateness_ms is {self.allowed_lateness_ms}, but must be 0 or more")
+        if self.late_tag is not None and not self.late_tag.schema.equals(self.input_schema):
+            raise SchemaError(f"{self.name}: {self.late_tag!r} takes late rows, so its columns must be the stream's")
+        schema = self._window_schema()
+        self._set(input_schemas=(self.input_schema,), output_schema=schema, key_type=key_type)
+
+
+class WindowOperatorBase(Operator):
+    """What windows that merge and those that do not have in common: late rows, timers, firing."""
+
+    def __init__(self, spec: WindowSpec) -> None:
+        self._spec = spec
+        self._contents = spec.contents()
+        self._first_rows = FirstRows()
+
+    def initialize_state(self) -> None:
+        """Register the contents of the windows, and the timers that fire and clear them."""
+        backend = self.context.keyed_state
+        self._table = backend.table(self._contents.descriptor, pa.int64())
+        self._timers = backend.timer_service("window-timers", pa.int64())
+
+    def open(self) -> None:
+        """Let restored windows be cleared by the lateness that is declared now; mostly those timers are there."""
+        slots = self._table.entries()
+        if self._spec.allowed_lateness_ms and len(slots):
+            keys, windows = self._table.keys(slots), cast(pa.Array, self._table.namespaces(slots))
+            _, ends = self._bounds_in_ms(keys, windows.to_numpy())
+            self._timers.register_event_time(keys, self._clears_at(ends - 1), windows)
+
+    def windows(self) -> tuple[pa.Array, Times, Times, pa.Array]:
+        """The windows that are open: of each its key, start, end and contents."""
+        slots = self._table.entries()
+        windows: Any = self._table.namespaces(slots)
+        starts, ends = self._bounds_in_ms(self._table.keys(slots), windows.to_numpy())
+        return self._table.keys(slots), starts, ends, self._table.get(slots)
+
+    def _bounds_in_ms(self, keys: pa.Array, windows: Times) -> tuple[Times, Times]:
+        assigner = self._spec.assigner
+        return assigner.starts(windows), assigner.ends(windows)
+
+    def _clears_at(self, last_ms: Times) -> Times:
+        """When windows are cleared that fire at `last_ms`."""
+        lateness: int = self._spec.allowed_lateness_ms
+        if not lateness:
+            return last_ms
+        return np.where(last_ms > MAX_WATERMARK_MS - lateness, MAX_WATERMARK_MS, last_ms + lateness)
+
+    def _register(self, keys: pa.Array, last_ms: Times, windows: Times, known: Mask | None = None) -> Mask | None:
+        """Let windows fire and be cleared in time; which of them are overdue, and fire right now, if any is.
+
+        `known` are those whose timers are there.
+        """
+        overdue: Mask | None = None
+        if lowest(last_ms) <= self.context.current_watermark_ms:
+            overdue = last_ms <= self.context.current_watermark_ms
+        if known is not None:
+            keys, last_ms, windows = where(~known, keys, last_ms, windows)
+        if not len(windows):
+            return overdue
+        times = [last_ms, self._clears_at(last_ms)] if self._spec.allowed_lateness_ms else [last_ms]
+        if overdue is None:
+            self._timers.register_event_times(keys, times, windows)
+            return None
+        ahead = last_ms > self.context.current_watermark_ms
+        self._timers.register_event_time(*where(ahead, keys, last_ms, windows))
+        self._timers.register_event_times(keys, times[1:], windows)
+        return overdue
+
+    def _set_aside(self, batch: pa.RecordBatch, late: npt.NDArray[np.bool_]) -> None:
+        """Rows that came too late, if any."""
+        if self._spec.late_tag is not None:
+            self.context.output.emit_to(self._spec.late_tag.name, batch.filter(pa.array(late)))
+        else:
+            self.late_rows_dropped += int(late.sum())
+
+    def _fire(self, keys: pa.Array, windows: Times, starts: Times, ends: Times) -> None:
+        if len(keys):
+            slots = self._table.slots(keys, windows, create=False)
+            self.context.output.emit(self._contents.results(keys, starts, ends, self._table.get(slots)))
+
+
+class WindowOperator(WindowOperatorBase):
+    """Takes rows into the windows of their time, and fires those that are due."""
+
+    def __init__(self, spec: WindowSpec) -> None:
+        super().__init__(spec)
+        self._registered = np.zeros(0, np.bool_)
+        """The slots whose window had its timers registered by this operator: looking each of them up again for every
+        batch that has a row of the window was a third of what windows cost. None at first after a restore.
+        """
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        """Take the rows into their windows."""
+        spec = self._spec
+        times = event_times_ms(batch, spec.time_column, spec.name)
+        rows, windows = spec.assigner.assign(times)
+        last_ms = spec.assigner.ends(windows) - 1
+        if len(times) and lowest(times) + spec.allowed_lateness_ms <= self.context.current_watermark_ms:
+            late = times <= self.context.current_watermark_ms - spec.allowed_lateness_ms
+            # unless a window is still open for the row
+            is_open = self._clears_at(last_ms) > self.context.current_watermark_ms
+            rows = np.flatnonzero(is_open) if rows is None else rows[is_open]
+            windows, last_ms = windows[is_open], last_ms[is_open]
+            late[rows] = False
+            self._set_aside(batch, late)
+        if not len(windows):
+            return
+        if rows is not None:
+            batch = picked(batch, rows)
+        keys = keys_of(batch, spec.keys)
+        slots = self._table.slots(keys, windows)
+        known: Mask | None = None
+        if len(slots) > FEW_ROWS or lowest(last_ms) <= self.context.current_watermark_ms:
+            # Of few rows all are registered: a timer that is there stays one, and finding the first rows takes longer.
+            first = self._first_rows.of(slots)
+            keys, windows, last_ms = picked(keys, first), windows[first], last_ms[first]
+            known = self._note_registered(slots[first])
+        self._contents.add(self._table, slots, batch)
+        overdue = self._register(keys, last_ms, windows, known)
+        if overdue is not None:
+            self._fire(*where(overdue, keys, windows, spec.assigner.starts(windows), last_ms + 1))
+
+    def _note_registered(self, slots: npt.NDArray[np.int64]) -> Mask:
+        """Of which windows, given by distinct slots, the timers are there; from now on they are of all. A window that
+        is no entry yet has been given the slot of one that is gone.
+        """
+        size = int(slots.max()) + 1
+        if size > len(self._registered):
+            longer = np.zeros(max(size, 2 * len(self._registered)), np.bool_)
+            longer[: len(self._registered)] = self._registered
+            self._registered = longer
+        known = self._registered[slots] & self._table.is_entry(slots)
+        self._registered[slots] = True
+        return known
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Fire the windows that end before the watermark or with it, clear what is overdue, then hand it on."""
+        due = self._timers.advance(timestamp_ms)
+        if due.namespaces is not None and len(due.keys):
+            keys, windows, assigner = due.keys, due.namespaces.to_numpy(), self._spec.assigner
+            starts, ends = assigner.starts(windows), assigner.ends(windows)
+            self._fire(*where(due.timestamps_ms == ends - 1, keys, windows, starts, ends))
+            keys, windows = where(due.timestamps_ms >= self._clears_at(ends - 1), keys, windows)
+            self._table.clear(self._table.slots(keys, windows, create=False))
+        self.context.output.emit_watermark(timestamp_ms)
+
+
+def where(mask: Mask, keys: pa.Array, *columns: Times) -> Any:
+    """Some columns, at the rows for which `mask` holds."""
+    if mask.all():
+        return keys, *columns
+    return keys.filter(pa.array(mask)), *(column[mask] for column in columns)

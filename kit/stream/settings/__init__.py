@@ -1,0 +1,1 @@
+"""The settings of a job: checkpoints, restarts, stores, parts that a user replaces."""

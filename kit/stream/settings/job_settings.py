@@ -1,0 +1,398 @@
+"""A job's settings: how it is checkpointed and how it is restarted, as values.
+
+`CheckpointConfig` is what the user writes down; it is checked when it is made, and an error names the setting, the
+value found and what is allowed. `CheckpointCoordinatorConfiguration` is what the coordinator works with: the same
+after the rules that combine settings have been applied (no interval means "never by itself", a pause longer than the
+interval stretches it). A `RestartStrategy` says when a failed job is started again.
+
+What a single setting may be is in the table of `kit.stream.settings.setting_rules`; rules about two of them are here.
+
+Follows Flink's `CheckpointConfig`, `CheckpointCoordinatorConfiguration` and `JobCheckpointingSettings`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+from kit.core.protocol.properties import Durability, RetentionPolicy
+from kit.stream.settings.setting_rules import (
+    RULES,
+    UNLIMITED,
+    CheckpointingMode,
+    SettingError,
+    check,
+    expect,
+    member,
+)
+from kit.stream.settings.store_addresses import IN_MEMORY
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DISABLED_CHECKPOINT_INTERVAL_MS = 2**63 - 1
+"""The interval of a job that takes no checkpoints by itself (`DISABLED_CHECKPOINT_INTERVAL`)."""
+MAX_PAUSE_MS = 365 * 24 * 60 * 60 * 1000
+"""A longer pause counts as one year."""
+
+SAVEPOINTS = "savepoints"
+"""The directory for savepoints below the one for checkpoints."""
+
+# ---- checkpoints ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointConfig:
+    """How a job is checkpointed; `settings_table` shows what each setting may be and Flink's name for it.
+
+    `interval_ms` None: only when asked to. While a source works through a backlog `interval_during_backlog_ms` takes
+    its place, 0 for none. A pending checkpoint expires after `timeout_ms`; `min_pause_ms` lie between the end of one
+    and the start of the next; at most `max_concurrent` are pending at once. The job fails when more than
+    `tolerable_failures` checkpoints fail in a row. Files go below `directory`; savepoints whose request names no place
+    go below `savepoint_directory`, or else to `savepoints` in `directory`. State up to `memory_threshold_bytes` is
+    inlined into `_metadata`. The newest `max_retained` checkpoints are kept, and after the job what `retention` says.
+
+    `unaligned` barriers overtake records, at once or, with `aligned_timeout_ms` > 0, only once alignment has taken that
+    long; a job with `partition_custom` needs `force_unaligned` for it. What barriers overtook goes into files that up
+    to `max_subtasks_per_channel_state_file` subtasks share, and is left out of a restore from the checkpoint
+    `checkpoint_id_of_ignored_in_flight_data`.
+
+    With `checkpoints_after_tasks_finish` False no checkpoint completes once a task has finished, as in Flink 1.11 to
+    1.13 (and in 1.14 unless it is enabled). Sinks publish with checkpoints: rows that reach one after the last
+    completed checkpoint are then never published, although the job ends FINISHED. Both hosts warn of it at the start.
+
+    With `local_recovery` each slot keeps a copy of its state of the last checkpoint on its own machine, below the
+    directory for temporary files, and a restarted task reads that instead, where it is there and whole.
+
+    `durability` "fsync": state, `_metadata`, entries of the store and published rows are on the disk before anybody is
+    told of them, so that a loss of power costs nothing that was complete. "page_cache" leaves that to the operating
+    system: whatever dies but the machine loses nothing, and a checkpoint takes less long.
+
+    `store` is where the driver notes which checkpoints are complete: "memory", or one that outlives it, "filesystem"
+    (beside the checkpoints), "zookeeper://host:port,host:port/root" or "sqlite:///path/of/file.db". With these, which
+    need a `directory`, a new driver can go on where one that died left the job.
+
+    A driver that takes over starts from the newest checkpoint in the store, and fails if that is damaged, as in Flink.
+    With `fall_back_if_damaged` it passes over checkpoints whose `_metadata` cannot be read, or whose files are missing,
+    and starts from the newest intact one (see `max_retained`); never when a sink has published rows after that one,
+    since they would be published again.
+
+    Raises SettingError. Where Flink 2.x switches `unaligned` off with a warning (AT_LEAST_ONCE), this refuses. Where
+    Flink falls back to AT_LEAST_ONCE when there is no interval, `mode` holds here, since checkpoints may be asked for.
+
+    Follows Flink's `CheckpointConfig`; setting `interval_ms` is what `enableCheckpointing` does.
+    """
+
+    interval_ms: int | None = None
+    interval_during_backlog_ms: int | None = None
+    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    timeout_ms: int = 600_000
+    min_pause_ms: int = 0
+    max_concurrent: int = 1
+    tolerable_failures: int = 0
+    unaligned: bool = False
+    aligned_timeout_ms: int = 0
+    force_unaligned: bool = False
+    max_subtasks_per_channel_state_file: int = 5
+    checkpoint_id_of_ignored_in_flight_data: int | None = None
+    retention: RetentionPolicy = RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION
+    directory: str | None = None
+    savepoint_directory: str | None = None
+    max_retained: int = 1
+    memory_threshold_bytes: int = 20 * 1024
+    checkpoints_after_tasks_finish: bool = True
+    local_recovery: bool = False
+    fall_back_if_damaged: bool = False
+    durability: Durability = Durability.FSYNC
+    store: str = IN_MEMORY
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mode", member(CheckpointingMode, self.mode))
+        object.__setattr__(self, "retention", member(RetentionPolicy, self.retention))
+        object.__setattr__(self, "durability", member(Durability, self.durability))
+        for name in ("directory", "savepoint_directory"):
+            place = getattr(self, name)
+            object.__setattr__(self, name, fspath(place) if isinstance(place, PathLike) else place)
+        check(self)
+        self._check_backlog()
+        self._check_unaligned()
+        expect(
+            not self.is_durable or self.directory is not None,
+            "directory",
+            self.directory,
+            f"a directory that outlives the driver, for store = {self.store!r} to find the checkpoints there again",
+        )
+
+    def _check_backlog(self) -> None:
+        """Checkpoints are not more frequent during a backlog."""
+        least = DISABLED_CHECKPOINT_INTERVAL_MS if self.interval_ms is None else self.interval_ms
+        expect(
+            self.interval_during_backlog_ms in (None, 0) or self.interval_during_backlog_ms >= least,
+            "interval_during_backlog_ms",
+            self.interval_during_backlog_ms,
+            f"0 or no less than interval_ms = {self.interval_ms}",
+        )
+
+    def _check_unaligned(self) -> None:
+        if self.unaligned:
+            expect(
+                self.is_exactly_once,
+                "mode",
+                self.mode.value,
+                "exactly_once with unaligned=True (there is no alignment to avoid otherwise)",
+            )
+            expect(self.max_concurrent == 1, "max_concurrent", self.max_concurrent, "1 with unaligned=True")
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether each record counts once."""
+        return self.mode is CheckpointingMode.EXACTLY_ONCE
+
+    @property
+    def default_savepoint_directory(self) -> str | None:
+        """The directory of savepoints whose request names none; None where `directory` is not set either.
+
+        Flink has no default: a request must name a directory unless `savepoint_directory` is set.
+        """
+        if self.savepoint_directory is not None or self.directory is None:
+            return self.savepoint_directory
+        return f"{self.directory.rstrip('/')}/{SAVEPOINTS}"
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the store of completed checkpoints outlives the driver."""
+        return self.store != IN_MEMORY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointCoordinatorConfiguration:
+    """The settings as the coordinator uses them (`CheckpointCoordinatorConfiguration`).
+
+    `interval_ms` is the distance between two periodic triggers, never less than `min_pause_ms`;
+    `interval_during_backlog_ms` takes its place while a source has a backlog. Either is
+    DISABLED_CHECKPOINT_INTERVAL_MS when there are none.
+    """
+
+    interval_ms: int
+    interval_during_backlog_ms: int
+    timeout_ms: int
+    min_pause_ms: int
+    max_concurrent: int
+    tolerable_failures: int
+    retention: RetentionPolicy
+    exactly_once: bool
+    unaligned: bool
+    aligned_timeout_ms: int
+    checkpoint_id_of_ignored_in_flight_data: int | None
+    checkpoints_after_tasks_finish: bool
+
+    @classmethod
+    def of(cls, config: CheckpointConfig) -> CheckpointCoordinatorConfiguration:
+        """Apply the rules that combine settings, as the constructor of Flink's `CheckpointCoordinator` does.
+
+        The pause is Flink's `minPauseBetweenCheckpoints`; `StreamingJobGraphGenerator.configureCheckpointing` copies
+        the rest.
+        """
+        min_pause_ms = min(config.min_pause_ms, MAX_PAUSE_MS)
+        interval_ms = DISABLED_CHECKPOINT_INTERVAL_MS if config.interval_ms is None else config.interval_ms
+        backlog_ms = config.interval_during_backlog_ms
+        backlog_ms = interval_ms if backlog_ms is None else backlog_ms
+        return cls(
+            interval_ms=max(interval_ms, min_pause_ms),
+            interval_during_backlog_ms=backlog_ms or DISABLED_CHECKPOINT_INTERVAL_MS,
+            timeout_ms=config.timeout_ms,
+            min_pause_ms=min_pause_ms,
+            max_concurrent=config.max_concurrent,
+            tolerable_failures=config.tolerable_failures,
+            retention=config.retention,
+            exactly_once=config.is_exactly_once,
+            unaligned=config.unaligned,
+            aligned_timeout_ms=config.aligned_timeout_ms,
+            checkpoint_id_of_ignored_in_flight_data=config.checkpoint_id_of_ignored_in_flight_data,
+            checkpoints_after_tasks_finish=config.checkpoints_after_tasks_finish,
+        )
+
+    @property
+    def is_periodic(self) -> bool:
+        """Whether checkpoints are taken without being asked for (`isCheckpointingEnabled`)."""
+        return self.interval_ms < DISABLED_CHECKPOINT_INTERVAL_MS
+
+
+# ---- restarts ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NoRestart:
+    """The first failure is the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedDelay:
+    """At most `attempts` restarts in the life of the job, each `delay_ms` after the failure."""
+
+    attempts: int = 1
+    delay_ms: int = 1_000
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialDelay:
+    """A delay that grows by `multiplier` from failure to failure, and begins again after a quiet time.
+
+    `jitter_factor` is the share by which the delay may be off, either way, so that jobs do not restart in step. With
+    `first_at_once`, which Flink does not have, the first restart does not wait, and the delay grows from the second on;
+    a run of `max_delay_ms` in which a checkpoint completed makes the next failure a first one again. A worker that dies
+    now and then is so replaced at once, and a job that fails again and again is slowed down as in Flink.
+    """
+
+    initial_delay_ms: int = 1_000
+    max_delay_ms: int = 60_000
+    multiplier: float = 1.5
+    reset_after_ms: int = 3_600_000
+    jitter_factor: float = 0.1
+    attempts_before_reset: int = UNLIMITED
+    first_at_once: bool = False
+
+    def __post_init__(self) -> None:
+        check(self)
+        expect(
+            self.max_delay_ms >= self.initial_delay_ms,
+            "max_delay_ms",
+            self.max_delay_ms,
+            f"no less than initial_delay_ms = {self.initial_delay_ms}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRate:
+    """Restart `delay_ms` after a failure, unless that was one more than `max_failures` within `interval_ms`."""
+
+    max_failures: int = 1
+    interval_ms: int = 60_000
+    delay_ms: int = 1_000
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+RestartStrategy = NoRestart | FixedDelay | ExponentialDelay | FailureRate
+
+
+def default_restart_strategy(checkpoint: CheckpointConfig) -> RestartStrategy:
+    """Return the strategy of a job that chooses none: with periodic checkpoints it restarts, at once and then ever
+    more slowly (Flink: after a second, and then ever more slowly; 1.11: after a fixed second), else it does not.
+
+    A failure that comes again and again, such as that of a function that always raises, ends the job all the same
+    (`kit.machines.job.failures`); in Flink it restarts for ever. The lab, where time is virtual, restarts ten times.
+    """
+    return NoRestart() if checkpoint.interval_ms is None else ExponentialDelay(first_at_once=True)
+
+
+# ---- rescaling --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleConfig:
+    """When a running job goes on at another parallelism, which takes a deployment from its latest checkpoint.
+
+    With `reactive` it does so by itself: when slots are lost it goes on with those that are left, and with more when
+    they come back, up to what is wanted. On fewer than `minimum_parallelism` it does not run, and may not be rescaled
+    to fewer. A job that is to be deployed and has too few slots (one that is not reactive: fewer than it wants) waits
+    for them, at most `slot_wait_ms` (None: forever); one that has enough waits `submission_stabilization_ms` for all
+    that are wanted.
+
+    A change is not acted on within `cooldown_ms` of a deployment, and until `stabilization_ms` after the first change
+    only when there are all slots that are wanted. Then the next completed checkpoint is the moment, or the
+    `max_checkpoint_failures`-th that fails, or `max_trigger_delay_ms` after the change, whichever comes first (None:
+    the checkpoint interval times one more than those failures; at once without periodic checkpoints).
+
+    Raises SettingError. Follows `AdaptiveScheduler.Settings`, with its defaults, those of the reactive mode for a job
+    to be deployed; Flink has the minimum among a job's resource requirements, and `reactive` as another scheduler.
+    """
+
+    reactive: bool = False
+    minimum_parallelism: int = 1
+    cooldown_ms: int = 30_000
+    stabilization_ms: int = 60_000
+    max_trigger_delay_ms: int | None = None
+    max_checkpoint_failures: int = 2
+    slot_wait_ms: int | None = 300_000
+    submission_stabilization_ms: int = 0
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+# ---- the job ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSettings:
+    """All settings of a job that are not of one operator (with Flink's `JobCheckpointingSettings` in it).
+
+    A source hands on at most `buffer_rows` rows at once; a sender may have `channel_credits` buffers
+    under way on a channel before the receiver has taken one. A buffer carries at most `buffer_bytes`: larger batches
+    are split by rows, and a record that is larger by itself goes in fragments, so that a barrier waits for a buffer's
+    worth of bytes at most. Flink's buffers have 32 KiB; here each costs a turn of Python, and 4 MiB leave a full batch
+    of a few numeric columns (64k rows of two are 1 MiB) in one piece.
+
+    Flink 1.11 carries them as `SnapshotSettings` in the `JobCheckpointingSettings`.
+    """
+
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    restart: RestartStrategy = field(default_factory=NoRestart)
+    restart_is_default: bool = False
+    """Whether nobody chose `restart`: the lab then has a default of its own."""
+    rescaling: RescaleConfig = field(default_factory=RescaleConfig)
+    buffer_rows: int = 65_536
+    buffer_bytes: int = 4 * 1024 * 1024
+    channel_credits: int = 2
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @property
+    def coordinator(self) -> CheckpointCoordinatorConfiguration:
+        """The checkpoint settings as the coordinator uses them."""
+        return CheckpointCoordinatorConfiguration.of(self.checkpoint)
+
+
+CLASSES: tuple[type, ...] = (CheckpointConfig, FixedDelay, ExponentialDelay, FailureRate, RescaleConfig, JobSettings)
+"""The classes that take settings, in the order in which they are documented."""
+
+
+def settings_table() -> pd.DataFrame:
+    """All settings: one row each with the class that takes it, its default, what is allowed, and Flink's option."""
+    import pandas as pd
+
+    rows = []
+    for kind in CLASSES:
+        defaults = {each.name: getattr(each.default, "value", each.default) for each in fields(kind)}
+        rows += [
+            (kind.__name__, rule.setting, defaults[rule.setting], rule.allowed.text, rule.option)
+            for rule in RULES[kind.__name__]
+        ]
+    return pd.DataFrame(rows, columns=["of", "setting", "default", "allowed", "flink"])
+
+
+__all__ = [
+    "CLASSES",
+    "DISABLED_CHECKPOINT_INTERVAL_MS",
+    "MAX_PAUSE_MS",
+    "CheckpointConfig",
+    "CheckpointCoordinatorConfiguration",
+    "CheckpointingMode",
+    "ExponentialDelay",
+    "FailureRate",
+    "FixedDelay",
+    "JobSettings",
+    "NoRestart",
+    "RescaleConfig",
+    "RestartStrategy",
+    "SettingError",
+    "default_restart_strategy",
+    "settings_table",
+]

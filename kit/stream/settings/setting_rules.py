@@ -1,0 +1,243 @@
+"""What each setting may be, as a table: its name here, Flink's option for it, and the values allowed.
+
+`RULES` is the one place for it. Settings check themselves against it when they are made (`check`), and
+`kit.stream.settings.job_settings.settings_table` shows it with the defaults. Rules that concern two settings at once
+are with the class that has both. `NOT_HERE` names the options of Flink's that the kit has no use for, with the reason.
+
+Follows Flink's `CheckpointingOptions`, `StateRecoveryOptions`, `RestartStrategyOptions` and, of rescaling,
+`JobManagerOptions`, and the checks in
+`CheckpointConfig`, `CheckpointCoordinatorConfiguration`, `FileSystemCheckpointStorage` and the
+`RestartBackoffTimeStrategy` classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from kit.core.protocol.durations import WAYS_TO_WRITE, DurationError, to_ms
+from kit.core.protocol.properties import Durability, RetentionPolicy
+from kit.stream.settings.store_addresses import EXAMPLES, IN_MEMORY, store_named
+
+MINIMAL_CHECKPOINT_TIME_MS = 10
+"""Intervals and timeouts shorter than this are refused (`MINIMAL_CHECKPOINT_TIME`)."""
+MAX_MEMORY_THRESHOLD_BYTES = 1024 * 1024
+"""State inlined into `_metadata` may not be larger than this (`MAX_FILE_STATE_THRESHOLD`)."""
+MAX_BUFFER_BYTES = 128 * 1024 * 1024
+"""A buffer may not be larger than this, so that with all that goes around it, it fits into a frame of the network."""
+LONGEST_MS = 2**63 - 1
+"""No time is longer (`Long.MAX_VALUE`)."""
+UNLIMITED = 2**31 - 1
+"""As a number of attempts or tolerated failures: any number (`Integer.MAX_VALUE`)."""
+
+
+class CheckpointingMode(Enum):
+    """What state means after a failure: each record counted once, or at least once (`CheckpointingMode`)."""
+
+    EXACTLY_ONCE = "exactly_once"
+    AT_LEAST_ONCE = "at_least_once"
+
+
+class SettingError(ValueError):
+    """A setting has a value that is not allowed, or one that contradicts another setting."""
+
+
+def expect(ok: bool, setting: str, found: object, allowed: str) -> None:
+    """Raise SettingError, with what was found and what is allowed, unless `ok`."""
+    if not ok:
+        raise SettingError(f"{setting} = {found!r}: expected {allowed}")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """A set of values: in words, and as a test."""
+
+    text: str
+    test: Callable[[Any], bool]
+
+
+def whole(least: int, most: int) -> Allowed:
+    """Whole numbers; the largest ones that Java has go without saying."""
+    text = f"{least} or more" if most in (UNLIMITED, LONGEST_MS) else f"{least} to {most}"
+    return Allowed(text, lambda found: type(found) is int and least <= found <= most)
+
+
+def count(least: int) -> Allowed:
+    """How many, as Java's int."""
+    return whole(least, UNLIMITED)
+
+
+def milliseconds(least: int) -> Allowed:
+    """How long, as Java's long."""
+    return whole(least, LONGEST_MS)
+
+
+def number(text: str, test: Callable[[float], bool]) -> Allowed:
+    """Numbers, whole or not."""
+    return Allowed(text, lambda found: type(found) in (int, float) and test(found))
+
+
+def or_none(allowed: Allowed, meaning: str) -> Allowed:
+    """None as well, for what `meaning` says."""
+    return Allowed(f"{allowed.text}, or None for {meaning}", lambda found: found is None or allowed.test(found))
+
+
+def one_of(kind: type[Enum]) -> Allowed:
+    """The members of an enumeration; settings take their values too, see `member`."""
+    return Allowed(" or ".join(repr(each.value) for each in kind), lambda found: isinstance(found, kind))
+
+
+FLAG = Allowed("True or False", lambda found: type(found) is bool)
+PLACE = Allowed("a path or URI", lambda found: isinstance(found, str) and bool(found))
+MODES, RETENTIONS, DURABILITIES = one_of(CheckpointingMode), one_of(RetentionPolicy), one_of(Durability)
+STORE = Allowed(
+    f"{', '.join(map(repr, [IN_MEMORY, *EXAMPLES[:-1]]))} or {EXAMPLES[-1]!r}",
+    lambda found: isinstance(found, str) and (found == IN_MEMORY or store_named(found) is not None),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One setting: its name, Flink's option, the values allowed."""
+
+    setting: str
+    option: str
+    allowed: Allowed
+
+
+_CHECKPOINTING, _RECOVERY = "execution.checkpointing", "execution.state-recovery"
+_FIXED, _RATE = "restart-strategy.fixed-delay", "restart-strategy.failure-rate"
+_EXPONENTIAL = "restart-strategy.exponential-delay"
+_ADAPTIVE = "jobmanager.adaptive-scheduler"
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "CheckpointConfig": (
+        Rule(
+            "interval_ms",
+            f"{_CHECKPOINTING}.interval",
+            or_none(milliseconds(MINIMAL_CHECKPOINT_TIME_MS), "no periodic checkpoints"),
+        ),
+        Rule(
+            "interval_during_backlog_ms",
+            f"{_CHECKPOINTING}.interval-during-backlog",
+            Allowed(
+                f"0 for no checkpoints, {MINIMAL_CHECKPOINT_TIME_MS} or more, or None for interval_ms",
+                lambda found: (
+                    found is None or whole(0, 0).test(found) or milliseconds(MINIMAL_CHECKPOINT_TIME_MS).test(found)
+                ),
+            ),
+        ),
+        Rule("mode", f"{_CHECKPOINTING}.mode", MODES),
+        Rule("timeout_ms", f"{_CHECKPOINTING}.timeout", milliseconds(MINIMAL_CHECKPOINT_TIME_MS)),
+        Rule("min_pause_ms", f"{_CHECKPOINTING}.min-pause", milliseconds(0)),
+        Rule("max_concurrent", f"{_CHECKPOINTING}.max-concurrent-checkpoints", count(1)),
+        Rule("tolerable_failures", f"{_CHECKPOINTING}.tolerable-failed-checkpoints", count(0)),
+        Rule("unaligned", f"{_CHECKPOINTING}.unaligned.enabled", FLAG),
+        Rule("aligned_timeout_ms", f"{_CHECKPOINTING}.aligned-checkpoint-timeout", milliseconds(0)),
+        Rule("force_unaligned", f"{_CHECKPOINTING}.unaligned.forced", FLAG),
+        Rule(
+            "max_subtasks_per_channel_state_file",
+            f"{_CHECKPOINTING}.unaligned.max-subtasks-per-channel-state-file",
+            count(1),
+        ),
+        Rule(
+            "checkpoint_id_of_ignored_in_flight_data",
+            f"{_RECOVERY}.without-channel-state.checkpoint-id",
+            or_none(whole(1, LONGEST_MS), "no checkpoint"),
+        ),
+        Rule("checkpoints_after_tasks_finish", f"{_CHECKPOINTING}.checkpoints-after-tasks-finish", FLAG),
+        Rule("local_recovery", f"{_CHECKPOINTING}.local-backup.enabled", FLAG),
+        Rule("retention", f"{_CHECKPOINTING}.externalized-checkpoint-retention", RETENTIONS),
+        Rule("fall_back_if_damaged", "", FLAG),
+        Rule("durability", "", DURABILITIES),
+        Rule("max_retained", f"{_CHECKPOINTING}.num-retained", count(1)),
+        Rule("directory", f"{_CHECKPOINTING}.dir", or_none(PLACE, "a temporary one")),
+        Rule("savepoint_directory", f"{_CHECKPOINTING}.savepoint-dir", or_none(PLACE, "`savepoints` in `directory`")),
+        Rule("memory_threshold_bytes", f"{_CHECKPOINTING}.data-inline-threshold", whole(0, MAX_MEMORY_THRESHOLD_BYTES)),
+        Rule("store", "high-availability.type", STORE),
+    ),
+    "FixedDelay": (
+        Rule("attempts", f"{_FIXED}.attempts", count(0)),
+        Rule("delay_ms", f"{_FIXED}.delay", milliseconds(0)),
+    ),
+    "ExponentialDelay": (
+        Rule("initial_delay_ms", f"{_EXPONENTIAL}.initial-backoff", milliseconds(1)),
+        Rule("max_delay_ms", f"{_EXPONENTIAL}.max-backoff", milliseconds(1)),
+        Rule("multiplier", f"{_EXPONENTIAL}.backoff-multiplier", number("more than 1", lambda found: found > 1)),
+        Rule("reset_after_ms", f"{_EXPONENTIAL}.reset-backoff-threshold", milliseconds(1)),
+        Rule("jitter_factor", f"{_EXPONENTIAL}.jitter-factor", number("0 to 1", lambda found: 0 <= found <= 1)),
+        Rule("attempts_before_reset", f"{_EXPONENTIAL}.attempts-before-reset-backoff", count(1)),
+        Rule("first_at_once", "", FLAG),
+    ),
+    "FailureRate": (
+        Rule("max_failures", f"{_RATE}.max-failures-per-interval", count(1)),
+        Rule("interval_ms", f"{_RATE}.failure-rate-interval", milliseconds(1)),
+        Rule("delay_ms", f"{_RATE}.delay", milliseconds(0)),
+    ),
+    "RescaleConfig": (
+        Rule("reactive", "jobmanager.scheduler", FLAG),
+        Rule("minimum_parallelism", "", count(1)),
+        Rule("cooldown_ms", f"{_ADAPTIVE}.executing.cooldown-after-rescaling", milliseconds(0)),
+        Rule("stabilization_ms", f"{_ADAPTIVE}.executing.resource-stabilization-timeout", milliseconds(0)),
+        Rule(
+            "max_trigger_delay_ms",
+            f"{_ADAPTIVE}.rescale-trigger.max-delay",
+            or_none(milliseconds(0), "so long that the failures are waited for"),
+        ),
+        Rule("max_checkpoint_failures", f"{_ADAPTIVE}.rescale-trigger.max-checkpoint-failures", count(1)),
+        Rule(
+            "slot_wait_ms",
+            f"{_ADAPTIVE}.submission.resource-wait-timeout",
+            or_none(milliseconds(0), "as long as it takes"),
+        ),
+        Rule(
+            "submission_stabilization_ms",
+            f"{_ADAPTIVE}.submission.resource-stabilization-timeout",
+            milliseconds(0),
+        ),
+    ),
+    "JobSettings": (
+        Rule("buffer_rows", "", count(1)),
+        Rule("buffer_bytes", "taskmanager.memory.segment-size", whole(1, MAX_BUFFER_BYTES)),
+        Rule("channel_credits", "taskmanager.network.memory.buffers-per-channel", count(1)),
+    ),
+}
+"""By the class that has the settings. An empty option: Flink has none."""
+
+NOT_HERE = {
+    f"{_CHECKPOINTING}.storage": "checkpoints are always files; `directory` says where",
+    f"{_CHECKPOINTING}.incremental": "a state backend's choice; the heap backend writes all of its state each time",
+    f"{_CHECKPOINTING}.create-subdir": "every job has a directory of its own: two could not share one",
+    f"{_CHECKPOINTING}.cleaner.parallel-mode": "what is deleted is deleted in the background, in order",
+    f"{_CHECKPOINTING}.write-buffer-size": "a state file is written in one piece",
+    f"{_CHECKPOINTING}.local-backup.dirs": "a machine's directory for temporary files holds the copies",
+    f"{_CHECKPOINTING}.file-merging.enabled": "experimental in Flink; small state goes into `_metadata` instead",
+    f"{_CHECKPOINTING}.unaligned.interruptible-timers.enabled": "experimental in Flink; timers of a batch fire as one",
+    f"{_RECOVERY}.path": "`restore_path` of SparkJob and Lab",
+    f"{_RECOVERY}.ignore-unclaimed-state": "`allow_non_restored_state` of SparkJob and Lab",
+    f"{_RECOVERY}.claim-mode": "`claim_mode` of SparkJob and Lab",
+    f"{_RECOVERY}.approximate-local-recovery": "experimental in Flink: it loses records",
+    f"{_RECOVERY}.from-local": "`local_recovery`: copies are kept to be restored from",
+    "restart-strategy.type": "the class of `restart`: NoRestart, FixedDelay, ExponentialDelay or FailureRate",
+}
+"""Options of Flink's without a setting by that name, and where to look or why not."""
+
+
+def check(settings: object) -> None:
+    """Hold an object's settings against the rules of its class; durations become ms. Raises SettingError."""
+    for rule in RULES[type(settings).__name__]:
+        found = getattr(settings, rule.setting)
+        if rule.setting.endswith("_ms") and found is not None:
+            try:
+                object.__setattr__(settings, rule.setting, to_ms(found, rule.setting))
+            except DurationError:
+                expect(False, rule.setting, found, f"{rule.allowed.text}: {WAYS_TO_WRITE}")
+            found = getattr(settings, rule.setting)
+        expect(rule.allowed.test(found), rule.setting, found, rule.allowed.text)
+
+
+def member(kind: type[Enum], found: object) -> object:
+    """The member of an enumeration that a setting's value says, by itself or in words; else what was found."""
+    return next((each for each in kind if found in (each, each.value)), found)

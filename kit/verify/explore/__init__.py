@@ -1,0 +1,46 @@
+"""Every schedule of a small job: `explore` tries all that may happen, and finds the shortest way to what must not."""
+
+from __future__ import annotations
+
+from kit.verify.explore.exploration import Counterexample, Exploration, expected_output, explore
+from kit.verify.explore.properties import (
+    Property,
+    Situation,
+    all_acknowledged,
+    always,
+    comes_to_an_end,
+    complete_checkpoints,
+    consistent_checkpoints,
+    eventually,
+    exactly_once,
+    finishes,
+    ids_grow,
+    no_duplicates,
+    no_loss,
+    nothing_is_left,
+    published_is_covered,
+    sometimes,
+)
+
+__all__ = [
+    "Counterexample",
+    "Exploration",
+    "Property",
+    "Situation",
+    "all_acknowledged",
+    "always",
+    "comes_to_an_end",
+    "complete_checkpoints",
+    "consistent_checkpoints",
+    "eventually",
+    "exactly_once",
+    "expected_output",
+    "explore",
+    "finishes",
+    "ids_grow",
+    "no_duplicates",
+    "no_loss",
+    "nothing_is_left",
+    "published_is_covered",
+    "sometimes",
+]

@@ -1,0 +1,242 @@
+"""What the abort of a checkpoint would change, asked of the machines themselves.
+
+While something may fail, a checkpoint may be aborted at any moment, and each task hears of it at a moment of its own:
+the JobMaster tells it, the task before it in the graph sends a cancel marker in place of a barrier, or its own file
+fails. Most of what a task takes meanwhile *commutes* with such news: whichever comes first, the task ends up in the
+same state and has asked for the same. Where that is so the order makes no difference, and need not be tried. It is not
+guessed from the words: both orders are worked out on the machine, for all the news that may come, in every order of
+theirs; so it is as true of a handler of the user's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.core.protocol.elements import CancelCheckpointMarker
+from kit.core.protocol.events import ElementReceived
+from kit.core.protocol.messages import (
+    DeclineCheckpoint,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    TaskStateChanged,
+    TriggerTaskCheckpoint,
+)
+from kit.core.protocol.tasks import ExecutionState
+from kit.machines.job.job_master import JobMaster
+from kit.machines.task.stream_task import StreamTask
+from kit.verify.explore.machines import MachineStates
+from kit.verify.explore.space import Space
+from kit.verify.explore.steps import MOST_TRIED
+from kit.verify.explore.tables import Function, Ids, Interned, Rows
+from kit.verify.explore.words import NOW_MS
+
+Mask = npt.NDArray[np.bool_]
+AT_ANY_TIME = frozenset({"expire", "fail"})
+"""The kinds of fault that may abort a checkpoint at any moment while the job goes on."""
+LATER = "lose"
+"""The kind that does so when nothing else can happen any more."""
+_NEWS = (NotifyCheckpointAborted, DeclineCheckpoint, CancelCheckpointMarker)
+MOST_NEWS = 5
+"""So many pieces of news at once are tried in every order; where more may come, nothing is said to commute."""
+
+
+class Aborts:
+    """Which checkpoints may be aborted, and whose steps that leaves as they are."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._may_fail = bool(space.kinds & AT_ANY_TIME)
+        self._may_end_so = self._may_fail or LATER in space.kinds
+        self._sets: Interned[frozenset[int]] = Interned()
+        self._none = self._sets.number(frozenset())
+        self._pending = Function(self._pending_of)
+        self._told = Function(self._told_in)
+        self._bad = Function(self._is_bad)
+        self._united = Function(lambda one, other: self._sets.number(self._sets[one] | self._sets[other]))
+        self._known: dict[tuple[int, int, int, frozenset[int]], bool] = {}
+        self._same: dict[tuple[int, int, int, int], bool] = {}
+        self._asked: dict[tuple[int, ...], bool] = {}
+
+    def threaten(self, rows: Rows) -> Mask:
+        """Where a checkpoint may yet be aborted while the job goes on, or the news of it are under way."""
+        if not self._may_end_so:
+            return np.zeros(len(rows), bool)
+        threatened: Mask = (self._at_stake(rows) != self._none) | (self._news(rows) != self._none)
+        return threatened
+
+    def contest(self, rows: Rows) -> Mask:
+        """Where the failure of a task's file may come between what the JobMaster does, or is on its way to it."""
+        space = self._space
+        contested = np.zeros(len(rows), bool)
+        if "fail" in space.kinds:
+            contested |= rows[:, space.failed] < space.faults
+            for task in space.tasks:
+                said = rows[:, space.mail_from + task]
+                contested |= self._bad.of(said * 0, said) == 1
+        return contested
+
+    def _is_bad(self, nothing: int, queue: int) -> int:
+        words = [self._space.words[each] for each in self._space.queues.values[queue]]
+        failed = (isinstance(each, TaskStateChanged) and each.state is ExecutionState.FAILED for each in words)
+        return int(any(isinstance(each, DeclineCheckpoint) for each in words) or any(failed))
+
+    def _at_stake(self, rows: Rows) -> Ids:
+        """The checkpoints that a fault may yet abort."""
+        if not self._may_fail:
+            return np.full(len(rows), self._none, np.int32)
+        pending = self._pending.of(rows[:, 0], rows[:, 0] * 0)
+        pending[rows[:, self._space.failed] >= self._space.faults] = self._none
+        return pending
+
+    def _news(self, rows: Rows) -> Ids:
+        """The checkpoints of whose abort somebody is being told."""
+        space = self._space
+        found = np.full(len(rows), self._none, np.int32)
+        for column in range(space.mail_to, space.wires + space.graph.channel_count):
+            if rows[:, column].any():
+                told = self._told.of(rows[:, column] * 0, rows[:, column])
+                found = self._united.of(found, told)
+        return found
+
+    def _pending_of(self, state: int, nothing: int) -> int:
+        master = self._space.machines[0].machines[state]
+        pending = master.checkpoints.pending if isinstance(master, JobMaster) else ()
+        return self._sets.number(frozenset(pending))
+
+    def _told_in(self, nothing: int, queue: int) -> int:
+        words = (self._space.words[each] for each in self._space.queues.values[queue])
+        elements = (getattr(word, "element", word) for word in words)
+        return self._sets.number(frozenset(each.checkpoint_id for each in elements if isinstance(each, _NEWS)))
+
+    # --- whether they matter ------------------------------------------------------------------------------------------
+
+    def change_nothing(self, rows: Rows, task: int, words: Ids, channels: Sequence[int]) -> Mask:
+        """Whether a task that takes one of `words` now ends as if it took that after any news of aborts: those that the
+        JobMaster may send, or has sent, failures of its own files, and cancel markers on these other `channels`.
+        """
+        space = self._space
+        asked = np.stack(
+            [
+                rows[:, task],
+                words,
+                self._at_stake(rows),
+                self._news(rows),
+                rows[:, space.mail_to + task],
+                rows[:, space.work + task] * int("fail" in space.kinds),
+            ],
+            axis=1,
+        )
+        different, which = np.unique(asked, axis=0, return_inverse=True)
+        answers = [self._changes_nothing(task, tuple(row), tuple(channels)) for row in different.tolist()]
+        found: Mask = np.array(answers, np.bool_)[which.ravel()]
+        return found
+
+    def _changes_nothing(self, task: int, seen: tuple[int, ...], channels: tuple[int, ...]) -> bool:
+        asked = (task, *seen, *channels)
+        known = self._asked.get(asked)
+        if known is None:
+            state, word, *rest = seen
+            at_stake, told, mail, work = rest
+            groups = self._news_to(task, state, at_stake, told, mail, work, channels)
+            known = self._asked[asked] = groups is not None and all(
+                len(group) <= MOST_NEWS and self._commutes(task, state, word, group) for group in groups
+            )
+        return known
+
+    def _news_to(
+        self, task: int, state: int, at_stake: int, told: int, mail: int, work: int, channels: tuple[int, ...]
+    ) -> Iterable[frozenset[int]] | None:
+        """What may come to a task, as words: a set for each checkpoint that may be aborted, since one fault aborts one.
+        None where something else is waiting for it.
+        """
+        space = self._space
+        machine = space.machines[task].machines[state]
+        if not isinstance(machine, StreamTask):
+            return None
+        letters = [each for each in space.queues.values[mail] if not self._is_harmless(each)]
+        if any(isinstance(space.words[each], TriggerTaskCheckpoint) for each in letters):
+            return None
+        over = self._sets[told]
+        if space.faults == 1 and self._sets[at_stake]:
+            alternatives = [over | {each} for each in sorted(self._sets[at_stake])]
+        else:
+            alternatives = [over | self._sets[at_stake]]
+        failures = self._failures(work)
+        return [
+            frozenset(chain(letters, failures, *(self._news_of(machine, each, channels) for each in sorted(ids))))
+            for ids in alternatives
+        ]
+
+    def _is_harmless(self, word: int) -> bool:
+        return isinstance(self._space.words[word], NotifyCheckpointComplete)
+
+    def _failures(self, work: int) -> list[int]:
+        """The failures of what a task has under way."""
+        space = self._space
+        if not work:
+            return []
+        places = [space.bags.member(np.array([work], np.int32), place) for place in range(MOST_TRIED)]
+        failures = [int(space.failures.of(each * 0, each)[0]) for each in places if each[0]]
+        return [each for each in failures if each]
+
+    def _news_of(self, machine: StreamTask, checkpoint_id: int, channels: Sequence[int]) -> list[int]:
+        notice = NotifyCheckpointAborted(
+            task=machine.name,
+            attempt=machine.attempt,
+            checkpoint_id=checkpoint_id,
+            timestamp_ms=NOW_MS,
+        )
+        markers = (ElementReceived(channel=each, element=CancelCheckpointMarker(checkpoint_id)) for each in channels)
+        return [self._space.words.number(each) for each in (notice, *markers)]
+
+    def _commutes(self, task: int, state: int, word: int, news: frozenset[int]) -> bool:
+        """Whether the word leads to the same before and after all this news, in whatever order that comes."""
+        asked = (task, state, word, news)
+        known = self._known.get(asked)
+        if known is None:
+            known = all(
+                self._leads_to_the_same(task, state, word, each)
+                and self._commutes(task, self._after(task, state, each), word, news - {each})
+                for each in sorted(news)
+            )
+            self._known[asked] = known
+        return known
+
+    def _leads_to_the_same(self, task: int, state: int, one: int, other: int) -> bool:
+        asked = (task, state, one, other)
+        known = self._same.get(asked)
+        if known is None:
+            first, second = self._both(task, state, one, other), self._both(task, state, other, one)
+            known = self._same[asked] = first is not None and first == second
+        return known
+
+    def _both(self, task: int, state: int, one: int, other: int) -> tuple[object, ...] | None:
+        """What comes of two words in a row: the state, and all that is asked for; None where the machine breaks."""
+        states = self._space.machines[task]
+        number = _one_step(states, state, one)
+        between, changes, handed = states.outcome(number)
+        after, more, also_handed = states.outcome(_one_step(states, between, other))
+        if states.is_broken.of(after) or states.is_broken.of(between):
+            return None
+        asked: dict[int, tuple[object, ...]] = {}
+        for column, change in (*changes, *more):
+            asked[column] = asked.get(column, ()) + self._space.change(column, change)
+        return after, tuple(sorted(asked.items())), handed + also_handed
+
+    def _after(self, task: int, state: int, word: int) -> int:
+        states = self._space.machines[task]
+        return states.outcome(_one_step(states, state, word))[0]
+
+    def __repr__(self) -> str:
+        return f"Aborts({len(self._asked)} answers)"
+
+
+def _one_step(states: MachineStates, state: int, word: int) -> int:
+    return int(states.step(np.array([state], np.int32), np.array([word], np.int32))[0])
+
+
+__all__ = ["Aborts"]

@@ -1,0 +1,173 @@
+"""What a machine asks for, as changes to the columns of a row, and as what other machines are handed at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.core.protocol.commands import (
+    CancelTimer,
+    CompleteRequest,
+    GrantCredit,
+    ReadSplit,
+    ScheduleTimer,
+    SendElement,
+    StartEpoch,
+)
+from kit.core.protocol.duties import Duty
+from kit.core.protocol.events import CreditReceived, ElementReceived
+from kit.core.protocol.messages import JobMessage, OutputDataDecided, SlotMessage, SubmitChannelState, TaskMessage
+from kit.core.protocol.words import Machine
+from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState, slot_name
+from kit.machines.job.job_master import JobMaster
+from kit.machines.task.stream_task import StreamTask
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.verify.explore.digest import Digester
+from kit.verify.explore.files import Disks
+from kit.verify.explore.layout import Layout
+from kit.verify.explore.machines import DueTimer, MachineStates, Outcome
+from kit.verify.explore.queues import Bags, Queues, Timers
+from kit.verify.explore.tables import Ids
+from kit.verify.explore.words import Words
+
+
+class Shared:
+    """Objects that never change, and that all states of a job share: the job, its graphs, and their parts."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.names: dict[int, str] = {}
+        """Their names, by address."""
+        self.graphs: dict[tuple[tuple[str, int], ...], ExecutionGraph] = {}
+        """By parallelism: those of the same parallelism are the same."""
+        self._objects: dict[int, Any] = {}
+        job = layout.job
+        self._share(job, "job")
+        self._share(job.settings, "settings")
+        for number, vertex in enumerate(job.vertices):
+            self._share(vertex, f"vertex {number}")
+            for place, each in enumerate((*vertex.operators, *vertex.inputs)):
+                self._share(each, f"vertex {number}, {place}")
+        self.share_graph(layout.graph)
+
+    def _share(self, value: object, name: str) -> None:
+        self._objects[id(value)] = value
+        self.names[id(value)] = name
+
+    def share_graph(self, graph: ExecutionGraph) -> None:
+        """A graph is shared from now on."""
+        if id(graph) not in self._objects:
+            key = tuple(sorted(graph.parallelism.items()))
+            self.graphs.setdefault(key, graph)
+            self._share(graph, f"graph {key}")
+            for task in graph.tasks:
+                self._share(task, f"{task.task} of {key}")
+
+    def memo(self) -> dict[int, Any]:
+        """What a copy starts from: these are their own copies."""
+        return self._objects.copy()
+
+    def __repr__(self) -> str:
+        return f"Shared({len(self._objects)} objects)"
+
+
+class Asked:
+    """Translates commands; `translate` is what `kit.verify.explore.machines.States` needs."""
+
+    def __init__(self, layout: Layout, shared: Shared, digester: Digester, words: Words) -> None:
+        self._layout, self._shared, self._words = layout, shared, words
+        self.queues, self.bags = Queues(), Bags(words)
+        self.timers = Timers(words, lambda name, due: words.number(DueTimer(timer=name, due_ms=due)))
+        self.disks = Disks(layout.job, words, digester)
+        self.machines: list[MachineStates] = []
+        """To be filled before anything is translated: machines of a new epoch are numbered there."""
+        self._begun: dict[tuple[tuple[tuple[str, int], ...], int], dict[int, int]] = {}
+
+    def translate(self, machine: Machine, commands: list[Any]) -> Outcome:
+        """The commands of one step as changes to columns, and what is handed on at once."""
+        if isinstance(machine, JobMaster):
+            self._shared.share_graph(machine.graph)
+        layout, words = self._layout, self._words
+        me = layout.number_of[machine.name]
+        changes: dict[int, list[Any]] = {}
+        handed: list[tuple[int, int]] = []
+        outcome = Outcome(0)
+
+        def change(column: int, what: Any) -> None:
+            changes.setdefault(column, []).append(what)
+
+        for command in commands:
+            duty = command.duty
+            if duty in (Duty.OBSERVE, Duty.SHOW_STATUS) or isinstance(command, CompleteRequest):
+                continue
+            if isinstance(command, TaskMessage):
+                change(layout.mail_to + layout.number_of[command.task], words.number(command))
+            elif isinstance(command, JobMessage):
+                change(layout.mail_from + me, words.number(command))
+            elif isinstance(command, SendElement):
+                received = ElementReceived(channel=command.channel, element=command.element)
+                change(layout.wires + command.channel, words.number(received))
+            elif isinstance(command, GrantCredit):
+                sender = layout.number_of[layout.graph.channels[command.channel].source_task]
+                credit = CreditReceived(channel=command.channel, credits=command.credits)
+                handed.append((sender, words.number(credit)))
+            elif isinstance(command, SlotMessage):
+                handed.append((self._receiver(command), words.number(command)))
+            elif isinstance(command, ScheduleTimer):
+                change(layout.timer + me, (command.timer, command.due_ms))
+            elif isinstance(command, CancelTimer):
+                change(layout.timer + me, (command.timer, None))
+            elif isinstance(command, ReadSplit):
+                answer = self.disks.read(command)
+                if answer is not None:
+                    handed.append((me, words.number(answer)))
+            elif isinstance(command, StartEpoch):
+                outcome.changes |= self._begin(command)
+            elif duty in (Duty.WORK, Duty.CLEAN_UP, Duty.STOP_EPOCH, Duty.STOP_WORK):
+                change(layout.work + me, (words.number(command), duty is not Duty.STOP_WORK))
+            else:
+                raise AssertionError(f"nobody sees to {command!r}")
+        for column, items in changes.items():
+            outcome.changes[column] = self._contents(column).changes.number(tuple(items))
+        outcome.handed = tuple(handed)
+        return outcome
+
+    def _receiver(self, message: SlotMessage) -> int:
+        task = self._layout.number_of[message.task]
+        if isinstance(message, SubmitChannelState | OutputDataDecided):
+            return self._layout.number_of[slot_name(self._layout.slot_of[task])]
+        return task
+
+    def _begin(self, command: StartEpoch) -> dict[int, int]:
+        """Tasks and slots of a new epoch."""
+        key = tuple(sorted(command.parallelism.items()))
+        known = self._begun.get((key, command.epoch))
+        if known is not None:
+            return known
+        layout = self._layout
+        graph = self._shared.graphs[key]
+        made: list[Machine] = [StreamTask(graph, task.task, command.epoch) for task in graph.tasks]
+        if layout.has_slots:
+            made += [SlotChannelState.of(graph, slot, command.epoch) for slot in layout.slots]
+        begun = {layout.number_of[each.name]: self.machines[layout.number_of[each.name]].number(each) for each in made}
+        self._begun[key, command.epoch] = begun
+        return begun
+
+    # --- what comes of it -------------------------------------------------------------------------------------------
+
+    def _contents(self, column: int) -> Queues | Bags:
+        if self._layout.work <= column < self._layout.timer:
+            return self.bags
+        return self.timers if self._layout.timer <= column < self._layout.disk else self.queues
+
+    def change(self, column: int, number: int) -> tuple[Any, ...]:
+        """What a change by number does to a column that is a queue or a bag: all that is added, in order."""
+        found: tuple[Any, ...] = self._contents(column).changes[number]
+        return found
+
+    def after(self, column: int, numbers: Ids, changes: Ids) -> Ids:
+        """What a column becomes by changes: queues, work and timers are added to, all else is replaced."""
+        if self._layout.mail_to <= column < self._layout.disk:
+            return self._contents(column).after(numbers, changes)
+        return changes
+
+    def __repr__(self) -> str:
+        return f"Asked({self._layout!r})"

@@ -1,0 +1,113 @@
+"""Where the barriers are, and whether more of them may come: in rows of a space, for `kit.verify.explore.reduction`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.core.protocol.elements import CheckpointBarrier
+from kit.core.protocol.messages import TriggerTaskCheckpoint
+from kit.machines.job.job_master import RESTART_TIMER, JobMaster
+from kit.verify.explore.space import EXPIRY, Space
+from kit.verify.explore.tables import Function, Ids, Rows
+
+Mask = npt.NDArray[np.bool_]
+_BEGIN_SNAPSHOTS = (CheckpointBarrier, TriggerTaskCheckpoint)
+
+
+class Barriers:
+    """What is known of the barriers of a space."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._sources = {task: self._sources_of(task) for task in space.tasks}
+        self._above = {task: self._channels_above(task) for task in space.tasks}
+        self._own = {task: [number for number, _ in space.inputs[task]] for task in space.tasks}
+        self._idle = Function(self.is_idle)
+        self._untimed = Function(self._are_expiries)
+        self._held = Function(self._holds_one)
+
+    def _sources_of(self, task: int) -> frozenset[int]:
+        """The tasks without inputs that a task's records come from."""
+        inputs = self._space.inputs[task]
+        return frozenset({task}) if not inputs else frozenset().union(*(self._sources_of(each) for _, each in inputs))
+
+    def _channels_above(self, task: int) -> frozenset[int]:
+        """The channels by way of which something comes to those of a task."""
+        senders = [sender for _, sender in self._space.inputs[task]]
+        own = {number for sender in senders for number, _ in self._space.inputs[sender]}
+        return frozenset(own).union(*(self._channels_above(sender) for sender in senders))
+
+    # --- where they are ---------------------------------------------------------------------------------------------
+
+    def on(self, rows: Rows, channels: Iterable[int]) -> Mask:
+        """Whether there is a barrier on one of these channels."""
+        return self._are_in(rows, (self._space.wires + number for number in channels))
+
+    def may_overtake(self, rows: Rows, task: int) -> Mask:
+        """Whether a barrier may yet come to what is on the channels of a task; one that is there has come."""
+        return ~self.cannot_begin(rows) | self._are_triggered(rows, task) | self.on(rows, self._above[task])
+
+    def are_coming(self, rows: Rows, task: int) -> Mask:
+        """Whether a barrier is on its way to the channels of a task, or may be before its sources have read on."""
+        coming = self._are_triggered(rows, task) | self.on(rows, self._above[task])
+        may_begin = self.sources_at_work(rows, task) & ~self.cannot_begin(rows)
+        return coming | (may_begin & ~self.on(rows, self._own[task]))
+
+    def sources_at_work(self, rows: Rows, task: int) -> Mask:
+        """Whether a source of a task may read on."""
+        found = np.zeros(len(rows), bool)
+        for source in self._sources[task]:
+            found |= self._space.machines[source].has_turn.of(rows[:, source])
+        return found
+
+    def _are_triggered(self, rows: Rows, task: int) -> Mask:
+        """Whether a source of a task is told to begin a checkpoint."""
+        return self._are_in(rows, (self._space.mail_to + source for source in self._sources[task]))
+
+    def _are_in(self, rows: Rows, columns: Iterable[int]) -> Mask:
+        found = np.zeros(len(rows), bool)
+        for column in columns:
+            found |= self._held.of(rows[:, column] * 0, rows[:, column]) == 1
+        return found
+
+    def _holds_one(self, nothing: int, queue: int) -> int:
+        words = (self._space.words[each] for each in self._space.queues.values[queue])
+        return int(any(isinstance(getattr(each, "element", each), _BEGIN_SNAPSHOTS) for each in words))
+
+    # --- whether more may come --------------------------------------------------------------------------------------
+
+    def cannot_begin(self, rows: Rows) -> Mask:
+        """Whether no checkpoint will begin before all input has been read."""
+        asked_all: Mask = rows[:, self._space.asked] >= self._space.requests
+        return asked_all & self._triggers_nothing(rows[:, 0]) & self.times_nothing(rows)
+
+    def times_nothing(self, rows: Rows) -> Mask:
+        """Whether no timer of the JobMaster runs that may begin something: they fire at any moment. That of a restart
+        does not: when it is set the tasks have left, or are to leave first.
+        """
+        timers = rows[:, self._space.timer]
+        untimed: Mask = self._untimed.of(timers * 0, timers) == 1
+        return untimed
+
+    def _are_expiries(self, nothing: int, timers: int) -> int:
+        space = self._space
+        names = [space.words[each].timer for each in space.timers.values[timers]]
+        return int(all(name == RESTART_TIMER or name.startswith(EXPIRY) for name in names))
+
+    def _triggers_nothing(self, states: Ids) -> Mask:
+        idle: Mask = self._idle.of(states, states * 0) == 1
+        return idle
+
+    def is_idle(self, state: int, nothing: int) -> int:
+        """Whether no checkpoint is on its way to the tasks, or asked for."""
+        master = self._space.machines[0].machines[state]
+        if not isinstance(master, JobMaster):
+            return 0
+        coordinator = master.checkpoints
+        return int(not (coordinator.decider.queue or coordinator.trigger.is_triggering))
+
+    def __repr__(self) -> str:
+        return f"Barriers({len(self._sources)} tasks)"

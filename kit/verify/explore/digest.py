@@ -1,0 +1,408 @@
+"""What matters of a value, as a value that can be compared: two machines with equal digests behave equally.
+
+A digest follows a value into its parts, as `kit.hosts.lab.world.copying` does, and leaves out what only watches or
+measures: ids of events, times, statistics (`UNSEEN`). Objects that never change and that all states share (the job, its
+graph, the user's functions) are known by name. Whatever is not understood is told apart by its address, so a digest may
+tell equal states apart, but never takes different ones for equal.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from dataclasses import is_dataclass
+from enum import Enum
+from functools import cache, partial
+from hashlib import blake2b
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from kit.machines.channel.input_channel import InputChannel
+from kit.machines.channel.input_gate import InputGates
+from kit.machines.coordinator.ledger import COMPLETED
+from kit.stream.backend.keys.slot_index import Known
+from kit.stream.graph.execution_graph import ExecutionGraph
+
+T = TypeVar("T")
+Names = Mapping[int, str]
+"""The names of shared objects, by address."""
+Traits: TypeAlias = "tuple[Callable[[Any, Walk], None], bool, bool, bool]"
+
+UNSEEN: dict[str, frozenset[str]] = {
+    "Buffer": frozenset({"size_bytes"}),
+    "Machine": frozenset({"at", "cause", "event_id", "events_handled", "_commands"}),
+    "CheckpointBarrierHandler": frozenset({"_metrics", "_bytes_processed", "_alignment_started_ms", "start_delay_ms"}),
+    "SourceLoop": frozenset({"_woken_by"}),
+    "TaskInput": frozenset({"_recovered_by"}),
+    "AsyncCheckpoint": frozenset({"metrics", "started_ms"}),
+    "CheckpointLedger": frozenset({"statistics", "last_completion_ms"}),
+    "CheckpointCompletion": frozenset({"_metadata_size"}),
+    "PendingCheckpoint": frozenset({"stats", "timestamp_ms"}),
+    "StreamTask": frozenset({"failure", "_initialization"}),
+    "CheckpointCoordinator": frozenset({"_requests"}),
+    "StateTransitionManager": frozenset({"_cooled_down_ms"}),
+    "JobMaster": frozenset({"restored_path"}),
+    # What was looked up last, to be found again at once: with it or without it the same is found. Users see `_key`.
+    "KeyContext": frozenset(
+        {"turn", "run", "_code", "_code_known", "_code_at", "_batch", "_batch_codes", "_batch_created"}
+    ),
+    "StateTable": frozenset({"_looked_up", "_current_slot", "run"}),  # of the last row; a run ends with its batch
+    "KeyedProcessFunctionContext": frozenset({"_states"}),  # views by the address of who asks; the tables are seen
+}
+"""What is left out, by the name of the class that holds it: it leads to nothing that a machine does."""
+
+UNORDERED = frozenset({"PendingCheckpoint", "OperatorStateBuilder"})
+"""Classes whose dictionaries may be filled in any order: nothing depends on it."""
+
+SEEN_AS: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "CheckpointLedger": {
+        "ended": lambda ended: {checkpoint_id: how == COMPLETED for checkpoint_id, how in sorted(ended.items())}
+    },
+}
+"""Of what only a part matters: why a checkpoint was aborted is said, and looked up for nothing else."""
+
+VALUES_OF = ("kit.core.state.", "kit.core.protocol.")
+"""The rooms whose frozen classes are values to the ground: what they hold never changes either."""
+
+_ATOM_SET = frozenset({type(None), bool, int, float, complex, str, bytes})
+
+
+class Digester:
+    """Makes digests; `names` are the names of what all states share. With `takes_turns` tasks have always taken what
+    has arrived, so that there is nothing to take turns at.
+    """
+
+    def __init__(self, names: Names, *, takes_turns: bool = False) -> None:
+        self.names = names
+        self.takes_turns = takes_turns
+        self.by_address: set[type] = set()
+        """Types that were not understood: each object of theirs makes a state of its own."""
+        self.traits: dict[type, Traits] = {}
+        self._tokens: dict[int, bytes] = {}
+        self.values: dict[int, Any] = {}
+        """Values that were met, by address: they never change, so copies may share them."""
+
+    def digest(self, value: object) -> bytes:
+        """128 bits that equal values have in common."""
+        return _digest_of(self.parts(value))
+
+    def parts(self, value: object) -> list[Any]:
+        """All that a digest sees of a value, in order."""
+        walk = Walk(self)
+        walk.visit(value)
+        return walk.out
+
+    def traits_of(self, kind: type) -> Traits:
+        """How to walk through objects of this type, and whether they are frozen, values, or containers."""
+        plan = _plan_for(kind)
+        is_frozen = _is_frozen(cast(Hashable, kind))
+        traits = self.traits[kind] = (plan, is_frozen, plan in _OF_VALUES, plan in _OF_CONTAINERS)
+        return traits
+
+    def token(self, value: Any) -> bytes | None:
+        """Stands for all of a value that never changes; None for an object that holds what may."""
+        token = self._tokens.get(id(value))
+        if token is None:
+            kind = type(value)
+            walk = Walk(self, within_values=kind.__module__.startswith(VALUES_OF))
+            (self.traits.get(kind) or self.traits_of(kind))[0](value, walk)
+            if walk.met_objects:
+                return None
+            token = self._tokens[id(value)] = _digest_of(walk.out)
+            self.values[id(value)] = value
+        return token
+
+    def __repr__(self) -> str:
+        return f"Digester({len(self.names)} shared objects)"
+
+
+def _digest_of(parts: list[Any]) -> bytes:
+    """128 bits of what a walk has met."""
+    return blake2b(repr(parts).encode(), digest_size=16).digest()
+
+
+class Walk:
+    """One way through a value: `out` is what was met, in order; what was met before is referred to by number."""
+
+    __slots__ = ("_digester", "_kept", "_met", "_within_values", "met_objects", "out")
+
+    def __init__(self, digester: Digester, *, within_values: bool = False) -> None:
+        self.out: list[Any] = []
+        self.met_objects = False
+        """Whether something was met that may change."""
+        self._within_values = within_values
+        self._met: dict[int, int] = {}
+        self._kept: list[Any] = []
+        self._digester = digester
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether tasks have always taken what has arrived."""
+        return self._digester.takes_turns
+
+    def by_address(self, kind: type) -> None:
+        """Note that a value of this type is known by its address."""
+        self._digester.by_address.add(kind)
+
+    def keep(self, made: T) -> T:
+        """What was made on the way is kept to its end: objects are known by their address."""
+        self._kept.append(made)
+        return made
+
+    def visit(self, value: Any) -> None:
+        """Write down what matters of a value."""
+        kind = type(value)
+        if kind in _ATOM_SET:
+            self.out.append(value)
+            return
+        digester = self._digester
+        name = digester.names.get(id(value))
+        if name is not None:
+            self.out.append(name)
+            return
+        plan, is_frozen, is_value, is_container = digester.traits.get(kind) or digester.traits_of(kind)
+        if is_frozen:
+            token = digester.token(value)
+            if token is not None:
+                self.out.append(token)
+                return
+            self.met_objects = True
+        elif not is_value:
+            self.met_objects |= not (self._within_values and is_container)
+            met = self._met.get(id(value))
+            if met is not None:
+                self.out.append(("met", met))
+                return
+            self._met[id(value)] = len(self._met)
+        plan(value, self)
+
+
+@cache
+def _is_frozen(kind: Any) -> bool:
+    """Whether objects of this type are values, so that it makes no difference whether two refer to the same one."""
+    own: Any = kind  # one derived from a dataclass is one, with the settings of that
+    return is_dataclass(kind) and bool(own.__dataclass_params__.frozen)
+
+
+def _values(value: Any, walk: Walk) -> None:
+    walk.out.append(("value", repr(value)))
+
+
+def _values_of_no_kind(value: object, walk: Walk) -> None:
+    walk.out.append("object")
+
+
+def _tuple(value: tuple[Any, ...], walk: Walk) -> None:
+    _items(type(value).__name__, value, walk)
+
+
+def _sequence(value: Any, walk: Walk) -> None:
+    _items(type(value).__name__, value, walk)
+
+
+def _items(kind: str, items: Collection[Any], walk: Walk) -> None:
+    out = walk.out
+    out.append((kind, len(items)))
+    for item in items:
+        if type(item) in _ATOM_SET:
+            out.append(item)
+        else:
+            walk.visit(item)
+
+
+def _mapping(value: Mapping[Any, Any], walk: Walk) -> None:
+    """Order is kept: a machine may go by it."""
+    out = walk.out
+    out.append(("dict", len(value)))
+    for key, item in value.items():
+        if type(key) in _ATOM_SET:
+            out.append(key)
+        else:
+            walk.visit(key)
+        if type(item) in _ATOM_SET:
+            out.append(item)
+        else:
+            walk.visit(item)
+
+
+def _set(value: Any, walk: Walk) -> None:
+    _items("set", sorted(value, key=repr), walk)
+
+
+def _array(value: np.ndarray[Any, Any], walk: Walk) -> None:
+    walk.out.append((value.dtype.str, value.shape))
+    if value.dtype == object:
+        for item in value.ravel():
+            walk.visit(item)
+    else:
+        walk.out.append(value.tobytes())
+
+
+def _buffer(value: Any, walk: Walk) -> None:
+    """Plain bytes that may change: their type, what an item of them is, and their content."""
+    view = memoryview(value)
+    walk.out.append((type(value).__name__, view.format, view.tobytes()))
+
+
+def _arrow(value: Any, walk: Walk) -> None:
+    walk.out.append(
+        (type(value).__name__, str(value.schema if hasattr(value, "schema") else value.type), repr(value.to_pylist()))
+    )
+
+
+def _by_text(value: Any, walk: Walk) -> None:
+    walk.out.append((type(value).__name__, str(value)))
+
+
+def _method(value: MethodType, walk: Walk) -> None:
+    walk.out.append(repr(value.__func__))
+    walk.visit(value.__self__)
+
+
+def _partial(value: partial[Any], walk: Walk) -> None:
+    walk.out.append(repr(value.func))
+    walk.visit(value.args)
+    walk.visit(value.keywords)
+
+
+def _function(value: FunctionType, walk: Walk) -> None:
+    """Functions are the same when their code and what they close over is."""
+    walk.out.append(repr(value.__code__))
+    for cell in value.__closure__ or ():
+        walk.visit(cell.cell_contents)
+
+
+def _graph(value: ExecutionGraph, walk: Walk) -> None:
+    walk.out.append(("ExecutionGraph", tuple(sorted(value.parallelism.items()))))
+
+
+def _channel(value: InputChannel, walk: Walk) -> None:
+    """Elements are numbered as they come; only the order of those that are still here matters."""
+    last = value._last_barrier_number
+    numbers = sorted({last, *(item.sequence_number for item in value._queue)})
+    rank = {number: place for place, number in enumerate(numbers)}
+    walk.out += [value.number, value.blocked, value.credits_granted, value._last_barrier_id, last >= 0, rank[last]]
+    walk.out.append(value._queue.priority_count)
+    for item in value._queue:
+        walk.out.append(rank[item.sequence_number])
+        walk.visit(item.element)
+    walk.out.append(len(value._held))
+    for element, _ in value._held:
+        walk.visit(element)
+    for part in (value.assembler, value._turns, value._closed_by, value._persister, value._capture):
+        walk.visit(part)
+
+
+def _gates(value: InputGates, walk: Walk) -> None:
+    """Whose turn it is matters where several channels have something, or may have before one is taken from."""
+    turns = value._turns
+    several = not walk.takes_turns or len(turns.ready) > 1 or len(turns.prioritized) > 1
+    walk.out.append(value._turn % len(value.channels) if several and value.channels else -1)
+    for part in (turns, value.channels):
+        walk.visit(part)
+
+
+def _nothing(value: object, walk: Walk) -> None:
+    """What was found before, and would be found again."""
+
+
+def _by_address(value: Any, walk: Walk) -> None:
+    walk.by_address(type(value))
+    walk.out.append((type(value).__name__, id(value)))
+
+
+def _object(
+    kind: str,
+    fields: tuple[str, ...],
+    unseen: frozenset[str],
+    unordered: bool,
+    seen_as: dict[str, Callable[[Any], Any]],
+) -> Callable[[Any, Walk], None]:
+    ordered = not unordered
+
+    def walked(value: Any, walk: Walk) -> None:
+        """Slot by slot, and what is in its dict."""
+        out = walk.out
+        out.append(kind)
+        for name in fields:
+            if hasattr(value, name):
+                walk.visit(getattr(value, name))
+        for name, item in getattr(value, "__dict__", {}).items():
+            if name in unseen:
+                continue
+            out.append(name)
+            if name in seen_as:
+                item = walk.keep(seen_as[name](item))
+            if type(item) in _ATOM_SET:
+                out.append(item)
+            elif ordered or type(item) is not dict:
+                walk.visit(item)
+            else:
+                walk.visit(walk.keep(dict(sorted(item.items()))))
+
+    return walked
+
+
+_PLANS: dict[type, Callable[[Any, Walk], None]] = {
+    tuple: _tuple,
+    list: _sequence,
+    deque: _sequence,
+    dict: _mapping,
+    OrderedDict: _mapping,
+    set: _set,
+    frozenset: _set,
+    type: _values,
+    range: _values,
+    MethodType: _method,
+    partial: _partial,
+    FunctionType: _function,
+    BuiltinFunctionType: _values,
+    bytearray: _buffer,
+    array: _buffer,
+    Known: _nothing,
+    object: _values_of_no_kind,
+    ExecutionGraph: _graph,
+    InputChannel: _channel,
+    InputGates: _gates,
+}
+
+
+_OF_VALUES = frozenset({_values, _values_of_no_kind, _tuple, _array, _arrow, _by_text, _method, _partial, _function})
+"""Plans for what never changes: whether two refer to the same one makes no difference."""
+_OF_CONTAINERS = frozenset({_sequence, _mapping, _set})
+
+
+def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
+    for known in kind.__mro__:
+        if known in _PLANS and (known is not object or kind is object):
+            return _PLANS[known]
+    if issubclass(kind, Enum | pa.DataType | pa.Schema | pa.Field | np.dtype):
+        return _values
+    if issubclass(kind, np.ndarray):
+        return _array
+    if issubclass(kind, np.generic):
+        return _values
+    if issubclass(kind, pa.RecordBatch | pa.Table | pa.Array | pa.ChunkedArray):
+        return _arrow
+    if issubclass(kind, BaseException):
+        return _by_text
+    if kind.__module__.startswith(("pyarrow", "_", "builtins")) and kind.__module__ != "__main__":
+        return _by_address  # made in C; what a notebook defines is in `__main__`
+    unseen = frozenset().union(*(UNSEEN.get(each.__name__, ()) for each in kind.__mro__))
+    unordered = kind.__name__ in UNORDERED
+    seen_as = SEEN_AS.get(kind.__name__, {})
+    fields = tuple(name for name in _slots(kind) if name not in unseen)
+    return _object(f"{kind.__module__}.{kind.__qualname__}", fields, unseen, unordered, seen_as)
+
+
+def _slots(kind: type) -> Iterator[str]:
+    for each in kind.__mro__:
+        slots = each.__dict__.get("__slots__", ())
+        yield from (name for name in ((slots,) if isinstance(slots, str) else slots) if not name.startswith("__"))
+
+
+__all__ = ["UNSEEN", "Digester", "Names"]

@@ -1,0 +1,81 @@
+"""State handles without what depends on the bytes behind them.
+
+The JobMaster never looks into state; it hands handles on, and counts. With the sizes and offsets in them its states
+would be as many as those of all tasks together. So what a task acknowledges is *veiled*: offsets are places, sizes are
+0. When state is read again, the handle that was made when it was written is put back, by its path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from kit.core.state.handles import KeyGroupsStateHandle, OperatorStreamStateHandle, RelativeFileStateHandle
+from kit.core.state.operator_handles import StateMetaInfo
+from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+
+Handles = dict[str, Any]
+"""What was made when a file was written, by its path."""
+KINDS = ("managed_operator_state", "raw_operator_state", "managed_keyed_state", "raw_keyed_state")
+
+
+def handles_by_path(state: TaskStateSnapshot) -> Handles:
+    """The handles of a snapshot that are files of their own."""
+    found = [handle for each in state.subtask_states.values() for kind in KINDS for handle in getattr(each, kind)]
+    return {handle.delegate.path: handle for handle in found if _is_file(handle)}
+
+
+def veiled(state: TaskStateSnapshot) -> TaskStateSnapshot:
+    """The snapshot with places for offsets."""
+    return _with_handles(state, lambda handle: _veiled(handle) if _is_file(handle) else handle)
+
+
+def unveiled(state: TaskStateSnapshot, handles: Handles) -> TaskStateSnapshot:
+    """The snapshot with offsets for places."""
+
+    def put_back(handle: Any) -> Any:
+        made = handles.get(handle.delegate.path) if _is_file(handle) else None  # None: the file is gone from all disks
+        return handle if made is None else _unveiled(handle, made)
+
+    return _with_handles(state, put_back)
+
+
+def _with_handles(state: TaskStateSnapshot, change: Callable[[Any], Any]) -> TaskStateSnapshot:
+    changed: dict[str, OperatorSubtaskState] = {}
+    for operator, each in state.subtask_states.items():
+        kinds = {kind: tuple(change(handle) for handle in getattr(each, kind)) for kind in KINDS}
+        changed[operator] = replace(each, **kinds)  # type: ignore[arg-type]
+    return replace(state, subtask_states=changed)
+
+
+def _is_file(handle: Any) -> bool:
+    return isinstance(handle, KeyGroupsStateHandle | OperatorStreamStateHandle) and isinstance(
+        handle.delegate, RelativeFileStateHandle
+    )
+
+
+def _veiled(handle: Any) -> Any:
+    delegate = replace(handle.delegate, size=0)
+    if isinstance(handle, KeyGroupsStateHandle):
+        return replace(handle, offsets=tuple(range(len(handle.offsets))), delegate=delegate)
+    return replace(handle, state_name_to_partition_offsets=_places(handle), delegate=delegate)
+
+
+def _places(handle: OperatorStreamStateHandle) -> dict[str, StateMetaInfo]:
+    states = handle.state_name_to_partition_offsets
+    return {name: replace(info, offsets=tuple(range(len(info.offsets)))) for name, info in sorted(states.items())}
+
+
+def _unveiled(handle: Any, made: Any) -> Any:
+    if isinstance(handle, KeyGroupsStateHandle):
+        found = made.intersection(handle.key_group_range)
+        assert found is not None
+        return found
+    offsets = {
+        name: replace(
+            info, offsets=tuple(made.state_name_to_partition_offsets[name].offsets[at] for at in info.offsets)
+        )
+        for name, info in handle.state_name_to_partition_offsets.items()
+    }
+    return replace(handle, state_name_to_partition_offsets=offsets, delegate=made.delegate)

@@ -1,0 +1,62 @@
+"""What a row of a space is: which column holds what of a job's world.
+
+First come the machines, then for each of them the messages on the way to it, the reports on the way from it, its work,
+its timers and its disk; between them the channels, and at the end how often a checkpoint was asked for, and how much
+has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kit.hosts.lab.world.world import JOB
+from kit.machines.channel.channel_state.slot_channel_state import slot_name
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.graph.job_graph import JobGraph
+
+
+class Layout:
+    """The columns of a job's rows. `mail_to`, `mail_from`, `work`, `timer` and `disk` are the first of a column for
+    each machine, `wires` that of a column for each channel.
+    """
+
+    def __init__(self, job: JobGraph) -> None:
+        self.job = job
+        self.graph = ExecutionGraph(job)
+        self.has_slots = job.settings.checkpoint.unaligned
+        """Whether the slots have machines, which write what is in flight."""
+        tasks = [task.task for task in self.graph.tasks]
+        self.slots = sorted({task.subtask_index for task in self.graph.tasks})
+        slots = self.slots if self.has_slots else []
+        self.machine_names = [JOB, *tasks, *(slot_name(slot) for slot in slots)]
+        self.number_of = {name: number for number, name in enumerate(self.machine_names)}
+        self.tasks = range(1, 1 + len(tasks))
+        self.slot_machines = range(1 + len(tasks), len(self.machine_names))
+        self.slot_of = {self.number_of[task.task]: task.subtask_index for task in self.graph.tasks}
+        self.slot_of |= {self.number_of[slot_name(slot)]: slot for slot in slots}
+        self.inputs: dict[int, list[tuple[int, int]]] = {task: [] for task in self.tasks}
+        """Of each task its channels in order, and who sends on each."""
+        for number, channel in enumerate(self.graph.channels):
+            self.inputs[self.number_of[channel.target_task]].append((number, self.number_of[channel.source_task]))
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        machines = self.machine_names
+        columns: list[str] = [*machines]
+
+        def add(names: Iterator[str]) -> int:
+            first = len(columns)
+            columns.extend(names)
+            return first
+
+        self.mail_to = add(f"to {name}" for name in machines)
+        self.mail_from = add(f"from {name}" for name in machines)
+        self.wires = add(f"channel {number}" for number in range(self.graph.channel_count))
+        self.work = add(f"work of {name}" for name in machines)
+        self.timer = add(f"timers of {name}" for name in machines)
+        self.disk = add(f"disk of {name}" for name in machines)
+        self.asked, self.failed = (add(iter([name])) for name in ("asked", "failed"))
+        self.columns = tuple(columns)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.job.name}: {len(self.columns)} columns)"

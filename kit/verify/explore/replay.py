@@ -1,0 +1,223 @@
+"""A path of an exploration, done again in a lab: what was found in numbers is shown to happen.
+
+Where the search takes several actions for one, or lets a timer fire whenever it is set, the lab does what is needed
+in between: it lets time pass until the timer is due, and lets the workers of a lost epoch leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kit.core.protocol.words import Word
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.faults.faults import DropMessage, DuplicateMessage, MessageFault
+from kit.hosts.lab.faults.possible_faults import failing_commands, message_faults
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, FireTimer, ReceiveElement, TakeTurn
+from kit.hosts.lab.world.world import JOB
+from kit.verify.explore.machines import Arrivals, DueTimer
+from kit.verify.explore.space import Space
+from kit.verify.explore.steps import Step
+from kit.verify.explore.tables import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One step of a path: what is done, to whom, and the word that it is about; where the search lets tasks take what
+    has arrived in the same step (`takes_turns`), so does whoever does it again.
+    """
+
+    step: Step
+    machine: str
+    word: Word | None
+    text: str
+    takes_turns: bool = False
+
+    def __repr__(self) -> str:
+        return f"<{self.text}>"
+
+
+def moves(space: Space, path: Sequence[Step]) -> tuple[list[Move], Rows]:
+    """The steps of a path with their words, and the state that it leads to."""
+    found = []
+    row = space.first()
+    for step in path:
+        found.append(_move(space, row, step))
+        _, row = space.successors(row, step)
+        assert len(row) == 1, f"{step} cannot be done"
+    return found, row
+
+
+def _move(space: Space, row: Rows, step: Step) -> Move:
+    name = space.machine_names[step.machine]
+    number = space.word_of(row, step)
+    word = space.words[number] if number else None
+    about = "" if word is None else _about(word)
+    text = _TEXTS[step.kind].format(name=name, about=about, number=step.number)
+    return Move(step, name, word, text, space.takes_turns)
+
+
+_TEXTS = {
+    "message": "deliver {about} to {name}",
+    "report": "deliver {about} from {name} to job",
+    "wire": "let {name} receive {about}",
+    "overtake": "let {name} receive {about} before its turn",
+    "turn": "give {name} its turn",
+    "timer": "let timer {about} of {name} fire",
+    "work": "carry out {about} for {name}",
+    "request": "ask for a checkpoint",
+    "kill": "kill worker {number}",
+    "expire": "let {about} of {name} fire",
+    "overdue": "let {about} of {name} fire, since nothing else can happen",
+    "fail": "let {about} fail for {name}",
+    "lose": "lose {about} from {name} to job",
+    "repeat": "deliver {about} from {name} to job, and again later",
+}
+
+
+def _about(word: Word) -> str:
+    if isinstance(word, DueTimer):
+        return word.timer
+    if isinstance(word, Arrivals):
+        return ", ".join(repr(each.element) for each in word.events)
+    element = getattr(word, "element", None)
+    if element is not None:
+        return repr(element)
+    checkpoint_id = getattr(word, "checkpoint_id", None)
+    return type(word).__name__ + ("" if checkpoint_id is None else f" of chk-{checkpoint_id}")
+
+
+def replay(lab: Lab, path: Sequence[Move]) -> Lab:
+    """Do the moves in a lab. Raises LabError at one that cannot be done there."""
+    for number, move in enumerate(path, 1):
+        try:
+            _DO[move.step.kind](lab, move)
+            if move.takes_turns:
+                _take_turns(lab)
+        except LabError as error:
+            raise LabError(f"move {number} of {len(path)}, {move.text!r}, cannot be done in a lab: {error}") from error
+    return lab
+
+
+def _take_turns(lab: Lab) -> None:
+    """Tasks with inputs take all that they can."""
+    while True:
+        turns = [each for each in lab.enabled() if isinstance(each, TakeTurn)]
+        found = next((each for each in turns if not lab._world.tasks[each.task].is_source), None)
+        if found is None:
+            return
+        lab.step(found)
+
+
+def _do(lab: Lab, wanted: Callable[[Action], bool], move: Move) -> None:
+    found = next((action for action in lab.enabled() if wanted(action)), None)
+    if found is None:
+        raise LabError(f"{move.text!r} is not enabled")
+    lab.step(found)
+
+
+def _message(lab: Lab, move: Move) -> None:
+    _do(lab, lambda each: isinstance(each, DeliverMessage) and each.receiver == move.machine, move)
+
+
+def _report(lab: Lab, move: Move) -> None:
+    _do(
+        lab, lambda each: isinstance(each, DeliverMessage) and (each.sender, each.receiver) == (move.machine, JOB), move
+    )
+
+
+def _wire(lab: Lab, move: Move) -> None:
+    _do(lab, lambda each: isinstance(each, ReceiveElement) and each.channel == move.step.number, move)
+
+
+def _overtake(lab: Lab, move: Move) -> None:
+    assert isinstance(move.word, Arrivals)
+    for _ in move.word.events:
+        _wire(lab, move)
+
+
+def _turn(lab: Lab, move: Move) -> None:
+    _do(lab, lambda each: isinstance(each, TakeTurn) and each.task == move.machine, move)
+
+
+def _timer(lab: Lab, move: Move) -> None:
+    assert isinstance(move.word, DueTimer)
+    name = move.word.timer
+    timer = lab._world.agenda._timers.get((move.machine, name))
+    if timer is not None and timer[1].word.due_ms > lab.at_ms:
+        lab.wait_until(timer[1].word.due_ms)
+    _do(lab, lambda each: isinstance(each, FireTimer) and (each.machine, each.timer) == (move.machine, name), move)
+
+
+def _work(lab: Lab, move: Move) -> None:
+    command, checkpoint_id = type(move.word).__name__, getattr(move.word, "checkpoint_id", None)
+
+    def wanted(each: Action) -> bool:
+        return isinstance(each, CarryOut) and (each.machine, each.command, each.checkpoint_id) == (
+            move.machine,
+            command,
+            checkpoint_id,
+        )
+
+    _do(lab, wanted, move)
+
+
+def _request(lab: Lab, move: Move) -> None:
+    lab.trigger_checkpoint()
+
+
+def _kill(lab: Lab, move: Move) -> None:
+    lab.kill(move.step.number)
+    stop = next((each for each in lab.enabled() if isinstance(each, CarryOut) and each.command == "StopEpoch"), None)
+    if stop is not None:
+        lab.step(stop)
+
+
+def _fail(lab: Lab, move: Move) -> None:
+    command, checkpoint_id = type(move.word).__name__, getattr(move.word, "checkpoint_id", None)
+    for work in lab.enabled():
+        if isinstance(work, CarryOut) and (work.machine, work.command, work.checkpoint_id) == (
+            move.machine,
+            command,
+            checkpoint_id,
+        ):
+            possible = failing_commands(lab._world)
+            lab.fail(next(each for each in possible if each.number == work.number))
+            return
+    raise LabError(f"{move.text!r} is not enabled")
+
+
+def _lose(lab: Lab, move: Move) -> None:
+    lab.lose(_acknowledgement(lab, move, DropMessage))
+
+
+def _repeat(lab: Lab, move: Move) -> None:
+    lab.duplicate(_acknowledgement(lab, move, DuplicateMessage))
+    _report(lab, move)
+
+
+def _acknowledgement(lab: Lab, move: Move, kind: type[MessageFault]) -> MessageFault:
+    possible = message_faults(lab._world, kind)
+    found = next((each for each in possible if (each.sender, each.place) == (move.machine, 0)), None)
+    if found is None:
+        raise LabError(f"{move.text!r} is not possible")
+    return found
+
+
+_DO: dict[str, Callable[[Lab, Move], None]] = {
+    "message": _message,
+    "report": _report,
+    "wire": _wire,
+    "overtake": _overtake,
+    "turn": _turn,
+    "timer": _timer,
+    "work": _work,
+    "request": _request,
+    "kill": _kill,
+    "expire": _timer,
+    "overdue": _timer,
+    "fail": _fail,
+    "lose": _lose,
+    "repeat": _repeat,
+}

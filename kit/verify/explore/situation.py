@@ -1,0 +1,109 @@
+"""A state of an exploration, as properties see it: what they look at is noted, so that it is judged once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.core.protocol.words import Machine
+from kit.hosts.lab.world.edge import LabEdge
+from kit.verify.explore.machines import Broken
+from kit.verify.explore.properties import Property, Row, Situation
+from kit.verify.explore.recovery import Recovery
+from kit.verify.explore.space import Space
+from kit.verify.explore.tables import Keys, Rows, mixed
+
+Verdicts = npt.NDArray[np.bool_]
+
+
+class RowSituation(Situation):
+    """One row of a space; the columns that are looked at are put into `seen`."""
+
+    def __init__(
+        self,
+        space: Space,
+        row: npt.NDArray[np.int32],
+        seen: set[int],
+        *,
+        at_rest: bool = False,
+        recovery: Recovery | None = None,
+    ) -> None:
+        self._space = space
+        self._row = row
+        self._seen = seen
+        self.at_rest = at_rest
+        self._recovery = recovery
+
+    def machine(self, name: str) -> Machine | None:
+        column = self._space.number_of[name]
+        self._seen.add(column)
+        found = self._space.machines[column].machines[self._row[column]]
+        return None if isinstance(found, Broken) else found
+
+    def disks(self) -> Sequence[LabEdge]:
+        """One for each machine."""
+        columns = range(self._space.disk, self._space.disk + len(self._space.machine_names))
+        self._seen.update(columns)
+        return [self._space.disks.edges[self._row[column]] for column in columns]
+
+    def output_after_failure(self) -> list[Row]:
+        """All rows that are published in the end."""
+        self._seen.add(0)
+        self.disks()
+        recovery = self._recovery or Recovery(self._space)
+        end = recovery.end_after_failure(self._row[None, :])
+        return RowSituation(self._space, end[0], set()).output()
+
+    def __repr__(self) -> str:
+        return f"RowSituation({self._space!r})"
+
+
+class Judge:
+    """Judges one property in many states: those that look the same to it once."""
+
+    def __init__(self, space: Space, judged: Property) -> None:
+        self.property = judged
+        self._space = space
+        self._columns: list[int] = []
+        self._known: dict[int, bool] = {}
+        self._recovery = Recovery(space)
+
+    def holds(self, rows: Rows, *, at_rest: bool = False) -> Verdicts:
+        """Whether the property holds in each of the rows."""
+        verdicts = np.zeros(len(rows), bool)
+        left = np.arange(len(rows))
+        while len(left):
+            keys = self._keys(rows[left])
+            different, first, which = np.unique(keys, return_index=True, return_inverse=True)
+            found = np.zeros(len(different), bool)
+            for place, key in enumerate(different.tolist()):
+                known = self._known.get(key)
+                if known is None:
+                    seen: set[int] = set()
+                    row = rows[left[first[place]]]
+                    now = RowSituation(self._space, row, seen, at_rest=at_rest, recovery=self._recovery)
+                    known = bool(self.property.holds(now))
+                    if not seen <= set(self._columns):
+                        self._columns = sorted(seen.union(self._columns))
+                        self._known.clear()
+                        break
+                    self._known[key] = known
+                found[place] = known
+            else:
+                verdicts[left] = found[which.ravel()]
+                left = left[:0]
+        return verdicts
+
+    def _keys(self, rows: Rows) -> Keys:
+        key = np.full(len(rows), np.uint64(0x9E3779B97F4A7C15))
+        for column in self._columns:
+            key = mixed(key + rows[:, column].astype(np.uint64) + np.uint64(1))
+        return key
+
+    def __repr__(self) -> str:
+        return f"Judge({self.property!r}, {len(self._known)} verdicts)"
+
+
+Predicate = Callable[[Situation], bool]

@@ -1,0 +1,414 @@
+"""All states that a job in the lab can come to, as rows of numbers, and what may happen in each.
+
+A state of the world is a row: each machine's state, the messages on each way, the elements on each channel, the work
+and the timers of each machine, and each machine's disk, every one by number. `Space.successors` takes many rows and
+one action, and gives what comes of it where it may happen: the rules are those of `kit.hosts.lab.world.world`, which a
+test holds them to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.core.protocol.commands import StopEpoch
+from kit.core.protocol.elements import CheckpointBarrier
+from kit.core.protocol.events import EpochEnded, ProcessInput, RequestCheckpoint, StartJob
+from kit.core.protocol.messages import AcknowledgeCheckpoint
+from kit.machines.job.job_master import JobMaster
+from kit.machines.task.stream_task import StreamTask
+from kit.machines.task.unknown_task import answer_for_unknown_task
+from kit.stream.graph.job_graph import JobGraph
+from kit.verify.explore import machines as own
+from kit.verify.explore.asked import Asked, Shared
+from kit.verify.explore.digest import Digester
+from kit.verify.explore.layout import Layout
+from kit.verify.explore.machines import Arrivals, Broken, Killed, MachineStates, States, Unwatched
+from kit.verify.explore.steps import MOST_TRIED, Step, Steps
+from kit.verify.explore.tables import Function, Ids, Rows
+from kit.verify.explore.words import Words
+
+Places = npt.NDArray[np.int64]
+
+
+class Space(Layout):
+    """The states of one job."""
+
+    def __init__(
+        self, job: JobGraph, *, requests: int, faults: int, kinds: Collection[str] = ("kill",), exact: bool = False
+    ) -> None:
+        """At most `requests` checkpoints are asked for, and `faults` faults happen, of these `kinds` (`FAULTS`). With
+        `exact` a task's turn is always a step of its own.
+        """
+        super().__init__(job)
+        checkpoint = job.settings.checkpoint
+        self.takes_turns = not (exact or (checkpoint.unaligned and checkpoint.aligned_timeout_ms))
+        """Whether tasks with inputs take what arrives in the same step."""
+        self.kinds = frozenset(kinds) if faults else frozenset()
+        self.requests, self.faults = requests, faults
+        self._all_steps = Steps(self, self.kinds, overtaking=self.takes_turns and checkpoint.unaligned)
+        self.steps, self.steps_at_rest = self._all_steps.all, self._all_steps.at_rest
+        self.faults_of, self.arrivals_on = self._all_steps.faults_of, self._all_steps.arrivals_on
+        shared = Shared(self)
+        self.digester = Digester(shared.names, takes_turns=self.takes_turns)
+        self.words = Words(self.digester)
+        self._asked = Asked(self, shared, self.digester, self.words)
+        self.queues, self.bags, self.timers = self._asked.queues, self._asked.bags, self._asked.timers
+        self.disks, self.change = self._asked.disks, self._asked.change
+        self.states = States(
+            self.digester, self.words, shared.memo, self._asked.translate, takes_turns=self.takes_turns
+        )
+        self.machines = self._asked.machines
+        self.machines += [MachineStates(name, self.states) for name in self.machine_names]
+        self.failures = Function(self._failure_of)
+        self._unknown = Function(self._answer_for_unknown)
+        self._overtaking = Function(self._with_barrier)
+        self._behind = Function(self._behind_barrier)
+        self.turn = self.words.number(ProcessInput())
+
+    # --- what may happen ------------------------------------------------------------------------------------------
+
+    def first(self) -> Rows:
+        """The state in which the job is about to start, when it has been told to."""
+        rows = np.zeros((1, len(self.columns)), np.int32)
+        master = JobMaster(self.job)
+        master.checkpoints.ledger.statistics = cast(Any, Unwatched())
+        rows[0, 0] = self.machines[0].number(master)
+        self._deliver(rows, np.arange(1), 0, self._all(1, self.words.number(StartJob())))
+        return rows
+
+    def successors(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        """Where this step may be the next, and what comes of it there."""
+        return self._STEPS[step.kind](self, rows, step)
+
+    def _message(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        return self._taken(rows, self.mail_to + step.machine, step.machine)
+
+    def _report(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        return self._taken(rows, self.mail_from + step.machine, 0)
+
+    def _wire(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        return self._taken(rows, self.wires + step.number, step.machine)
+
+    def _overtake(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        """A barrier arrives with all that is before it on its channel, before the task takes any of that."""
+        column = self.wires + step.number
+        words = self._overtaking.of(rows[:, column] * 0, rows[:, column])
+        places = np.flatnonzero((words != 0) & (rows[:, step.machine] != 0))
+        made = rows[places]
+        if len(places):
+            made[:, column] = self._behind.of(made[:, column] * 0, made[:, column])
+            self._deliver(made, np.arange(len(made)), step.machine, words[places])
+        return places, made
+
+    def _with_barrier(self, nothing: int, queue: int) -> int:
+        """The first barrier that may overtake, and what is before it; 0 where there is none, or nothing is."""
+        words = self.queues.values[queue][: self._up_to_barrier(queue)]
+        return self.words.number(Arrivals(events=tuple(self.words[each] for each in words))) if len(words) > 1 else 0
+
+    def _behind_barrier(self, nothing: int, queue: int) -> int:
+        return self.queues.number(self.queues.values[queue][self._up_to_barrier(queue) :])
+
+    def _up_to_barrier(self, queue: int) -> int:
+        """How many elements there are up to the first barrier that may overtake, with that; 0 when there is none."""
+        elements = [self.words[each].element for each in self.queues.values[queue]]
+        overtaking = (isinstance(each, CheckpointBarrier) and each.options.is_unaligned for each in elements)
+        return next((place for place, overtakes in enumerate(overtaking, 1) if overtakes), 0)
+
+    def barriers_on(self, rows: Rows, channel: int) -> npt.NDArray[np.bool_]:
+        """Whether a barrier that may overtake is behind something on a channel."""
+        column = rows[:, self.wires + channel]
+        found: npt.NDArray[np.bool_] = self._overtaking.of(column * 0, column) != 0
+        return found
+
+    def _taken(self, rows: Rows, column: int, receiver: int) -> tuple[Places, Rows]:
+        """The first of a queue arrives."""
+        places = np.flatnonzero(rows[:, column])
+        made = rows[places]
+        if len(places):
+            heads = self.queues.heads(made[:, column])
+            made[:, column] = self.queues.tails(made[:, column])
+            everywhere = np.arange(len(made))
+            if self.mail_to <= column < self.mail_from:
+                self._answer_unknown(made, receiver, heads)
+            self._deliver(made, everywhere, receiver, heads)
+        return places, made
+
+    def _answer_unknown(self, made: Rows, task: int, heads: Ids) -> None:
+        """A slot answers for a task that is not there; what is there drops such a message itself."""
+        changes = self._unknown.of(made[:, task] * 0 + made[:, task] * 64 + task, heads)
+        hit = np.flatnonzero(changes)
+        if len(hit):
+            column = self.mail_from + task
+            made[hit, column] = self.queues.after(made[hit, column], changes[hit])
+            heads[hit] = 0
+
+    def _answer_for_unknown(self, key: int, number: int) -> int:
+        state, task = divmod(key, 64)
+        machine = self.machines[task].machines[state]
+        there = machine if isinstance(machine, StreamTask) else None
+        if isinstance(machine, Broken):
+            return 0
+        answer = answer_for_unknown_task(self.words[number], there, self.job.job_id)
+        return 0 if answer is None else self.queues.changes.number((self.words.number(answer),))
+
+    def _turns(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        places = np.flatnonzero(self.machines[step.machine].has_turn.of(rows[:, step.machine]))
+        made = rows[places]
+        self._deliver(made, np.arange(len(made)), step.machine, self._all(len(made), self.turn))
+        return places, made
+
+    def _timers(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        return self._fired(rows, step, expiries=False)
+
+    def _expire(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        return self._fired(rows, step, expiries=True)
+
+    def _overdue(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        """A checkpoint takes too long because something of it was lost: that is the fault, not this."""
+        return self._fired(rows, step, expiries=True, is_fault=False)
+
+    def _fired(self, rows: Rows, step: Step, *, expiries: bool, is_fault: bool = True) -> tuple[Places, Rows]:
+        """A timer fires; that of a checkpoint that takes too long is a fault."""
+        column = self.timer + step.machine
+        timers = self.timers.member(rows[:, column], step.number)
+        different = np.unique(timers).tolist()
+        chosen = [each for each in different if each and _is_expiry(self.words[each].timer) == expiries]
+        may = np.isin(timers, chosen)
+        if expiries and is_fault:
+            may &= rows[:, self.failed] < self.faults
+        places = np.flatnonzero(may)
+        made = rows[places]
+        if len(places):
+            made[:, self.failed] += int(expiries and is_fault)
+            made[:, column] = self.timers.without(made[:, column], step.number)
+            self._deliver(made, np.arange(len(made)), step.machine, timers[places])
+        return places, made
+
+    def _works(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        column = self.work + step.machine
+        commands = self.bags.member(rows[:, column], step.number)
+        places = np.flatnonzero(commands)
+        made = rows[places]
+        if len(places):
+            commands = commands[places]
+            made[:, column] = self.bags.without(made[:, column], step.number)
+            self._carry_out(made, step.machine, commands)
+        return places, made
+
+    def _fail(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        """A work ends in the failure that its command declares."""
+        column = self.work + step.machine
+        commands = self.bags.member(rows[:, column], step.number)
+        failures = self.failures.of(commands * 0, commands)
+        places = np.flatnonzero((failures != 0) & (rows[:, self.failed] < self.faults))
+        made = rows[places]
+        if len(places):
+            made[:, self.failed] += 1
+            made[:, column] = self.bags.without(made[:, column], step.number)
+            self._deliver(made, np.arange(len(made)), step.machine, failures[places])
+        return places, made
+
+    def _failure_of(self, nothing: int, number: int) -> int:
+        command = self.words[number]
+        answer = None if command is None else command.failed(OSError(FAILED))
+        return 0 if answer is None else self.words.number(answer)
+
+    def _lose(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        """An acknowledgement never arrives."""
+        places, made = self._with_acknowledgement(rows, step)
+        column = self.mail_from + step.machine
+        made[:, column] = self.queues.tails(made[:, column])
+        return places, made
+
+    def _repeat(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        """An acknowledgement arrives, and will arrive again."""
+        places, made = self._with_acknowledgement(rows, step)
+        heads = self.queues.heads(made[:, self.mail_from + step.machine])
+        self._deliver(made, np.arange(len(made)), 0, heads)
+        return places, made
+
+    def _with_acknowledgement(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        heads = self.queues.heads(rows[:, self.mail_from + step.machine])
+        acknowledgements = [
+            each for each in np.unique(heads).tolist() if isinstance(self.words[each], AcknowledgeCheckpoint)
+        ]
+        places = np.flatnonzero(np.isin(heads, acknowledgements) & (rows[:, self.failed] < self.faults))
+        made = rows[places]
+        made[:, self.failed] += 1
+        return places, made
+
+    def _carry_out(self, made: Rows, machine: int, commands: Ids) -> None:
+        answers = np.zeros(len(made), np.int32)
+        for number in np.unique(commands).tolist():
+            at = np.flatnonzero(commands == number)
+            command = self.words[number]
+            if isinstance(command, StopEpoch):
+                self._stop(made, at)
+                answers[at] = self.words.number(EpochEnded(epoch=command.epoch))
+            else:
+                answers[at] = self._file_work(made, at, machine, number)
+        answered = np.flatnonzero(answers)
+        self._deliver(made, answered, machine, answers[answered])
+
+    def _file_work(self, made: Rows, at: Places, machine: int, number: int) -> Ids:
+        column = self.disk + machine
+        commands = self._all(len(at), number)
+        if self.disks.reads(number):
+            disks = self.disks.together([made[at, self.disk + each] for each in self._read_from(number, machine)])
+            return self.disks.carry_out(disks, commands, for_job=False)[1]
+        if self.disks.is_for_all(number):
+            others = self.disks.for_others(made[at, column], commands)
+            for other in range(1, len(self.machine_names)):
+                there = self.disk + other
+                made[at, there] = self.disks.carry_out(made[at, there], others, for_job=True)[0]
+        made[at, column], answers = self.disks.carry_out(made[at, column], commands, for_job=machine == 0)
+        return answers
+
+    def _read_from(self, number: int, machine: int) -> list[int]:
+        return list(range(1, len(self.machine_names)))
+
+    def _stop(self, made: Rows, at: Places) -> None:
+        """Everything of the epoch is gone; what was said to a task that had been killed before still arrives."""
+        for machine in range(1, len(self.machine_names)):
+            self._forget(made, at[made[at, machine] != 0], machine)
+        made[at, self.wires : self.wires + self.graph.channel_count] = 0
+
+    def _forget(self, made: Rows, at: Places, machine: int) -> None:
+        for first in (0, self.mail_to, self.mail_from, self.work, self.timer):
+            made[at, first + machine] = 0
+
+    def _kill(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        killed = [machine for machine, slot in self.slot_of.items() if slot == step.number]
+        alive = (rows[:, killed] != 0).any(axis=1)
+        places = np.flatnonzero(alive & (rows[:, self.failed] < self.faults))
+        made = rows[places]
+        everywhere = np.arange(len(made))
+        for machine in killed:
+            self._forget(made, everywhere, machine)
+        names = {self.machine_names[machine] for machine in killed}
+        for number, channel in enumerate(self.graph.channels):
+            if channel.source_task in names or channel.target_task in names:
+                made[:, self.wires + number] = 0
+        made[:, self.failed] += 1
+        self._deliver(made, everywhere, 0, self._all(len(made), self.words.number(Killed(slot=step.number))))
+        self._dismiss(made)
+        return places, made
+
+    def _dismiss(self, made: Rows) -> None:
+        """The workers that are left of the epoch leave at once, where that is what the JobMaster asks for."""
+        for place in range(MOST_TRIED):
+            commands = self.bags.member(made[:, self.work], place)
+            stops = [number for number in np.unique(commands).tolist() if isinstance(self.words[number], StopEpoch)]
+            at = np.flatnonzero(np.isin(commands, stops))
+            if len(at):
+                some = made[at]
+                some[:, self.work] = self.bags.without(some[:, self.work], place)
+                self._carry_out(some, 0, commands[at])
+                made[at] = some
+
+    def _request(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        may_ask = self._may_ask(rows[:, 0]) & (rows[:, self.asked] < self.requests)
+        places = np.flatnonzero(may_ask)
+        made = rows[places]
+        if len(places):
+            made[:, self.asked] += 1
+            numbers = [self.words.number(RequestCheckpoint(request_id=each)) for each in range(self.requests + 1)]
+            self._deliver(made, np.arange(len(made)), 0, np.array(numbers, np.int32)[made[:, self.asked]])
+        return places, made
+
+    def _may_ask(self, states: Ids) -> npt.NDArray[np.bool_]:
+        """Where a checkpoint may be asked for."""
+        machines = self.machines[0].machines
+        known = {number: own.takes_requests(machines[number]) for number in {*np.unique(states).tolist()}}
+        return np.array([known[number] for number in states.tolist()], bool)
+
+    _STEPS: ClassVar[dict[str, Callable[[Space, Rows, Step], tuple[Places, Rows]]]] = {
+        "message": _message,
+        "report": _report,
+        "wire": _wire,
+        "overtake": _overtake,
+        "turn": _turns,
+        "timer": _timers,
+        "work": _works,
+        "request": _request,
+        "kill": _kill,
+        "expire": _expire,
+        "overdue": _overdue,
+        "fail": _fail,
+        "lose": _lose,
+        "repeat": _repeat,
+    }
+
+    def word_of(self, row: Rows, step: Step) -> int:
+        """The word that a step in the state of `row` is about; 0 where it is about none."""
+        machine = step.machine
+        if step.kind == "message":
+            return int(self.queues.heads(row[:, self.mail_to + machine])[0])
+        if step.kind in ("report", "lose", "repeat"):
+            return int(self.queues.heads(row[:, self.mail_from + machine])[0])
+        if step.kind == "overtake":
+            column = row[:, self.wires + step.number]
+            return int(self._overtaking.of(column * 0, column)[0])
+        if step.kind == "wire":
+            return int(self.queues.heads(row[:, self.wires + step.number])[0])
+        if step.kind in ("work", "fail"):
+            return int(self.bags.member(row[:, self.work + machine], step.number)[0])
+        if step.kind in ("timer", "expire", "overdue"):
+            return int(self.timers.member(row[:, self.timer + machine], step.number)[0])
+        return 0
+
+    def broken(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """In which rows a machine has broken."""
+        found = np.zeros(len(rows), bool)
+        for number, states in enumerate(self.machines):
+            found |= states.is_broken.of(rows[:, number])
+        return found
+
+    def errors(self, row: Rows) -> list[str]:
+        """Why machines have broken in the state of this row."""
+        found = [states.machines[row[0, number]] for number, states in enumerate(self.machines)]
+        return [machine.error for machine in found if isinstance(machine, Broken)]
+
+    # --- how it happens -------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _all(count: int, number: int) -> Ids:
+        return np.full(count, number, np.int32)
+
+    def _deliver(self, made: Rows, at: Places, machine: int, words: Ids) -> None:
+        """A machine takes an event in each of the rows `at`, and then others what is handed to them at once."""
+        if len(at):
+            self._go_on(made, at, self._handle(made, at, machine, words), ())
+
+    def _go_on(self, made: Rows, at: Places, handed: Ids, waiting: tuple[tuple[int, int], ...]) -> None:
+        """In order: what waited, then what was handed on last."""
+        for number in np.unique(handed).tolist():
+            rest = (*waiting, *self.states.handings[number])
+            if rest:
+                here = at[handed == number]
+                (machine, word), *others = rest
+                self._go_on(made, here, self._handle(made, here, machine, self._all(len(here), word)), tuple(others))
+
+    def _handle(self, made: Rows, at: Places, machine: int, words: Ids) -> Ids:
+        states = self.machines[machine]
+        outcomes = states.step(made[at, machine], words)
+        made[at, machine] = states.next_states.of(outcomes)
+        for column in states.columns:
+            changes = states.changes(column, outcomes)
+            hit = np.flatnonzero(changes)
+            if len(hit):
+                places = at[hit]
+                made[places, column] = self._asked.after(column, made[places, column], changes[hit])
+        return states.handed.of(outcomes)
+
+
+FAILED = "it failed in the lab"
+EXPIRY = "checkpoint-timeout-"
+
+
+def _is_expiry(timer: str) -> bool:
+    return timer.startswith(EXPIRY)

@@ -1,0 +1,90 @@
+"""What may happen in a space, step by step: to whom, and to which of several."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from kit.verify.explore.layout import Layout
+
+MOST_TRIED = 6
+"""So many works of one machine are tried as the next one."""
+MOST_TIMERS = 4
+"""So many timers of one machine are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kind of thing that may happen: to whom, and (a channel, a place in a bag, a slot) which of several."""
+
+    kind: str
+    machine: int = 0
+    number: int = 0
+
+
+class Steps:
+    """All steps of a layout, where faults of these `kinds` may happen; with `overtaking` a barrier may arrive together
+    with what it overtakes.
+    """
+
+    def __init__(self, layout: Layout, kinds: Collection[str], *, overtaking: bool) -> None:
+        self._layout = layout
+        self._kinds = kinds
+        self._overtaking = overtaking
+        self.all = tuple(self._all_steps())
+        self.at_rest = [Step("overdue", 0, place) for place in range(MOST_TIMERS) if "lose" in kinds]
+        """What may happen when nothing else can any more: what was lost is waited for no longer."""
+
+    def _all_steps(self) -> Iterator[Step]:
+        yield from self._plain_steps()
+        yield Step("request")
+        yield from self.faults_of(None)
+
+    def _plain_steps(self) -> Iterator[Step]:
+        layout = self._layout
+        machines = range(len(layout.machine_names))
+        for task in layout.tasks:
+            yield Step("message", task)
+            yield Step("report", task)
+        for task in layout.tasks:
+            yield from self.arrivals(task)
+        for task in layout.tasks:
+            yield Step("turn", task)
+        for machine in machines:
+            for place in range(MOST_TRIED):
+                yield Step("work", machine, place)
+        for machine in machines:
+            for place in range(MOST_TIMERS):
+                yield Step("timer", machine, place)
+
+    def arrivals(self, task: int) -> Iterator[Step]:
+        """What may arrive at a task."""
+        for channel, _ in self._layout.inputs[task]:
+            yield from self.arrivals_on(task, channel)
+
+    def arrivals_on(self, task: int, channel: int) -> Iterator[Step]:
+        """What may arrive on one of its channels."""
+        yield Step("wire", task, channel)
+        if self._overtaking:
+            yield Step("overtake", task, channel)
+
+    def faults_of(self, step: Step | None) -> Iterator[Step]:
+        """The faults that may happen at any time; for a step also those that may happen in its place."""
+        for slot in self._layout.slots if "kill" in self._kinds else ():
+            yield Step("kill", 0, slot)
+        for place in range(MOST_TIMERS) if "expire" in self._kinds else ():
+            yield Step("expire", 0, place)
+        if step is None:
+            for each in self._plain_steps():
+                yield from self._instead_of(each)
+        else:
+            yield from self._instead_of(step)
+
+    def _instead_of(self, step: Step) -> Iterator[Step]:
+        if step.kind == "work" and "fail" in self._kinds:
+            yield Step("fail", step.machine, step.number)
+        elif step.kind == "report":
+            yield from (Step(kind, step.machine) for kind in ("lose", "repeat") if kind in self._kinds)
+
+    def __repr__(self) -> str:
+        return f"Steps({len(self.all)})"

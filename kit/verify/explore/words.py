@@ -1,0 +1,91 @@
+"""Words by number: what crosses the border of a machine, without what only measures it.
+
+A word is made *plain* before it gets its number: times and measurements go, and what a snapshot would encode later is
+encoded now, so that a word is its content and refers to no machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kit.core.protocol.commands import WriteChannelStateFile, WriteSnapshot
+from kit.core.protocol.events import SnapshotWritten
+from kit.core.protocol.messages import (
+    AcknowledgeCheckpoint,
+    CheckpointMetrics,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    ReportCheckpointMetrics,
+    TaskStateChanged,
+    TriggerTaskCheckpoint,
+)
+from kit.core.protocol.words import Word
+from kit.verify.explore.digest import Digester
+from kit.verify.explore.tables import Interned
+
+NOW_MS = 1_000_000
+"""What every clock says at every event but the firing of a timer, which happens when it is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What a part of a snapshot, or a file of in-flight data, encodes to."""
+
+    data: bytes
+    where: Any
+
+    def __call__(self) -> tuple[bytes, Any]:
+        """The same as the function in whose place it is."""
+        return self.data, self.where
+
+
+def plain(word: Word) -> Word:
+    """The same word, without what makes equal ones differ."""
+    if isinstance(word, AcknowledgeCheckpoint | ReportCheckpointMetrics):
+        return replace(word, metrics=CheckpointMetrics())
+    if isinstance(word, TaskStateChanged):
+        return replace(word, initialization=None, traceback="")
+    if isinstance(word, TriggerTaskCheckpoint | NotifyCheckpointComplete | NotifyCheckpointAborted):
+        return replace(word, timestamp_ms=NOW_MS)
+    if isinstance(word, WriteSnapshot):
+        return replace(word, parts=tuple(replace(part, encode=_encoded(part.encode)) for part in word.parts))
+    if isinstance(word, WriteChannelStateFile):
+        return replace(word, encode=_encoded(word.encode))
+    if isinstance(word, SnapshotWritten):
+        return replace(word, sync_ms=0)
+    return word
+
+
+def _encoded(encode: Any) -> Encoded:
+    if isinstance(encode, Encoded):
+        return encode
+    data, where = encode()
+    return Encoded(bytes(data), where)
+
+
+class Words:
+    """The words of one exploration by number; number 0 is none."""
+
+    def __init__(self, digester: Digester) -> None:
+        self._digester = digester
+        self._numbers: Interned[bytes] = Interned()
+        self._words: list[Word | None] = [None]
+        self._numbers.number(b"")
+
+    def number(self, word: Word) -> int:
+        """The number of a word."""
+        word = plain(word)
+        number = self._numbers.number(self._digester.digest(word))
+        if number == len(self._words):
+            self._words.append(word)
+        return number
+
+    def __getitem__(self, number: int) -> Any:
+        return self._words[number]
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __repr__(self) -> str:
+        return f"Words({len(self)})"

@@ -1,0 +1,14 @@
+"""Random trials of jobs in the lab, and minimal reproductions of those that fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kit.core.lazily import offer as _offer
+
+if TYPE_CHECKING:
+    from kit.verify.swarm.swarm import Swarm, swarm
+
+_offer(__name__, {"kit.verify.swarm.swarm": ["Swarm", "swarm"]})
+
+__all__ = ["Swarm", "swarm"]

@@ -1,0 +1,129 @@
+"""Making a trial that violates something smaller, as long as it violates the same.
+
+First the same is looked for in small jobs, with seeds of their own: most of what can go wrong does so there too. Then,
+in turns: nothing left to chance, fewer deeds (delta debugging: halves first, then ever smaller parts), a simpler job,
+earlier and plainer deeds, and then as few steps as possible at which something else happens than the first of what may.
+In another job the same seed is another order of things, so there the plain order is tried as well, and some other
+seeds. What all attempts may cost is counted in steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from kit.verify.swarm.trials import Deed, Telling, Trial
+
+T = TypeVar("T")
+MOST_RUNS = 400
+"""So many attempts for one trial, of a usual length."""
+STEPS_OF_A_RUN, STEPS_TO_BEGIN = 500, 100
+SMALL_SEEDS, OTHER_SEEDS = 25, 3
+SMALLER = 6
+"""Deeds in a small job are done so many times earlier."""
+CALM: frozenset[int] = frozenset()
+
+
+class Shrinking:
+    """Makes one trial smaller; `smallest` is the smallest telling so far that ends in the same kind of violation."""
+
+    def __init__(self, telling: Telling, most_runs: int = MOST_RUNS) -> None:
+        assert telling.violation is not None
+        self.smallest = telling
+        self.kind = telling.violation.kind
+        self.steps_left = most_runs * STEPS_OF_A_RUN
+
+    def run(self) -> Telling:
+        """Go on until nothing helps any more, or there were too many runs."""
+        before = None
+        any(self._holds(trial) for trial in self._small_trials(self.smallest.trial))
+        while self.steps_left > 0 and self.smallest.trial != before:
+            before = self.smallest.trial
+            if before.wild != CALM:
+                self._holds(replace(before, wild=CALM))
+            self._fewer_deeds()
+            self._any_of(self._simpler_jobs)
+            self._any_of(self._simpler_deeds)
+            self._calmer()
+        return self.smallest
+
+    def _holds(self, trial: Trial) -> bool:
+        """Whether this trial violates the same; then it is the smallest now."""
+        if self.steps_left <= 0:
+            return False
+        telling = trial.run()
+        self.steps_left -= STEPS_TO_BEGIN + telling.steps
+        if telling.violation is None or telling.violation.kind != self.kind:
+            return False
+        self.smallest = telling
+        return True
+
+    def _fewer_deeds(self) -> None:
+        trial = self.smallest.trial
+        least_of(trial.deeds, lambda deeds: self._holds(replace(trial, deeds=tuple(deeds))))
+
+    def _any_of(self, attempts: Callable[[Trial], Iterator[Trial]]) -> None:
+        """Take the first attempt that helps, and begin again from there, until none does."""
+        helped = True
+        while helped and self.steps_left > 0:
+            helped = any(self._holds(trial) for trial in attempts(self.smallest.trial))
+
+    def _small_trials(self, trial: Trial) -> Iterator[Trial]:
+        deeds = tuple(replace(deed, after=deed.after // SMALLER) for deed in trial.deeds)
+        for job in trial.job.small():
+            for seed in range(SMALL_SEEDS):
+                yield replace(trial, job=job, seed=seed, deeds=deeds, slow=(), wild=None if seed else CALM)
+
+    def _simpler_jobs(self, trial: Trial) -> Iterator[Trial]:
+        if any(trial.slow):
+            yield replace(trial, slow=())
+        for job in trial.job.simpler():
+            yield from _in_other_orders(replace(trial, job=job))
+
+    def _simpler_deeds(self, trial: Trial) -> Iterator[Trial]:
+        for number, deed in enumerate(trial.deeds):
+            for simpler in (
+                replace(deed, awaits=""),
+                replace(deed, argument=0),
+                replace(deed, after=0),
+                replace(deed, after=deed.after // 2),
+            ):
+                if simpler != deed:
+                    yield replace(trial, deeds=_with(trial.deeds, number, simpler))
+
+    def _calmer(self) -> None:
+        """Leave as few steps to chance as possible."""
+        trial = self.smallest.trial
+        least_of(self.smallest.wild, lambda steps: self._holds(replace(trial, wild=frozenset(steps))))
+
+
+def _in_other_orders(trial: Trial) -> Iterator[Trial]:
+    yield trial
+    if trial.wild != CALM:
+        yield replace(trial, wild=CALM)
+        for other in range(OTHER_SEEDS):
+            yield replace(trial, seed=trial.seed + 1 + other, wild=None)
+
+
+def _with(deeds: tuple[Deed, ...], number: int, deed: Deed) -> tuple[Deed, ...]:
+    return (*deeds[:number], deed, *deeds[number + 1 :])
+
+
+def least_of(things: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> Sequence[T]:
+    """The fewest of these things with which it still holds, as far as leaving out parts finds them: first halves, then
+    smaller and smaller parts (Zeller's delta debugging, without its tests of the parts themselves).
+    """
+    parts = 2
+    while things:
+        size = max(1, len(things) // parts)
+        for start in range(0, len(things), size):
+            rest = [*things[:start], *things[start + size :]]
+            if holds(rest):
+                things = rest
+                break
+        else:
+            if size == 1:
+                break
+            parts *= 2
+    return things

@@ -1,0 +1,93 @@
+"""A trial of a swarm as a play, which does the same again, and holds all that must against it.
+
+    job: random, rows=3, parallelism=1
+
+    take 37 steps
+    perhaps inflict KillWorker(worker=1)
+    follow turn:rows/0 carry_out:job:StoreCheckpoint:chk-1:9
+    check
+
+Where the first of what could happen did happen, the play says how often; else it names the actions. A fault in the kit
+that is mended makes the run another one: then some of this cannot happen any more, and the play passes it over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kit.core.protocol.events import StartJob
+from kit.core.protocol.words import Word
+from kit.hosts.lab.scenarios.play_text import PlayText
+from kit.hosts.lab.scenarios.play_writing import LINE_LENGTH, line_of, play_of_lines
+from kit.hosts.lab.world.actions import Action, Fault, LetTimePass
+from kit.verify.swarm.trials import Telling
+
+FEW = 4
+"""Fewer steps than this are named as well, between others that are."""
+
+
+def play_of_trial(telling: Telling, name: str) -> PlayText:
+    """The play of a trial that was told."""
+    violation = str(telling.violation or "all holds")
+    question = f"How does it come to this: {violation.splitlines()[0]}"
+    return play_of_lines(lines_of(telling), name, telling.trial.job.text, "What a swarm found", question)
+
+
+def lines_of(telling: Telling) -> Iterator[str]:
+    """What happened, life by life, as commands of a play."""
+    number_of_lives = len(telling.labs)
+    parallelism = telling.trial.job.parallelism
+    for number, (lab, chosen) in enumerate(zip(telling.labs, telling.chosen, strict=True), 1):
+        start = lab.actions[0]
+        assert isinstance(start, StartJob)
+        if number > 1 and start.recover:
+            yield "another driver takes over"
+        elif number > 1:
+            before, parallelism = parallelism, telling.parallelisms[number - 1]
+            yield "go on" + (f" with parallelism={parallelism}" if parallelism != before else "")
+        dies = number < number_of_lives and telling.labs[number].actions[0].recover  # type: ignore[union-attr]
+        yield from _of_life(lab.actions, chosen, to_its_end=not dies)
+    yield "check"
+
+
+def _of_life(actions: Sequence[Action | Word], chosen: set[int], *, to_its_end: bool) -> Iterator[str]:
+    """What is done in one life; what follows by itself after that is left out if the life comes `to_its_end`."""
+    keys: list[str] = []
+    plain: list[str] = []
+    for place, action in enumerate(actions[1:], 1):
+        is_named = place in chosen
+        if isinstance(action, Action) and not isinstance(action, Fault) and not is_named:
+            plain.append(action.key)
+        elif isinstance(action, Action) and not isinstance(action, Fault | LetTimePass):
+            if keys and len(plain) < FEW and not any(key.startswith(LetTimePass.verb) for key in plain):
+                keys += plain
+            else:
+                yield from _followed(keys)
+                yield from _taken(plain)
+                keys = []
+            keys.append(action.key)
+            plain = []
+        else:
+            yield from _followed(keys)
+            yield from _taken(plain)
+            keys, plain = [], []
+            yield f"perhaps {line_of(action)}"
+    yield from _followed(keys)
+    if not to_its_end:
+        yield from _taken(plain)
+
+
+def _taken(plain: Sequence[str]) -> Iterator[str]:
+    if plain:
+        yield f"take {len(plain)} steps"
+
+
+def _followed(keys: Sequence[str]) -> Iterator[str]:
+    line: list[str] = []
+    for key in keys:
+        if line and len(" ".join((*line, key))) > LINE_LENGTH:
+            yield f"follow {' '.join(line)}"
+            line = []
+        line.append(key)
+    if line:
+        yield f"follow {' '.join(line)}"

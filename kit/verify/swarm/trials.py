@@ -1,0 +1,441 @@
+"""One trial of a swarm: a job, an order of things, and what is done to the job on its way; then it is left in peace.
+
+Whatever happens, what `kit.hosts.lab.safety` says holds, or the trial ends in a `Violation`. A trial is a value, and
+told twice it is the same: so it can be made smaller (`kit.verify.swarm.shrinking`), and written as a play
+(`kit.verify.swarm.trial_plays`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from kit.core.protocol.properties import RetentionPolicy
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.faults.faults import (
+    CorruptFile,
+    DelayMessage,
+    DropMessage,
+    DuplicateMessage,
+    FailCommand,
+    FileFault,
+    FreezeWorker,
+    LoseFile,
+    MissHeartbeat,
+    ThawWorker,
+    TurnClock,
+)
+from kit.hosts.lab.faults.possible_faults import (
+    failing_commands,
+    failing_reads,
+    file_faults,
+    machines,
+    message_faults,
+    workers,
+)
+from kit.hosts.lab.lab import Lab
+from kit.hosts.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
+from kit.hosts.lab.step import Step
+from kit.hosts.lab.world.actions import Action, Fault, LetTimePass, TakeTurn
+
+MOMENTS = ("", "", "CheckpointPending", "TaskAcknowledged", "CheckpointFinalizing", *["CheckpointCompleted"] * 3)
+"""The kinds of record that a deed may await: most often, something to go back to."""
+COUNTED = {"CheckpointCompleted": "checkpoint completed", "CheckpointRestored": "restored"}
+"""What is counted of what came of a trial, whatever became of it: the kind of record, and how it is called."""
+MOST_AWAITED = 400
+"""So many steps are taken for such a record to come."""
+MOST_ARGUMENTS = 36
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """After so many steps, `what` (a key of `DEEDS`) is done to the job; `argument` chooses among several of it. With
+    `awaits` the steps are counted from the next record of this kind in the trace.
+    """
+
+    after: int
+    what: str
+    argument: int = 0
+    awaits: str = ""
+
+    def __str__(self) -> str:
+        since = f" after the next {self.awaits}" if self.awaits else ""
+        return f"{self.after} steps{since}: {DEEDS[self.what].text.format(self.argument)}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial; `seed` decides the order of things at the steps that are `wild` (None: at all); at others the first of
+    what may happen does. `slow` tasks get their turn rarely until the last deed is done.
+    """
+
+    job: TriedJob
+    seed: int = 0
+    deeds: tuple[Deed, ...] = ()
+    slow: tuple[str, ...] = ()
+    wild: frozenset[int] | None = None
+
+    @classmethod
+    def drawn(cls, job: TriedJob, seed: int, chance: Random, kinds: Iterator[str] | tuple[str, ...]) -> Trial:
+        """One of all there are. Each kind of deed is left out as a whole most of the time, so that the others get
+        room: swarm testing finds more than trials that are all alike.
+        """
+        some = [kind for kind in kinds if chance.random() < DEEDS[kind].share]
+        number = chance.choice([1, 2, 2, 3, 4, 6]) if some else 0
+        pace = chance.choice([5, 20, 80])
+        weights = [DEEDS[kind].weight for kind in some]
+        deeds = tuple(
+            Deed(
+                int(chance.expovariate(1 / pace)),
+                chance.choices(some, weights)[0],
+                chance.randrange(MOST_ARGUMENTS),
+                chance.choice(MOMENTS),
+            )
+            for _ in range(number)
+        )
+        return cls(job, seed, deeds, (chance.choice(["rows", "map", "tally", "numbered", ""]),))
+
+    def is_calm(self, step: int) -> bool:
+        """Whether the first of what may happen does at this step."""
+        return self.wild is not None and step not in self.wild
+
+    def choose(self, step: int, choices: int, again: int = 0) -> int:
+        """Which of so many things happens at a step: a number that looks random, the same each time."""
+        mixed = (self.seed * 0x9E3779B97F4A7C15 + (step * 4 + again) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 30)) * 0x94D049BB133111EB) & _MASK
+        return (mixed ^ (mixed >> 31)) % choices
+
+    def run(self) -> Telling:
+        """Run it to its end, or to the first violation."""
+        telling = Telling(self)
+        try:
+            telling.tell()
+        except DamageTold:
+            telling.happened["damage told"] += 1
+        except Violation as violation:
+            telling.violation = violation
+        except AssertionError as error:
+            telling.violation = Violation("invariant", str(error))
+        except Exception as error:
+            telling.violation = Violation("error", f"{type(error).__name__}: {error}")
+        for kind, word in COUNTED.items():
+            telling.happened[word] += sum(record.kind == kind for lab in telling.labs for record in lab.trace)
+        return telling
+
+
+class Telling:
+    """A trial while it runs; afterwards what came of it: `labs`, one for each life, and the `violation`, if any.
+    `happened` counts what did happen.
+    """
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.job = trial.job
+        self.labs: list[Lab] = []
+        self.steps = 0
+        self.violation: Violation | None = None
+        self.happened: Counter[str] = Counter()
+        self.parallelisms: list[int] = []
+        """For each life how many subtasks an operator has."""
+        self.chosen: list[set[int]] = []
+        """For each life the actions that were not simply the first of what could happen, by their place in
+        `lab.actions`.
+        """
+        self.wild: list[int] = []
+        """The same as steps of the trial, where the seed chose."""
+        self.safety = Safety()
+        self.next_parallelism: int | None = None
+        self.in_peace = False
+        self._path: str | None = None
+
+    @property
+    def lab(self) -> Lab:
+        """The present life."""
+        return self.labs[-1]
+
+    def tell(self) -> None:
+        """All deeds, then peace; raises Violation, or whatever breaks."""
+        self.begin()
+        left = list(self.trial.deeds)
+        over = False
+        while not over:
+            if left:
+                deed = left.pop(0)
+                self._await(deed.awaits)
+                self._steps(deed.after)
+                if not self.lab.finished:
+                    self.thaw()
+                    DEEDS[deed.what].do(self, deed.argument)
+                    self.safety.look(self.lab)
+            else:
+                self.in_peace = True
+                self.thaw()
+                self.safety.run_in_peace(self.lab, self._step)
+            if self.lab.finished:
+                over = self._end_of_life()
+        self.safety.check_output(self.job, self.lab)
+
+    # --- a life ---------------------------------------------------------------------------------------------------
+
+    def begin(self, *, recover: bool = False) -> None:
+        """Start a job. One whose end could not be noted in the store is gone on with, as the refusal says."""
+        self._start(recover=recover)
+        while self.lab.status == "CREATED" and self._is_durable:
+            self._step()
+        if REFUSED in self.lab.error:
+            self._start(recover=True)
+
+    def _start(self, *, recover: bool) -> None:
+        before = self.labs[-1] if self.labs else None
+        try:
+            lab = Lab(self.job.environment(), restore_path=self._path, after=before, recover=recover)
+        except LabError as error:
+            self.safety.told(str(error))
+            raise
+        self.labs.append(lab)
+        self.parallelisms.append(self.job.parallelism)
+        self.chosen.append(set())
+        self.safety.begin(lab)
+
+    @property
+    def _is_durable(self) -> bool:
+        return self.lab.job.settings.checkpoint.is_durable
+
+    def driver_dies(self) -> None:
+        """Another driver takes over, if the job's store outlives this one."""
+        if self._is_durable:
+            self.happened["driver dies"] += 1
+            self.begin(recover=True)
+
+    def _end_of_life(self) -> bool:
+        """The job has ended: whether that was the last of it, or it goes on from a snapshot."""
+        lab = self.lab
+        while lab._world.agenda:
+            self._step()
+        self._path = self.safety.end(lab)
+        if self._path is None:
+            return True
+        self.job = self.job.at(self.next_parallelism or self.job.parallelism)
+        self.happened["goes on from a snapshot"] += 1
+        self.begin()
+        return False
+
+    # --- faults ---------------------------------------------------------------------------------------------------
+
+    def inflict(self, faults: Sequence[Fault], argument: int) -> bool:
+        """Let one of these faults happen, if any may."""
+        possible = [fault for fault in faults if self.lab.refusal(fault) is None]
+        if not possible:
+            return False
+        fault = possible[argument % len(possible)]
+        self.lab.step(fault)
+        if isinstance(fault, FailCommand):
+            self.happened[f"{fault.command} fails ({fault.failure})"] += 1
+        else:
+            self.happened[type(fault).__name__] += 1
+        return True
+
+    def thaw(self) -> bool:
+        """Whoever stands still goes on, or is taken for dead; whether there was anybody."""
+        ends = MissHeartbeat if self.trial.choose(self.steps, 2) else ThawWorker
+        ended = [self.inflict([ends(worker)], 0) for worker in workers(self.lab._world)]
+        return any(ended)
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    def _steps(self, number: int) -> None:
+        for _ in range(number):
+            if self.lab.finished:
+                return
+            self._step()
+
+    def _await(self, kind: str) -> None:
+        for _ in range(MOST_AWAITED if kind else 0):
+            if self.lab.finished or any(record.kind == kind for record in self._step().records):
+                return
+
+    def _step(self) -> Step:
+        lab, agenda = self.lab, self.lab._world.agenda
+        self.steps += 1
+        if agenda:
+            action = self._chosen(agenda)
+            if action != agenda[0]:
+                self.chosen[-1].add(lab.position)
+                self.wild.append(self.steps)
+            step = lab._do(action)
+        elif agenda.wait is not None:
+            step = lab._do(agenda.wait)
+        elif self.thaw():
+            return self._step()
+        else:
+            raise Violation("ends", f"nothing can happen any more, and the job has not ended: {lab!r}")
+        self.safety.look(lab)
+        return step
+
+    def _chosen(self, agenda: Any) -> Action:
+        trial, step = self.trial, self.steps
+        if trial.is_calm(step):
+            return agenda[0]
+        action = agenda[trial.choose(step, len(agenda))]
+        for again in (1, 2, 3):
+            if self.in_peace or not (isinstance(action, TakeTurn) and action.task.startswith(trial.slow)):
+                break
+            action = agenda[trial.choose(step, len(agenda), again)]
+        return action
+
+
+# --- what may be done to a job --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DeedKind:
+    """One thing that may be done to a job: how, a sentence, how often it is drawn beside the others, and in what share
+    of all trials it may be.
+    """
+
+    do: Callable[[Telling, int], None]
+    text: str
+    weight: int = 1
+    share: float = 0.5
+
+
+def _trigger(telling: Telling, argument: int) -> None:
+    telling.lab.trigger_checkpoint(full=argument == 0)
+    telling.happened["checkpoint"] += 1
+
+
+def _savepoint(telling: Telling, argument: int) -> None:
+    telling.lab.savepoint()
+    telling.happened["savepoint"] += 1
+
+
+def _kill(telling: Telling, argument: int) -> None:
+    workers = sorted({task.subtask for task in telling.lab._world.tasks.values()})
+    if workers:
+        telling.lab.kill(workers[argument % len(workers)])
+        telling.happened["kill"] += 1
+
+
+def _let_time_pass(telling: Telling, argument: int) -> None:
+    """Timers are due before anything else happens: checkpoints expire, or alignments take too long."""
+    for _ in range(1 + argument % 3):
+        wait: LetTimePass | None = telling.lab._world.agenda.wait
+        if wait is not None:
+            telling.chosen[-1].add(telling.lab.position)
+            telling.lab.wait_until(wait.until_ms)
+            telling.happened["time"] += 1
+
+
+def _stop(telling: Telling, argument: int) -> None:
+    drain = argument % 2 == 1 and not telling.job.has_last_words
+    telling.next_parallelism = 1 + argument // 2 % 3
+    telling.lab.stop(drain=drain)
+    telling.happened["stop"] += 1
+
+
+def _cancel(telling: Telling, argument: int) -> None:
+    master = telling.lab.master
+    keeps = master.job.settings.checkpoint.retention is RetentionPolicy.RETAIN_ON_CANCELLATION
+    if keeps and master.checkpoints.store.latest is not None:
+        telling.next_parallelism = 1 + argument % 3
+        telling.lab.cancel()
+        telling.happened["cancel"] += 1
+
+
+FAILING = (
+    "AllocateCheckpointId",
+    "InitializeLocation",
+    "ScheduleCoordinatorCheckpoint",
+    "WriteSnapshot",
+    "WriteChannelStateFile",
+    "WriteMetadata",
+    "StoreCheckpoint",
+    "CommitEffects",
+    "ReadState",
+    "ReadSplit",
+)
+"""The commands that may fail without failing the job for good. A deletion that fails leaves something behind."""
+LOST = ("TriggerTaskCheckpoint", "AcknowledgeCheckpoint", "DeclineCheckpoint")
+"""The messages that may be lost: what waits for them expires."""
+
+
+def _fail(telling: Telling, argument: int) -> None:
+    """The next command of one of these kinds fails, in one of its ways."""
+    kind = FAILING[argument % len(FAILING)]
+    for _ in range(MOST_AWAITED):
+        world = telling.lab._world
+        reads = (fault for fault in failing_reads(world) if kind == "ReadSplit" and fault.failure == "io")
+        found = [*(fault for fault in failing_commands(world) if fault.command == kind), *reads]
+        begins = telling.lab.status == "CREATED"
+        if telling.lab.finished or (not begins and telling.inflict(found, argument // len(FAILING))):
+            return
+        telling._step()
+
+
+def _lose(telling: Telling, argument: int) -> None:
+    found = [fault for fault in message_faults(telling.lab._world, DropMessage) if fault.message in LOST]
+    telling.inflict(found, argument)
+
+
+def _duplicate(telling: Telling, argument: int) -> None:
+    telling.inflict([*message_faults(telling.lab._world, DuplicateMessage)], argument)
+
+
+def _delay(telling: Telling, argument: int) -> None:
+    until_ms = telling.lab.at_ms + 10 * (1 + argument % 7)
+    found = message_faults(telling.lab._world, DelayMessage)
+    held = [replace(fault, until_ms=until_ms) for fault in found if isinstance(fault, DelayMessage)]
+    telling.inflict(held, argument)
+
+
+def _freeze(telling: Telling, argument: int) -> None:
+    telling.inflict([FreezeWorker(worker) for worker in workers(telling.lab._world)], argument)
+
+
+def _damage(telling: Telling, argument: int) -> None:
+    """Some file on the disk is lost, cut off, or has a wrong byte."""
+    found = [fault for fault in file_faults(telling.lab._world) if not _is_beyond_help(fault)]
+    if found:
+        telling.inflict([found[argument * len(found) // MOST_ARGUMENTS]], 0)
+
+
+def _is_beyond_help(fault: FileFault) -> bool:
+    """Nobody but a durable store knows of the checkpoint that it has noted; and Flink's format of `_metadata` has no
+    checksum, so a wrong byte in it may mean anything.
+    """
+    if isinstance(fault, LoseFile):
+        return "/checkpoints/" in fault.path.partition("/store/")[2]
+    return isinstance(fault, CorruptFile) and fault.path.endswith("/_metadata")
+
+
+TURNS_MS = (1_000, -1_000, 100, -100, 20_000)
+"""By so much a clock may be turned."""
+
+
+def _turn_clock(telling: Telling, argument: int) -> None:
+    by_ms = TURNS_MS[argument % len(TURNS_MS)]
+    found = [TurnClock(machine, by_ms) for machine in machines(telling.lab._world)]
+    telling.inflict(found, argument // len(TURNS_MS))
+
+
+DEEDS: dict[str, DeedKind] = {
+    "checkpoint": DeedKind(_trigger, "a checkpoint is asked for"),
+    "savepoint": DeedKind(_savepoint, "a savepoint is asked for"),
+    "kill": DeedKind(_kill, "a worker is killed ({})", 3),
+    "time": DeedKind(_let_time_pass, "time passes before anything else happens ({})"),
+    "stop": DeedKind(_stop, "the job is stopped with a savepoint, to go on from there ({})", 2),
+    "cancel": DeedKind(_cancel, "the job is cancelled, to go on from its newest snapshot ({})", 2),
+    "driver": DeedKind(lambda telling, _: telling.driver_dies(), "the driver dies, and another one takes over", 2),
+    "fail": DeedKind(_fail, "the next command of a kind fails ({})", 6),
+    "lose": DeedKind(_lose, "a message is lost ({})", 2),
+    "duplicate": DeedKind(_duplicate, "a message comes twice ({})"),
+    "delay": DeedKind(_delay, "a message is held back ({})"),
+    "freeze": DeedKind(_freeze, "a worker stands still until the next deed ({})"),
+    "damage": DeedKind(_damage, "a file is lost or damaged ({})", share=0.1),
+    "clock": DeedKind(_turn_clock, "a machine's clock is turned ({})", share=0.2),
+}
+"""What may be done to a job, by the name of its kind."""
