@@ -71,7 +71,7 @@ def test_where_the_table_leaves_a_choice_nothing_is_chosen_silently() -> None:
 
 
 def test_a_table_that_leads_nowhere_or_misses_a_state_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"Transitions\(light, 1 states\): b is no state of the table"):
+    with pytest.raises(ValueError, match=r"Transitions\(light, 1 states\): unknown state b: add a row for it"):
         Transitions("light", "a", {"a": {"go": "b"}})
     with pytest.raises(ValueError, match="no path leads to c"):
         Transitions("light", ("a", "b"), {"a": {"go": "b"}, "b": {}, "c": {}})

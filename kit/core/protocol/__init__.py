@@ -1,1 +1,1 @@
-"""The words of the protocol: elements, messages, events, commands, and the trace of them."""
+"""The protocol's vocabulary: elements, messages, events, commands, and the trace that records them."""

@@ -1,8 +1,8 @@
-"""What a machine asks of its host.
+"""The commands that a machine gives its host.
 
-Each command says which duty of its host it is (`kit.core.protocol.duties`), which events may answer it, and what it
-says when it fails. Commands without an answer are final. The order in a list of commands is the order in which the host
-must carry them out; what a command starts may end in any order.
+Each command declares the duty it asks of the host (`kit.core.protocol.duties`), the events that may answer it, and the
+ways in which it may fail. Commands without an answer are final. The host carries out commands in the order of the list;
+the work that they start may end in any order.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ class CancelTimer(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note(Command):
-    """Nothing to do: something happened inside the machine that a reader of the trace will want to know about. `data`
-    is JSON-like.
+    """A note for readers of the trace about something that happened inside the machine; the host does nothing.
+
+    `data` is JSON-like.
     """
 
     kind: NoteKind
@@ -63,7 +64,7 @@ class Note(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnumerateSplits(Command):
-    """Ask the source at `operator_id` what there is to read."""
+    """Ask the source at `operator_id` for its splits."""
 
     operator_id: str
 
@@ -75,8 +76,9 @@ class EnumerateSplits(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolveSnapshot(Command):
-    """Find the `_metadata` at `path` (a directory or the file). Output published after it is an error, unless the user
-    said what is to become of that.
+    """Find the `_metadata` at `path` (the file, or its directory).
+
+    Output published after the snapshot is an error, unless the user has decided what to do with it (`LaterOutput`).
     """
 
     path: str
@@ -103,13 +105,14 @@ class DiscardLaterOutput(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverCheckpoints(Command):
-    """Open the durable store: with `recover` give what an earlier driver of this job left in it, else start from
-    scratch.
+    """Open the durable store.
+
+    With `recover`, return what an earlier driver of this job left in it; otherwise start from scratch.
     """
 
     recover: bool
     restores: bool = False
-    """Whether the job goes on from a snapshot when nothing is left: where it does not, its output starts from scratch.
+    """True if the job resumes from a snapshot when the store is empty. If False, its output starts from scratch then.
     """
 
     duty: ClassVar = Duty.WORK
@@ -120,9 +123,10 @@ class RecoverCheckpoints(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveOrphans(Command):
-    """Delete what this run of the job left behind and nothing refers to: checkpoint directories, staged output and
-    entries of the store, except for those of the checkpoints in `keep`; shared files, except for those named in
-    `shared`.
+    """Delete what this run of the job left behind and nothing refers to any longer.
+
+    This covers checkpoint directories, staged output and store entries, except those of the checkpoints in `keep`, and
+    shared files, except those named in `shared`.
     """
 
     keep: tuple[int, ...]
@@ -147,7 +151,7 @@ class StartEpoch(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopEpoch(Command):
-    """Make every worker of the epoch leave."""
+    """Stop every worker of the epoch."""
 
     epoch: int
 
@@ -167,7 +171,7 @@ class AllocateCheckpointId(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetCheckpointIdCounter(Command):
-    """After a restore: the next id is `next_id`, unless the counter is beyond it already."""
+    """Set the next id to `next_id` after a restore, unless the counter is already beyond it."""
 
     next_id: int
 
@@ -176,7 +180,7 @@ class SetCheckpointIdCounter(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializeLocation(Command):
-    """Make the directory of a checkpoint, or of a savepoint below `target`."""
+    """Create the directory of a checkpoint, or of a savepoint below `target`."""
 
     checkpoint_id: int
     properties: CheckpointProperties
@@ -191,7 +195,7 @@ class InitializeLocation(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleCoordinatorCheckpoint(Command):
-    """Give the operator coordinator its turn."""
+    """Give the operator coordinator its turn to snapshot its state."""
 
     checkpoint_id: int
     operator_id: str
@@ -231,7 +235,7 @@ class RestoreMasterHooks(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetMasterHooks(Command):
-    """Tell the hooks that the job begins from nothing, for the first time or again."""
+    """Tell the hooks that the job starts with no state, for the first time or again."""
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.MasterHooksReset,)
@@ -262,7 +266,7 @@ class WriteMetadata(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCheckpoint(Command):
-    """Add the completed checkpoint to the durable store; `claim_mode` when the job was restored from it."""
+    """Add the completed checkpoint to the durable store; `claim_mode` is set if the job was restored from it."""
 
     checkpoint_id: int
     metadata_path: str
@@ -278,7 +282,7 @@ class StoreCheckpoint(Command):
     )
 
     def failed(self, error: Exception) -> events.CheckpointStoreFailed:
-        """It says whether the checkpoint may be there all the same."""
+        """Say also whether the checkpoint may have been stored nevertheless."""
         unknown = isinstance(error, PossibleInconsistentStateError)
         return events.CheckpointStoreFailed(
             checkpoint_id=self.checkpoint_id, error=told(error), possibly_inconsistent=unknown
@@ -296,8 +300,10 @@ class RemoveStored(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreJobResult(Command):
-    """Note in the durable store that the job has ended in this status, before anything is deleted for that reason: no
-    later driver begins it again. `savepoint` is the one with which it was stopped, "" if it was not.
+    """Record in the durable store that the job ended with this status, so that no later driver starts it again.
+
+    This happens before anything is deleted because the job ended. `savepoint` is the one that the job was stopped with,
+    "" if it was not.
     """
 
     status: str
@@ -311,8 +317,9 @@ class StoreJobResult(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreParallelism(Command):
-    """Note in the durable store at which parallelism the user wants the job from now on, before anything is done for
-    that: a later driver goes on with it. `request_id` is the user's request; negative: what was noted is taken back.
+    """Record in the durable store the parallelism that the user requested, before the job acts on it.
+
+    A later driver then uses it. `request_id` is the user's request; a negative one withdraws what was recorded.
     """
 
     request_id: int
@@ -326,9 +333,11 @@ class StoreParallelism(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardState(Command):
-    """Delete these files, and the directory `location` when it is given: if nothing is left in it, or with
-    `everything` that is, and what was staged for the checkpoint as well. When they are gone, so is the checkpoint's
-    entry in the durable store, if it is `stored`. Never fails the job.
+    """Delete these files, and the directory `location` if it is given.
+
+    The directory is deleted if it is empty. With `everything`, its whole content and the output staged for the
+    checkpoint are deleted as well. If the checkpoint is `stored`, its entry in the durable store is deleted last. This
+    command never fails the job.
     """
 
     paths: tuple[str, ...]
@@ -342,7 +351,7 @@ class DiscardState(Command):
     failures: ClassVar = (Failure("io", "the files cannot be deleted"),)
 
     def failed(self, error: Exception) -> Word | None:
-        """Files without a directory are nobody's to wait for."""
+        """Return no answer for files without a directory: nothing waits for them."""
         if self.location is None:
             return None
         return events.StateDiscarded(checkpoint_id=self.checkpoint_id, error=told(error))
@@ -350,7 +359,7 @@ class DiscardState(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteRequest(Command):
-    """Answer a user's request: `path` of the snapshot, or `error`; raises ValueError for both or neither."""
+    """Answer a user's request with the `path` of the snapshot or with `error`; both or neither raise ValueError."""
 
     request_id: int
     checkpoint_id: int | None = None
@@ -382,8 +391,9 @@ class JobStatusChanged(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendElement(Command):
-    """Put the element on the wire of this channel. The machine has the credit for it; `priority` overtakes what is
-    not yet written.
+    """Send the element on this channel.
+
+    The machine holds the credit for it; with `priority` it overtakes elements that have not been written yet.
     """
 
     channel: int
@@ -396,7 +406,7 @@ class SendElement(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementQueued(Command):
-    """Nothing to do: the element waits in its output until the receiver gives a credit. For pictures."""
+    """A note that the element waits in its output for a credit; the host does nothing. For pictures."""
 
     channel: int
     element: Element
@@ -407,8 +417,9 @@ class ElementQueued(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementTaken(Command):
-    """Nothing to do: the task took an element of this input that nothing else tells of (buffers give a credit,
-    barriers a note). For pictures.
+    """A note that the task took an element from this input; the host does nothing. For pictures.
+
+    It is given only for elements that leave no other record: buffers return a credit, and barriers leave a note.
     """
 
     channel: int
@@ -430,7 +441,7 @@ class GrantCredit(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadState(Command):
-    """Read everything that the restore refers to."""
+    """Read all state that the restore refers to."""
 
     restore: TaskRestore
 
@@ -458,7 +469,7 @@ class ReadSplit(Command):
     )
 
     def failed(self, error: Exception) -> events.SplitReadFailed:
-        """An input that does not parse will not do so the next time."""
+        """Mark an input that does not parse as not recoverable: a retry would fail in the same way."""
         return events.SplitReadFailed(
             split_id=str(self.split["id"]),
             error=told(error),
@@ -469,7 +480,7 @@ class ReadSplit(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSnapshot(Command):
-    """The asynchronous part of a snapshot: write all parts below `location`, stage all effects."""
+    """Run the asynchronous part of a snapshot: write all parts below `location` and stage all effects."""
 
     checkpoint_id: int
     location: str
@@ -489,20 +500,20 @@ class WriteSnapshot(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelSnapshot(Command):
-    """Stop writing this snapshot if it is still being written, and remove what was."""
+    """Stop writing this snapshot if that is still in progress, and delete what was written."""
 
     checkpoint_id: int
 
     duty: ClassVar = Duty.STOP_WORK
 
     def stops(self, work: Command) -> bool:
-        """Whether this is the work, which the same machine asked for, that is not wanted any more."""
+        """Return True if `work`, requested by the same machine, is what this command cancels."""
         return isinstance(work, WriteSnapshot) and work.checkpoint_id == self.checkpoint_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardSnapshot(Command):
-    """Delete these state files and this staged output of a snapshot that was written and that nobody wants."""
+    """Delete the state files and the staged output of a snapshot that was written but is no longer wanted."""
 
     paths: tuple[str, ...]
     effects: tuple[Effect, ...]
@@ -511,7 +522,7 @@ class DiscardSnapshot(Command):
 
 
 class LocalCopies(Enum):
-    """Of which checkpoints task-local copies are superfluous: of those before one, of it alone, or of all but it."""
+    """The checkpoints whose task-local copies are deleted: those before one, that one alone, or all but that one."""
 
     OLDER = "older"
     SAME = "same"
@@ -520,7 +531,7 @@ class LocalCopies(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneLocalState(Command):
-    """Delete the copies of state that the slot `subtask` keeps on its own machine of the `copies` of a checkpoint."""
+    """Delete the `copies` of a checkpoint's state that the slot `subtask` keeps on its own machine."""
 
     subtask: int
     checkpoint_id: int
@@ -531,7 +542,7 @@ class PruneLocalState(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitEffects(Command):
-    """Publish staged output; publishing twice is publishing once."""
+    """Publish staged output; doing so twice has the same effect as once."""
 
     operator_id: str
     checkpoint_id: int
@@ -561,8 +572,9 @@ class DropEffects(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteChannelStateFile(Command):
-    """Write the in-flight data of one or several subtasks, `task` the first of them, below `location`: `encode()`
-    gives the bytes, and where in them each element begins, with the end of the last one.
+    """Write the in-flight data of one or several subtasks below `location`; `task` is the first of them.
+
+    `encode()` returns the bytes and the offset of each element in them, followed by the end of the last one.
     """
 
     task: str
@@ -579,7 +591,7 @@ class WriteChannelStateFile(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelChannelStateFile(Command):
-    """Stop writing this file if it is still being written, and remove what was."""
+    """Stop writing this file if that is still in progress, and delete what was written."""
 
     checkpoint_id: int
     file_name: str
@@ -587,5 +599,5 @@ class CancelChannelStateFile(Command):
     duty: ClassVar = Duty.STOP_WORK
 
     def stops(self, work: Command) -> bool:
-        """Whether this is the work, which the same machine asked for, that is not wanted any more."""
+        """Return True if `work`, requested by the same machine, is what this command cancels."""
         return isinstance(work, WriteChannelStateFile) and work.file_name == self.file_name

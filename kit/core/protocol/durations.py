@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 Duration: TypeAlias = "int | str | dt.timedelta | np.timedelta64"
-"""What every parameter that ends in `_ms` takes; a whole number is milliseconds."""
+"""The type of every parameter that ends in `_ms`; a whole number is milliseconds."""
 
 WAYS_TO_WRITE = "whole milliseconds, a timedelta, or a text such as '500ms', '10s', '1min', '2h' or '1d'"
 
@@ -27,12 +27,13 @@ _ONE_PART = re.compile(_PART, re.IGNORECASE | re.ASCII)
 
 
 class DurationError(ValueError):
-    """What was given is no duration in whole milliseconds."""
+    """The value is not a duration in whole milliseconds."""
 
 
 def to_ms(duration: object, name: str) -> int:
-    """Return a duration in ms. `name` is that of the parameter. Raises DurationError for what is none, such as a bool,
-    a NaN, an unknown unit or a part of a millisecond.
+    """Return a duration in ms; `name` is the name of the parameter.
+
+    Raises DurationError for anything else, such as a bool, a NaN, an unknown unit or a fraction of a millisecond.
     """
     if type(duration) is int:
         return duration
@@ -52,7 +53,7 @@ def to_ms(duration: object, name: str) -> int:
 
 
 def settle_durations(settings: object, *names: str) -> None:
-    """Replace the durations among the attributes of a frozen object by ms; None stays. Raises DurationError."""
+    """Replace the durations among a frozen object's attributes by milliseconds; None stays. Raises DurationError."""
     for name in names:
         found = getattr(settings, name)
         if found is not None:
@@ -60,7 +61,7 @@ def settle_durations(settings: object, *names: str) -> None:
 
 
 def _of_numpy(duration: np.timedelta64) -> Decimal | None:
-    """Return the ms; None for months and years, which have no length."""
+    """Return the ms, or None for months and years, which have no fixed length."""
     unit, count = np.datetime_data(duration)
     lengths = {"W": 604_800_000, "D": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
     parts = {"us": 1_000, "ns": 1_000_000, "ps": 10**9, "fs": 10**12, "as": 10**15}
@@ -76,7 +77,7 @@ def _of_text(text: str) -> Decimal | None:
         return None
     total = Decimal(0)
     for number, unit in _ONE_PART.findall(whole[2]):
-        if unit == "M" or unit.lower() not in _UNITS_MS:  # "M" is a month to pandas
+        if unit == "M" or unit.lower() not in _UNITS_MS:  # pandas reads "M" as months
             return None
         total += Decimal(number) * _UNITS_MS[unit.lower()]
     return -total if whole[1] else total

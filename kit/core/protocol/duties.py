@@ -1,7 +1,7 @@
-"""What a host owes its machines: every command has one duty, events that may answer it, and one that says it failed.
+"""The duties of a host: every command has one duty, the events that may answer it, and one that reports failure.
 
-A host has one table, from duties to the functions that see to them; `by_command` spreads it over the commands, so that
-a command without a function is refused by every host in the same way. `docs/WRITING-A-HOST.md` has the duties in order.
+A host is one table from duties to functions. `by_command` extends it to all commands, so every host rejects a command
+without a function in the same way. `docs/WRITING-A-HOST.md` lists the duties in order.
 """
 
 from __future__ import annotations
@@ -19,30 +19,32 @@ How = TypeVar("How")
 
 
 class Duty(Enum):
-    """What there is to do about a command; the value is the sentence in `docs/WRITING-A-HOST.md`."""
+    """The work that a host must do about a command; the value is the sentence in `docs/WRITING-A-HOST.md`."""
 
     OBSERVE = "Do nothing: the trace has it."
-    SET_TIMER = "Hand the machine `TimerFired` when the time has come; a timer of the same name is replaced."
+    SET_TIMER = "Send the machine `TimerFired` when the timer is due; replace a timer of the same name."
     CANCEL_TIMER = "Forget the timer of this name, if there is one."
-    TELL_TASK = "Bring the message to that attempt of the task; messages to one task keep their order."
-    TELL_JOB = "Bring the message to the JobMaster; messages from one task keep their order."
-    SEND_ELEMENT = "Bring the element to the other end of the channel as `ElementReceived`; a channel keeps its order."
-    GRANT_CREDITS = "Tell the sender at the other end of the channel with `CreditReceived`."
-    HAND_OVER = "Hand the word to the machine of the slot that it is for, in order, before a task has its next turn."
-    READ_ROWS = "Carry it out at once, and hand the answer back before the machine's next turn."
-    WORK = "Carry it out beside everything else, and hand the answer back when it is there."
-    CLEAN_UP = "Carry it out when nothing else is held up by it; nobody waits for the answer."
-    STOP_WORK = "Do not begin the work of that machine which it `stops`, or undo it; give no answer to that."
-    START_EPOCH = "Make the tasks and the slots' machines of the epoch, and everything between them, anew."
-    STOP_EPOCH = "Make them all leave; answer when nothing of the epoch writes, sends or can be heard any more."
-    ANSWER_USER = "Give the user the answer to the request of this number."
-    SHOW_STATUS = "Show the user the status; with one that is terminal the job is over when its work is done."
+    TELL_TASK = "Deliver the message to that attempt of the task; messages to one task keep their order."
+    TELL_JOB = "Deliver the message to the JobMaster; messages from one task keep their order."
+    SEND_ELEMENT = "Deliver the element to the other end of the channel as `ElementReceived`, in the channel's order."
+    GRANT_CREDITS = "Send `CreditReceived` to the sender at the other end of the channel."
+    HAND_OVER = "Deliver the message to the slot's machine it is for, in order, before any task's next turn."
+    READ_ROWS = "Carry it out at once, and return the answer before the machine's next turn."
+    WORK = "Carry it out in the background, and return the answer when it is ready."
+    CLEAN_UP = "Carry it out when it delays nothing else; no machine waits for the answer."
+    STOP_WORK = "Do not start the work of that machine that the command `stops`, or undo it; do not answer that work."
+    START_EPOCH = "Create the tasks and slot machines of the epoch, and all connections between them, from scratch."
+    STOP_EPOCH = "Stop them all; answer when nothing of the epoch can write, send or be received any longer."
+    ANSWER_USER = "Return the answer to the user's request of this number."
+    SHOW_STATUS = "Show the user the status; after a terminal status the job is over once its work is done."
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One way in which a command may fail: `name` tells those of a command apart, `text` is what the error says. With
-    `done` the command had been carried out when it failed.
+    """One way in which a command may fail.
+
+    `name` distinguishes the failures of one command, and `text` is the error message. With `done`, the command fails
+    after it has been carried out.
     """
 
     name: str
@@ -51,21 +53,21 @@ class Failure:
     done: bool = False
 
     def raised(self) -> Exception:
-        """What a host meets when it comes to that."""
+        """Return the exception that the host meets in this case."""
         return self.error(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command(Word):
-    """What a machine asks of its host; `help` of a command shows its answers and failures, from the declaration."""
+    """A request of a machine to its host; `help()` of a command lists its declared answers and failures."""
 
     duty: ClassVar[Duty]
     answers: ClassVar[tuple[type[Word], ...]] = ()
-    """The events that may answer it, and no others; none where nothing does."""
+    """The only events that may answer the command; empty if it has no answer."""
     fails_with: ClassVar[type[Any] | None] = None
-    """The one of them that says that it could not be done."""
+    """The answer that reports that the command failed."""
     failures: ClassVar[tuple[Failure, ...]] = ()
-    """The ways in which it may fail, which the lab can bring about; none where nobody hears of it."""
+    """The failures that the lab can inject; empty if no machine would observe them."""
 
     def __init_subclass__(cls) -> None:
         names = [answer.__name__ for answer in cls.answers]
@@ -75,8 +77,9 @@ class Command(Word):
             cls.__doc__ = f"{cls.__doc__.rstrip()}\n\n    Answer: {said}." + (f" Fails: {fails}." if fails else "")
 
     def failed(self, error: Exception) -> Word | None:
-        """What answers it when carrying it out ended in `error`: fields that both have are the same, and a reason stays
-        a reason. None where nobody waits for an answer.
+        """Return the answer when carrying out the command raised `error`, or None if nothing waits for an answer.
+
+        Fields that the command and the answer share keep their values, and a `CheckpointException` keeps its reason.
         """
         if self.fails_with is None:
             return None
@@ -91,12 +94,12 @@ class Command(Word):
 
 
 def by_command(how: Mapping[Duty, How], commands: tuple[type[Command], ...]) -> dict[type[Word], How]:
-    """The function for each of the `commands` whose duty the table `how` has."""
+    """Return the function for each of the `commands` whose duty is in the table `how`."""
     return {command: how[command.duty] for command in commands if command.duty in how}
 
 
 def refused(machine: Machine, command: Word) -> ProtocolError:
-    """The error that ends a host whose machine asks for what that host has no function for."""
+    """Return the error that ends a host without a function for the command that `machine` gave."""
     return ProtocolError(
         f"{machine.name} asked for {type(command).__name__}, for which its host has no function: {command!r}"
     )
@@ -105,7 +108,7 @@ def refused(machine: Machine, command: Word) -> ProtocolError:
 def check_answer(command: Command, answer: Word | None) -> None:
     """Raise ProtocolError for an answer that the command does not declare.
 
-    Work may always find that the driver has lost the leadership.
+    Any work may be answered by the loss of leadership.
     """
     if isinstance(answer, LeadershipLost) and command.duty in (Duty.WORK, Duty.CLEAN_UP):
         return

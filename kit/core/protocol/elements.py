@@ -1,8 +1,8 @@
-"""What flows through a channel: buffers of records, and the events between them.
+"""The contents of a channel: buffers of records, and the events between them.
 
-A channel is a queue of *elements*, first in first out. A `Buffer` carries records, a `RecordFragment` a part of one
-that is too large for a buffer; every other element is a mark between records. Of these only a barrier may ever
-overtake data, and only when it is unaligned.
+A channel is a first-in, first-out queue of *elements*. A `Buffer` carries records, and a `RecordFragment` carries a
+part of one that is too large for a buffer. Every other element is a marker between records. Only an unaligned barrier
+may overtake data.
 
 Follows Flink's `StreamElement`, `CheckpointBarrier`, `CancelCheckpointMarker`, `EndOfData` and `EndOfPartitionEvent`.
 """
@@ -18,11 +18,11 @@ from kit.core.protocol.options import CheckpointOptions
 
 MIN_WATERMARK_MS = -(2**63)
 MAX_WATERMARK_MS = 2**63 - 1
-"""Event time has ended: every timer fires (Flink's `Watermark.MAX_WATERMARK`)."""
+"""The end of event time: every timer fires (Flink's `Watermark.MAX_WATERMARK`)."""
 
 
 def event_time_text(timestamp_ms: int) -> str:
-    """Return an event time as people read it: its two ends are words, not numbers."""
+    """Return an event time as readable text; its two extremes become words."""
     if timestamp_ms == MAX_WATERMARK_MS:
         return "end of event time"
     return "no event time yet" if timestamp_ms == MIN_WATERMARK_MS else f"{timestamp_ms} ms"
@@ -30,7 +30,7 @@ def event_time_text(timestamp_ms: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """Records in columns. In a lesson it holds one row, on a cluster 64k."""
+    """Records in columns: one row in a lesson, 64k rows on a cluster."""
 
     batch: pa.RecordBatch
 
@@ -41,15 +41,15 @@ class Buffer:
 
     @cached_property
     def size_bytes(self) -> int:
-        """Bytes the columns refer to: added up once, which takes Arrow longer than most of what is done with them."""
+        """Bytes that the columns refer to, computed once because Arrow takes longer for it than for most operations."""
         return int(self.batch.nbytes)
 
     def to_loggable(self) -> dict[str, object]:
-        """What a trace says of it."""
+        """Return the buffer's description in a trace."""
         return {"type": "Buffer", "batch": {"rows": self.rows, "bytes": self.size_bytes}}
 
     def __deepcopy__(self, memo: dict[int, object]) -> Buffer:
-        """Columns never change: copies of a world share them."""
+        """Return the buffer itself: columns are immutable, so copies of a world share them."""
         return self
 
     def __repr__(self) -> str:
@@ -58,10 +58,10 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class RecordFragment:
-    """A part of one record that is larger than a buffer may be: the next bytes of it, and whether they are its `last`.
+    """The next bytes of a record that is larger than a buffer may be; `last` is True for the end of the record.
 
-    The fragments of a record follow one another on their channel; only an unaligned barrier comes between them. Flink:
-    a record that spans network buffers.
+    The fragments of a record follow one another on their channel; only an unaligned barrier may come between them.
+    Flink: a record that spans network buffers.
     """
 
     data: bytes
@@ -69,7 +69,7 @@ class RecordFragment:
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes of the record these are."""
+        """Number of the record's bytes in this fragment."""
         return len(self.data)
 
     def __repr__(self) -> str:
@@ -78,10 +78,10 @@ class RecordFragment:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class CheckpointBarrier:
-    """The line between the records before a checkpoint and those after it (Flink's `CheckpointBarrier`).
+    """The boundary between the records before a checkpoint and those after it (Flink's `CheckpointBarrier`).
 
-    It also stands in for Flink's `CheckpointMetaData`: the checkpoint's id and time travel with the barrier, and the
-    time at which a task receives it goes straight into the task's metrics.
+    It also replaces Flink's `CheckpointMetaData`: the checkpoint's id and time travel with the barrier, and the time at
+    which a task receives it goes directly into the task's metrics.
     """
 
     checkpoint_id: int
@@ -89,7 +89,7 @@ class CheckpointBarrier:
     options: CheckpointOptions
 
     def as_unaligned(self) -> CheckpointBarrier:
-        """The same barrier once its alignment has timed out (`asUnaligned`)."""
+        """Return the barrier that continues this one once its alignment has timed out (`asUnaligned`)."""
         return self if self.options.is_unaligned else replace(self, options=self.options.to_unaligned())
 
     def __repr__(self) -> str:
@@ -98,7 +98,7 @@ class CheckpointBarrier:
 
 @dataclass(frozen=True, slots=True)
 class CancelCheckpointMarker:
-    """No barrier of this checkpoint will come on this channel: it was aborted upstream.
+    """A marker that no barrier of this checkpoint will come on this channel, because it was aborted upstream.
 
     Flink: `CancelCheckpointMarker`.
     """
@@ -108,7 +108,7 @@ class CancelCheckpointMarker:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """No record with an earlier event time follows on this channel (barring late ones)."""
+    """A promise that no record with an earlier event time follows on this channel, except for late ones."""
 
     timestamp_ms: int
 
@@ -119,28 +119,28 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStatus:
-    """Whether this channel takes part in event time at present (`WatermarkStatus`)."""
+    """A marker that says if this channel currently takes part in event time (`WatermarkStatus`)."""
 
     idle: bool
 
 
 @dataclass(frozen=True, slots=True)
 class EndOfData:
-    """No more records will come; barriers still may (`EndOfData`). `drain` says that windows were flushed."""
+    """The end of the records; barriers may still follow (`EndOfData`). With `drain`, windows were flushed."""
 
     drain: bool
 
 
 @dataclass(frozen=True, slots=True)
 class EndOfPartition:
-    """Nothing more will come (`EndOfPartitionEvent`)."""
+    """The end of the channel: nothing follows (`EndOfPartitionEvent`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskConnectionDescriptor:
-    """The next recovered buffer belongs to the connection between these subtasks of the job as it was before.
+    """The old connection that the next recovered buffer belongs to, as a pair of subtasks before the rescale.
 
-    The receiver tells by it whose buffers to keep apart. Source: `SubtaskConnectionDescriptor`.
+    The receiver uses it to keep the buffers of the old connections apart. Source: `SubtaskConnectionDescriptor`.
     """
 
     input_subtask: int
@@ -149,14 +149,14 @@ class SubtaskConnectionDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class EndOfChannelState:
-    """All recovered buffers of this channel have gone before (`EndOfChannelStateEvent`)."""
+    """The end of this channel's recovered buffers (`EndOfChannelStateEvent`)."""
 
 
 CreditedElement = Buffer | RecordFragment
-"""What carries records: the sender needs a credit for each."""
+"""The elements that carry records: the sender needs a credit for each."""
 
 DataElement = Buffer | RecordFragment | Watermark | WatermarkStatus
-"""What an unaligned checkpoint takes along: what Flink serializes into a channel's buffers."""
+"""The elements that an unaligned checkpoint captures: those that Flink serializes into a channel's buffers."""
 
 Element = (
     Buffer

@@ -1,7 +1,7 @@
-"""What a host tells a machine.
+"""The events that a host sends to a machine.
 
-Most of these answer a command: the name of each says which. An answer of the form `...Failed` carries the reason as
-text, for it may come from another process. Requests of the user (`RequestSavepoint`, `RequestStop`, ...) carry a
+Most of them answer a command, which their docstring names. An answer named `...Failed` carries the reason as text,
+because it may come from another process. A user's requests (`RequestSavepoint`, `RequestStop`, ...) carry a
 `request_id` that `CompleteRequest` repeats.
 """
 
@@ -26,8 +26,9 @@ from kit.core.state.operator_state import TaskStateSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerFired(Word):
-    """A timer set with `ScheduleTimer` is due. A timer that was cancelled may still fire: machines ignore what they
-    do not expect.
+    """A timer set with `ScheduleTimer` is due.
+
+    A timer may fire although it was cancelled: machines ignore timers that they do not expect.
     """
 
     timer: str
@@ -38,10 +39,10 @@ class TimerFired(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartJob(Word):
-    """Begin the job, from the savepoint or retained checkpoint at `restore_path` if there is one, which `claim_mode`
-    says whose it is from then on.
+    """Start the job, from the savepoint or retained checkpoint at `restore_path` if it is given.
 
-    With `recover` the job goes on where its last driver left it, if that stored a checkpoint before it died.
+    `claim_mode` says who owns that snapshot from then on. With `recover`, the job resumes where its last driver left
+    it, if that driver stored a checkpoint before it died.
 
     Follows Flink's `SavepointRestoreSettings`.
     """
@@ -55,7 +56,7 @@ class StartJob(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitsEnumerated(Word):
-    """Answer to `EnumerateSplits`: what the source at `operator_id` has to read, in order; each split is JSON-like."""
+    """Answer to `EnumerateSplits`: the splits of the source at `operator_id`, in order; each split is JSON-like."""
 
     operator_id: str
     splits: tuple[dict[str, object], ...]
@@ -72,15 +73,17 @@ class SnapshotResolved(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointsRecovered(Word):
-    """Answer to `RecoverCheckpoints`: what the store holds, oldest first, the status in which the job ended under an
-    earlier driver ("" when it has not), and the parallelism that the user wanted of that one (empty: the job's own).
+    """Answer to `RecoverCheckpoints`: the contents of the store, oldest checkpoint first.
+
+    With them come the status in which the job ended under an earlier driver ("" if it has not ended), and the
+    parallelism that the user requested from that driver (empty: the job's own).
     """
 
     checkpoints: tuple[RecoveredCheckpoint, ...] = ()
     status: str = ""
     parallelism: dict[str, int] = field(default_factory=dict)
     savepoint: str = ""
-    """The savepoint with which it was stopped."""
+    """The savepoint with which the job was stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,15 +93,16 @@ class LaterOutputDiscarded(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphansRemoved(Word):
-    """Answer to `RemoveOrphans`: they are gone, except for those that `error` tells of."""
+    """Answer to `RemoveOrphans`: the orphans are deleted, except for those that `error` mentions."""
 
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipLost(Word):
-    """Another driver has taken over the job; may answer any command that reads or writes the durable store, or comes by
-    itself when the host notices.
+    """Another driver has taken over the job.
+
+    It may answer any command that reads or writes the durable store, or come unasked when the host notices.
     """
 
     error: str
@@ -108,7 +112,7 @@ class LeadershipLost(Word):
 class StartFailed(Word):
     """Answer to `ResolveSnapshot`, `DiscardLaterOutput`, `EnumerateSplits` or `RecoverCheckpoints`.
 
-    The job cannot begin.
+    The job cannot start.
     """
 
     error: str
@@ -116,7 +120,7 @@ class StartFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotLost(Word):
-    """A worker is gone (died, or was silent too long) and all tasks of the epoch in it with it."""
+    """A worker is lost (it died, or was silent for too long), and with it all its tasks of the epoch."""
 
     epoch: int
     slot: int
@@ -125,18 +129,18 @@ class SlotLost(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotsChanged(Word):
-    """So many slots are there for the job now, those that it holds among them."""
+    """The number of slots that are available to the job now, including those that it holds."""
 
     slots: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEventLost(Word):
-    """An `OperatorEventToTask` may not have arrived, though its task is there.
+    """An `OperatorEventToTask` may not have arrived, although its task is alive.
 
-    On Spark that is one whose payload fits into no message. What is cut off on its way is lost with its worker
-    (`SlotLost`): a worker's connection keeps order, and is over once anything on it is missing. The lab loses single
-    events when it is told to.
+    On Spark this happens only if the payload is too large for a message. A connection to a worker keeps its order and
+    closes as soon as anything on it is missing, so any other loss is the loss of the worker (`SlotLost`). The lab loses
+    single events on request.
     """
 
     task: str
@@ -147,7 +151,7 @@ class OperatorEventLost(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnded(Word):
-    """Answer to `StopEpoch`: every worker of the epoch has left; nothing of it writes any more."""
+    """Answer to `StopEpoch`: every worker of the epoch has stopped, and nothing of the epoch writes any longer."""
 
     epoch: int
 
@@ -185,9 +189,7 @@ class LocationFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOperatorCoordinator(Word):
-    """Answer to `ScheduleCoordinatorCheckpoint`: now is the operator coordinator's turn to snapshot itself; with
-    `error` it cannot.
-    """
+    """Answer to `ScheduleCoordinatorCheckpoint`: the operator coordinator may snapshot now; with `error` it cannot."""
 
     checkpoint_id: int
     operator_id: str
@@ -206,7 +208,7 @@ class MasterHookTriggered(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterHookFailed(Word):
-    """Answer to `TriggerMasterHook`, or to `RestoreMasterHooks` (then `checkpoint_id` is the one restored)."""
+    """Answer to `TriggerMasterHook`, or to `RestoreMasterHooks` (then `checkpoint_id` is the restored checkpoint)."""
 
     checkpoint_id: int
     hook: str = ""
@@ -215,7 +217,7 @@ class MasterHookFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterHooksReset(Word):
-    """Answer to `ResetMasterHooks`; `error` says which hook raised, and what."""
+    """Answer to `ResetMasterHooks`; `error` names the hook that raised, and its error."""
 
     error: str = ""
 
@@ -238,7 +240,7 @@ class MetadataWritten(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataFailed(Word):
-    """Answer to `WriteMetadata`: nothing that could be taken for a checkpoint was left."""
+    """Answer to `WriteMetadata`: it failed, and left nothing that could be mistaken for a checkpoint."""
 
     checkpoint_id: int
     error: str
@@ -246,16 +248,14 @@ class MetadataFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStored(Word):
-    """Answer to `StoreCheckpoint`: the completed checkpoint can be found again after the driver's death (where the
-    store promises so).
-    """
+    """Answer to `StoreCheckpoint`: the checkpoint is stored, and survives the driver if the store guarantees it."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStoreFailed(Word):
-    """Answer to `StoreCheckpoint`; `possibly_inconsistent` when nobody knows whether it was stored."""
+    """Answer to `StoreCheckpoint`; with `possibly_inconsistent`, it is unknown whether the checkpoint was stored."""
 
     checkpoint_id: int
     error: str
@@ -264,7 +264,7 @@ class CheckpointStoreFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateDiscarded(Word):
-    """Answer to `DiscardState`: what could be deleted is gone; `error` tells of the rest."""
+    """Answer to `DiscardState`: what could be deleted is deleted; `error` reports the rest."""
 
     checkpoint_id: int | None = None
     error: str = ""
@@ -272,14 +272,14 @@ class StateDiscarded(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResultStored(Word):
-    """Answer to `StoreJobResult`; with `error` a later driver will not know that the job has ended."""
+    """Answer to `StoreJobResult`; with `error`, a later driver will not know that the job has ended."""
 
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelismStored(Word):
-    """Answer to `StoreParallelism`; with `error` it is not noted."""
+    """Answer to `StoreParallelism`; with `error`, the parallelism was not recorded."""
 
     request_id: int
     error: str = ""
@@ -287,7 +287,7 @@ class ParallelismStored(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCheckpoint(Word):
-    """The user asks for a checkpoint now (`triggerCheckpoint`); `full` forbids building on older ones."""
+    """The user requests a checkpoint now (`triggerCheckpoint`); `full` forbids building on older ones."""
 
     request_id: int
     full: bool = False
@@ -295,7 +295,7 @@ class RequestCheckpoint(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSavepoint(Word):
-    """The user asks for a savepoint below `target` (None: the configured directory)."""
+    """The user requests a savepoint below `target` (None: the configured directory)."""
 
     request_id: int
     target: str | None = None
@@ -304,7 +304,7 @@ class RequestSavepoint(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStop(Word):
-    """The user asks for stop-with-savepoint; `drain` first sends event time to its end."""
+    """The user requests stop-with-savepoint; `drain` first advances event time to its end."""
 
     request_id: int
     target: str | None = None
@@ -314,8 +314,10 @@ class RequestStop(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRescale(Word):
-    """The user wants other numbers of subtasks, by vertex (`updateJobResourceRequirements`), and with `at_once` a
-    checkpoint to go on from now; else the next one is waited for, after the cooldown.
+    """The user requests other parallelisms, by vertex (`updateJobResourceRequirements`).
+
+    With `at_once`, a checkpoint is triggered now and the job rescales from it. Otherwise the job waits for the next
+    checkpoint after the cooldown.
     """
 
     request_id: int
@@ -325,7 +327,7 @@ class RequestRescale(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCancel(Word):
-    """The user ends the job without a savepoint."""
+    """The user cancels the job without a savepoint."""
 
 
 # --- to a StreamTask ------------------------------------------------------------------------------------------------
@@ -333,8 +335,9 @@ class RequestCancel(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRead(Word):
-    """Answer to `ReadState`: the bytes behind every handle of the task's restore, operator by operator; `from_local`
-    says how many files were read from a copy on the task's own machine.
+    """Answer to `ReadState`: the bytes behind every handle of the task's restore, operator by operator.
+
+    `from_local` is the number of files that were read from a copy on the task's own machine.
     """
 
     parts: tuple[RestoredPart, ...]
@@ -350,7 +353,7 @@ class StateReadFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementReceived(Word):
-    """The channel with this number delivered its next element; it is in the input queue from now on."""
+    """The next element of the channel with this number arrived; from now on it is in the input queue."""
 
     channel: int
     element: Element
@@ -360,7 +363,7 @@ class ElementReceived(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditReceived(Word):
-    """The receiver at the end of this channel can take `credits` more buffers."""
+    """The receiver at the end of this channel has room for `credits` more buffers."""
 
     channel: int
     credits: int
@@ -370,14 +373,14 @@ class CreditReceived(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInput(Word):
-    """The task's turn: take one element, or ask the source for one batch (the mailbox's default action)."""
+    """The task's turn: it takes one element, or asks the source for one batch (the mailbox's default action)."""
 
     bulk: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRead(Word):
-    """Answer to `ReadSplit`: the next rows of the split and the position after them; `finished` when none are left."""
+    """Answer to `ReadSplit`: the next rows of the split and the position after them; `finished` if none are left."""
 
     split_id: str
     batch: pa.RecordBatch | None
@@ -389,8 +392,9 @@ class SplitRead(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReadFailed(Word):
-    """Answer to `ReadSplit`: the input could not be read, or (then not `recoverable`) does not parse. What the source
-    `raised` is there when nobody foresaw it, so that its author sees where that was.
+    """Answer to `ReadSplit`: the input could not be read, or does not parse (then it is not `recoverable`).
+
+    `raised` is the exception itself if it was unexpected, so the author of the source sees its traceback.
     """
 
     split_id: str
@@ -403,7 +407,8 @@ class SplitReadFailed(Word):
 class SnapshotWritten(Word):
     """Answer to `WriteSnapshot`: the handles of all parts of this task's snapshot.
 
-    `sync_ms` is what the host measured of the synchronous part: the time spent in the `handle` that gave the command.
+    `sync_ms` is the duration of the synchronous part as the host measured it: the time spent in the `handle` call that
+    gave the command.
     """
 
     checkpoint_id: int
@@ -414,7 +419,7 @@ class SnapshotWritten(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFailed(Word):
-    """Answer to `WriteSnapshot`: what had been written was removed again; `error` adds to the `reason`."""
+    """Answer to `WriteSnapshot`: it failed, and what was written has been deleted; `error` adds to the `reason`."""
 
     checkpoint_id: int
     error: str
@@ -423,7 +428,7 @@ class SnapshotFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectsCommitted(Word):
-    """Answer to `CommitEffects`: the output is where its readers look."""
+    """Answer to `CommitEffects`: the output is published."""
 
     operator_id: str
     checkpoint_id: int
@@ -443,7 +448,7 @@ class EffectsFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStateFileWritten(Word):
-    """Answer to `WriteChannelStateFile`: `handle` refers to the bytes; `offsets` as encoded."""
+    """Answer to `WriteChannelStateFile`: `handle` refers to the bytes; `offsets` are those of the encoding."""
 
     checkpoint_id: int
     file_name: str
@@ -453,7 +458,7 @@ class ChannelStateFileWritten(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStateFileFailed(Word):
-    """Answer to `WriteChannelStateFile`: what had been written was removed again; `error` adds to the `reason`."""
+    """Answer to `WriteChannelStateFile`: it failed, and what was written is deleted; `error` adds to the `reason`."""
 
     checkpoint_id: int
     file_name: str

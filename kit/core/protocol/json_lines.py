@@ -1,4 +1,7 @@
-"""Files of JSON lines, as traces are saved, and where a user's file may go: what of the protocol touches the disk."""
+"""Files of JSON lines, the format of saved traces, and checks of the paths that a user gives.
+
+Nothing else in the protocol touches the disk.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ from typing import Any
 
 
 def target_of(path: str | PathLike[str]) -> Path:
-    """Return the path of a file, or of a directory, that is about to be written at a user's request.
+    """Return the path of a file or directory that is about to be written at a user's request.
 
-    Creates nothing. Raises FileNotFoundError when the directory above does not exist, NotADirectoryError when that is a
-    file, IsADirectoryError when `path` names no file.
+    Creates nothing. Raises FileNotFoundError if the parent directory does not exist, NotADirectoryError if the parent
+    is a file, and IsADirectoryError if `path` has no file name.
     """
     target = Path(path)
     parent = target.parent
@@ -27,7 +30,7 @@ def target_of(path: str | PathLike[str]) -> Path:
 
 
 def file_of(path: str | PathLike[str]) -> Path:
-    """The same of a file. Raises IsADirectoryError where `path` is a directory."""
+    """Return `target_of(path)` for a file. Raises IsADirectoryError if `path` is a directory."""
     target = target_of(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a directory: add a file's name, as in {target / 'run'}")
@@ -35,7 +38,7 @@ def file_of(path: str | PathLike[str]) -> Path:
 
 
 def write_lines(path: str | PathLike[str], lines: Iterable[Mapping[str, Any]]) -> Path:
-    """Write each of these as one line, and return the path. Raises OSError where that cannot be, as `file_of` does."""
+    """Write each mapping as one line, and return the path. Raises OSError for an impossible path, as `file_of` does."""
     target = file_of(path)
     with target.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
@@ -43,6 +46,6 @@ def write_lines(path: str | PathLike[str], lines: Iterable[Mapping[str, Any]]) -
 
 
 def read_lines(path: str | PathLike[str]) -> Iterator[Any]:
-    """What `write_lines` wrote, line by line."""
+    """Yield what `write_lines` wrote, line by line."""
     with Path(path).open(encoding="utf-8") as file:
         yield from map(json.loads, file)

@@ -1,6 +1,6 @@
-"""What a trace says of a value: small, JSON-like, and nothing of it may change later.
+"""Descriptions of values for a trace: small, JSON-like and immutable.
 
-Columns and bytes are counted, not kept: a trace of a long run would hold all the data that ever flowed.
+Columns and bytes are counted, not kept: otherwise the trace of a long run would hold all data that ever flowed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 PLAIN = frozenset({bool, int, float, str, type(None)})
-"""What is said of values of these types are the values themselves."""
+"""Types whose values describe themselves."""
 
 
 def loggable(value: Any) -> Any:
-    """A small JSON-like description of a value: columns and bytes are counted, not kept."""
+    """Return a small JSON-like description of a value: columns and bytes are counted, not kept."""
     kind = type(value)
     if kind in PLAIN:
         return value
@@ -42,7 +42,7 @@ def _of_items(value: Iterable[Any]) -> list[Any]:
 
 
 def _how_for(kind: type[Any]) -> Callable[[Any], Any]:
-    """What describes the values of a type, looked up once."""
+    """Return the function that describes values of a type; it is looked up once."""
     known = [how for base, how in _KINDS if issubclass(kind, base)]
     if known:
         how = known[0]
@@ -63,7 +63,7 @@ def _of_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def field_names(kind: type[Any]) -> tuple[str, ...]:
-    """The names of a dataclass's fields, looked up once."""
+    """Return the names of a dataclass's fields; they are looked up once."""
     names = _FIELD_NAMES.get(kind)
     if names is None:
         names = _FIELD_NAMES[kind] = tuple(field.name for field in fields(kind))
@@ -71,12 +71,12 @@ def field_names(kind: type[Any]) -> tuple[str, ...]:
 
 
 def field_values(value: Any) -> tuple[Any, ...]:
-    """The values of a dataclass's fields, in order."""
+    """Return the values of a dataclass's fields, in order."""
     return values_getter(type(value))(value)
 
 
 def values_getter(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the values of the fields of a dataclass, made once."""
+    """Return the function that gets the values of a dataclass's fields; it is made once."""
     values = _FIELD_VALUES.get(kind)
     if values is None:
         values = _FIELD_VALUES[kind] = _getter(field_names(kind))
@@ -101,5 +101,5 @@ _KINDS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     ((bytes, bytearray, memoryview, pa.Buffer), lambda value: {"bytes": len(value)}),
     ((pa.RecordBatch, pa.Table), lambda value: {"rows": value.num_rows, "bytes": value.nbytes}),
 )
-"""What is said of the values of these types, the first that fits."""
+"""The descriptions of values of these types; the first match applies."""
 _HOW: dict[type[Any], Callable[[Any], Any]] = {}

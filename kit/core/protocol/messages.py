@@ -1,9 +1,9 @@
-"""What the machines say to each other.
+"""The messages between the machines.
 
-A message is emitted by one machine as a command and handled by the other as an event. In the lab it waits in a mailbox
-until a step delivers it; on Spark it crosses the control socket. Messages to a task name the task and its attempt;
-messages from a task name their sender the same way, so that whatever an earlier attempt still says can be told apart.
-What a task and the channel state machine of its slot say to each other never leaves the slot.
+One machine emits a message as a command, and another handles it as an event. In the lab it waits in a mailbox until a
+step delivers it; on Spark it crosses the control socket. Messages to and from a task name the task and its attempt, so
+late messages of an earlier attempt can be recognised. Messages between a task and the channel state machine of its slot
+never leave the slot.
 
 A task is named `<vertex>/<subtask>`, for instance `totals/1`; the attempt is the epoch in which it was deployed,
 counted from 1.
@@ -28,7 +28,7 @@ from kit.core.state.operator_state import TaskStateSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMessage(Command):
-    """From the JobMaster to one attempt of a task.
+    """A message from the JobMaster to one attempt of a task.
 
     The host delivers it; Flink sends it through a `TaskManagerGateway`.
     """
@@ -41,9 +41,9 @@ class TaskMessage(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMessage(Command):
-    """From one attempt of a task to the JobMaster.
+    """A message from one attempt of a task to the JobMaster.
 
-    The host delivers it; Flink's `RpcCheckpointResponder` sends what a task reports on a checkpoint.
+    The host delivers it; in Flink the `RpcCheckpointResponder` sends a task's reports about a checkpoint.
     """
 
     task: str
@@ -57,10 +57,11 @@ class JobMessage(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializationMetrics:
-    """What one subtask measured of its beginning; -1 is "not known" (Flink's `SubTaskInitializationMetrics`).
+    """One subtask's measurements of its initialization; -1 is "not known" (Flink's `SubTaskInitializationMetrics`).
 
-    `duration_ms` is from the deployment until the task ran, or until it did not come to that (then not `completed`):
-    first the host read `restored_bytes` of state, then what was in flight at the checkpoint was processed.
+    `duration_ms` lasts from the deployment until the task ran, or until its initialization failed (then it is not
+    `completed`). In that time the host reads `restored_bytes` of state, and the task processes what was in flight at
+    the checkpoint.
     """
 
     deployed_at_ms: int
@@ -73,9 +74,10 @@ class InitializationMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStateChanged(JobMessage):
-    """The task entered `state`; `error` tells why when it failed (`updateTaskExecutionState`). With `end_of_data` it
-    goes on RUNNING, but has processed all its input (`notifyEndOfData`). The first report after the deployment brings
-    its measurements (`reportInitializationMetrics`).
+    """The task entered `state`; `error` says why if it failed (`updateTaskExecutionState`).
+
+    With `end_of_data` it stays RUNNING, but has processed all its input (`notifyEndOfData`). The first report after the
+    deployment carries its measurements (`reportInitializationMetrics`).
     """
 
     state: ExecutionState
@@ -83,13 +85,13 @@ class TaskStateChanged(JobMessage):
     error: str = ""
     traceback: str = ""
     recoverable: bool = True
-    """False for a failure that any restart would meet again (Flink's `SuppressRestartsException`)."""
+    """False for a failure that would occur again after any restart (Flink's `SuppressRestartsException`)."""
     initialization: InitializationMetrics | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class CheckpointMetrics:
-    """What one subtask measured of one checkpoint; -1 is "not known" (Flink's `CheckpointMetrics`)."""
+    """One subtask's measurements of one checkpoint; -1 is "not known" (Flink's `CheckpointMetrics`)."""
 
     start_delay_ms: int = -1
     alignment_ms: int = -1
@@ -104,7 +106,7 @@ class CheckpointMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcknowledgeCheckpoint(JobMessage):
-    """The task's part of the checkpoint is written; `state` is None when it has none (`acknowledgeCheckpoint`)."""
+    """The task's snapshot is written; `state` is None if it has none (`acknowledgeCheckpoint`)."""
 
     job_id: str
     checkpoint_id: int
@@ -114,7 +116,7 @@ class AcknowledgeCheckpoint(JobMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclineCheckpoint(JobMessage):
-    """The task cannot give its part (`declineCheckpoint`)."""
+    """The task cannot take its snapshot (`declineCheckpoint`)."""
 
     job_id: str
     checkpoint_id: int
@@ -124,7 +126,7 @@ class DeclineCheckpoint(JobMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportCheckpointMetrics(JobMessage):
-    """Measurements of a checkpoint that the task knows to be aborted (`reportCheckpointMetrics`)."""
+    """Measurements of a checkpoint that the task knows was aborted (`reportCheckpointMetrics`)."""
 
     job_id: str
     checkpoint_id: int
@@ -133,7 +135,7 @@ class ReportCheckpointMetrics(JobMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEventToCoordinator(JobMessage):
-    """An operator speaks to its coordinator (`sendOperatorEventToCoordinator`); `payload` is JSON-like."""
+    """An operator's event to its coordinator (`sendOperatorEventToCoordinator`); `payload` is JSON-like."""
 
     operator_id: str
     payload: dict[str, object]
@@ -144,12 +146,12 @@ class OperatorEventToCoordinator(JobMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployTask(TaskMessage):
-    """Begin: read the state in `restore` (None: begin empty), then run (`submitTask`).
+    """Start: read the state in `restore` (None: start empty), then run (`submitTask`).
 
-    `recovers_channels`: some task of this epoch recovers in-flight data. Every task then ends what it recovers of each
-    output with `EndOfChannelState`, and lets no live data in before all inputs have come to that.
+    With `recovers_channels`, some task of this epoch recovers in-flight data. Every task then ends the recovered data
+    of each output with `EndOfChannelState`, and processes no live data before that marker has arrived on all inputs.
 
-    Flink: `Execution.setInitialState` takes the state that is to be deployed. `recovers_channels` stands in for the
+    Flink: `Execution.setInitialState` takes the state that is to be deployed. `recovers_channels` replaces the
     `notifyAndBlockOnCompletion` of `SequentialChannelStateReader.readOutputData` (since 1.13), which each task has set
     unless its graph has loops.
     """
@@ -160,9 +162,9 @@ class DeployTask(TaskMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerTaskCheckpoint(TaskMessage):
-    """Take a checkpoint now and send the barrier on; said to sources (`triggerCheckpoint`).
+    """Take a checkpoint now and emit the barrier; sent to sources (`triggerCheckpoint`).
 
-    The slot answers in the place of a task that it does not know (`kit.machines.task.unknown_task`).
+    For a task that the slot does not know, the slot itself answers (`kit.machines.task.unknown_task`).
 
     Flink: `Execution.triggerCheckpointHelper` sends it, to the task's `LogicalSlot`; `TaskExecutor.triggerCheckpoint`
     takes it.
@@ -177,7 +179,7 @@ class TriggerTaskCheckpoint(TaskMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyCheckpointComplete(TaskMessage):
-    """The checkpoint is stored for good; `last_subsumed_id` is -1 when it replaced none (`confirmCheckpoint`)."""
+    """The checkpoint is stored; `last_subsumed_id` is -1 if it replaced none (`confirmCheckpoint`)."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -195,9 +197,9 @@ class NotifyCheckpointAborted(TaskMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEventToTask(TaskMessage):
-    """An operator coordinator speaks to its operator (`sendOperatorEventToTask`); `payload` is JSON-like.
+    """An operator coordinator's event to its operator (`sendOperatorEventToTask`); `payload` is JSON-like.
 
-    The host answers when it may not have arrived.
+    The host answers if the event may not have arrived.
     """
 
     operator_id: str
@@ -208,7 +210,7 @@ class OperatorEventToTask(TaskMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelTask(TaskMessage):
-    """Leave at once (`cancelTask`)."""
+    """Stop at once (`cancelTask`)."""
 
 
 # --- within a slot --------------------------------------------------------------------------------------------------
@@ -216,7 +218,7 @@ class CancelTask(TaskMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotMessage(Command):
-    """Between a task and the channel state machine of its slot, which are in one process and share the epoch."""
+    """A message between a task and the channel state machine of its slot, which share a process and an epoch."""
 
     task: str
 
@@ -225,8 +227,9 @@ class SlotMessage(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStateWritten(SlotMessage):
-    """All in-flight data of the checkpoint of `task` is stored; none where there was none. `bytes_written` are this
-    task's, whoever shares the file.
+    """All in-flight data of `task` for the checkpoint is stored, or there was none.
+
+    `bytes_written` counts this task's bytes only, although several tasks may share the file.
     """
 
     checkpoint_id: int
@@ -237,9 +240,9 @@ class ChannelStateWritten(SlotMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStateFailed(SlotMessage):
-    """The in-flight data of this checkpoint of `task` is not stored, nothing of it is left.
+    """The in-flight data of `task` for this checkpoint could not be stored, and nothing of it is left.
 
-    `executor_ended`: neither will that of any other checkpoint be.
+    With `executor_ended`, no later checkpoint's data will be stored either.
     """
 
     checkpoint_id: int
@@ -250,9 +253,10 @@ class ChannelStateFailed(SlotMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitChannelState(SlotMessage):
-    """`task` hands over a request (a
-    `kit.machines.channel.channel_state.channel_state_requests.ChannelStateWriteRequest`), which from then on is a
-    value. Each one that starts a checkpoint is answered once.
+    """`task` submits a request (a
+    `kit.machines.channel.channel_state.channel_state_requests.ChannelStateWriteRequest`).
+
+    A submitted request is immutable. Each one that starts a checkpoint is answered once.
     """
 
     request: Any
@@ -262,14 +266,15 @@ class SubmitChannelState(SlotMessage):
 
     @property
     def checkpoint_id(self) -> int | None:
-        """The checkpoint it is about, if any."""
+        """The checkpoint that the request is about, if any."""
         return self.request.checkpoint_id or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputDataDecided(SlotMessage):
-    """What `task` had in flight on an output, and had handed over as not yet decided, is known now: `buffers`, or an
-    `error` why it never will be.
+    """The in-flight data of an output that `task` submitted before it was known is known now.
+
+    It is `buffers`, or the `error` that says why it never will be.
     """
 
     checkpoint_id: int

@@ -1,6 +1,6 @@
-"""What machines note for a reader of the trace: the kinds of `Note`.
+"""The kinds of `Note`: what a machine may record for readers of the trace.
 
-A machine can note nothing else: mypy holds every `note(...)` to this list, and a test holds the list to what is noted.
+mypy checks every `note(...)` against this list, and a test checks that every kind in the list is used.
 """
 
 from __future__ import annotations

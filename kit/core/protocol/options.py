@@ -1,7 +1,7 @@
-"""What travels inside a barrier: how the checkpoint is to be taken.
+"""The options inside a barrier: how the checkpoint is to be taken.
 
-`CheckpointOptions` is decided once, by the coordinator, and reaches every task unchanged except for `alignment`: an
-output that cannot carry in-flight data turns UNALIGNED into FORCED_ALIGNED and back (Flink's `CheckpointOptions`).
+The coordinator decides `CheckpointOptions` once, and they reach every task unchanged except for `alignment`: an output
+that cannot carry in-flight data turns UNALIGNED into FORCED_ALIGNED and back (Flink's `CheckpointOptions`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from enum import Enum
 from kit.core.protocol.properties import CHECKPOINT, SnapshotType
 
 NO_ALIGNED_CHECKPOINT_TIMEOUT_MS = 2**63 - 1
-"""Alignment never times out."""
+"""A timeout that never elapses: the checkpoint stays aligned."""
 
 
 class AlignmentType(Enum):
-    """How a task treats its inputs while it waits for the other barriers (`CheckpointOptions.AlignmentType`)."""
+    """The treatment of a task's inputs while it waits for the other barriers (`CheckpointOptions.AlignmentType`)."""
 
     AT_LEAST_ONCE = "AT_LEAST_ONCE"
     ALIGNED = "ALIGNED"
     UNALIGNED = "UNALIGNED"
     FORCED_ALIGNED = "FORCED_ALIGNED"
-    """Unaligned except for a channel that cannot carry in-flight data. Flink: `FORCED_ALIGNED`."""
+    """Unaligned, except on channels that cannot carry in-flight data. Flink: `FORCED_ALIGNED`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class CheckpointOptions:
         unaligned: bool,
         aligned_timeout_ms: int,
     ) -> CheckpointOptions:
-        """The options that the job's settings give a checkpoint of this type (`CheckpointOptions.forConfig`)."""
+        """Return the options that the job's settings give a checkpoint of this type (`CheckpointOptions.forConfig`)."""
         if not exactly_once:
             return cls(snapshot_type, location, AlignmentType.AT_LEAST_ONCE)
         if snapshot_type.is_savepoint or not unaligned:
@@ -64,44 +64,44 @@ class CheckpointOptions:
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether records after the barrier are kept apart from those before it."""
+        """True if records after the barrier are kept apart from those before it."""
         return self.alignment is not AlignmentType.AT_LEAST_ONCE
 
     @property
     def is_unaligned(self) -> bool:
-        """Whether the barrier overtakes buffers."""
+        """True if the barrier overtakes buffers."""
         return self.alignment is AlignmentType.UNALIGNED
 
     @property
     def needs_alignment(self) -> bool:
-        """Whether a barrier blocks its channel until the others have come."""
+        """True if a barrier blocks its channel until the other barriers have come."""
         return self.is_exactly_once and (self.snapshot_type.is_savepoint or not self.is_unaligned)
 
     @property
     def is_timeoutable(self) -> bool:
-        """Whether an aligned checkpoint may turn unaligned after `aligned_timeout_ms`."""
+        """True if an aligned checkpoint may turn unaligned after `aligned_timeout_ms`."""
         return (
             self.alignment is AlignmentType.ALIGNED and 0 < self.aligned_timeout_ms < NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
         )
 
     @property
     def needs_channel_state(self) -> bool:
-        """Whether in-flight data belongs to the snapshot, or may come to."""
+        """True if the snapshot contains in-flight data, or may come to."""
         return self.is_unaligned or self.is_timeoutable
 
     def with_unaligned_supported(self) -> CheckpointOptions:
-        """FORCED_ALIGNED becomes what it was: this output can carry in-flight data. Flink: `withUnalignedSupported`."""
+        """Turn FORCED_ALIGNED back: this output can carry in-flight data. Flink: `withUnalignedSupported`."""
         if self.alignment is not AlignmentType.FORCED_ALIGNED:
             return self
         timed = self.aligned_timeout_ms != NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
         return replace(self, alignment=AlignmentType.ALIGNED if timed else AlignmentType.UNALIGNED)
 
     def with_unaligned_unsupported(self) -> CheckpointOptions:
-        """Whatever needs channel state becomes FORCED_ALIGNED: this output must stay aligned."""
+        """Return the options for an output that must stay aligned: FORCED_ALIGNED if they need channel state."""
         return replace(self, alignment=AlignmentType.FORCED_ALIGNED) if self.needs_channel_state else self
 
     def to_unaligned(self) -> CheckpointOptions:
-        """The same checkpoint after its alignment timed out; only an aligned one can."""
+        """Return the options of the checkpoint after its alignment timed out; only an aligned one can."""
         if self.alignment is not AlignmentType.ALIGNED:
             raise ValueError(f"only an ALIGNED checkpoint can turn unaligned, this one is {self.alignment.name}")
         return replace(self, alignment=AlignmentType.UNALIGNED, aligned_timeout_ms=NO_ALIGNED_CHECKPOINT_TIMEOUT_MS)

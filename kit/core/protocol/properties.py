@@ -1,9 +1,9 @@
-"""What kind of snapshot a checkpoint is, and what becomes of it.
+"""The kind of a snapshot, and its life cycle.
 
-A `SnapshotType` says what is taken (a checkpoint, a savepoint, a savepoint that ends the job) and how its files may
-be shared with other checkpoints. `CheckpointProperties` adds the life after that: whether a newer checkpoint subsumes
-it and at which end of the job it is discarded. Both are values: they are written into `_metadata` from version 4 on
-and read back equal.
+A `SnapshotType` says what is taken (a checkpoint, a savepoint, a savepoint that ends the job) and how its files may be
+shared with other checkpoints. `CheckpointProperties` adds the life cycle: whether a newer checkpoint subsumes it, and
+at which end of the job it is discarded. Both are values, written into `_metadata` from version 4 on and read back
+equal.
 
 Follows Flink's `CheckpointProperties`, `SnapshotType`, `CheckpointType`, `SavepointType` and `SavepointFormatType`.
 """
@@ -15,18 +15,18 @@ from enum import Enum
 
 
 class SharingFilesStrategy(Enum):
-    """Which files a snapshot may share with others (`SnapshotType.SharingFilesStrategy`)."""
+    """The files that a snapshot may share with others (`SnapshotType.SharingFilesStrategy`)."""
 
     FORWARD_BACKWARD = "FORWARD_BACKWARD"
-    """May reuse older checkpoints' files, and newer ones may reuse its own: an incremental checkpoint."""
+    """May reuse files of older checkpoints, and newer ones may reuse its own: an incremental checkpoint."""
     FORWARD = "FORWARD"
     """Reuses nothing, but newer checkpoints may reuse its files: a full checkpoint."""
     NO_SHARING = "NO_SHARING"
-    """Stands alone: a savepoint."""
+    """Shares no files: a savepoint."""
 
 
 class PostCheckpointAction(Enum):
-    """What the job does once the snapshot is complete (`SavepointType.PostCheckpointAction`)."""
+    """The job's next action once the snapshot is complete (`SavepointType.PostCheckpointAction`)."""
 
     NONE = "NONE"
     SUSPEND = "SUSPEND"
@@ -41,10 +41,10 @@ class SavepointFormatType(Enum):
 
 
 class LaterOutput(Enum):
-    """What becomes of output that sinks published after the snapshot that a job is restored from.
+    """The treatment of output that sinks published after the snapshot that a job is restored from.
 
-    Those rows come again: ERROR rejects the restore and names the files, DISCARD deletes them first, KEEP has them
-    twice. Flink restores and repeats them.
+    The restored job produces these rows again. ERROR rejects the restore and names the files, DISCARD deletes them
+    first, and KEEP keeps both copies. Flink restores and repeats them.
     """
 
     ERROR = "error"
@@ -53,11 +53,11 @@ class LaterOutput(Enum):
 
 
 class Durability(Enum):
-    """What a checkpoint, an entry of the store and published output survive.
+    """The kind of crash that checkpoints, store entries and published output survive.
 
-    FSYNC: a loss of power, since each reaches the disk before anybody is told of it. PAGE_CACHE: the end of every
-    process, but not that of the machine; what is left after that may be a checkpoint with parts missing. Flink leaves
-    it to the file system: a local one is not synced.
+    FSYNC: a power failure, because each of them reaches the disk before it is reported. PAGE_CACHE: the end of every
+    process, but not a crash of the machine, after which a checkpoint may lack some of its files. Flink leaves it to the
+    file system: a local one is not synced.
     """
 
     FSYNC = "fsync"
@@ -65,14 +65,14 @@ class Durability(Enum):
 
 
 class RecoveryClaimMode(Enum):
-    """Who owns the snapshot that a job is restored from (Flink's `RecoveryClaimMode`)."""
+    """The owner of the snapshot that a job is restored from (Flink's `RecoveryClaimMode`)."""
 
     CLAIM = "CLAIM"
-    """The job: it is subsumed like the job's own checkpoints."""
+    """The job owns it: it is subsumed like the job's own checkpoints."""
     NO_CLAIM = "NO_CLAIM"
-    """The user: the job's first checkpoint is a full one and refers to nothing of it."""
+    """The user owns it: the job's first checkpoint is a full one and refers to nothing in it."""
     LEGACY = "LEGACY"
-    """The user, who may not delete it while the job builds on it. Gone from Flink 2."""
+    """The user owns it, but may not delete it while the job builds on it. Removed in Flink 2."""
 
 
 class RetentionPolicy(Enum):
@@ -85,7 +85,7 @@ class RetentionPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointType:
-    """An ordinary checkpoint: `name` as Flink shows it, and its file sharing (Flink's `CheckpointType`)."""
+    """An ordinary checkpoint: the `name` that Flink shows, and its file sharing (Flink's `CheckpointType`)."""
 
     name: str
     sharing: SharingFilesStrategy
@@ -97,7 +97,7 @@ class CheckpointType:
 
 @dataclass(frozen=True, slots=True)
 class SavepointType:
-    """A savepoint: what follows it and the format of its files (Flink's `SavepointType`)."""
+    """A savepoint: the action that follows it, and the format of its files (Flink's `SavepointType`)."""
 
     name: str
     action: PostCheckpointAction
@@ -108,27 +108,27 @@ class SavepointType:
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether tasks stop at the barrier until the savepoint is confirmed."""
+        """True if tasks stop at the barrier until the savepoint is confirmed."""
         return self.action is not PostCheckpointAction.NONE
 
     @property
     def should_drain(self) -> bool:
-        """Whether event time is advanced to its end first, so that all timers and windows fire."""
+        """True if event time is first advanced to its end, so that all timers and windows fire."""
         return self.action is PostCheckpointAction.TERMINATE
 
     @classmethod
     def savepoint(cls, fmt: SavepointFormatType) -> SavepointType:
-        """A savepoint after which the job goes on."""
+        """Return the type of a savepoint after which the job continues."""
         return cls("Savepoint", PostCheckpointAction.NONE, fmt)
 
     @classmethod
     def suspend(cls, fmt: SavepointFormatType) -> SavepointType:
-        """A savepoint after which the job stops, its windows kept for the next run."""
+        """Return the type of a savepoint after which the job stops and keeps its windows for the next run."""
         return cls("Suspend Savepoint", PostCheckpointAction.SUSPEND, fmt)
 
     @classmethod
     def terminate(cls, fmt: SavepointFormatType) -> SavepointType:
-        """A savepoint before which the job drains, and after which it stops for good."""
+        """Return the type of a savepoint before which the job drains, and after which it stops for good."""
         return cls("Terminate Savepoint", PostCheckpointAction.TERMINATE, fmt)
 
 
@@ -140,11 +140,11 @@ FULL_CHECKPOINT = CheckpointType("Full Checkpoint", SharingFilesStrategy.FORWARD
 
 @dataclass(frozen=True, slots=True)
 class CheckpointProperties:
-    """How a checkpoint was asked for and when it is discarded (Flink's `CheckpointProperties`).
+    """The way a checkpoint was requested, and when it is discarded (Flink's `CheckpointProperties`).
 
-    `forced` requests start even while the maximum number of checkpoints is pending. `discard_subsumed` is also "may
-    be subsumed". The other `discard_*` name an end of the job. An `unclaimed` checkpoint was restored from without
-    taking ownership.
+    `forced` requests start even if the maximum number of checkpoints is pending. `discard_subsumed` also means "may be
+    subsumed". Each of the other `discard_*` names an end of the job. An `unclaimed` checkpoint was restored from
+    without taking ownership of it.
     """
 
     snapshot_type: SnapshotType
@@ -158,17 +158,17 @@ class CheckpointProperties:
 
     @property
     def is_savepoint(self) -> bool:
-        """Whether the snapshot belongs to the user rather than to the job."""
+        """True if the snapshot belongs to the user rather than to the job."""
         return self.snapshot_type.is_savepoint
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether it is a stop-with-savepoint. Flink: `isSynchronous`."""
+        """True for a stop-with-savepoint. Flink: `isSynchronous`."""
         return self.snapshot_type.is_synchronous
 
     @classmethod
     def for_checkpoint(cls, retention: RetentionPolicy) -> CheckpointProperties:
-        """The properties of the job's periodic checkpoints under a retention policy."""
+        """Return the properties of the job's periodic checkpoints under a retention policy."""
         discard_cancelled, discard_failed, discard_suspended = _DISCARDED_AT[retention]
         return cls(
             CHECKPOINT,
@@ -181,20 +181,20 @@ class CheckpointProperties:
     def for_savepoint(
         cls, *, forced: bool, fmt: SavepointFormatType = SavepointFormatType.CANONICAL
     ) -> CheckpointProperties:
-        """The properties of a savepoint after which the job goes on."""
+        """Return the properties of a savepoint after which the job continues."""
         return cls(SavepointType.savepoint(fmt), forced, *_NEVER_DISCARDED)
 
     @classmethod
     def for_sync_savepoint(
         cls, *, forced: bool, terminate: bool, fmt: SavepointFormatType = SavepointFormatType.CANONICAL
     ) -> CheckpointProperties:
-        """The properties of stop-with-savepoint: `terminate` drains, otherwise the job is suspended."""
+        """Return the properties of stop-with-savepoint: with `terminate` it drains, otherwise the job is suspended."""
         kind = SavepointType.terminate(fmt) if terminate else SavepointType.suspend(fmt)
         return cls(kind, forced, *_NEVER_DISCARDED)
 
     @classmethod
     def for_unclaimed_snapshot(cls) -> CheckpointProperties:
-        """The properties given to a snapshot that a job was restored from in NO_CLAIM or LEGACY mode."""
+        """Return the properties of a snapshot that a job was restored from in NO_CLAIM or LEGACY mode."""
         return cls(SavepointType.savepoint(SavepointFormatType.CANONICAL), False, *_NEVER_DISCARDED, unclaimed=True)
 
 

@@ -1,7 +1,7 @@
-"""Why a checkpoint did not complete: Flink's `CheckpointFailureReason`, as a table.
+"""The reasons why a checkpoint did not complete: Flink's `CheckpointFailureReason`, as a table.
 
-Each reason carries Flink's message and whether it is *pre-flight*, that is, arose before anything was sent to the
-job's tasks. Which reasons count towards the tolerable number of failures is the failure manager's business; see
+Each reason carries Flink's message and whether it is *pre-flight*: it arose before anything was sent to the job's
+tasks. The failure manager decides which reasons count towards the tolerable number of failures; see
 `kit.machines.coordinator`.
 """
 
@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class CheckpointFailureReason(Enum):
-    """A reason by name: `.message` is Flink's text, `.pre_flight` whether tasks have not been reached yet."""
+    """A reason by name: `.message` is Flink's text, `.pre_flight` is True if no task has been reached yet."""
 
     PERIODIC_SCHEDULER_SHUTDOWN = (True, "Periodic checkpoint scheduler is shut down.")
     TOO_MANY_CHECKPOINT_REQUESTS = (True, "The maximum number of queued checkpoint requests exceeded")
@@ -28,14 +28,14 @@ class CheckpointFailureReason(Enum):
         "The checkpoint was aborted due to exception of other subtasks sharing the ChannelState file.",
     )
     CHECKPOINT_EXPIRED = (False, "Checkpoint expired before completing.")
-    """It took longer than its timeout. Flink: `CHECKPOINT_EXPIRED`."""
+    """The checkpoint took longer than its timeout. Flink: `CHECKPOINT_EXPIRED`."""
     CHECKPOINT_SUBSUMED = (False, "Checkpoint has been subsumed.")
-    """A later one completed first. Flink: `CHECKPOINT_SUBSUMED`."""
+    """A later checkpoint completed first. Flink: `CHECKPOINT_SUBSUMED`."""
     CHECKPOINT_DECLINED = (False, "Checkpoint was declined.")
-    """A task declined without a better reason. Flink: `CHECKPOINT_DECLINED`.
+    """A task declined without a more specific reason. Flink: `CHECKPOINT_DECLINED`.
 
     Flink 1.11 also has `JOB_FAILURE`, for a decline that is caused by an error other than a `CheckpointException`, and
-    does not count it. In 2.x a decline always has a reason of its own, as it does here.
+    does not count it. In 2.x, as here, a decline always has a reason of its own.
     """
     CHECKPOINT_DECLINED_TASK_NOT_READY = (False, "Checkpoint was declined (tasks not ready)")
     CHECKPOINT_DECLINED_TASK_CLOSING = (False, "Checkpoint was declined (task is closing)")
@@ -52,13 +52,13 @@ class CheckpointFailureReason(Enum):
     CHECKPOINT_COORDINATOR_SHUTDOWN = (False, "CheckpointCoordinator shutdown.")
     CHECKPOINT_COORDINATOR_SUSPEND = (False, "Checkpoint Coordinator is suspending.")
     JOB_FAILOVER_REGION = (False, "FailoverRegion is restarting.")
-    """The job is deployed anew, and what its earlier tasks had begun is over. Flink: `JOB_FAILOVER_REGION`."""
+    """The job is redeployed, which ends the checkpoints of its earlier tasks. Flink: `JOB_FAILOVER_REGION`."""
     TASK_FAILURE = (False, "Task has failed.")
     TASK_CHECKPOINT_FAILURE = (False, "Task local checkpoint failure.")
-    """The worker has no such task to trigger. Flink: `TASK_CHECKPOINT_FAILURE`."""
+    """The worker does not run the task that it was to trigger. Flink: `TASK_CHECKPOINT_FAILURE`."""
     UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE = (False, "Unknown task for the checkpoint to notify.")
     FINALIZE_CHECKPOINT_FAILURE = (False, "Failure to finalize checkpoint.")
-    """The `_metadata` could not be written, or the checkpoint not be stored. Flink: `FINALIZE_CHECKPOINT_FAILURE`."""
+    """`_metadata` could not be written, or the checkpoint not stored. Flink: `FINALIZE_CHECKPOINT_FAILURE`."""
     TRIGGER_CHECKPOINT_FAILURE = (False, "Trigger checkpoint failure.")
 
     def __init__(self, pre_flight: bool, message: str) -> None:
@@ -78,24 +78,29 @@ class CheckpointException(Exception):
         self.detail = detail
 
     def __reduce__(self) -> tuple[type[CheckpointException], tuple[CheckpointFailureReason, str]]:
-        """A copy is made of the reason and the detail, not of the text."""
+        """Copy from the reason and the detail, not from the text."""
         return type(self), (self.reason, self.detail)
 
 
 class PossibleInconsistentStateError(OSError):
-    """Nobody knows whether a change to the durable store was made (Flink's `PossibleInconsistentStateException`)."""
+    """A change to the durable store may or may not have been made (Flink's `PossibleInconsistentStateException`)."""
 
 
 def told(error: Exception) -> str:
-    """An error in words: those of the world outside speak for themselves, others begin with their name."""
+    """Return an error as text.
+
+    OSError and ValueError come from outside and their messages explain themselves; others are preceded by their type's
+    name.
+    """
     speaks = isinstance(error, OSError | ValueError) and str(error)
     return str(error) if speaks else f"{type(error).__name__}: {error}"
 
 
 def reason_of(error: Exception, otherwise: CheckpointFailureReason) -> tuple[CheckpointFailureReason, str]:
-    """Return the reason why a checkpoint fails with `error`, and what to add: `otherwise` for an error of another kind.
+    """Return the reason why a checkpoint fails with `error`, and the detail to add.
 
-    Flink: `CheckpointCoordinator.getCheckpointException`.
+    The reason is `otherwise` for an error that is not a `CheckpointException`. Flink:
+    `CheckpointCoordinator.getCheckpointException`.
     """
     if isinstance(error, CheckpointException):
         return error.reason, error.detail

@@ -1,12 +1,13 @@
 """The schedule of a run: which events each of its machines handled, in which order, and when.
 
-A machine is pure: what it handled, and when, decides everything that it said. What another machine said, or what came
-of a command, is known by the id of that command; so an event is a few words long, and only what comes from outside (a
-user's request, a lost worker, a failure of the disk, what the host measured) is kept with it. Whoever has the job and
-its input does the run again from this, word for word.
+A machine is pure: the events it handled, and when, decide all its commands. The id of a command identifies a message or
+an answer, so an event needs only a few fields. Only facts from outside are kept with it (a user's request, a lost
+worker, a disk failure, the host's measurements). With the job and its input, a schedule is enough to replay the run
+exactly.
 
-Events come in *processes*: what one process of the host handled, in its order. In the lab that is all of them; on
-Spark the driver has one, and each slot of each epoch. Between processes there is no order but that of causes.
+Events are grouped by *process*: the events that one process of the host handled, in its order. In the lab all events
+are in one process; on Spark the driver is one, and so is each slot of each epoch. Between processes only causes define
+an order.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ FROM_OUTSIDE: Final = (
     events.SlotsChanged,
     events.OperatorEventLost,
 )
-"""Events to which no command led, or not alone: kept with all they say."""
+"""Events that no command led to, or not alone; all their fields are kept."""
 FAILURES: Final = tuple(
     {command.fails_with for command in COMMANDS if command.fails_with is not None}
     | {events.SplitReadFailed, events.StateDiscarded}
 )
-"""What may say that a command could not be carried out: kept with all that can be written down."""
+"""Events that may report the failure of a command; all fields that can be written down are kept."""
 _KEPT: Final[dict[type[Word], tuple[str, ...]]] = {
     events.ElementReceived: ("channel",),
     events.CreditReceived: ("channel",),
@@ -45,15 +46,16 @@ _KEPT: Final[dict[type[Word], tuple[str, ...]]] = {
     events.StateRead: ("from_local",),
 }
 _FIELDS: Final[dict[type[Word], tuple[str, ...]]] = {}
-"""What `kept_of` has found."""
+"""The results of `kept_of`."""
 _WORDS: Final[dict[str, type[Word]]] = {word.__name__: word for word in (*FROM_OUTSIDE, *FAILURES)}
 _EVENTS: Final[dict[str, type[Word]]] = _WORDS | {word.__name__: word for word in (*_KEPT, *COMMANDS)}
 
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """One event: machine `id` (up to the `#`) handled it at `at_ms`, and `cause` led to it. `facts` is what the cause
-    does not tell: a channel, a timer, or all that came from outside.
+    """One event, handled by machine `id` (up to the `#`) at `at_ms` because of `cause`.
+
+    `facts` holds what the cause does not determine: a channel, a timer, or everything that came from outside.
     """
 
     id: str
@@ -64,7 +66,7 @@ class Handled:
 
     @property
     def identity(self) -> str:
-        """The machine, with the attempt if it is a task's or a slot's."""
+        """The machine, with the attempt for a task or a slot."""
         return self.id.rpartition("#")[0]
 
     @property
@@ -73,11 +75,11 @@ class Handled:
         return self.identity.rpartition("@")[0] or self.identity
 
     def to_list(self) -> list[Any]:
-        """The event as JSON-like data."""
+        """Return the event as JSON-like data."""
         return [self.id, self.at_ms, self.kind, self.cause, dict(self.facts)]
 
     def word(self) -> Word:
-        """The event itself, where that came from outside or says that something failed. Raises KeyError for others."""
+        """Return the event itself, if it came from outside or reports a failure. Raises KeyError for others."""
         kind = _WORDS[self.kind]
         types = get_type_hints(kind)
         return kind(**{name: _restored(types[name], value) for name, value in self.facts.items()})
@@ -88,12 +90,12 @@ class Handled:
 
 
 def facts_of(event: Word) -> dict[str, Any]:
-    """What the schedule keeps of an event beside its cause, as JSON-like data."""
+    """Return what the schedule keeps of an event besides its cause, as JSON-like data."""
     return {name: _plain(getattr(event, name)) for name in kept_of(type(event))}
 
 
 def kept_of(kind: type[Word]) -> tuple[str, ...]:
-    """The names of the fields that the schedule keeps of this kind of event."""
+    """Return the names of the fields that the schedule keeps of this kind of event."""
     if kind not in _FIELDS:
         _FIELDS[kind] = _kept(kind)
     return _FIELDS[kind]
@@ -106,14 +108,16 @@ def _kept(kind: type[Word]) -> tuple[str, ...]:
 
 
 def kept_by_name(kind: str) -> tuple[str, ...]:
-    """The same, of the kind of event with this name."""
+    """Return the same as `kept_of` for the kind of event with this name."""
     return kept_of(_EVENTS[kind]) if kind in _EVENTS else ()
 
 
 class Schedule:
-    """The events that the machines of one run handled, by process. `job_id` is the job's in that run, `checkpoints`
-    the directory of its checkpoints; `host` says whether the lab's or Spark's settings held where the job had none.
-    `done` are the ids of commands that were carried out although no machine has heard of it.
+    """The events that the machines of one run handled, by process.
+
+    `job_id` is the job's id in that run, and `checkpoints` the directory of its checkpoints. `host` says whose default
+    settings applied, the lab's or Spark's. `done` holds the ids of commands that were carried out but not yet reported
+    to any machine.
     """
 
     def __init__(
@@ -132,14 +136,14 @@ class Schedule:
         self.done = frozenset(done).difference(event.cause for event in self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The schedule as JSON-like data."""
+        """Return the schedule as JSON-like data."""
         processes = {name: [each.to_list() for each in handled] for name, handled in self.processes.items()}
         run = {"host": self.host, "job_id": self.job_id, "checkpoints": self.checkpoints, "done": sorted(self.done)}
         return run | {"processes": processes}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schedule:
-        """The schedule that `to_dict` described."""
+        """Return the schedule that `to_dict` described."""
         processes = {name: [Handled(*each) for each in handled] for name, handled in data["processes"].items()}
         run = {name: data[name] for name in ("host", "job_id", "checkpoints", "done")}
         return cls(processes, **run)
@@ -148,7 +152,7 @@ class Schedule:
         return sum(map(len, self.processes.values()))
 
     def __iter__(self) -> Iterator[Handled]:
-        """All events, process by process."""
+        """Iterate over all events, process by process."""
         return (each for handled in self.processes.values() for each in handled)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """The shape of one epoch: tasks and channels, and the operators and edges that they were made from.
 
-A trace says what happened, and the shapes of its epochs say among whom. Both are plain values that can be written as
-JSON, so a run recorded on a cluster can be looked at anywhere. Rescaling changes the shape.
+A trace says what happened, and the shapes of its epochs say to which tasks. Both are plain values that can be written
+as JSON, so a run recorded on a cluster can be inspected anywhere. Rescaling changes the shape.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class ShapeVertex:
-    """A job vertex: its name as in task names, the operators chained in it, how many subtasks."""
+    """A job vertex: its name as used in task names, the operators chained in it, and its parallelism."""
 
     name: str
     operators: tuple[str, ...]
@@ -23,7 +23,7 @@ class ShapeVertex:
 
 @dataclass(frozen=True, slots=True)
 class ShapeChannel:
-    """A channel of the execution graph: its number, the tasks at its ends, how records are distributed."""
+    """A channel of the execution graph: its number, the tasks at its ends, and how records are distributed."""
 
     number: int
     source: str
@@ -42,9 +42,9 @@ class ShapeOperator:
 
 @dataclass(frozen=True, slots=True)
 class ShapeEdge:
-    """What flows from one operator to another, by their indices in `EpochShape.operators`; `shipping` says how.
+    """An edge between two operators, by their indices in `EpochShape.operators`; `shipping` names the partitioner.
 
-    `reason` says why the two are not chained; empty when they are.
+    `reason` says why the two are not chained; it is empty if they are.
     """
 
     source: int
@@ -55,7 +55,7 @@ class ShapeEdge:
 
 @dataclass(frozen=True, slots=True)
 class EpochShape:
-    """What was deployed in one epoch."""
+    """The tasks, channels and operators that were deployed in one epoch."""
 
     epoch: int
     vertices: tuple[ShapeVertex, ...]
@@ -65,12 +65,12 @@ class EpochShape:
     edges: tuple[ShapeEdge, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The shape as JSON-like data."""
+        """Return the shape as JSON-like data."""
         return asdict(replace(self, channels=tuple(self.channels)))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The shape that `to_dict` described."""
+        """Return the shape that `to_dict` described."""
         return cls(
             data["epoch"],
             tuple(ShapeVertex(**{**vertex, "operators": tuple(vertex["operators"])}) for vertex in data["vertices"]),
@@ -81,7 +81,7 @@ class EpochShape:
         )
 
     def __hash__(self) -> int:
-        """Without the channels: what is kept by shape is asked for often, and a large job has too many of them."""
+        """Return a hash that ignores the channels: caches use shapes as keys, and a large job has too many channels."""
         return hash((self.epoch, self.job, self.vertices))
 
     def __repr__(self) -> str:

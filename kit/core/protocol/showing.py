@@ -8,12 +8,13 @@ from kit.core.display import display
 
 
 class Showing:
-    """What a Lab, a SparkJob, a Trace and a play have in common: the explorer opens on them."""
+    """The common base of Lab, SparkJob, Trace and scenarios: the explorer opens on them."""
 
     def show(self, *, tab: bool = False) -> Any:
-        """Open the explorer on this run: the stage to step through, what may happen next, what may be made to fail,
-        and the views, each of which answers one question. With `tab` it gets a tab of its own in JupyterLab.
+        """Open the explorer on this run, in a JupyterLab tab of its own with `tab`.
 
-        `export(path)` of what is returned writes the same as one HTML file that works offline.
+        The explorer shows the stage to step through, the actions and faults that are possible next, and views that
+        answer one question each. `export(path)` of the returned object writes the same as one HTML file that works
+        offline.
         """
         return display("explorer", self, tab=tab)

@@ -1,7 +1,7 @@
-"""Names that users of PyFlink, Spark and pandas try first, and the line to write here.
+"""Names that users of PyFlink, Spark and pandas try first, and what to write here instead.
 
-A class passes a missing attribute to `no_attribute`, which looks it up in the tables of its kind. A name with an
-underscore in front never has a sign: `copy`, `pickle` and IPython look for those, and must find nothing.
+A class passes a missing attribute to `no_attribute`, which looks it up in the tables of its kind. Names that begin with
+an underscore never have an entry: `copy`, `pickle` and IPython probe for those and must find nothing.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ CONTEXT: Mapping[str, str] = {
 
 
 def no_attribute(owner: object, name: str, *signs: Mapping[str, str]) -> AttributeError:
-    """Return the error for a missing attribute, with the first sign that there is, or the name that may be meant."""
+    """Return the error for a missing attribute, with the first hint in `signs`, or else the closest existing name."""
     kind = type(owner)
     said = f"{kind.__name__!r} object has no attribute {name!r}"
     if not name.startswith("_"):

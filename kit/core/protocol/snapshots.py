@@ -1,8 +1,8 @@
-"""What a task's snapshot is made of while it is on its way between machine and host.
+"""The parts of a task's snapshot on their way between machine and host.
 
-A machine takes the synchronous part of a snapshot and hands the host immutable `SnapshotPart`s to encode and write;
-on a restore the host hands back `RestoredPart`s, the bytes behind each handle. `Effect`s are output that a
-checkpoint's completion publishes.
+A machine takes the synchronous part of a snapshot and gives the host immutable `SnapshotPart`s to encode and write. On
+a restore the host returns `RestoredPart`s, the bytes behind each handle. `Effect`s are output that is published when
+the checkpoint completes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kit.core.state.handles import KeyGroupRange
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPart:
-    """One part of a task's snapshot, taken synchronously and now immutable; the host encodes and writes it.
+    """One immutable part of a task's snapshot, taken synchronously; the host encodes and writes it.
 
-    `kind` is "managed_keyed", "managed_operator", "raw_keyed" or "raw_operator"; `encode()` gives the bytes of the
-    state file and what its handle needs to know (offsets per key group, or the meta info per state name). Large state
-    has `write` too, which hands these bytes over piece by piece instead, and returns the other.
+    `kind` is "managed_keyed", "managed_operator", "raw_keyed" or "raw_operator". `encode()` returns the bytes of the
+    state file and the content of its handle (offsets per key group, or the meta info per state name). Large state also
+    has `write`, which passes the bytes on piece by piece and returns the content of the handle.
     """
 
     operator_id: str
@@ -34,15 +34,16 @@ class SnapshotPart:
     write: Callable[[Callable[[Any], object]], Any] | None = None
 
     def to_loggable(self) -> dict[str, Any]:
-        """What a trace says of it: which file it will be, not how that is made."""
+        """Return the part's description in a trace: the file it becomes, not how that is made."""
         told = ("operator_id", "kind", "file_name", "key_group_range")
         return {"type": type(self).__name__, **{name: loggable(getattr(self, name)) for name in told}}
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Output that becomes visible when a checkpoint completes: staged at `staged` (while the snapshot is written),
-    published at `final`.
+    """Output that becomes visible when a checkpoint completes.
+
+    It is staged at `staged` while the snapshot is written, and published at `final`.
     """
 
     operator_id: str
@@ -53,7 +54,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class RestoredPart:
-    """The bytes behind one state handle: `handle` says what they are (see `kit.core.state.handles`)."""
+    """The bytes behind one state handle; `handle` describes them (see `kit.core.state.handles`)."""
 
     operator_id: str
     kind: str

@@ -1,6 +1,6 @@
-"""What a durable store remembers of a completed checkpoint, and what it gives back to a new driver.
+"""The entries of a durable store: what it remembers of a checkpoint, and what it returns to a new driver.
 
-The store holds no state: it points to `_metadata`, which says all else.
+The store holds no state: it points to `_metadata`, which describes everything else.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kit.core.protocol.properties import RecoveryClaimMode
 class StoredCheckpoint:
     """One entry of the store.
 
-    `claim_mode` is None for a checkpoint that the job took itself; for the snapshot that it was restored from it says
-    whose that is.
+    `claim_mode` is None for a checkpoint that the job took itself. For the snapshot that the job was restored from, it
+    says who owns it.
     """
 
     checkpoint_id: int
@@ -29,14 +29,15 @@ class StoredCheckpoint:
 
     @property
     def is_owned(self) -> bool:
-        """Whether the job may delete it."""
+        """True if the job may delete the checkpoint."""
         return self.claim_mode in (None, RecoveryClaimMode.CLAIM)
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveredCheckpoint:
-    """An entry of the store that an earlier driver filled, with the bytes of its `_metadata`; None when that is gone:
-    the driver died while it deleted the checkpoint.
+    """A store entry that an earlier driver wrote, with the bytes of its `_metadata`.
+
+    The bytes are None if the file is gone, because the driver died while it was deleting the checkpoint.
     """
 
     stored: StoredCheckpoint

@@ -1,8 +1,7 @@
-"""A task's states, and what it is restored from.
+"""The states of a task, and the state that it is restored from.
 
-`ExecutionState` is the life of one attempt; `TRANSITIONS` is the table that the machines check, that error messages
-quote and that the figure in the documentation is drawn from. Follows Flink's `ExecutionState` and
-`JobManagerTaskRestore`.
+`ExecutionState` is the life of one attempt. The machines check the table `TRANSITIONS`, error messages quote it, and
+the figure in the documentation is drawn from it. Follows Flink's `ExecutionState` and `JobManagerTaskRestore`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from kit.core.state.operator_state import TaskStateSnapshot
 
 
 class ExecutionState(Enum):
-    """Where an attempt of a task stands."""
+    """The state of one attempt of a task."""
 
     CREATED = "CREATED"
     DEPLOYING = "DEPLOYING"
@@ -28,12 +27,12 @@ class ExecutionState(Enum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing follows."""
+        """True if no state follows."""
         return self in _ENDS
 
 
 class TaskStep(Enum):
-    """What moves a task from one state to another."""
+    """The events that move a task from one state to another."""
 
     DEPLOY = "it is deployed"
     INITIALIZE = "its channels are open"
@@ -64,12 +63,12 @@ TRANSITIONS = Transitions(
     },
 )
 _ENDS = tuple(state for state in TRANSITIONS if TRANSITIONS.is_end(state))
-"""Few, and asked for in every step of a lab: looking through them is quicker than hashing a member of an Enum."""
+"""The terminal states, as a tuple: it is searched in every step of a lab, faster than a member of an Enum is hashed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRestore:
-    """The state that one subtask begins with, and the checkpoint it comes from (Flink's `JobManagerTaskRestore`)."""
+    """The state that one subtask starts with, and the checkpoint it comes from (Flink's `JobManagerTaskRestore`)."""
 
     checkpoint_id: int
     state: TaskStateSnapshot
@@ -79,11 +78,11 @@ class TaskRestore:
 
 
 def task_name(vertex: str, subtask: int) -> str:
-    """The name of a subtask, `<vertex>/<index>`."""
+    """Return the name of a subtask, `<vertex>/<index>`."""
     return f"{vertex}/{subtask}"
 
 
 def split_task_name(task: str) -> tuple[str, int]:
-    """Vertex and subtask index of a task's name."""
+    """Return the vertex and the subtask index of a task's name."""
     vertex, _, index = task.rpartition("/")
     return vertex, int(index)

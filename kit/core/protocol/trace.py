@@ -1,16 +1,14 @@
 """The trace: everything that happened, as small records, in order.
 
-A host gives each event that a machine handled, and the commands that came of it, to a `Trace`. Pictures, tables,
-tests and answers to "why?" read the trace and nothing else, so a run on a cluster can be replayed in a notebook step
-by step.
+A host adds each event that a machine handled, with the commands that it led to, to a `Trace`. Pictures, tables, tests
+and answers to "why?" read the trace and nothing else, so a run on a cluster can be replayed in a notebook step by step.
 
-A record's `id` is `<machine>#<n>` (for a task `<task>@<attempt>#<n>`) for the n-th event of a machine and
-`<machine>#<n>.<k>` for the k-th command of that event; its `cause` is the id of what led to it. Words about single
-buffers are kept only when the trace is `detailed`: in a lesson, not at a cluster's speed. Ids are the same whether or
-not a word is kept; where a command is not, `led_by` finds its event.
+The n-th event of a machine has the id `<machine>#<n>` (for a task `<task>@<attempt>#<n>`), and the k-th command of that
+event has the id `<machine>#<n>.<k>`. A record's `cause` is the id of what led to it. Records about single buffers are
+kept only if the trace is `detailed`, as in a lesson; at a cluster's speed they would be too many. Ids are the same in
+both cases; where a command is not kept, `led_by` finds its event.
 
-With its `schedule` (`kit.core.protocol.schedule`) a trace is a recording: `save_play` writes it, and a lab does it
-again.
+With its `schedule` (`kit.core.protocol.schedule`) a trace is a recording: `save_play` writes it, and a lab replays it.
 """
 
 from __future__ import annotations
@@ -38,16 +36,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Entry = tuple[str, int, str, int, str, int, int | None, tuple[Any, ...]]
-"""A record as it is kept until somebody looks at it: the id of the event, the number of the command (0: the event
-itself), cause, time, machine, number of the word's type, checkpoint, and what is said of the word's fields. Most are
-never looked at, and a lab keeps hundreds of thousands: as long as there are but numbers and texts in them, Python does
-not look at them either when it looks for garbage.
+"""A record as it is kept until it is read.
+
+Its fields are: the id of the event, the number of the command (0: the event itself), cause, time, machine, the number
+of its type, checkpoint, and the descriptions of its fields. Most records are never read, and a lab keeps hundreds of
+thousands. A tuple of only numbers and texts is also skipped by Python's garbage collector.
 """
 
 MOST_RECENT = 1_000
-"""Among so many of the last records one is looked for before they are filed: mostly it is a cause of the very last."""
+"""The number of last records that are searched before the rest is indexed: most look-ups want the cause of a recent
+one."""
 ROWS_SHOWN = 20
-"""Records that a notebook shows of a trace."""
+"""The number of records of a trace that a notebook shows."""
 LONGEST_DATA = 100
 
 Found = TypeVar("Found")
@@ -55,7 +55,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord:
-    """One thing that happened: machine `machine` at `at_ms` took the event, or gave the command, `kind`."""
+    """One thing that happened: `machine` handled the event, or gave the command, `kind` at `at_ms`."""
 
     id: str
     cause: str
@@ -71,20 +71,20 @@ class TraceRecord:
         return f"{self.at_ms} ms {self.machine} {self.kind}{checkpoint}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as JSON-like data."""
+        """Return the record as JSON-like data."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TraceRecord:
-        """The record that `to_dict` described."""
+        """Return the record that `to_dict` described."""
         return cls(**data)
 
 
 class Trace(Showing, Sequence[TraceRecord]):
     """The records of one run, oldest first.
 
-    `stages` are the shapes of the run's epochs, which the host adds: with them a trace stands alone, and whatever is
-    cut from it as well. `save` writes both to a file, `Trace.load` reads them back in any process.
+    `stages` are the shapes of the run's epochs, which the host adds. They make a trace, and any part cut from it,
+    self-contained. `save` writes both to a file, and `Trace.load` reads them back in any process.
     """
 
     def __init__(
@@ -97,16 +97,17 @@ class Trace(Showing, Sequence[TraceRecord]):
     ) -> None:
         self.detailed = detailed
         self.schedule = schedule
-        """Of the whole run, where its host recorded that; None where it did not. A detailed trace tells it anyhow."""
+        """The schedule of the whole run, or None if its host did not record it; it follows from a detailed trace in any
+        case."""
         self.stages: list[EpochShape] = list(stages)
         self._kept: list[TraceRecord | Entry] = list(records)
-        """Entries become records when somebody looks at them, and stay that."""
+        """Entries become records when they are first read."""
         self._positions: dict[str, int] = {}
-        """Of the first `_filed` records, by id; the rest is filed when somebody asks."""
+        """The positions of the first `_filed` records, by id; the rest is indexed on demand."""
         self._filed = 0
 
     def record(self, machine: Machine, event: Word, commands: Sequence[Word]) -> None:
-        """Add what `machine` just handled and gave."""
+        """Add the event that `machine` just handled and the commands that it gave."""
         self._kept += _entries(machine, event, commands, self.detailed)
 
     def extend(self, records: Iterable[TraceRecord]) -> None:
@@ -114,21 +115,21 @@ class Trace(Showing, Sequence[TraceRecord]):
         self._kept.extend(records)
 
     def since(self, start: int, end: int | None = None) -> tuple[TraceRecord, ...]:
-        """The records from the one at `start` on, up to that at `end`."""
+        """Return the records from position `start` up to, but without, position `end`."""
         return tuple([self._at(position) for position in range(*slice(start, end).indices(len(self._kept)))])
 
     def first(self, count: int, stages: Iterable[EpochShape]) -> Trace:
-        """The beginning of this trace, when these were the epochs; it goes on by itself, and both have its records."""
+        """Return the first `count` records as a trace with the epochs `stages`; the two traces grow independently."""
         other = Trace(detailed=self.detailed, stages=stages)
         other._kept = self._kept[:count]
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Trace:
-        """A trace that goes on by itself: the records never change, so both have the same."""
+        """Return a trace that grows independently; the two share the records, which never change."""
         return self._with(self._kept)
 
     def _with(self, kept: Iterable[TraceRecord | Entry]) -> Trace:
-        """Other records of the same run."""
+        """Return a trace of other records of the same run."""
         other = Trace(detailed=self.detailed, stages=self.stages, schedule=self.schedule)
         other._kept = list(kept)
         return other
@@ -140,7 +141,7 @@ class Trace(Showing, Sequence[TraceRecord]):
         return kept
 
     def find(self, record_id: str) -> TraceRecord | None:
-        """The record with this id."""
+        """Return the record with this id."""
         for position in range(len(self._kept) - 1, max(self._filed, len(self._kept) - MOST_RECENT) - 1, -1):
             kept = self._kept[position]
             if record_id == (_id(kept) if isinstance(kept, tuple) else kept.id):
@@ -164,7 +165,7 @@ class Trace(Showing, Sequence[TraceRecord]):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Trace:
-        """The trace that `save` wrote. Raises ValueError for a file that is none."""
+        """Return the trace that `save` wrote. Raises ValueError for any other file."""
         lines = read_lines(path)
         try:
             head: dict[str, Any] = next(lines, {})
@@ -176,16 +177,17 @@ class Trace(Showing, Sequence[TraceRecord]):
             raise ValueError(f"{path} is no trace: expected a file that Trace.save wrote") from error
 
     def save_play(self, path: str | PathLike[str]) -> PathLike[str]:
-        """Write the trace as `save` does, if it is that of a whole run that a lab can do again:
-        `Lab.follow(env, path)`. Raises ValueError where it is not.
+        """Write the trace as `save` does, if a lab can replay it with `Lab.follow(env, path)`.
+
+        Raises ValueError if it is not the trace of a whole run.
         """
         self.told_schedule()
         return self.save(path)
 
     def told_schedule(self) -> Schedule:
-        """The schedule that the run's host recorded, or, when the trace is detailed, that its records tell.
+        """Return the schedule that the run's host recorded, or that the records of a detailed trace imply.
 
-        Raises ValueError when there is neither, or only of a part of the run.
+        Raises ValueError if there is neither, or if the trace is only a part of the run.
         """
         schedule = self.schedule
         if schedule is None and self.detailed:
@@ -221,7 +223,7 @@ class Trace(Showing, Sequence[TraceRecord]):
     def story(
         self, *, checkpoint: int | None = None, machine: str | None = None, kind: str | Collection[str] | None = None
     ) -> Trace:
-        """The records about one checkpoint, one machine, one kind or any of several, or all of these together."""
+        """Return the records about one checkpoint, one machine, and one kind or any of several; conditions combine."""
         kinds = {kind} if isinstance(kind, str) else kind
         return self._with(
             record
@@ -232,9 +234,9 @@ class Trace(Showing, Sequence[TraceRecord]):
         )
 
     def causes(self, record: TraceRecord | str) -> list[TraceRecord]:
-        """The chain that led to a record, from the record itself back to what nothing in the trace caused.
+        """Return the chain that led to a record, from the record itself back to one that nothing in the trace caused.
 
-        Raises KeyError for an id that the trace does not have.
+        Raises KeyError for an id that is not in the trace.
         """
         at = self.find(record) if isinstance(record, str) else record
         if at is None:
@@ -246,11 +248,11 @@ class Trace(Showing, Sequence[TraceRecord]):
         return list(chain.values())
 
     def why(self, about: object = None, **named: Any) -> Any:
-        """Why something was as it was at the end of this trace: a `kit.why.Why`, asked for as `kit.why.why` says."""
+        """Explain something about the end of this trace, as `kit.why.why` does, and return a `kit.why.Why`."""
         return display("explanation", self, about, **named)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per record: at_ms, machine, role, kind, checkpoint_id (Int64), data (dict), id, cause."""
+        """Return one row per record: at_ms, machine, role, kind, checkpoint_id (Int64), data (dict), id, cause."""
         import pandas as pd
 
         frame = pd.DataFrame(
@@ -261,7 +263,7 @@ class Trace(Showing, Sequence[TraceRecord]):
         return frame
 
     def _repr_html_(self) -> str:
-        """A table of the first and the last records, at the same cost for a long trace as for a short one."""
+        """Return a table of the first and the last records, at the same cost for a long trace as for a short one."""
         count, ends = len(self), ROWS_SHOWN // 2
         shown = self if count <= ROWS_SHOWN else [*self.since(0, ends), *self.since(-ends)]
         frame = Trace(shown).to_pandas()[["at_ms", "machine", "role", "kind", "checkpoint_id", "data", "id", "cause"]]
@@ -273,25 +275,26 @@ class Trace(Showing, Sequence[TraceRecord]):
 
 
 def _handled(record: TraceRecord) -> Handled:
-    """The event of an event's record as a schedule has it; of a fault, which befell what it names, all."""
+    """Return a record's event in the form of a schedule; a fault keeps all its data, which names its target."""
     kept = record.data if record.role == "fault" else kept_by_name(record.kind)
     facts = {name: record.data[name] for name in kept}
     return Handled(record.id, record.at_ms, record.kind, record.cause, facts)
 
 
 def led_by(cause: str, find: Callable[[str], Found | None]) -> Found | None:
-    """What `find` has for the id `cause`; when that is of a command which the trace does not keep, for its event."""
+    """Return what `find` has for the id `cause`, or for its event if it is a command that the trace does not keep."""
     return find(cause) or find(cause.rpartition(".")[0])
 
 
 def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detailed: bool) -> list[TraceRecord]:
-    """The records of one handled event and its commands, without the bulk of single buffers unless `detailed`."""
+    """Return the records of a handled event and its commands, without single buffers unless `detailed`."""
     return [_record(entry) for entry in _entries(machine, event, commands, detailed)]
 
 
 def keeps(word: Word, detailed: bool) -> bool:
-    """Whether the trace keeps this word: always when detailed, else all but buffers and turns. Barriers are always
-    kept.
+    """Return True if the trace keeps this message, event or command.
+
+    A detailed trace keeps all, others omit buffers and turns. Barriers are always kept.
     """
     if detailed or not word.bulk:
         return True
@@ -300,7 +303,7 @@ def keeps(word: Word, detailed: bool) -> bool:
 
 
 def keeps_record(record: TraceRecord) -> bool:
-    """The same of a record: whether a trace that is not detailed would have it."""
+    """Return True if a trace that is not detailed would have this record."""
     element = record.data.get("element")
     return record.kind not in _BULK or (isinstance(element, Mapping) and "checkpoint_id" in element)
 
@@ -324,9 +327,7 @@ def _entries(machine: Machine, event: Word, commands: Sequence[Word], detailed: 
 
 
 class _Telling(NamedTuple):
-    """How to tell of a word of one type: the type's number, the values of its fields, and its checkpoint if it may have
-    one.
-    """
+    """A way to describe values of one type: the type's number, the fields' values, and the checkpoint, if any."""
 
     number: int
     values_of: Callable[[Any], tuple[Any, ...]]
@@ -334,9 +335,9 @@ class _Telling(NamedTuple):
 
 
 def _telling(kind: type[Word]) -> _Telling:
-    """How to tell of words of this type, looked up once."""
+    """Return how to describe values of this type; it is looked up once."""
     number = next(_numbers)
-    _TYPES[number] = kind  # before the number is known: another thread may be looking
+    _TYPES[number] = kind  # before the number is known: another thread may be reading
     checkpoint_of: Callable[[Any], int | None] | None = None
     if hasattr(kind, "element"):
         checkpoint_of = _checkpoint_of_element
@@ -352,7 +353,7 @@ def _checkpoint_of_element(word: Any) -> int | None:
 
 
 def _said_once(value: Any) -> Any:
-    """What is said of a value; of one that never changes once, however many words it goes through."""
+    """Return the description of a value; an immutable value is described once, however often it occurs."""
     if type(value) is tuple:
         return [each if type(each) in PLAIN else _said_once(each) for each in value]
     known = _SAID.get(id(value))
@@ -361,13 +362,16 @@ def _said_once(value: Any) -> Any:
     said = loggable(value)
     if _is_remembered(type(value)):
         if len(_SAID) >= MOST_SAID:
-            _SAID.clear()  # at once: another thread may be looking
+            _SAID.clear()  # in one step: another thread may be reading
         _SAID[id(value)] = weakref.ref(value), said
     return said
 
 
 def _is_remembered(kind: type[Any]) -> bool:
-    """Whether it never changes, and can be remembered without being kept: a part of a snapshot holds all its state."""
+    """Return True if values of the type are immutable and weak references to them are possible.
+
+    A strong reference would keep the state of every snapshot part alive.
+    """
     known = _REMEMBERED.get(kind)
     if known is None:
         parameters = getattr(kind, "__dataclass_params__", None)
@@ -400,12 +404,12 @@ _TELLING: dict[type[Word], _Telling] = {}
 _TYPES: dict[int, type[Word]] = {}
 _REMEMBERED: dict[type[Any], bool] = {}
 _SAID: dict[int, tuple[weakref.ref[Any], Any]] = {}
-"""Values by their address, which is another's when they are gone, and what is said of them."""
+"""Weak references to values by their address, which is reused when they are gone, and their descriptions."""
 MOST_SAID = 512
 
 
 def _readable(value: Any) -> Any:
-    """A value of a record, the ends of event time in words."""
+    """Return a value of a record, with the extremes of event time in words."""
     if not isinstance(value, Mapping) or value.get("type") != "Watermark":
         return value
     return {**value, "timestamp_ms": event_time_text(value["timestamp_ms"])}

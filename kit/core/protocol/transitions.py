@@ -1,10 +1,10 @@
-"""A machine's table of transitions: the code steps by it, its errors quote it, and its figure is drawn from it.
+"""A machine's table of transitions: the code follows it, its errors quote it, and its figure is drawn from it.
 
     LIGHT = Transitions("light", "red", {"red": {"timer": "green"}, "green": {"timer": "red"}})
     state = LIGHT.follow("the light", state, "timer")
 
-A state or an event is an enum's member, a class or a text. Where an event may lead to several states the code chooses,
-and `check` holds the choice against the table.
+A state or an event is a member of an enum, a class or a text. If an event may lead to several states, the code chooses,
+and `check` compares its choice with the table.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Hashable)
 NEW_LINE = "\\n"
-"""As Graphviz writes it."""
+"""A line break as Graphviz writes it."""
 
 
 class Transitions(Generic[S]):
-    """By state and event, the states that may follow; `first` is where the machine begins, or a tuple of such states.
+    """The states that may follow, by state and event; `first` is the initial state, or a tuple of initial states.
 
-    Raises ValueError for a target that is no state of the table, and for a state that no path from `first` leads to.
+    Raises ValueError for a target that is not a state of the table, and for a state that cannot be reached from
+    `first`.
     """
 
     def __init__(self, name: str, first: S | tuple[S, ...], table: Mapping[S, Mapping[Any, S | tuple[S, ...]]]) -> None:
@@ -37,7 +38,7 @@ class Transitions(Generic[S]):
         }
         named = {*self.first, *(target for state in self._table for target in self.targets(state))}
         if unknown := sorted(label(state) for state in named - self._table.keys()):
-            raise ValueError(f"{self!r}: {', '.join(unknown)} is no state of the table; give it a row, if an empty one")
+            raise ValueError(f"{self!r}: unknown state {', '.join(unknown)}: add a row for it (it may be empty)")
         if lost := [label(state) for state in self._table if state not in self._reachable()]:
             raise ValueError(f"{self!r}: no path leads to {', '.join(lost)}")
 
@@ -56,31 +57,31 @@ class Transitions(Generic[S]):
         return len(self._table)
 
     def targets(self, state: S) -> tuple[S, ...]:
-        """The states that may follow this one, whatever the event; () for an end."""
+        """Return the states that may follow this one, whatever the event; () for a terminal state."""
         return tuple(dict.fromkeys(target for targets in self._table[state].values() for target in targets))
 
     def events(self, state: S) -> tuple[Any, ...]:
-        """The events that this state takes."""
+        """Return the events that this state takes."""
         return tuple(self._table[state])
 
     def is_end(self, state: S) -> bool:
-        """Whether nothing follows."""
+        """Return True if no state follows."""
         return not self._table[state]
 
     def allows(self, state: S, target: S, event: Any = None) -> bool:
-        """Whether the table has this step, at `event` if one is given."""
+        """Return True if the table has this transition, at `event` if one is given."""
         return target in (self.targets(state) if event is None else self._table[state].get(event, ()))
 
     def check(self, who: object, state: S, target: S, event: Any = None) -> None:
-        """Raise ProtocolError, which quotes the table, when `who` may not take this step."""
+        """Raise ProtocolError, which quotes the table, if `who` may not take this transition."""
         if not self.allows(state, target, event):
             when = "" if event is None else f" at {label(event)!r}"
             raise ProtocolError(f"{who} is {label(state)} and cannot become {label(target)}{when}; {self._row(state)}")
 
     def follow(self, who: object, state: S, event: Any) -> S:
-        """The state that follows; raises ProtocolError, which quotes the table, when `who` cannot take the event now.
+        """Return the state that follows. Raises ProtocolError, which quotes the table, if `who` cannot take the event.
 
-        Raises ValueError where the table leaves a choice: that is the code's to make.
+        Raises ValueError if the table leaves a choice, which the code must make.
         """
         targets = self._table[state].get(event)
         if targets is None:
@@ -97,7 +98,7 @@ class Transitions(Generic[S]):
     # --- the figure -----------------------------------------------------------------------------------------------
 
     def _edges(self) -> dict[tuple[str, str], list[str]]:
-        """The events that lead from one state to another, by the labels of both."""
+        """Return the events that lead from one state to another, by the labels of both."""
         edges: dict[tuple[str, str], list[str]] = {}
         for state, row in self._table.items():
             for event, targets in row.items():
@@ -106,7 +107,7 @@ class Transitions(Generic[S]):
         return edges
 
     def dot(self) -> str:
-        """The figure in Graphviz' language; ends have two circles."""
+        """Return the figure in Graphviz' language; terminal states have two circles."""
         ends = "".join(f'  "{label(state)}" [peripheries=2]\n' for state in self if self.is_end(state))
         edges = "".join(
             f'  "{source}" -> "{target}" [label="{NEW_LINE.join(events)}"]\n'
@@ -115,7 +116,7 @@ class Transitions(Generic[S]):
         return f'digraph "{self.name}" {{\n  node [shape=box, style=rounded]\n{ends}{edges}}}\n'
 
     def mermaid(self) -> str:
-        """The figure in the language that GitHub and Jupyter draw in Markdown."""
+        """Return the figure in the language that GitHub and Jupyter draw in Markdown."""
         begin = [f"    [*] --> {label(state)}" for state in self.first]
         steps = [
             f"    {source} --> {target}: {', '.join(events)}" for (source, target), events in self._edges().items()
@@ -124,7 +125,7 @@ class Transitions(Generic[S]):
         return "\n".join(["stateDiagram-v2", *begin, *steps, *end, ""])
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per step: state, event, target."""
+        """Return a table with one row per transition: state, event, target."""
         import pandas as pd
 
         rows = [
@@ -136,7 +137,10 @@ class Transitions(Generic[S]):
         return pd.DataFrame(rows, columns=["state", "event", "target"])
 
     def steps(self) -> pd.DataFrame:
-        """The steps that lead elsewhere: a row per state, a column per event, in it the targets, "" for none."""
+        """Return the transitions to another state: one row per state, one column per event, and the targets as cells.
+
+        A cell without a target is "".
+        """
         found = self.to_pandas()
         found = found[found["state"] != found["target"]]
         grid = found.groupby(["state", "event"], sort=False)["target"].agg(" or ".join).unstack(fill_value="")
@@ -150,7 +154,7 @@ class Transitions(Generic[S]):
 
 
 def label(what: Any) -> str:
-    """What to call a state or an event: an enum's member by its text, else its name, a class by its name."""
+    """Return the label of a state or an event: the text or name of an enum's member, or the name of a class."""
     if isinstance(what, Enum):
         return what.value if isinstance(what.value, str) else what.name
     return what.__name__ if isinstance(what, type) else str(what)

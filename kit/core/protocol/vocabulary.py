@@ -1,4 +1,4 @@
-"""Every command there is: what machines ask of their hosts, and what they say to each other."""
+"""All commands: what machines ask of their hosts, and the messages they send to each other."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ def _commands_in(module: ModuleType) -> tuple[type[Command], ...]:
 
 
 COMMANDS = _commands_in(commands) + _commands_in(messages)
-"""All of them, the bases of the messages too."""
+"""All commands, including the base classes of the messages."""

@@ -1,19 +1,19 @@
-"""The grammar of the protocol: machines, the words they take and the words they give.
+"""The grammar of the protocol: machines, the events they handle and the commands they give.
 
 A *machine* is pure: `handle(event, at)` takes one event and the host's time in ms, and returns commands. The host
-carries the commands out and feeds their results back as events. There are two machines, the JobMaster and the
-StreamTask, and three vocabularies:
+carries the commands out and feeds their results back as events. The two main machines are the JobMaster and the
+StreamTask. They use three vocabularies:
 
-- `kit.core.protocol.messages`: what machines say to each other. A message is a command of its sender and becomes an
+- `kit.core.protocol.messages`: what machines send to each other. A message is a command of its sender and becomes an
 event
   of its receiver.
-- `kit.core.protocol.events`: what a host tells a machine (a timer fired, a file was written, a worker died).
+- `kit.core.protocol.events`: what a host reports to a machine (a timer fired, a file was written, a worker died).
 - `kit.core.protocol.commands`: what a machine asks of its host (start a timer, write a file, deploy the tasks).
 
-A word is a value: it never changes, and says nothing of where it came from. That is in the `Envelope` around it: the
-n-th event of a machine has the id `<machine>#<n>`, the k-th command it led to `<machine>#<n>.<k>`, and whoever hands a
-word on hands on the id of what led to it. Followed backwards these ids answer "why?" across machines; see
-`kit.core.protocol.trace`.
+A `Word` is any of these. It is an immutable value and does not contain its origin. That is in the `Envelope` around it:
+the n-th event of a machine has the id `<machine>#<n>`, and the k-th command it led to has the id `<machine>#<n>.<k>`. A
+host that passes on a message or an answer also passes on the id of what led to it. Followed backwards, these ids answer
+"why?" across machines; see `kit.core.protocol.trace`.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from typing import Any, ClassVar, NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """Anything that crosses the border of a machine."""
+    """A message, event or command: a value that crosses the boundary of a machine."""
 
     bulk: ClassVar[bool] = False
-    """True for words about single buffers, which are too many to keep when a cluster runs at speed."""
+    """True for messages about single buffers, which are too many to keep at a cluster's speed."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Word:
-        """A word never changes: copies of a world share it."""
+        """Return the value itself: it is immutable, so copies of a world share it."""
         return self
 
 
 class Envelope(NamedTuple):
-    """A word on its way, and the id of the command, or else the event, that led to it ("" when nothing did)."""
+    """A message, event or command on its way, with the id of the command or event that led to it ("" if none did)."""
 
     word: Any
     cause: str = ""
 
 
 class ProtocolError(Exception):
-    """A machine was given an event that its state does not admit: the host's mistake, never the network's."""
+    """A machine received an event that its state does not admit: an error of the host, never of the network."""
 
 
 Handler = Callable[[Any, Any], None]
@@ -60,20 +60,21 @@ def handles(*event_types: type[Word]) -> Callable[[Handler], Handler]:
 
 
 class Machine:
-    """Base of the two machines: looks the handler up, numbers the events, gathers the commands.
+    """The base class of the machines: it looks up handlers, numbers the events and collects the commands.
 
-    Subclasses mark handlers with `@handles(EventType)` and speak through `emit`. State changes only inside `handle`.
+    Subclasses mark handlers with `@handles(EventType)` and give commands with `emit`. State changes only inside
+    `handle`.
     """
 
     name: str
     identity: str
-    """Begins the ids of this machine's events: the name, with the attempt where a name has several."""
+    """The prefix of the ids of this machine's events: its name, with the attempt if a name has several."""
     at: int
     """The host's time of the event being handled, in ms."""
     event_id: str
-    """The id of the event being handled, or of the last one."""
+    """The id of the event being handled, or of the last one handled."""
     cause: str
-    """The id of what led to the event being handled; a handler that knows better than the host says so here."""
+    """The id of what led to the event being handled; a handler that knows it better than the host overwrites it."""
 
     _handlers: ClassVar[dict[type[Word], str]] = {}
 
@@ -96,7 +97,7 @@ class Machine:
         self._commands: list[Word] = []
 
     def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
-        """Take one event at time `at` (ms), to which `cause` led, change the state, return the commands.
+        """Handle one event at time `at` (ms) that `cause` led to: change the state and return the commands.
 
         The k-th command, counted from 1, has the id `<event_id>.<k>`. Raises ProtocolError for an event type that this
         machine does not know.
@@ -116,7 +117,7 @@ class Machine:
         return commands
 
     def accepts(self, event: Word) -> bool:
-        """Whether the event is meant for this machine as it is now; others are counted and dropped."""
+        """Return True if the machine in its present state should handle the event; others are counted and dropped."""
         return True
 
     def emit(self, word: Word) -> None:
@@ -124,11 +125,11 @@ class Machine:
         self._commands.append(word)
 
     def validate(self) -> None:
-        """Check the invariants; raise AssertionError with names when one is broken."""
+        """Check the invariants. Raises AssertionError with the names involved if one is broken."""
 
     @classmethod
     def known_events(cls) -> list[str]:
-        """Names of the event types that this machine handles."""
+        """Return the names of the event types that this machine handles."""
         return [event_type.__name__ for event_type in cls._handlers]
 
     def __repr__(self) -> str:
