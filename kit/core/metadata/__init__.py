@@ -1,8 +1,7 @@
-"""Flink's `_metadata`, versions 2 to 6, byte for byte: what a completed checkpoint consists of.
+"""Flink's `_metadata`, versions 2 to 6, byte for byte: the description of a completed checkpoint.
 
-`read_metadata(data, base)` gives the content and the layout it is in, `write_metadata(metadata, version)` the bytes.
-The same codec carries subtask states between our own processes. Whatever is wrong with the bytes ends in a
-`MetadataError`.
+`read_metadata(data, base)` returns the content and its layout, and `write_metadata(metadata, version)` returns the
+bytes. The same codec carries subtask states between our own processes. Invalid bytes always raise a `MetadataError`.
 """
 
 from kit.core.metadata.primitives import MetadataError

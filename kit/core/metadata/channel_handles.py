@@ -1,8 +1,8 @@
 """Handles of in-flight data in `_metadata`.
 
 Up to version 5 each channel has a handle of its own; Flink 1.11 left out the subtask's index. Version 6 gives each
-handle a type and adds merged ones, which list many channels in a nested block. Versions before 6 get merged handles
-taken apart.
+handle a type and adds merged ones, which list many channels in a nested block. For earlier versions, merged handles are
+split into single ones.
 
 Source: `ChannelStateHandleSerializer`, and from 2.1 on its second version.
 """
@@ -62,12 +62,12 @@ OUTPUT = ChannelSide(
     merged_type=4,
 )
 
-_MIN_BYTES_OF_HANDLE = 18  # of a merged one: type, subtask index, size, the tag of its delegate, length of the rest
+_MIN_BYTES_OF_HANDLE = 18  # for a merged one: type, subtask index, size, the tag of its delegate, length of the rest
 _MIN_BYTES_OF_CONTENT = 20
 
 
 def read_channels(source: DataInput, side: ChannelSide, subtask_index: int) -> tuple[Any, ...]:
-    """The handles of one side of subtask `subtask_index`."""
+    """Read the handles of one side of subtask `subtask_index`."""
     layout = source.version.channels
     if layout is ChannelLayout.NONE:
         return ()
@@ -82,7 +82,7 @@ def read_channels(source: DataInput, side: ChannelSide, subtask_index: int) -> t
 
 
 def write_channels(out: DataOutput, side: ChannelSide, handles: tuple[Any, ...]) -> None:
-    """The handles of one side of a subtask."""
+    """Write the handles of one side of a subtask."""
     layout = out.version.channels
     if not handles and layout is not ChannelLayout.NONE:
         out += NONE

@@ -1,7 +1,7 @@
 """Keyed handles in `_metadata`: a tag, then the fields of its class.
 
-A class that gained fields got a new tag, and the old one is still read. Which of the two is written follows from the
-handle (an id or none) and from the version. Source: `MetadataV2V3SerializerBase`.
+A class that gained fields got a new tag, and the old one can still be read. Which of the two is written follows from
+the handle (whether it has an id) and from the version. Source: `MetadataV2V3SerializerBase`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DEFAULT_STORAGE = "filesystem"
 
 
 def read_keyed(source: DataInput, what: str) -> KeyedStateHandle | None:
-    """The next keyed handle, None where it says that there is none."""
+    """Read the next keyed handle; None if the tag says that there is none."""
     tag = source.int8(f"the tag of {what}")
     if tag == NULL:
         return None
@@ -62,7 +62,7 @@ def read_keyed(source: DataInput, what: str) -> KeyedStateHandle | None:
 
 
 def write_keyed(out: DataOutput, handle: KeyedStateHandle | None) -> None:
-    """One keyed handle, or that there is none."""
+    """Write one keyed handle, or the tag for none."""
     if handle is None:
         out.int8(NULL)
         return
@@ -115,7 +115,7 @@ def _read_incremental(source: DataInput, *, with_id: bool) -> IncrementalRemoteK
     private = _read_files(source, "private files")
     if recorded_size is None:
         recorded_size = meta_state.state_size + sum(part.state_size for part in shared + private)
-    # no id has no characters: that is how a handle without one keeps a size of its own
+    # a missing id is written as an empty string: so a handle without an id keeps its recorded size
     state_handle_id = source.utf("the id of a handle") or None if with_id else None
     return IncrementalRemoteKeyedStateHandle(
         backend_identifier, key_groups, checkpoint_id, shared, private, meta_state, recorded_size, state_handle_id
@@ -156,7 +156,7 @@ _UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 
 def _uuid(text: str) -> str:
-    """The id of a backend; before Flink 1.4 it was any string, from which Flink makes a UUID."""
+    """Return the id of a backend. Before Flink 1.4 it was any string, from which Flink makes a UUID."""
     if _UUID.fullmatch(lower := text.lower()):
         return lower
     return str(UUID(bytes=md5(text.encode("utf-8", "replace"), usedforsecurity=False).digest(), version=3))
@@ -172,7 +172,7 @@ def _read_changelog(source: DataInput, *, with_checkpoint: bool) -> ChangelogSta
         raise source.error("a changelog of no key groups", "one or more", offset=source.pos - 8)
     recorded_size = source.int64("a checkpointed size") if has_sizes else None
     source.enter()
-    # Flink leaves out a materialized handle that is none
+    # Flink omits a materialized handle that is null
     count = source.count(1, "materialized handles")
     read = [read_keyed(source, "a materialized handle") for _ in range(count)]
     materialized = tuple(handle for handle in read if handle is not None)
@@ -199,7 +199,7 @@ def _read_changelog_part(source: DataInput) -> ChangelogStateHandle:
 
 def _write_changelog(out: DataOutput, handle: ChangelogStateBackendHandle) -> None:
     layout = out.version.changelog
-    # version 3 has one number for both ids: where they differ, the newer tag is needed
+    # version 3 has one number for both ids: if they differ, the newer tag is needed
     with_checkpoint = layout is ChangelogLayout.FLINK_1_16 or (
         layout is ChangelogLayout.FLINK_1_15 and handle.checkpoint_id != handle.materialization_id
     )

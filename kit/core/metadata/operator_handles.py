@@ -1,4 +1,4 @@
-"""Handles of operator state in `_metadata`: the offsets of each list state by name, then the stream they are in.
+"""Handles of operator state in `_metadata`: the offsets of each list state by name, then their stream.
 
 Source: `MetadataV2V3SerializerBase.serializeOperatorStateHandle`.
 """
@@ -30,7 +30,7 @@ _TAGS: dict[type, int] = {
 
 
 def read_operator(source: DataInput, what: str) -> OperatorStreamStateHandle | None:
-    """The next handle of operator state, None where it says that there is none."""
+    """Read the next handle of operator state; None if the tag says that there is none."""
     tag = source.int8(f"the tag of {what}")
     if tag == NULL:
         return None
@@ -72,7 +72,7 @@ def _read_segment(source: DataInput, what: str) -> StreamStateHandle:
 
 
 def write_operator(out: DataOutput, handle: OperatorStreamStateHandle) -> None:
-    """One handle of operator state."""
+    """Write one handle of operator state."""
     tag = _TAGS.get(type(handle))
     if tag is None:
         raise unknown_class(handle, "a handle of operator state", _TAGS)

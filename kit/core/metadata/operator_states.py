@@ -1,4 +1,4 @@
-"""Operators and their subtasks in `_metadata`, and the same for the sockets between our processes.
+"""Operators and their subtasks in `_metadata`, and subtasks on the sockets between our processes.
 
 In a file each subtask has at most one handle of operator and of keyed state, managed and raw. On the socket it may have
 several, as after a rescale. Source: `MetadataV2V3SerializerBase`, `MetadataV3Serializer`, `MetadataV5Serializer`.
@@ -25,7 +25,7 @@ from kit.core.state.operator_state import (
 HandleT = TypeVar("HandleT", OperatorStreamStateHandle, KeyedStateHandle)
 
 FULLY_FINISHED = -1
-"""Stands for the number of subtasks where all have finished."""
+"""Written instead of the number of subtasks if all have finished."""
 
 _NOT_MEASURED = -1
 _ID_BYTES = 16
@@ -35,7 +35,7 @@ _ID_BYTES = 16
 
 
 def read_operator_state(source: DataInput) -> OperatorState:
-    """The next operator with its subtasks."""
+    """Read the next operator with its subtasks."""
     version = source.version
     name = uid = None
     if version.names:
@@ -85,7 +85,7 @@ def _read_coordinator_state(source: DataInput, label: str) -> ByteStreamStateHan
 
 
 def write_operator_state(out: DataOutput, operator: OperatorState) -> None:
-    """One operator with its subtasks, in the order of the mapping."""
+    """Write one operator with its subtasks, in the order of the mapping."""
     version = out.version
     if version.names:
         for text in (operator.name, operator.uid):
@@ -126,12 +126,12 @@ def _write_subtask_of(out: DataOutput, operator: OperatorState, index: int, stat
 
 
 def read_operator_id(source: DataInput) -> str:
-    """An operator's id, as 32 hex digits."""
+    """Read an operator's id, as 32 hex digits."""
     return source.raw(_ID_BYTES, "an operator id").hex()
 
 
 def write_operator_id(out: DataOutput, operator_id: str) -> None:
-    """An operator's id of 32 hex digits."""
+    """Write an operator's id of 32 hex digits."""
     try:
         encoded = bytes.fromhex(operator_id)
     except ValueError:
@@ -145,7 +145,7 @@ def write_operator_id(out: DataOutput, operator_id: str) -> None:
 
 
 def read_subtask_state(source: DataInput, subtask_index: int) -> OperatorSubtaskState:
-    """The state of one subtask that has not finished."""
+    """Read the state of one subtask that has not finished."""
     if not source.version.coordinators:
         source.int64("the duration of a snapshot")
         _expect_int(source, 0, "the number of legacy states")
@@ -161,7 +161,7 @@ def read_subtask_state(source: DataInput, subtask_index: int) -> OperatorSubtask
 
 
 def write_subtask_state(out: DataOutput, state: OperatorSubtaskState) -> None:
-    """The state of one subtask that has not finished."""
+    """Write the state of one subtask that has not finished."""
     if not out.version.coordinators:
         out.int64(_NOT_MEASURED)
         out.int32(0)

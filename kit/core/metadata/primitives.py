@@ -1,10 +1,11 @@
-"""The bytes below everything in `_metadata`: Java's `DataInput` and `DataOutput`, with a guard on every read.
+"""The primitives of `_metadata`: Java's `DataInput` and `DataOutput`, with a check on every read.
 
 Numbers are big-endian. A string is an unsigned 16-bit count of bytes and then *modified UTF-8*: U+0000 takes two bytes,
 and a character beyond U+FFFF is two surrogates of three bytes each.
 
-A file may come from anywhere, so reading trusts nothing: no read passes the end, a count is held against the bytes that
-are left before anything is made of it, nesting has a limit, and whatever is wrong ends in one `MetadataError`.
+A file may come from anywhere, so reading trusts nothing. No read passes the end, and nesting has a limit. A count is
+compared with the bytes that are left before anything is allocated for it. Every problem raises the same
+`MetadataError`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from kit.core.metadata.versions import MetadataVersion
 from kit.core.state.handles import KeyGroupRange
 
 MAX_PARALLELISM = 1 << 15
-"""No job has more key groups (`KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM`)."""
+"""The largest number of key groups of a job (`KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM`)."""
 
 MAX_UTF_BYTES = 0xFFFF
 MAX_DEPTH = 16
-"""How deep handles may be nested in handles; Flink itself writes three levels."""
+"""The maximum nesting of handles; Flink itself writes three levels."""
 
 CORRUPT = "the file is damaged, or is not what it is taken for; restore from another checkpoint or fetch it again"
 
@@ -29,7 +30,7 @@ BYTE = struct.Struct(">b")
 USHORT = struct.Struct(">H")
 INT = struct.Struct(">i")
 NONE = INT.pack(0)
-"""A count of none."""
+"""A count of zero."""
 LONG = struct.Struct(">q")
 INT_PAIR = struct.Struct(">ii")
 
@@ -37,11 +38,11 @@ INT_PAIR = struct.Struct(">ii")
 class MetadataError(ValueError):
     """Metadata that cannot be read or written: what was found where, what was expected, what to do.
 
-    `offset` is the byte at which it went wrong; None where an object could not be written.
+    `offset` is the position of the invalid byte, or None if an object could not be written.
     """
 
     def __init__(self, found: str, expected: str, way_out: str = CORRUPT, offset: int | None = None) -> None:
-        """Say it in one line, in that order."""
+        """Build the message from these parts, in this order."""
         self.offset = offset
         where = "" if offset is None else f"byte {offset}: "
         super().__init__(f"{where}{found}; expected {expected}; {way_out}")
@@ -49,21 +50,21 @@ class MetadataError(ValueError):
 
 @lru_cache(maxsize=4096)
 def longs_struct(count: int) -> struct.Struct:
-    """The layout of `count` longs in a row."""
+    """Return the layout of `count` consecutive longs."""
     return struct.Struct(f">{count}q")
 
 
 class DataInput:
     """A cursor over the bytes of one file. Source: `java.io.DataInputStream`.
 
-    `base` is put before relative paths, `version` decides between layouts. Every `what` names the field for the error
-    message.
+    `base` is the directory of relative paths, and `version` selects the layout. Every `what` names the field for the
+    error message.
     """
 
     __slots__ = ("base", "data", "depth", "end", "pos", "version")
 
     def __init__(self, data: bytes, version: MetadataVersion, base: str, pos: int = 0) -> None:
-        """Stand at byte `pos` of `data`."""
+        """Start at byte `pos` of `data`."""
         self.data = data
         self.version = version
         self.base = base
@@ -72,14 +73,14 @@ class DataInput:
         self.depth = 0
 
     def error(self, found: str, expected: str, way_out: str = CORRUPT, offset: int | None = None) -> MetadataError:
-        """An error at `offset`, or here."""
+        """Return an error at `offset`, or at the current position."""
         return MetadataError(found, expected, way_out, self.pos if offset is None else offset)
 
     def _truncated(self, size: int, what: str) -> MetadataError:
         return self.error(f"the data ends after {self.end - self.pos} more bytes", f"{size} bytes of {what}")
 
     def int8(self, what: str) -> int:
-        """A signed byte."""
+        """Read a signed byte."""
         try:
             value: int = BYTE.unpack_from(self.data, self.pos)[0]
         except struct.error:
@@ -88,7 +89,7 @@ class DataInput:
         return value
 
     def int32(self, what: str) -> int:
-        """A signed 32-bit number."""
+        """Read a signed 32-bit number."""
         try:
             value: int = INT.unpack_from(self.data, self.pos)[0]
         except struct.error:
@@ -97,7 +98,7 @@ class DataInput:
         return value
 
     def int64(self, what: str) -> int:
-        """A signed 64-bit number."""
+        """Read a signed 64-bit number."""
         try:
             value: int = LONG.unpack_from(self.data, self.pos)[0]
         except struct.error:
@@ -106,7 +107,7 @@ class DataInput:
         return value
 
     def int_pair(self, what: str) -> tuple[int, int]:
-        """Two signed 32-bit numbers."""
+        """Read two signed 32-bit numbers."""
         try:
             pair = INT_PAIR.unpack_from(self.data, self.pos)
         except struct.error:
@@ -115,7 +116,7 @@ class DataInput:
         return pair
 
     def longs(self, count: int, what: str) -> tuple[int, ...]:
-        """`count` signed 64-bit numbers."""
+        """Read `count` signed 64-bit numbers."""
         if 8 * count > self.end - self.pos:
             raise self._truncated(8 * count, what)
         values = longs_struct(count).unpack_from(self.data, self.pos)
@@ -123,11 +124,11 @@ class DataInput:
         return values
 
     def next_is_negative(self) -> bool:
-        """Whether the next number, which is not read yet, is below 0."""
+        """Return True if the next number is negative, without reading it."""
         return self.data[self.pos : self.pos + 1] >= b"\x80"
 
     def raw(self, size: int, what: str) -> bytes:
-        """`size` bytes."""
+        """Read `size` bytes."""
         start = self.pos
         if size > self.end - start:
             raise self._truncated(size, what)
@@ -135,11 +136,11 @@ class DataInput:
         return self.data[start : start + size]
 
     def blob(self, what: str) -> bytes:
-        """Bytes after their 32-bit count."""
+        """Read bytes that follow their 32-bit count."""
         return self.raw(self.count(1, what), what)
 
     def utf(self, what: str) -> str:
-        """A string in modified UTF-8."""
+        """Read a string in modified UTF-8."""
         start = self.pos
         try:
             (size,) = USHORT.unpack_from(self.data, start)
@@ -158,7 +159,7 @@ class DataInput:
             raise self.error(f"{size} bytes that are no modified UTF-8", what, offset=start) from None
 
     def count(self, min_bytes_each: int, what: str) -> int:
-        """A 32-bit count of things that take at least `min_bytes_each`, checked against the bytes left."""
+        """Read a 32-bit count of items of at least `min_bytes_each`, checked against the bytes left."""
         start = self.pos
         count = self.int32(f"the number of {what}")
         if not 0 <= count * min_bytes_each <= self.end - self.pos:
@@ -168,7 +169,7 @@ class DataInput:
         return count
 
     def key_group_range(self) -> KeyGroupRange:
-        """A range of key groups, stored as its start and its length."""
+        """Read a range of key groups, stored as its start and its length."""
         start, count = self.int_pair("a key group range")
         if start < 0 or count < 0 or start + count > MAX_PARALLELISM:
             raise self.error(
@@ -177,18 +178,21 @@ class DataInput:
         return KeyGroupRange(start, start + count - 1) if count else KeyGroupRange.EMPTY
 
     def enter(self) -> None:
-        """Go one level down into a nested handle; raises below `MAX_DEPTH`."""
+        """Enter a nested handle. Raises `MetadataError` below `MAX_DEPTH`."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.error(f"a handle {self.depth} levels deep in other handles", f"{MAX_DEPTH} levels at most")
 
     def leave(self) -> None:
-        """Come up again."""
+        """Leave a nested handle."""
         self.depth -= 1
 
 
 class DataOutput(bytearray):
-    """Bytes that grow. Source: `java.io.DataOutputStream`. Raises `MetadataError` for what does not fit its field."""
+    """A growing byte array.
+
+    Source: `java.io.DataOutputStream`. Raises `MetadataError` if a value does not fit its field.
+    """
 
     __slots__ = ("version",)
 
@@ -196,34 +200,34 @@ class DataOutput(bytearray):
 
     @classmethod
     def of(cls, version: MetadataVersion) -> DataOutput:
-        """An empty output in the layouts of `version`."""
+        """Return an empty output in the layouts of `version`."""
         out = cls()
         out.version = version
         return out
 
     def int8(self, value: int) -> None:
-        """A signed byte."""
+        """Write a signed byte."""
         self += BYTE.pack(value)
 
     def int32(self, value: int) -> None:
-        """A signed 32-bit number."""
+        """Write a signed 32-bit number."""
         self += INT.pack(value)
 
     def int64(self, value: int) -> None:
-        """A signed 64-bit number."""
+        """Write a signed 64-bit number."""
         self += LONG.pack(value)
 
     def longs(self, values: tuple[int, ...]) -> None:
-        """Signed 64-bit numbers, without their count."""
+        """Write signed 64-bit numbers, without their count."""
         self += longs_struct(len(values)).pack(*values)
 
     def blob(self, data: bytes | bytearray) -> None:
-        """Bytes after their 32-bit count."""
+        """Write bytes after their 32-bit count."""
         self += INT.pack(len(data))
         self += data
 
     def utf(self, text: str) -> None:
-        """A string in modified UTF-8."""
+        """Write a string in modified UTF-8."""
         encoded = text.encode("ascii") if text.isascii() and "\0" not in text else encode_modified_utf8(text)
         size = len(encoded)
         if size > MAX_UTF_BYTES:
@@ -234,7 +238,7 @@ class DataOutput(bytearray):
         self += encoded
 
     def key_group_range(self, key_groups: KeyGroupRange) -> None:
-        """The start and the length."""
+        """Write the start and the length of a range."""
         self += INT_PAIR.pack(key_groups.start, len(key_groups))
 
 
@@ -243,13 +247,13 @@ _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def encode_modified_utf8(text: str) -> bytes:
-    """The bytes `DataOutput.writeUTF` writes after the length."""
+    """Return the bytes that `DataOutput.writeUTF` writes after the length."""
     halves = _BEYOND_BMP.sub(lambda found: _split(ord(found[0])), text)
     return halves.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
 
 
 def decode_modified_utf8(encoded: bytes) -> str:
-    """The string of such bytes; `UnicodeError` where they are none."""
+    """Return the string of such bytes. Raises `UnicodeError` for invalid ones."""
     if max(encoded, default=0) >= 0xF0:
         raise UnicodeError("modified UTF-8 has no character of four bytes")
     halves = encoded.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")

@@ -1,7 +1,7 @@
 """`CheckpointProperties` at the end of `_metadata`: one Java-serialized object, since version 4.
 
-Nothing is deserialized in Java's sense: the stream must consist of the known descriptions of classes
-(`properties_templates`), between which the values are read. Source: `MetadataV4Serializer`.
+Nothing is deserialized in Java's sense: the stream must consist of the known class descriptions
+(`properties_templates`), and the values between them are read. Source: `MetadataV4Serializer`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNKNOWN = "write it with Flink 1.16 to 2.3, or tell this kit about the class"
 
 
 def read_properties(source: DataInput) -> CheckpointProperties | None:
-    """The properties at the end of the file, None where Flink had none."""
+    """Read the properties at the end of the file; None if Flink wrote none."""
     _expect(source, java.STREAM_HEAD, "a Java object stream")
     if _next_is(source, java.NULL):
         return None
@@ -37,7 +37,7 @@ def read_properties(source: DataInput) -> CheckpointProperties | None:
 
 
 def write_properties(out: DataOutput, properties: CheckpointProperties | None) -> None:
-    """The same bytes Flink writes for these properties."""
+    """Write the same bytes that Flink writes for these properties."""
     out += java.STREAM_HEAD
     if properties is None:
         out += java.NULL
@@ -73,7 +73,7 @@ def _write_snapshot_type(out: DataOutput, snapshot_type: SnapshotType) -> None:
         _write_string(out, snapshot_type.action.name)
     else:
         found = f"a snapshot type of class {type(snapshot_type).__name__}"
-        raise MetadataError(found, "a CheckpointType or a SavepointType", "hand over one of these")
+        raise MetadataError(found, "a CheckpointType or a SavepointType", "pass one of these")
 
 
 def _read_boolean(source: DataInput, name: str) -> bool:
@@ -104,7 +104,7 @@ def _read_enum(source: DataInput, head: bytes, enum: type[EnumT]) -> EnumT:
 
 
 def _next_is(source: DataInput, expected: bytes) -> bool:
-    """Whether these bytes come next; if so, they are passed over."""
+    """Return True if these bytes come next, and skip them."""
     found = source.data.startswith(expected, source.pos)
     if found:
         source.pos += len(expected)

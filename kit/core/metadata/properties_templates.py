@@ -1,8 +1,8 @@
 """The constant bytes around a serialized `CheckpointProperties`, as Flink 1.16 to 2.3 write them.
 
-Java serialization describes each class where it first appears: its name, its serialVersionUID, its fields. Between
-these descriptions stand the values. All is constant but the values, since the references between the parts
-(`71 00 7e 00 09` is the tenth thing described) depend on the classes only.
+Java serialization describes each class where it first appears: its name, its serialVersionUID, its fields. The values
+stand between these descriptions. Everything else is constant, because the references between the parts (`71 00 7e 00
+09` is the tenth description) depend on the classes only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ def _utf(text: str) -> bytes:
 
 
 def _class(name: str, suid: str, flags: int, *fields: bytes) -> bytes:
-    """The description of a class: TC_CLASSDESC, name, serialVersionUID, flags, number of fields, fields."""
+    """Return the description of a class: TC_CLASSDESC, name, serialVersionUID, flags, number of fields, fields."""
     return b"r" + _utf(name) + bytes.fromhex(suid) + bytes([flags]) + len(fields).to_bytes(2, "big") + b"".join(fields)
 
 

@@ -1,6 +1,6 @@
-"""Which bytes of a `_metadata` file say what: its head, each master hook's state, each operator, the properties.
+"""The sections of a `_metadata` file: its head, each master hook's state, each operator, the properties.
 
-The codec walks the file once more and notes where it stands between two parts.
+The codec reads the file again and records its position between two parts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HEAD, MASTER, OPERATOR, PROPERTIES = "head", "master hook", "operator", "propert
 
 
 class MetadataSection(NamedTuple):
-    """Bytes `start` up to `end`: the state of what is called `name`, for an operator of that with `operator_id`."""
+    """Bytes `start` up to `end`: the state of `name`; for an operator, `operator_id` is its id."""
 
     what: str
     name: str
@@ -26,8 +26,9 @@ class MetadataSection(NamedTuple):
 
 
 def metadata_sections(data: bytes, base: str = "", version: MetadataVersion | None = None) -> list[MetadataSection]:
-    """The sections of a `_metadata` file, in order, without gaps; `version` is the layout that `read_metadata` found,
-    if that was asked before. Raises `MetadataError` as that does.
+    """Return the sections of a `_metadata` file, in order and without gaps.
+
+    `version` is the layout that `read_metadata` found, if it is known. Raises `MetadataError` as `read_metadata` does.
     """
     if version is None:
         _, version = read_metadata(data, base)

@@ -1,9 +1,9 @@
-"""The whole file `_metadata`: what a checkpoint consists of, read from bytes and written to bytes.
+"""The whole file `_metadata`: the description of a checkpoint, read from bytes and written to bytes.
 
     int magic, int version, long checkpoint id, master states, operator states, and from version 4 on the properties.
 
-Reading and writing again gives the same bytes. Version 3 comes in three layouts that its number does not tell apart:
-the first under which the file ends where it should is taken. Version 1 (Flink 1.1 and 1.2) is refused, as Flink does
+Reading and writing again gives the same bytes. Version 3 has three layouts that its number does not distinguish: the
+first layout that ends exactly at the end of the file is used. Version 1 (Flink 1.1 and 1.2) is rejected, as Flink does
 since 1.11.
 
 Source: `CheckpointMetadata`, `MetadataSerializers`, `Checkpoints.loadCheckpointMetadata`.
@@ -48,7 +48,7 @@ _MIN_SUBTASK_ON_SOCKET = 17
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CheckpointMetadata:
-    """A completed checkpoint as its `_metadata` has it; operators in the order of the file.
+    """A completed checkpoint as described in its `_metadata`; operators are in the order of the file.
 
     `properties` is None before version 4. Source: `CheckpointMetadata`.
     """
@@ -65,11 +65,11 @@ class CheckpointMetadata:
 
     @property
     def checkpointed_size(self) -> int:
-        """Bytes this checkpoint itself had to write."""
+        """Bytes that this checkpoint itself had to write."""
         return sum(operator.checkpointed_size for operator in self.operator_states)
 
     def files(self) -> tuple[str, ...]:
-        """The path of every file referred to, each once, in the order in which they first appear."""
+        """Return the path of every file referred to, each once, in the order in which they first appear."""
         return tuple(dict.fromkeys(path for operator in self.operator_states for path in operator.files()))
 
     def __repr__(self) -> str:
@@ -82,11 +82,10 @@ class CheckpointMetadata:
 def read_metadata(
     data: bytes, base: str, layout: MetadataVersion | None = None
 ) -> tuple[CheckpointMetadata, MetadataVersion]:
-    """The content of a `_metadata` file and the layout it is in.
+    """Return the content of a `_metadata` file and its layout.
 
-    `base` is the directory the file is in, which relative paths start from. `layout` is for those who know which
-    Flink wrote a file of version 3. Raises `MetadataError` for anything that is not a whole, sound file of version 2
-    to 6.
+    `base` is the directory of the file, which relative paths start from. Pass `layout` if you know which Flink wrote a
+    file of version 3. Raises `MetadataError` for anything that is not a complete, valid file of version 2 to 6.
     """
     header = DataInput(data, NEWEST, base)
     magic = header.int32("the magic number") & 0xFFFFFFFF
@@ -104,15 +103,15 @@ def read_metadata(
             return _read_body(DataInput(data, version, base, header.pos)), version
         except MetadataError as error:
             errors.append(error)
-    # the layout that made sense for longest is the likeliest
+    # the layout that got furthest is the most likely one
     raise max(errors, key=lambda error: error.offset or 0)
 
 
 def write_metadata(metadata: CheckpointMetadata, version: MetadataVersion | int = NEWEST) -> bytes:
-    """The bytes of a `_metadata` file, by default in the newest version, which Flink 2.1 and later read.
+    """Return the bytes of a `_metadata` file, by default in the newest version, which Flink 2.1 and later read.
 
-    A number means the last layout of that version. An older version drops the names, uids, ids and properties it has no
-    place for; state that it cannot hold raises `MetadataError`, as does a value that does not fit its field.
+    A number means the last layout of that version. An older version drops the names, uids, ids and properties that it
+    has no place for. State that it cannot hold raises `MetadataError`, as does a value that does not fit its field.
 
     Flink: `Checkpoints.storeCheckpointMetadata`.
     """
@@ -170,7 +169,7 @@ def _write_body(out: DataOutput, metadata: CheckpointMetadata) -> None:
 
 
 def read_master_state(source: DataInput) -> MasterState:
-    """The next master hook's state."""
+    """Read the next master hook's state."""
     magic = source.int32("the magic number of a master state") & 0xFFFFFFFF
     if magic != MASTER_STATE_MAGIC:
         raise source.error(f"0x{magic:08x}", f"a master state's 0x{MASTER_STATE_MAGIC:08x}", offset=source.pos - 4)
@@ -197,22 +196,22 @@ def _write_master_state(out: DataOutput, state: MasterState) -> None:
 
 
 def encode_subtask_state(state: OperatorSubtaskState) -> bytes:
-    """One subtask's state for the socket: any number of handles a kind, nothing dropped."""
+    """Encode one subtask's state for the socket: any number of handles of each kind, nothing dropped."""
     return _encode(_write_subtask_on_socket, state)
 
 
 def decode_subtask_state(data: bytes) -> OperatorSubtaskState:
-    """The state that `encode_subtask_state` made these bytes of; `MetadataError` for any others."""
+    """Decode what `encode_subtask_state` wrote. Raises `MetadataError` for other bytes."""
     return _decode(_read_subtask_on_socket, data)
 
 
 def encode_task_state_snapshot(snapshot: TaskStateSnapshot) -> bytes:
-    """One task's ack for the socket."""
+    """Encode one task's acknowledgement for the socket."""
     return _encode(_write_snapshot, snapshot)
 
 
 def decode_task_state_snapshot(data: bytes) -> TaskStateSnapshot:
-    """The ack that `encode_task_state_snapshot` made these bytes of; `MetadataError` for any others."""
+    """Decode what `encode_task_state_snapshot` wrote. Raises `MetadataError` for other bytes."""
     return _decode(_read_snapshot, data)
 
 

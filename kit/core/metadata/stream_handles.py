@@ -1,6 +1,6 @@
-"""Stream handles in `_metadata`: a byte that tells the class, then its fields.
+"""Stream handles in `_metadata`: a byte that identifies the class, then its fields.
 
-One numbering of tags runs through stream, keyed and operator handles. Source: `MetadataV2V3SerializerBase`.
+Stream, keyed and operator handles share one numbering of tags. Source: `MetadataV2V3SerializerBase`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EMPTY_SEGMENT_FILE = 16
 
 
 def read_stream(source: DataInput, what: str) -> StreamStateHandle:
-    """The next stream handle; an error where there is none."""
+    """Read the next stream handle. Raises `MetadataError` if there is none."""
     handle = read_optional_stream(source, what)
     if handle is None:
         raise source.error(f"no handle for {what}", "a stream handle", offset=source.pos - 1)
@@ -39,7 +39,7 @@ def read_stream(source: DataInput, what: str) -> StreamStateHandle:
 
 
 def read_optional_stream(source: DataInput, what: str) -> StreamStateHandle | None:
-    """The next stream handle, None where it says that there is none."""
+    """Read the next stream handle; None if the tag says that there is none."""
     tag = source.int8(f"the tag of {what}")
     if tag == NULL:
         return None
@@ -50,7 +50,7 @@ def read_optional_stream(source: DataInput, what: str) -> StreamStateHandle | No
 
 
 def write_stream(out: DataOutput, handle: StreamStateHandle | None) -> None:
-    """One stream handle, or that there is none."""
+    """Write one stream handle, or the tag for none."""
     if handle is None:
         out.int8(NULL)
         return
@@ -61,15 +61,15 @@ def write_stream(out: DataOutput, handle: StreamStateHandle | None) -> None:
 
 
 def unknown_tag(source: DataInput, tag: int, expected: str, readers: dict[int, Any]) -> MetadataError:
-    """The error for a tag, just read, that `readers` does not know."""
+    """Return the error for a tag, just read, that `readers` does not know."""
     known = ", ".join(str(tag) for tag in sorted(readers))
     return source.error(f"a handle with tag {tag}", f"{expected}, whose tag is one of {known}", offset=source.pos - 1)
 
 
 def unknown_class(handle: object, expected: str, writers: dict[type, Any]) -> MetadataError:
-    """The error for an object that `writers` does not know."""
+    """Return the error for an object that `writers` does not know."""
     known = ", ".join(sorted(cls.__name__ for cls in writers))
-    return MetadataError(f"a {type(handle).__name__}", f"{expected}, one of {known}", "hand over one of these")
+    return MetadataError(f"a {type(handle).__name__}", f"{expected}, one of {known}", "pass one of these")
 
 
 # --- byte stream ------------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def _write_empty_segment_file(out: DataOutput, handle: EmptySegmentFileStateHand
 
 
 def read_key_group_offsets(source: DataInput) -> KeyGroupsStateHandle:
-    """The fields every form of a `KeyGroupsStateHandle` starts with; its id is left out."""
+    """Read the fields that every form of a `KeyGroupsStateHandle` starts with; the id is left out."""
     key_groups = source.key_group_range()
     offsets = source.longs(len(key_groups), "offsets of key groups")
     source.enter()
@@ -160,7 +160,7 @@ def read_key_group_offsets(source: DataInput) -> KeyGroupsStateHandle:
 
 
 def write_key_group_offsets(out: DataOutput, handle: KeyGroupsStateHandle) -> None:
-    """The fields every form of a `KeyGroupsStateHandle` starts with."""
+    """Write the fields that every form of a `KeyGroupsStateHandle` starts with."""
     out.key_group_range(handle.key_group_range)
     out.longs(handle.offsets)
     write_stream(out, handle.delegate)

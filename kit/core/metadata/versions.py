@@ -1,7 +1,7 @@
 """The versions of `_metadata`: what each one adds, and which Flink writes it.
 
-A reader takes all of them. The version number does not tell everything: Flink 1.12 changed the layout of channel state,
-and 1.15 that of changelog handles, without a new number, so version 3 comes in three layouts.
+Readers accept all of them. The version number does not determine the layout: Flink 1.12 changed the layout of channel
+state, and 1.15 that of changelog handles, without a new number, so version 3 has three layouts.
 
 Source: `MetadataV2Serializer` to `MetadataV6Serializer`.
 """
@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class ChannelLayout(Enum):
-    """How the state of channels is laid out."""
+    """The layout of channel state."""
 
     NONE = "none"
     WITHOUT_SUBTASK = "one handle per channel, without the index of its subtask"
@@ -22,7 +22,7 @@ class ChannelLayout(Enum):
 
 
 class ChangelogLayout(Enum):
-    """How changelog handles are laid out: each adds fields."""
+    """The layout of changelog handles: each adds fields."""
 
     FLINK_1_14 = "without ids and sizes"
     FLINK_1_15 = "with ids and sizes"
@@ -31,7 +31,7 @@ class ChangelogLayout(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MetadataVersion:
-    """One layout of the file: `number` as it is in the file, `written_by` the Flink versions that write it.
+    """One layout of the file: its `number`, and the Flink versions that write it (`written_by`).
 
     Each is one of Flink's `MetadataSerializer` implementations.
     """
@@ -44,14 +44,14 @@ class MetadataVersion:
     """Operators and subtasks can be marked as finished."""
     channels: ChannelLayout = ChannelLayout.WITH_SUBTASK
     handle_ids: bool = True
-    """Keyed handles keep their id and the size they added."""
+    """Keyed handles record their id and the size that the checkpoint wrote."""
     changelog: ChangelogLayout = ChangelogLayout.FLINK_1_16
     properties: bool = True
     """`CheckpointProperties` follow the operators."""
     names: bool = True
     """Operators have a name and a uid."""
     internal: bool = False
-    """Not a file but our own socket: several handles a kind, and relative handles keep their full path."""
+    """Not a file but our own socket: several handles of each kind, and relative handles keep their full path."""
 
     def __repr__(self) -> str:
         return f"MetadataVersion({self.number}, {self.written_by})"
@@ -92,7 +92,7 @@ LAYOUTS: dict[int, tuple[MetadataVersion, ...]] = {
     5: (V5,),
     6: (V6,),
 }
-"""The layouts of each version number, the likeliest first; the one that fits a file to its last byte is right."""
+"""The layouts of each version number, the most likely first; the right one ends exactly at a file's last byte."""
 
 NEWEST = V6
 

@@ -1,4 +1,4 @@
-"""What a checkpoint is made of, as values: key groups, handles, the state of each operator, rescale mappings."""
+"""The contents of a checkpoint, as values: key groups, handles, the state of each operator, rescale mappings."""
 
 from kit.core.state.errors import (
     SavepointNotFoundError,

@@ -1,4 +1,4 @@
-"""Handles of in-flight data: the buffers of a channel, in one direction, that an unaligned checkpoint took along.
+"""Handles of in-flight data: the buffers of a channel, in one direction, that an unaligned checkpoint captured.
 
 Source: `AbstractChannelStateHandle` and its classes.
 """
@@ -13,7 +13,7 @@ from kit.core.state.stream_handles import DelegatingStateObject, SizedStateObjec
 
 @dataclass(frozen=True, slots=True, order=True)
 class InputChannelInfo:
-    """An input channel of a subtask: which gate, which channel of it. Source: `InputChannelInfo`."""
+    """An input channel of a subtask: its gate, and its number in the gate. Source: `InputChannelInfo`."""
 
     gate_idx: int
     input_channel_idx: int
@@ -21,7 +21,7 @@ class InputChannelInfo:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ResultSubpartitionInfo:
-    """An output channel of a subtask: which result partition, which subpartition of it.
+    """An output channel of a subtask: its result partition, and its number in the partition.
 
     Source: `ResultSubpartitionInfo`.
     """
@@ -35,7 +35,7 @@ ChannelInfoT = TypeVar("ChannelInfoT", InputChannelInfo, ResultSubpartitionInfo)
 
 @dataclass(frozen=True, slots=True)
 class ChannelStateContent(Generic[ChannelInfoT]):
-    """The buffers of one channel inside a merged handle: where each starts, in bytes, and their size together."""
+    """The buffers of one channel inside a merged handle: the offset of each, in bytes, and their total size."""
 
     info: ChannelInfoT
     offsets: tuple[int, ...]
@@ -46,9 +46,8 @@ class ChannelStateContent(Generic[ChannelInfoT]):
 class InputChannelStateHandle(SizedStateObject, DelegatingStateObject):
     """Buffers that had arrived on one input channel. Source: `InputChannelStateHandle`.
 
-    `subtask_index` is the subtask that took the snapshot. `size` is that of this channel's buffers, each with its
-    length prefix; the
-    delegate may hold other channels too.
+    `subtask_index` is the subtask that took the snapshot. `size` is the size of this channel's buffers, each with its
+    length prefix; the delegate may hold other channels too.
     """
 
     subtask_index: int
@@ -64,9 +63,9 @@ class InputChannelStateHandle(SizedStateObject, DelegatingStateObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ResultSubpartitionStateHandle(SizedStateObject, DelegatingStateObject):
-    """Buffers that had not left one result subpartition.
+    """Buffers that had not yet left one result subpartition.
 
-    Fields as in the input handle. Source: `ResultSubpartitionStateHandle`.
+    The fields are those of the input handle. Source: `ResultSubpartitionStateHandle`.
     """
 
     subtask_index: int
@@ -90,7 +89,7 @@ class MergedInputChannelStateHandle(SizedStateObject, DelegatingStateObject):
     delegate: StreamStateHandle
 
     def unmerge(self) -> tuple[InputChannelStateHandle, ...]:
-        """One handle per channel, in order."""
+        """Return one handle per channel, in order."""
         return tuple(
             InputChannelStateHandle(self.subtask_index, part.info, part.offsets, part.size, self.delegate)
             for part in self.contents
@@ -113,7 +112,7 @@ class MergedResultSubpartitionStateHandle(SizedStateObject, DelegatingStateObjec
     delegate: StreamStateHandle
 
     def unmerge(self) -> tuple[ResultSubpartitionStateHandle, ...]:
-        """One handle per subpartition, in order."""
+        """Return one handle per subpartition, in order."""
         return tuple(
             ResultSubpartitionStateHandle(self.subtask_index, part.info, part.offsets, part.size, self.delegate)
             for part in self.contents

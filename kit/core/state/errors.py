@@ -1,4 +1,4 @@
-"""What can go wrong with state. Each message says what was found, what was expected and what to do."""
+"""Errors about state. Each message says what was found, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class StateError(Exception):
 
 
 class StateDescriptorError(StateError):
-    """A descriptor that makes no sense, or contradicts the one its state was registered or stored with."""
+    """A descriptor that is invalid, or contradicts the one with which its state was registered or stored."""
 
 
 class StateTypeError(StateError, TypeError):
@@ -20,7 +20,7 @@ class StateOverflowError(StateError, OverflowError):
 
 
 class StateRestoreError(StateError):
-    """State that was written cannot be read back."""
+    """State that cannot be read back."""
 
 
 class StorageError(StateError, OSError):
@@ -28,4 +28,4 @@ class StorageError(StateError, OSError):
 
 
 class SavepointNotFoundError(StorageError, FileNotFoundError):
-    """No checkpoint or savepoint where one was looked for."""
+    """A path without a checkpoint or savepoint."""

@@ -1,4 +1,4 @@
-"""Names of state files: by operator, subtask, checkpoint and part, so a job writes the same ones wherever it runs.
+"""Names of state files, made of operator, subtask, checkpoint and part: the same wherever the job runs.
 
 Flink names them at random (`FsCheckpointStreamFactory`).
 """
@@ -11,17 +11,17 @@ _STATE_FILE_NAME = re.compile(r"([0-9a-f]{32})-(\d+)-(\d+)-(.*)")
 
 
 def state_file_name(operator_id: str, subtask: int, checkpoint_id: int, part: str) -> str:
-    """The name of a state file: the same for the same operator, subtask, checkpoint and part wherever the job runs."""
+    """Return the name of a state file: the same for the same arguments, wherever the job runs."""
     return f"{operator_id}-{subtask}-{checkpoint_id}-{part}"
 
 
 def parts_of(state_file: str) -> tuple[str, int, int, str] | None:
-    """Operator, subtask, checkpoint and part of a state file's name; None for a file of another kind."""
+    """Return operator, subtask, checkpoint and part of a state file's name, or None for a file of another kind."""
     found = _STATE_FILE_NAME.match(state_file)
     return None if found is None else (found[1], int(found[2]), int(found[3]), found[4])
 
 
 def checkpoint_of(state_file: str) -> int | None:
-    """The checkpoint for which the state file of this name was written; None for a file of another kind."""
+    """Return the checkpoint of the state file with this name, or None for a file of another kind."""
     found = parts_of(state_file)
     return None if found is None else found[2]

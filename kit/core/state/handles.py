@@ -1,14 +1,14 @@
 """State handles: small values that say where a piece of state is and how it is laid out.
 
-A handle never opens anything. Four families, by what the state belongs to:
+A handle never opens anything. There are four families, by the kind of state:
 
-* *stream* handles name bytes: in the handle itself, in a file, or in a segment of a file;
-* *keyed* handles give the range of key groups the state covers, and how to find each group in a stream;
-* *operator* handles give the offset of every entry of each list state, and how entries are handed out on a rescale;
-* *channel* handles give the offsets of the buffers that were in flight on one channel, in one direction.
+- *Stream* handles name bytes: in the handle itself, in a file, or in a segment of a file.
+- *Keyed* handles give the range of key groups that the state covers, and the position of each group in a stream.
+- *Operator* handles give the offset of every entry of each list state, and how entries are redistributed on a rescale.
+- *Channel* handles give the offsets of the buffers that were in flight on one channel, in one direction.
 
 All are frozen, slotted and compared by value, so they can be shared freely between machines, traces and threads.
-Offsets are tuples of `int`, in bytes from the start of the stream: all subtasks of an operator together hold at most
+Offsets are tuples of `int`, in bytes from the start of the stream. All subtasks of an operator together hold at most
 32768 key groups, so one subtask's tuple is short, and a short tuple is quicker to build, hash, compare, slice and pack
 than an array. Mappings keep insertion order and take no part in hashes.
 

@@ -1,7 +1,7 @@
-"""Key groups: how the key space of an operator is dealt to its subtasks.
+"""Key groups: how the key space of an operator is divided among its subtasks.
 
-A key belongs to one of `max_parallelism` *key groups* (which one, `kit.stream.backend.keys.key_hashing` says). Key
-groups are dealt to subtasks in contiguous ranges, so rescaling moves ranges and never single keys. Follows
+A key belongs to one of `max_parallelism` *key groups*; `kit.stream.backend.keys.key_hashing` computes which. Key groups
+are assigned to subtasks in contiguous ranges, so rescaling moves ranges and never single keys. Follows
 `KeyGroupRangeAssignment`.
 """
 
@@ -29,8 +29,9 @@ def check_parallelism(parallelism: int) -> None:
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """The maximum parallelism of an operator that did not set one: 1.5 times its parallelism, rounded up to a
-    power of two, kept within 128..32768.
+    """Return the maximum parallelism of an operator that did not set one.
+
+    It is 1.5 times the parallelism, rounded up to a power of two, and kept within 128..32768.
     """
     check_parallelism(parallelism)
     wanted = parallelism + parallelism // 2
@@ -39,9 +40,10 @@ def default_max_parallelism(parallelism: int) -> int:
 
 
 def key_group_range_for_operator_index(max_parallelism: int, parallelism: int, operator_index: int) -> KeyGroupRange:
-    """The contiguous key groups (both ends inclusive) that subtask `operator_index` owns.
+    """Return the contiguous key groups (both ends inclusive) that subtask `operator_index` owns.
 
-    Like Flink, an index beyond the parallelism is not refused: it yields the range it would have. A negative one is.
+    As in Flink, an index beyond the parallelism is not rejected: it yields the range it would have. A negative index
+    raises ValueError.
     """
     check_parallelism(parallelism)
     check_parallelism(max_parallelism)
@@ -55,19 +57,19 @@ def key_group_range_for_operator_index(max_parallelism: int, parallelism: int, o
 
 
 def key_group_partitions(max_parallelism: int, parallelism: int) -> list[KeyGroupRange]:
-    """The key group range of every subtask, in order of subtask index."""
+    """Return the key group range of every subtask, in order of subtask index."""
     return [KeyGroupRange(start, end - 1) for start, end in pairwise(key_group_bounds(max_parallelism, parallelism))]
 
 
 def key_group_bounds(max_parallelism: int, parallelism: int) -> list[int]:
-    """The first key group of every subtask, in order of subtask index, and at the end `max_parallelism`."""
-    key_group_range_for_operator_index(max_parallelism, parallelism, 0)  # raises for bad arguments
+    """Return the first key group of every subtask, in order of subtask index, followed by `max_parallelism`."""
+    key_group_range_for_operator_index(max_parallelism, parallelism, 0)  # raises for invalid arguments
     bounds = (np.arange(parallelism + 1) * max_parallelism + parallelism - 1) // parallelism
     return bounds.tolist()
 
 
 def operator_index_for_key_group(max_parallelism: int, parallelism: int, key_group: int) -> int:
-    """The subtask that owns `key_group`."""
+    """Return the subtask that owns `key_group`."""
     return key_group * parallelism // max_parallelism
 
 
@@ -80,5 +82,5 @@ def _owners(max_parallelism: int, parallelism: int) -> npt.NDArray[Any]:
 
 
 def operator_indexes(key_groups: npt.NDArray[Any], max_parallelism: int, parallelism: int) -> npt.NDArray[Any]:
-    """The owning subtask of each key group: uint8 up to parallelism 256, else uint16 (small types sort by radix)."""
+    """Return the owner of each key group: uint8 up to parallelism 256, else uint16 (small types sort by radix)."""
     return _owners(max_parallelism, parallelism).take(key_groups)

@@ -1,4 +1,4 @@
-"""Handles of keyed state: the range of key groups it covers, and how to find each group.
+"""Handles of keyed state: the range of key groups it covers, and the position of each group.
 
 Source: `KeyGroupRange`, `KeyedStateHandle` and its classes.
 """
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, ClassVar
 from kit.core.state.stream_handles import DelegatingStateObject, SizedStateObject, StateObject, StreamStateHandle
 
 NO_OFFSET_SET = -1
-"""The offset of a key group that wrote nothing (`KeyGroupRangeOffsets.NO_OFFSET_SET`)."""
+"""The offset of a key group without state (`KeyGroupRangeOffsets.NO_OFFSET_SET`)."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KeyGroupRange:
     """The key groups `start` to `end`, both included. Source: `KeyGroupRange`.
 
-    Raises `ValueError` for a negative start or an end before the start; no key groups at all is
-    `KeyGroupRange.EMPTY` (0 to -1).
+    Raises `ValueError` for a negative start or an end before the start. The empty range is `KeyGroupRange.EMPTY` (0 to
+    -1).
     """
 
     start: int
@@ -38,11 +38,11 @@ class KeyGroupRange:
 
     @classmethod
     def of(cls, start: int, end: int) -> KeyGroupRange:
-        """The range from `start` to `end`, or `EMPTY` where `end` comes before `start`."""
+        """Return the range from `start` to `end`, or `EMPTY` if `end` comes before `start`."""
         return cls(start, end) if start <= end else cls.EMPTY
 
     def intersect(self, other: KeyGroupRange) -> KeyGroupRange:
-        """The key groups in both ranges."""
+        """Return the key groups in both ranges."""
         return KeyGroupRange.of(max(self.start, other.start), min(self.end, other.end))
 
     def __len__(self) -> int:
@@ -64,8 +64,8 @@ KeyGroupRange.EMPTY = KeyGroupRange(0, -1)
 class KeyedStateHandle(StateObject):
     """State of a keyed operator over a range of key groups. Source: `KeyedStateHandle`.
 
-    `checkpointed_size`: bytes this checkpoint itself had to write, less than `state_size` where earlier files are
-    reused.
+    `checkpointed_size` is the bytes that this checkpoint itself had to write: less than `state_size` if it reuses
+    earlier files.
     """
 
     __slots__ = ()
@@ -74,16 +74,16 @@ class KeyedStateHandle(StateObject):
 
         @property
         def key_group_range(self) -> KeyGroupRange:
-            """A field of each class."""
+            """The key groups covered; a field of each class."""
 
         @property
         def checkpointed_size(self) -> int:
-            """A field of each class."""
+            """Bytes that this checkpoint wrote; a field of each class."""
 
     def intersection(self, key_group_range: KeyGroupRange) -> KeyedStateHandle | None:
-        """The handle that holds this one's key groups that are in `key_group_range`; None where there are none.
+        """Return the handle of this state's key groups in `key_group_range`, or None if they do not overlap.
 
-        State that cannot be cut comes back whole: the reader must then skip the key groups it did not ask for.
+        State that cannot be cut is returned whole: the reader must then skip the other key groups.
         """
         return self if self.key_group_range.intersect(key_group_range) else None
 
@@ -93,12 +93,10 @@ class KeyedStateHandle(StateObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KeyGroupsStateHandle(DelegatingStateObject, KeyedStateHandle, StreamStateHandle):
-    """One stream that holds key group after key group; `offsets[i]` is where group `key_group_range.start + i`
-    starts.
+    """One stream that holds key group after key group; `offsets[i]` is where group `key_group_range.start + i` starts.
 
-    `NO_OFFSET_SET` marks a key group without state. `state_handle_id` is None in metadata written before 1.15,
-    which kept none.
-    Source: `KeyGroupsStateHandle` with its `KeyGroupRangeOffsets`.
+    `NO_OFFSET_SET` marks a key group without state. `state_handle_id` is None in metadata written before 1.15, which
+    has no ids. Source: `KeyGroupsStateHandle` with its `KeyGroupRangeOffsets`.
     """
 
     key_group_range: KeyGroupRange
@@ -112,13 +110,13 @@ class KeyGroupsStateHandle(DelegatingStateObject, KeyedStateHandle, StreamStateH
             raise ValueError(f"{found} offsets for {self.key_group_range!r}: expected one for each key group")
 
     def offset_of(self, key_group: int) -> int:
-        """Where `key_group` starts in the stream, in bytes; `KeyError` outside the range."""
+        """Return where `key_group` starts in the stream, in bytes. Raises `KeyError` outside the range."""
         if key_group not in self.key_group_range:
             raise KeyError(f"key group {key_group} is not in {self.key_group_range!r}")
         return self.offsets[key_group - self.key_group_range.start]
 
     def intersection(self, key_group_range: KeyGroupRange) -> KeyGroupsStateHandle | None:
-        """The same stream and id, with only the offsets of the key groups in both ranges; None where there are none."""
+        """Return the same stream and id, with the offsets of the common key groups only, or None without any."""
         common = self.key_group_range.intersect(key_group_range)
         if not common:
             return None
@@ -129,23 +127,23 @@ class KeyGroupsStateHandle(DelegatingStateObject, KeyedStateHandle, StreamStateH
 
     @property
     def checkpointed_size(self) -> int:
-        """All of it: never shared with another checkpoint."""
+        """The whole stream: it is never shared with another checkpoint."""
         return self.delegate.state_size
 
     @property
     def path(self) -> str | None:
-        """The file the stream is in."""
+        """The stream's file."""
         return self.delegate.path
 
     @property
     def physical_id(self) -> str:
-        """That of the stream."""
+        """The physical id of the stream."""
         return self.delegate.physical_id
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KeyGroupsSavepointStateHandle(KeyGroupsStateHandle):
-    """The same in a canonical savepoint, in the format all backends can read; never has an id in the metadata.
+    """Key groups in a canonical savepoint, a format that all backends can read; it never has an id in the metadata.
 
     Source: `KeyGroupsSavepointStateHandle`, since 1.13.
     """
@@ -153,7 +151,7 @@ class KeyGroupsSavepointStateHandle(KeyGroupsStateHandle):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HandleAndLocalPath(StateObject):
-    """A file of an LSM tree and the name it had there (`000012.sst`).
+    """A file of an LSM tree and its name there (`000012.sst`).
 
     Source: `IncrementalKeyedStateHandle.HandleAndLocalPath`.
     """
@@ -167,7 +165,7 @@ class HandleAndLocalPath(StateObject):
         return self.handle.state_size
 
     def files(self) -> Iterator[str]:
-        """The file, if it is one."""
+        """Yield the path of the file, if it is one."""
         return self.handle.files()
 
     def _label(self) -> str:
@@ -176,12 +174,10 @@ class HandleAndLocalPath(StateObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
-    """The files of an LSM tree: `shared_state` may belong to earlier checkpoints too, `private_state` and
-    `meta_state` do not.
+    """The files of an LSM tree; only those in `shared_state` may also belong to earlier checkpoints.
 
-    Never cut on a rescale. `checkpointed_size` equals `state_size` and `state_handle_id` is None in metadata
-    written before 1.15,
-    which kept neither. Source: `IncrementalRemoteKeyedStateHandle`.
+    It is never cut on a rescale. In metadata written before 1.15, `checkpointed_size` equals `state_size` and
+    `state_handle_id` is None, since it has neither. Source: `IncrementalRemoteKeyedStateHandle`.
     """
 
     backend_identifier: str
@@ -195,13 +191,13 @@ class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
 
     @property
     def state_size(self) -> int:
-        """All parts together."""
+        """The size of all parts."""
         return self.meta_state.state_size + sum(
             part.state_size for part in chain(self.shared_state, self.private_state)
         )
 
     def files(self) -> Iterator[str]:
-        """The files of all parts."""
+        """Yield the files of all parts."""
         yield from self.meta_state.files()
         for part in chain(self.shared_state, self.private_state):
             yield from part.files()
@@ -234,7 +230,7 @@ class ChangelogStateHandle(KeyedStateHandle):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class InMemoryChangelogStateHandle(ChangelogStateHandle):
-    """Changes number `from_sequence` up to `to_sequence`, kept in the metadata.
+    """The changes from sequence number `from_sequence` up to `to_sequence`, kept in the metadata.
 
     Source: `InMemoryChangelogStateHandle`.
     """
@@ -252,11 +248,11 @@ class InMemoryChangelogStateHandle(ChangelogStateHandle):
 
     @property
     def checkpointed_size(self) -> int:
-        """All of it."""
+        """The size of all changes."""
         return self.state_size
 
     def files(self) -> Iterator[str]:
-        """No file."""
+        """Yield nothing: there is no file."""
         return iter(())
 
     def _label(self) -> str:
@@ -265,7 +261,7 @@ class InMemoryChangelogStateHandle(ChangelogStateHandle):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ChangelogStateHandleStreamImpl(SizedStateObject, ChangelogStateHandle):
-    """Changes that start at an offset of each of several streams: pairs `(handle, offset)`.
+    """Changes in several streams, each from an offset on: pairs `(handle, offset)`.
 
     The streams are shared between subtasks, so the sizes are recorded, not derived. Source:
     `ChangelogStateHandleStreamImpl`.
@@ -279,14 +275,12 @@ class ChangelogStateHandleStreamImpl(SizedStateObject, ChangelogStateHandle):
     state_handle_id: str
 
     def intersection(self, key_group_range: KeyGroupRange) -> ChangelogStateHandleStreamImpl | None:
-        """The same streams for fewer key groups; sizes become 0, since how much belongs to which key group is not
-        known.
-        """
+        """Return the same streams for fewer key groups, with size 0: the size of each key group's part is unknown."""
         common = self.key_group_range.intersect(key_group_range)
         return replace(self, key_group_range=common, size=0, checkpointed_size=0) if common else None
 
     def files(self) -> Iterator[str]:
-        """The files of all parts."""
+        """Yield the files of all parts."""
         for handle, _ in self.handles_and_offsets:
             yield from handle.files()
 
@@ -309,11 +303,11 @@ class ChangelogStateBackendHandle(KeyedStateHandle):
 
     @property
     def state_size(self) -> int:
-        """All parts together."""
+        """The size of all parts."""
         return sum(part.state_size for part in chain(self.materialized, self.non_materialized))
 
     def intersection(self, key_group_range: KeyGroupRange) -> ChangelogStateBackendHandle | None:
-        """The parts that overlap, each cut as far as it can be."""
+        """Return the parts that overlap, each cut as far as possible."""
         common = self.key_group_range.intersect(key_group_range)
         if not common:
             return None
@@ -327,7 +321,7 @@ class ChangelogStateBackendHandle(KeyedStateHandle):
         )
 
     def files(self) -> Iterator[str]:
-        """The files of all parts."""
+        """Yield the files of all parts."""
         for part in chain(self.materialized, self.non_materialized):
             yield from part.files()
 

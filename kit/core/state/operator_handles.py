@@ -1,4 +1,4 @@
-"""Handles of operator state: the offset of every entry of each list state, and how entries are handed out on a rescale.
+"""Handles of operator state: the offset of every entry of each list state, and its redistribution on a rescale.
 
 Source: `OperatorStateHandle` and its classes.
 """
@@ -13,7 +13,7 @@ from kit.core.state.stream_handles import DelegatingStateObject, StreamStateHand
 
 
 class OperatorStateMode(IntEnum):
-    """How a list state is handed out on a restore: entries dealt round robin, all entries to all, or one copy to all.
+    """The distribution of a list state on a restore: entries round robin, all entries to all, or one copy to all.
 
     The numbers are those of the metadata. Source: `OperatorStateHandle.Mode`.
     """
@@ -25,7 +25,7 @@ class OperatorStateMode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StateMetaInfo:
-    """Where each entry of one list state starts, in bytes, and its mode.
+    """The offset of each entry of one list state, in bytes, and its mode.
 
     Source: `OperatorStateHandle.StateMetaInfo`.
     """
@@ -36,7 +36,7 @@ class StateMetaInfo:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OperatorStreamStateHandle(DelegatingStateObject):
-    """The list states of one operator subtask, all in one stream. Compared without regard to the order of the names.
+    """The list states of one operator subtask, all in one stream. Comparison ignores the order of the names.
 
     Source: `OperatorStreamStateHandle`.
     """
@@ -53,7 +53,7 @@ class OperatorStreamStateHandle(DelegatingStateObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FileMergingOperatorStreamStateHandle(OperatorStreamStateHandle):
-    """The same in a segment of a merged file; names the directories that must outlive it.
+    """List states in a segment of a merged file; it names the directories that must outlive it.
 
     Source: `FileMergingOperatorStreamStateHandle`, since 1.20.
     """
@@ -64,7 +64,7 @@ class FileMergingOperatorStreamStateHandle(OperatorStreamStateHandle):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EmptyFileMergingOperatorStreamStateHandle(FileMergingOperatorStreamStateHandle):
-    """No operator state, but the directories must be kept all the same.
+    """A handle without operator state whose directories must be kept nevertheless.
 
     Source: `EmptyFileMergingOperatorStreamStateHandle`.
     """

@@ -1,10 +1,9 @@
-"""What a checkpoint holds, from one operator subtask up to one operator over all its subtasks.
+"""The state in a checkpoint, from one operator subtask up to one operator with all its subtasks.
 
-A task acks a checkpoint with a `TaskStateSnapshot`: for each operator of its chain an `OperatorSubtaskState`. Of those
-of all tasks the coordinator makes one `OperatorState` an operator, which is what the metadata lists. State outside the
-operators comes from master hooks, as `MasterState`.
-Source: `OperatorSubtaskState`, `OperatorState`, `TaskStateSnapshot` and `MasterState` of
-`org.apache.flink.runtime.checkpoint`.
+A task acknowledges a checkpoint with a `TaskStateSnapshot`: an `OperatorSubtaskState` for each operator of its chain.
+The coordinator combines those of all tasks into one `OperatorState` per operator, and the metadata lists these. State
+outside the operators comes from master hooks, as `MasterState`. Source: `OperatorSubtaskState`, `OperatorState`,
+`TaskStateSnapshot` and `MasterState` of `org.apache.flink.runtime.checkpoint`.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from kit.core.state.handles import (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OperatorSubtaskState(StateObject):
-    """The state of one subtask of one operator, by kind; each kind is a tuple, empty where there is none.
+    """The state of one subtask of one operator: a tuple of handles for each kind of state, possibly empty.
 
-    In metadata the first four hold at most one handle; after a rescale a subtask is given handles of several old ones.
+    In metadata the first four hold at most one handle; after a rescale a subtask gets handles of several old ones.
     `finished` marks a subtask that had processed all its input: it has no state and is not run again.
 
     Source: `OperatorSubtaskState`; `FinishedOperatorSubtaskState` (since 1.14) is `FINISHED_SUBTASK_STATE`.
@@ -46,7 +45,7 @@ class OperatorSubtaskState(StateObject):
             raise ValueError(f"a finished subtask has no state, but this one has {self.state_size} B of it")
 
     def has_state(self) -> bool:
-        """Whether there is any handle at all."""
+        """Return True if there is any handle."""
         return bool(
             self.managed_operator_state
             or self.raw_operator_state
@@ -57,7 +56,7 @@ class OperatorSubtaskState(StateObject):
         )
 
     def handles(self) -> Iterator[StateObject]:
-        """Every handle, kind by kind."""
+        """Yield every handle, kind by kind."""
         return chain(
             self.managed_operator_state,
             self.raw_operator_state,
@@ -74,14 +73,14 @@ class OperatorSubtaskState(StateObject):
 
     @property
     def checkpointed_size(self) -> int:
-        """Bytes this checkpoint itself had to write for the subtask."""
+        """Bytes that this checkpoint itself had to write for the subtask."""
         return sum(
             handle.checkpointed_size if isinstance(handle, KeyedStateHandle) else handle.state_size
             for handle in self.handles()
         )
 
     def files(self) -> Iterator[str]:
-        """The path of every file referred to; a file may appear more than once."""
+        """Yield the path of every file referred to; a file may appear more than once."""
         return chain.from_iterable(handle.files() for handle in self.handles())
 
     def _label(self) -> str:
@@ -104,11 +103,11 @@ FINISHED_SUBTASK_STATE = OperatorSubtaskState(finished=True)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OperatorState(StateObject):
-    """The state of one operator in a checkpoint: its subtasks' by index, and its coordinator's.
+    """The state of one operator in a checkpoint: its subtasks' states by index, and its coordinator's.
 
-    `operator_id` is 32 hex digits. Subtasks without an entry reported nothing. `fully_finished`: all subtasks had
-    processed all their input, and there is nothing else to say. `name` and `uid` are None where the metadata (before
-    version 5) has none. Compared without regard to the order of the entries.
+    `operator_id` is 32 hex digits. Subtasks without an entry reported nothing. With `fully_finished`, all subtasks had
+    processed all their input, and there is no other state. `name` and `uid` are None if the metadata (before version 5)
+    has none. Comparison ignores the order of the entries.
 
     Source: `OperatorState`; `FullyFinishedOperatorState` (since 1.14) where `fully_finished`.
     """
@@ -128,19 +127,19 @@ class OperatorState(StateObject):
 
     @property
     def label(self) -> str:
-        """What to call the operator: its name, else its uid, else its id."""
+        """The operator's name, else its uid, else its id."""
         return self.name or self.uid or self.operator_id
 
     def state_of(self, subtask_index: int) -> OperatorSubtaskState | None:
-        """The subtask's state; None where it reported none."""
+        """Return the subtask's state, or None if it reported none."""
         return FINISHED_SUBTASK_STATE if self.fully_finished else self.subtask_states.get(subtask_index)
 
     def has_state(self) -> bool:
-        """Whether there is any state: the coordinator's, or a handle of any subtask."""
+        """Return True if there is any state: the coordinator's, or a handle of any subtask."""
         return self.coordinator_state is not None or any(state.has_state() for state in self.subtask_states.values())
 
     def handles(self) -> Iterator[StateObject]:
-        """The coordinator's handle, then every subtask's."""
+        """Yield the coordinator's handle, then every subtask's."""
         if self.coordinator_state is not None:
             yield self.coordinator_state
         for state in self.subtask_states.values():
@@ -153,12 +152,12 @@ class OperatorState(StateObject):
 
     @property
     def checkpointed_size(self) -> int:
-        """Bytes this checkpoint itself had to write for the operator."""
+        """Bytes that this checkpoint itself had to write for the operator."""
         coordinator = self.coordinator_state.state_size if self.coordinator_state else 0
         return coordinator + sum(state.checkpointed_size for state in self.subtask_states.values())
 
     def files(self) -> Iterator[str]:
-        """The path of every file referred to; a file may appear more than once."""
+        """Yield the path of every file referred to; a file may appear more than once."""
         return chain.from_iterable(handle.files() for handle in self.handles())
 
     def _label(self) -> str:
@@ -168,7 +167,7 @@ class OperatorState(StateObject):
 
 
 def without_in_flight_data(state: OperatorState) -> OperatorState:
-    """The same state without what barriers had overtaken (`OperatorState.copyAndDiscardInFlightData`)."""
+    """Return the state without the data that barriers had overtaken (`OperatorState.copyAndDiscardInFlightData`)."""
     return replace(
         state,
         subtask_states={
@@ -180,10 +179,10 @@ def without_in_flight_data(state: OperatorState) -> OperatorState:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TaskStateSnapshot(StateObject):
-    """What one task acks a checkpoint with: the state of each operator of its chain, by operator id.
+    """The content of a task's acknowledgement: the state of each operator of its chain, by operator id.
 
-    `is_task_finished`: the task had processed all its input. `is_task_deployed_as_finished`: it had already when it was
-    restored, and has not run since. Source: `TaskStateSnapshot`.
+    With `is_task_finished`, the task had processed all its input. With `is_task_deployed_as_finished`, it had already
+    done so when it was restored, and has not run since. Source: `TaskStateSnapshot`.
     """
 
     subtask_states: Mapping[str, OperatorSubtaskState] = field(default_factory=dict, hash=False)
@@ -191,7 +190,7 @@ class TaskStateSnapshot(StateObject):
     is_task_finished: bool = False
 
     def has_state(self) -> bool:
-        """Whether there is anything to keep: a handle, or the mark that the task was deployed as finished."""
+        """Return True if there is anything to keep: a handle, or the mark that the task was deployed as finished."""
         return self.is_task_deployed_as_finished or any(state.has_state() for state in self.subtask_states.values())
 
     @property
@@ -201,11 +200,11 @@ class TaskStateSnapshot(StateObject):
 
     @property
     def checkpointed_size(self) -> int:
-        """Bytes this checkpoint itself had to write for the task."""
+        """Bytes that this checkpoint itself had to write for the task."""
         return sum(state.checkpointed_size for state in self.subtask_states.values())
 
     def files(self) -> Iterator[str]:
-        """The path of every file referred to; a file may appear more than once."""
+        """Yield the path of every file referred to; a file may appear more than once."""
         return chain.from_iterable(state.files() for state in self.subtask_states.values())
 
     def _label(self) -> str:
@@ -213,12 +212,12 @@ class TaskStateSnapshot(StateObject):
 
 
 FINISHED_ON_RESTORE = TaskStateSnapshot(is_task_deployed_as_finished=True, is_task_finished=True)
-"""The ack of a task that was restored as finished (`TaskStateSnapshot.FINISHED_ON_RESTORE`)."""
+"""The acknowledgement of a task that was restored as finished (`TaskStateSnapshot.FINISHED_ON_RESTORE`)."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MasterState:
-    """What one master hook put into a checkpoint: its identifier, and bytes its serializer of `version` reads.
+    """One master hook's state in a checkpoint: its identifier, and bytes that its serializer of `version` reads.
 
     Source: `MasterState`.
     """

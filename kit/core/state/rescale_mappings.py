@@ -1,10 +1,11 @@
-"""Which old subtasks or channels a new one takes over, and how a task finds its way among recovered buffers.
+"""The mapping from new subtasks and channels to the old ones they take over, for recovered in-flight data.
 
 `RescaleMappings` is a table source -> targets (new -> old, or inverted old -> new). An
-`InflightDataRescalingDescriptor` says, for each input gate or output partition of one subtask, whose in-flight data it
-recovers (`old_subtasks`), how the channels at the other end moved (`channels`), and of which old subtasks others
-recover the same data (`ambiguous`), so that records must be filtered. Both ends use the same two tables the other way
-round. Follows Flink's classes of the same names (2.3; 1.11 cannot rescale in-flight data).
+`InflightDataRescalingDescriptor` describes each input gate or output partition of one subtask. It says whose in-flight
+data the subtask recovers (`old_subtasks`), and how the channels at the other end moved (`channels`). It also lists the
+old subtasks whose data others recover as well (`ambiguous`), so that their records must be filtered. Both ends use the
+same two tables, in opposite directions. Follows Flink's classes of the same names (2.3; 1.11 cannot rescale in-flight
+data).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class RescaleMappings:
 
     @classmethod
     def of(cls, mapped: Iterable[Sequence[int]], targets: int) -> RescaleMappings:
-        """The table of these targets, source by source."""
+        """Return the table of these targets, source by source."""
         table = tuple(row if type(row) is tuple else tuple(row) for row in mapped)
         if _is_identity(table, targets):
             return cls.identity(len(table), targets)
@@ -44,21 +45,21 @@ class RescaleMappings:
 
     @classmethod
     def identity(cls, sources: int, targets: int) -> RescaleMappings:
-        """Each source to the target of its own number."""
+        """Return the table that maps each source to the target of the same number."""
         return cls(sources, targets, (), is_identity=True)
 
     def mapped_indexes(self, source: int) -> tuple[int, ...]:
-        """The targets of one source; none for a source that does not exist."""
+        """Return the targets of one source; none for an unknown source."""
         if self.is_identity:
             return (source,) if source < self.targets else ()
         return self.mappings[source] if source < len(self.mappings) else ()
 
     def invert(self) -> RescaleMappings:
-        """The table from targets to sources."""
+        """Return the table from targets to sources."""
         if self.is_identity:
             return RescaleMappings.identity(self.targets, self.sources)
         sources: dict[int, list[int]] = {}
-        for source, row in enumerate(self.mappings):  # a mapper may use one row for all sources: look into it once
+        for source, row in enumerate(self.mappings):  # a mapper may use one row for all sources: check it once
             sources.setdefault(id(row), []).append(source)
         found: list[list[tuple[int, ...]]] = [[] for _ in range(self.targets)]
         for same in map(tuple, sources.values()):
@@ -68,7 +69,7 @@ class RescaleMappings:
         return RescaleMappings.of(inverted, self.sources)
 
     def ambiguous_targets(self) -> frozenset[int]:
-        """The targets that are reached more than once."""
+        """Return the targets that are reached more than once."""
         rows = {id(row): row for row in self.mappings}
         times = Counter(id(row) for row in self.mappings)  # a mapper may use one row for all sources: count it once
         reached: set[int] = set()
@@ -94,7 +95,7 @@ class RescaleMappings:
 
     @property
     def flink_repr(self) -> str:
-        """What Flink prints for the table; its messages quote it."""
+        """Flink's text for the table; its messages quote it."""
         if self.is_identity:
             return f"IdentityRescaleMappings{{{self.sources}->[]}}"
         return f"RescaleMappings{{mappings=[{', '.join(str(list(row)) for row in self.mappings)}]}}"
@@ -107,11 +108,11 @@ def _is_identity(table: tuple[tuple[int, ...], ...], targets: int) -> bool:
 
 
 SYMMETRIC_IDENTITY = RescaleMappings.identity(UNLIMITED, UNLIMITED)
-"""The identity of any size: nothing moved."""
+"""The identity of any size: no channel moved."""
 
 
 class MappingType(Enum):
-    """What a gate or partition has to do with its recovered buffers."""
+    """The relation of a gate or partition to its recovered buffers."""
 
     NO_STATE = "NO_STATE"
     IDENTITY = "IDENTITY"
@@ -120,11 +121,11 @@ class MappingType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GateOrPartitionRescalingDescriptor:
-    """How one input gate, or one output partition, of one subtask recovers its in-flight data.
+    """The way in which one input gate, or output partition, of one subtask recovers its in-flight data.
 
-    `old_subtasks`: the old subtasks of this vertex whose buffers it recovers. `channels`: for a gate, the new -> old
-    table of the upstream subtasks (its channels), for a partition that of the downstream subtasks. `ambiguous`: the
-    old subtasks that some other new subtask recovers too. Source: `InflightDataGateOrPartitionRescalingDescriptor`.
+    `old_subtasks` are the old subtasks of this vertex whose buffers it recovers. `channels` is the new -> old table of
+    the subtasks at the other end: upstream for a gate, downstream for a partition. `ambiguous` are the old subtasks
+    that some other new subtask recovers too. Source: `InflightDataGateOrPartitionRescalingDescriptor`.
     """
 
     old_subtasks: tuple[int, ...]
@@ -134,7 +135,7 @@ class GateOrPartitionRescalingDescriptor:
 
     @property
     def is_identity(self) -> bool:
-        """Whether buffers go where they were."""
+        """True if buffers return to the channels they came from."""
         return self.mapping_type is not MappingType.RESCALING
 
     def __repr__(self) -> str:
@@ -150,25 +151,25 @@ NO_STATE = GateOrPartitionRescalingDescriptor((), SYMMETRIC_IDENTITY, frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InflightDataRescalingDescriptor:
-    """How one subtask recovers its in-flight data on one side: a descriptor for each gate, or each partition."""
+    """The way in which one subtask recovers the in-flight data of one side: a descriptor per gate or partition."""
 
     gates: tuple[GateOrPartitionRescalingDescriptor, ...]
 
     @property
     def is_rescaling(self) -> bool:
-        """Whether any buffer may have to go elsewhere than where it was."""
+        """True if any buffer may have to move to another channel."""
         return bool(self.gates)
 
     def old_subtasks(self, gate: int) -> tuple[int, ...]:
-        """The old subtasks whose buffers the gate (or partition) recovers; none where nothing is rescaled."""
+        """Return the old subtasks whose buffers the gate (or partition) recovers; none if nothing is rescaled."""
         return self.gates[gate].old_subtasks if self.gates else ()
 
     def channel_mapping(self, gate: int) -> RescaleMappings:
-        """The new -> old table of the channels of the gate (or partition)."""
+        """Return the new -> old table of the channels of the gate (or partition)."""
         return self.gates[gate].channels if self.gates else SYMMETRIC_IDENTITY
 
     def is_ambiguous(self, gate: int, old_subtask: int) -> bool:
-        """Whether another new subtask recovers this old subtask's data too, so that records must be filtered."""
+        """Return True if another new subtask recovers this old subtask's data too, so that records must be filtered."""
         return bool(self.gates) and old_subtask in self.gates[gate].ambiguous
 
     def __repr__(self) -> str:
@@ -176,4 +177,4 @@ class InflightDataRescalingDescriptor:
 
 
 NO_RESCALE = InflightDataRescalingDescriptor(())
-"""Every buffer goes back to where it was."""
+"""A descriptor without rescaling: every buffer returns to its channel."""

@@ -1,4 +1,4 @@
-"""What one subtask begins with after a restore: state handles, and how its in-flight data moved."""
+"""The state that one subtask starts with after a restore: state handles, and how its in-flight data moved."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kit.core.state.rescale_mappings import NO_RESCALE, InflightDataRescalingDes
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RestoredSubtaskState(OperatorSubtaskState):
-    """The state one subtask of one operator is restored from, and how to recover its in-flight data.
+    """The state that one subtask of one operator is restored from, and how to recover its in-flight data.
 
-    `upstream_output_buffer_state` holds output buffers of upstream subtasks that this one reads itself, where the job
+    `upstream_output_buffer_state` holds output buffers of upstream subtasks that this one reads itself, if the job
     recovers output downstream (2.3). The descriptors are `NO_RESCALE` except at the start and the end of a chain.
     Operator state may be any sequence of handles: union state shares one list between all subtasks.
     """
@@ -23,15 +23,15 @@ class RestoredSubtaskState(OperatorSubtaskState):
     output_rescale_descriptor: InflightDataRescalingDescriptor = NO_RESCALE
 
     def __post_init__(self) -> None:
-        """Nothing to check: subtasks that had finished are restored as whole tasks."""
+        """Skip the check of the base class: subtasks that had finished are restored as whole tasks."""
 
     def has_state(self) -> bool:
-        """Whether there is any handle at all, output buffers of upstream subtasks included."""
+        """Return True if there is any handle, including output buffers of upstream subtasks."""
         return bool(self.upstream_output_buffer_state) or OperatorSubtaskState.has_state(self)
 
     @property
     def is_rescaling(self) -> bool:
-        """Whether in-flight data of either side may have moved."""
+        """True if in-flight data of either side may have moved."""
         return self.input_rescale_descriptor.is_rescaling or self.output_rescale_descriptor.is_rescaling
 
 

@@ -1,4 +1,4 @@
-"""Handles of streams: bytes in the handle itself, in a file, or in a segment of a file; and what all handles share.
+"""Handles of streams (bytes in the handle itself, in a file, or in a segment of a file), and the base of all handles.
 
 Source: `StateObject`, `StreamStateHandle` and its classes.
 """
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 
 class StateObject:
-    """Anything a checkpoint refers to. Source: `StateObject`."""
+    """Any state that a checkpoint refers to. Source: `StateObject`."""
 
     __slots__ = ()
 
     @property
     def state_size(self) -> int:
-        """Size in bytes of the state referred to, shared parts included."""
+        """Size in bytes of the state referred to, including shared parts."""
         raise NotImplementedError
 
     def files(self) -> Iterator[str]:
-        """The path of every file the state is in, in order; a file may appear more than once."""
+        """Yield the path of every file that holds the state, in order; a file may appear more than once."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -41,7 +41,7 @@ class SizedStateObject(StateObject):
 
         @property
         def size(self) -> int:
-            """A field of each class."""
+            """The recorded size; a field of each class."""
 
     @property
     def state_size(self) -> int:
@@ -61,15 +61,15 @@ class StreamStateHandle(StateObject):
 
         @property
         def path(self) -> str | None:
-            """A field of each class."""
+            """The file of the bytes; a field of each class."""
 
     @property
     def physical_id(self) -> str:
-        """What tells this state from any other; the shared state registry's key (`getStreamStateHandleID`)."""
+        """The state's key in the shared state registry, unique to it (`getStreamStateHandleID`)."""
         return self.path or ""
 
     def files(self) -> Iterator[str]:
-        """The file, if there is one."""
+        """Yield the file, if there is one."""
         return iter(() if self.path is None else (self.path,))
 
 
@@ -87,7 +87,7 @@ class ByteStreamStateHandle(StreamStateHandle):
 
     @property
     def path(self) -> None:
-        """No file."""
+        """None: there is no file."""
 
     @property
     def physical_id(self) -> str:
@@ -126,7 +126,7 @@ class RelativeFileStateHandle(SizedStateObject, StreamStateHandle):
 
 
 class StateScope(IntEnum):
-    """Whose the file is: one checkpoint's own, or shared between checkpoints. Source: `CheckpointedStateScope`."""
+    """The scope of the file: exclusive to one checkpoint, or shared. Source: `CheckpointedStateScope`."""
 
     EXCLUSIVE = 0
     SHARED = 1
@@ -147,7 +147,7 @@ class SegmentFileStateHandle(SizedStateObject, StreamStateHandle):
 
     @property
     def physical_id(self) -> str:
-        """The logical file: several share the path."""
+        """The logical file, since several logical files share the path."""
         return self.logical_file_id
 
     def _label(self) -> str:
@@ -156,20 +156,20 @@ class SegmentFileStateHandle(SizedStateObject, StreamStateHandle):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EmptySegmentFileStateHandle(StreamStateHandle):
-    """No segment: stands in where file merging found nothing to write. Source: `EmptySegmentFileStateHandle`."""
+    """A placeholder where file merging had no segment to write. Source: `EmptySegmentFileStateHandle`."""
 
     @property
     def state_size(self) -> int:
-        """Nothing."""
+        """Zero."""
         return 0
 
     @property
     def path(self) -> None:
-        """No file."""
+        """None: there is no file."""
 
     @property
     def physical_id(self) -> str:
-        """The same for all, as in Flink."""
+        """The same constant for all, as in Flink."""
         return "DUMMY"
 
 
@@ -182,19 +182,19 @@ class DelegatingStateObject(StateObject):
 
         @property
         def delegate(self) -> StreamStateHandle:
-            """A field of each class."""
+            """The stream of the bytes; a field of each class."""
 
     @property
     def state_size(self) -> int:
-        """That of the whole stream."""
+        """The size of the whole stream."""
         return self.delegate.state_size
 
     def files(self) -> Iterator[str]:
-        """The file of the stream, if there is one."""
+        """Yield the stream's file, if there is one."""
         return self.delegate.files()
 
 
 def _short(name: str) -> str:
-    """The last part of a path, cut to what tells it apart."""
+    """Return the last part of a path, shortened to its distinctive beginning."""
     last = name.rsplit("/", 1)[-1]
     return last if len(last) <= 16 else last[:8] + "…"
