@@ -175,7 +175,7 @@ def test_illegal_orders(error: type[Exception], requests: list[type]) -> None:
 
 
 def test_requests_of_unknown_kinds_are_refused() -> None:
-    with pytest.raises(ValueError, match="no kind"):
+    with pytest.raises(ValueError, match="unknown kind of request"):
         Dispatch().all(ChannelStateWriteRequest(task=TASK, subtask=0, checkpoint_id=1))
 
 

@@ -169,7 +169,7 @@ def test_so_many_checkpoints_may_be_open() -> None:
     writer = ChannelStateWriter("a/0", 0, asked.append, max_checkpoints=3)
     for checkpoint_id in range(3):
         writer.start(checkpoint_id, OPTIONS)
-    with pytest.raises(RuntimeError, match="at most 3"):
+    with pytest.raises(RuntimeError, match="3 writes are open but the limit is 3"):
         writer.start(3, OPTIONS)
     assert len(asked) == 3
     writer.take_result(0)

@@ -1,10 +1,10 @@
-"""One input channel while it recovers: which of the old job's connections each buffer belongs to.
+"""The recovery of one input channel: the old job's connection that each buffer belongs to.
 
-After a rescale the buffers of several old connections come over one channel; before each of them a
-`SubtaskConnectionDescriptor` names its connection. Every connection is a *virtual channel*, in which fragments of
-records come together, with its own watermark and status; the channel's are what all of them together allow. Where an
-old subtask's buffers are recovered by several new ones (the connection is *ambiguous*), each keeps only the records
-that it would have been sent today.
+After a rescale the buffers of several old connections arrive on one channel; before each buffer a
+`SubtaskConnectionDescriptor` names its connection. Every connection is a *virtual channel* that assembles its own
+fragments of records and has its own watermark and status; the channel's are combined from all of them. If the buffers
+of an old subtask are recovered by several new ones (the connection is *ambiguous*), each keeps only the records that it
+would receive today.
 
 Follows Flink's `DemultiplexingRecordDeserializer`, `RecordFilter` and `RecordFilterFactory`.
 """
@@ -25,30 +25,30 @@ from kit.machines.channel.recovered_state_handlers import connection_is_unknown
 from kit.stream.graph.partitioners import Partitioner
 
 RecordFilter = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""Gives those rows of a batch that belong here."""
+"""A function that returns the rows of a batch that belong to this subtask."""
 
 
 def accept_all(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Every row belongs here."""
+    """Return the whole batch: every row belongs here."""
     return batch
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFilter:
-    """Keeps the rows that `partitioner` would send to subtask `subtask`; it may keep count, so each has its own."""
+    """A filter for the rows that `partitioner` sends to `subtask`; it may be stateful, so it is not shared."""
 
     partitioner: Partitioner
     subtask: int
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of `batch` for this subtask, in their order; none is an empty batch."""
+        """Return the rows of `batch` for this subtask, in their order, possibly none."""
         parts = dict(self.partitioner.split(batch))
         return parts.get(self.subtask, batch.slice(0, 0))
 
 
 @dataclass(slots=True)
 class VirtualChannel:
-    """One connection of the old job: what it lets through, how far its event time has come, its unfinished record."""
+    """One connection of the old job: its filter, its event time and its unfinished record."""
 
     keep: RecordFilter
     watermark_ms: int = MIN_WATERMARK_MS
@@ -57,7 +57,7 @@ class VirtualChannel:
 
 
 class Demultiplexer:
-    """The virtual channels of one input channel; empty when nothing of it may be recovered here."""
+    """The virtual channels of one input channel; empty if none of its data may be recovered here."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Demultiplexer:
         gate: GateOrPartitionRescalingDescriptor,
         create_filter: Callable[[], RecordFilter],
     ) -> None:
-        """`gate` says which old subtasks' buffers the channel recovers, and from which old senders."""
+        """Initialize from `gate`, which names the old subtasks and old senders whose buffers the channel recovers."""
         self.channel = channel
         self._channels = {
             SubtaskConnectionDescriptor(subtask, sender): VirtualChannel(
@@ -77,9 +77,10 @@ class Demultiplexer:
         self._selected: VirtualChannel | None = None
 
     def select(self, connection: SubtaskConnectionDescriptor) -> None:
-        """What comes next belongs to this connection.
+        """Select the connection of the elements that come next.
 
-        Raises StateRestoreError where none is recovered at all, ProtocolError for any other that is not.
+        Raises StateRestoreError if the channel recovers no connection, ProtocolError for a connection that it does not
+        recover.
         """
         if not self._channels:
             raise connection_is_unknown(self.channel, "it takes over no old subtask there")
@@ -89,27 +90,27 @@ class Demultiplexer:
         self._selected = self._channels[connection]
 
     def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that belong to this subtask."""
+        """Return the rows that belong to this subtask."""
         return self._current.keep(batch)
 
     @property
     def assembler(self) -> RecordAssembler:
-        """The fragments of the unfinished record of this connection."""
+        """The assembler of this connection's unfinished record."""
         return self._current.assembler
 
     @property
     def assemblers(self) -> list[RecordAssembler]:
-        """Those of all connections."""
+        """The assemblers of all connections."""
         return [channel.assembler for channel in self._channels.values()]
 
     def watermark(self, timestamp_ms: int) -> int | None:
-        """The event time that all connections have reached; None while one has none."""
+        """Return the event time that all connections have reached, or None while one has none."""
         self._current.watermark_ms = timestamp_ms
         reached_ms = min(channel.watermark_ms for channel in self._channels.values())
         return None if reached_ms == MIN_WATERMARK_MS else reached_ms
 
     def status(self, *, idle: bool) -> bool:
-        """Whether all connections are idle now."""
+        """Return True if all connections are idle now."""
         self._current.idle = idle
         return all(channel.idle for channel in self._channels.values())
 

@@ -1,4 +1,4 @@
-"""News that a barrier which may yet turn unaligned is further back in the same queue."""
+"""The announcement of a barrier further back in the same queue that may still turn unaligned."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kit.core.protocol.elements import CheckpointBarrier
 
 @dataclass(frozen=True, slots=True)
 class EventAnnouncement:
-    """`barrier` has arrived as element `sequence_number` of its channel and waits for its turn (`EventAnnouncement`).
+    """An announcement that `barrier` waits as element `sequence_number` of its channel (`EventAnnouncement`).
 
-    The receiving channel makes it and puts it in front of its queue; it never travels.
+    The receiving channel creates it and puts it in front of its queue; it never crosses the network.
     """
 
     barrier: CheckpointBarrier

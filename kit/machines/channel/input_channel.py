@@ -1,18 +1,17 @@
-"""One input channel of a task: what has arrived on it and has not been taken.
+"""One input channel of a task: the elements that have arrived and have not been taken.
 
-Elements are in the order in which they will be taken. Most are taken as they came. An unaligned barrier goes to the
-front, past everything but other priority elements. An aligned one that may time out stays where it is, and an
-`EventAnnouncement` of it goes to the front: should the time come, `convert_to_priority_event` fetches it forward.
+Elements are in the order in which they will be taken, usually the order of arrival. An unaligned barrier goes to the
+front, past everything but other priority elements. An aligned barrier that may time out keeps its place, and an
+`EventAnnouncement` of it goes to the front: on a timeout, `convert_to_priority_event` moves it forward.
 
 Behind an aligned barrier, or the end of recovered data, the channel is closed until `resume`. Flink stops the sender
-there, so that nothing that comes after such a barrier is at the receiver before the checkpoint is over. Here it may be
-on its way already; it is then kept at the door (`held`), and is no more part of the queue than if it were still at the
-sender: no priority element jumps ahead of it and no barrier in it is known. What was *before* the barrier is taken as
-ever.
+there, so nothing behind such a barrier reaches the receiver before the checkpoint is over. Here it may already be on
+its way. The channel then keeps it apart (`held`), as if it were still at the sender: no priority element there
+overtakes, and no barrier there is known. Elements *before* the barrier can still be taken.
 
 Elements are numbered as they enter the queue. When an unaligned checkpoint begins, data with numbers below its
 barrier's is in flight: the barrier has overtaken it, or has not come yet. So are the fragments of an unfinished record
-that the task has taken out (`assembler`): they come before all that.
+that the task has taken (`assembler`); they come first.
 
 Follows Flink's `RemoteInputChannel` (`onBuffer`, `checkpointStarted`, `getInflightBuffersUnsafe`).
 """
@@ -49,9 +48,7 @@ NONE = -1
 
 
 class Turns:
-    """What the channels of one task have in common: the positions of those from which something may be taken, of those
-    whose next element has priority, and of those that have ended.
-    """
+    """The positions of a task's channels that have an element, have a priority element next, or have ended."""
 
     __slots__ = ("ended", "prioritized", "ready")
 
@@ -70,9 +67,11 @@ class SequenceBuffer(NamedTuple):
 
 
 class InputChannel:
-    """One input channel, with the number `number` in the execution graph, `info` its place in the task, `source_task`
-    the sender. `blocked` says that its aligned barrier was taken and that it waits for the others. In `turns`, which it
-    shares with the other channels of its task, it is at `position`. A `capture` of the user's own says what is in
+    """One input channel of a task.
+
+    `number` is its number in the execution graph, `info` its place in the task, `source_task` the sender. `blocked`
+    means that its aligned barrier was taken and that the task waits for the others. `turns` is shared with the other
+    channels of the task, and `position` is this one's position in it. A user-defined `capture` decides what is in
     flight, for all channels of the task.
     """
 
@@ -127,7 +126,7 @@ class InputChannel:
     # --- what arrives ---------------------------------------------------------------------------------------------
 
     def receive(self, element: Element, cause: str = "") -> None:
-        """Take in what the network delivered; `cause` is the id of the event that brought it."""
+        """Add an element that the network delivered; `cause` is the id of the event that brought it."""
         if self.ended:
             raise ProtocolError(f"channel {self.number} from {self.source_task} delivered {element!r} after its end")
         if isinstance(element, CreditedElement):
@@ -140,7 +139,7 @@ class InputChannel:
             self._held.append((element, cause))
 
     def _enqueue(self, element: Element, cause: str) -> None:
-        """Put the element where it belongs (`onBuffer`)."""
+        """Insert the element at its place (`onBuffer`)."""
         item = SequenceBuffer(element, self._next_number, cause)
         self._next_number += 1
         if not self._queue:
@@ -178,25 +177,25 @@ class InputChannel:
 
     @property
     def available(self) -> bool:
-        """Whether an element may be taken."""
+        """True if an element may be taken."""
         return bool(self._queue)
 
     @property
     def has_priority(self) -> bool:
-        """Whether a priority element is the next to be taken."""
+        """True if the next element to be taken has priority."""
         return self._position in self._turns.prioritized
 
     @property
     def ended(self) -> bool:
-        """Whether its EndOfPartition has been taken: nothing follows."""
+        """True if its EndOfPartition has been taken: nothing follows."""
         return self._position in self._turns.ended
 
     def end(self) -> None:
-        """Nothing follows."""
+        """Mark the channel as ended."""
         self._turns.ended.add(self._position)
 
     def take(self) -> tuple[Element | EventAnnouncement, str]:
-        """Take the first element; with it comes the cause of its arrival."""
+        """Take the first element, together with the cause of its arrival."""
         item = self._queue.poll()
         turns = self._turns
         if turns.prioritized and self._queue.priority_count == 0:
@@ -208,11 +207,11 @@ class InputChannel:
         return item.element, item.cause
 
     def block(self) -> None:
-        """The task has taken this channel's aligned barrier and waits for those of the others."""
+        """Block the channel: its aligned barrier was taken, and the task waits for those of the others."""
         self.blocked = True
 
     def resume(self) -> None:
-        """Nothing is waited for any more: let in what is held, up to the next aligned barrier."""
+        """Unblock the channel: admit the held elements, up to the next aligned barrier."""
         self.blocked = False
         self._closed_by = None
         while self._held and self._closed_by is None:
@@ -221,9 +220,9 @@ class InputChannel:
     # --- unaligned checkpoints ------------------------------------------------------------------------------------
 
     def checkpoint_started(self, barrier: CheckpointBarrier) -> None:
-        """An unaligned checkpoint begins in this task: write what is in flight here.
+        """Start an unaligned checkpoint: write what is in flight here.
 
-        Raises CheckpointException (CHECKPOINT_SUBSUMED) when the barrier of a newer one has arrived.
+        Raises CheckpointException (CHECKPOINT_SUBSUMED) if the barrier of a newer one has arrived.
         """
         checkpoint_id = barrier.checkpoint_id
         if checkpoint_id < self._last_barrier_id:
@@ -238,7 +237,7 @@ class InputChannel:
             self._capture.checkpoint_started(checkpoint_id, self.info, self._as_sent(barrier))
 
     def checkpoint_stopped(self, checkpoint_id: int) -> None:
-        """The unaligned checkpoint has all its barriers, or was given up: write no more."""
+        """Stop writing: the unaligned checkpoint has all its barriers, or was aborted."""
         self._persister.stop_persisting(checkpoint_id)
         if self._last_barrier_id == checkpoint_id:
             self._forget_barrier()
@@ -246,7 +245,7 @@ class InputChannel:
             self._capture.checkpoint_stopped(checkpoint_id, self.info)
 
     def convert_to_priority_event(self, sequence_number: int) -> None:
-        """Fetch the announced barrier with this number forward; it overtakes what is before it."""
+        """Move the announced barrier with this number to the front, past the elements before it."""
         if not self._persister.has_barrier_received or self._last_barrier_number != sequence_number:
             raise ProtocolError(f"channel {self.number} holds no announced barrier with the number {sequence_number}")
         priority_count = self._queue.priority_count
@@ -256,9 +255,9 @@ class InputChannel:
         self._add_priority(item)
 
     def _in_flight(self) -> list[DataElement]:
-        """The data that the barrier has overtaken, or all of it when the barrier is still to come.
+        """Return the data that the barrier has overtaken, or all data if the barrier has not come yet.
 
-        An aligned barrier comes behind whole records: the assembler of a channel that has delivered one is empty.
+        An aligned barrier follows complete records: the assembler of a channel that has delivered one is empty.
         """
         found: list[DataElement] = [*self.assembler.fragments]
         for item in self._queue.others:
@@ -269,7 +268,7 @@ class InputChannel:
         return found
 
     def _as_sent(self, barrier: CheckpointBarrier) -> list[Element]:
-        """All that has come and was not processed, in the order in which it was sent, the barrier in its place."""
+        """Return all elements that have arrived and were not processed, in sending order, including the barrier."""
         number = self._last_barrier_number
         sent = [item for item in self._queue if item.sequence_number != number]
         sent.sort(key=attrgetter("sequence_number"))
@@ -281,22 +280,22 @@ class InputChannel:
     def _forget_barrier(self) -> None:
         self._last_barrier_id = self._last_barrier_number = NONE
 
-    # --- where it stands --------------------------------------------------------------------------------------------
+    # --- its contents -----------------------------------------------------------------------------------------------
 
     @property
     def queue(self) -> list[Element]:
-        """All elements that wait here, in the order in which they will be taken, those held last."""
+        """The elements that wait here, in the order in which they will be taken; held ones come last."""
         waiting = [item.element for item in self._queue if not isinstance(item.element, EventAnnouncement)]
         return [*waiting, *(element for element, _ in self._held)]
 
     @property
     def held(self) -> int:
-        """How many elements wait behind an aligned barrier."""
+        """The number of elements that wait behind an aligned barrier."""
         return len(self._held)
 
     @property
     def queued_buffers(self) -> int:
-        """How many buffers wait here."""
+        """The number of buffers that wait here."""
         if not (self._queue or self._held):
             return 0
         return sum(isinstance(element, CreditedElement) for element in self.queue)
@@ -307,7 +306,7 @@ class InputChannel:
         return sum(element.size_bytes for element in self.queue if isinstance(element, CreditedElement))
 
     def validate(self) -> None:
-        """An aligned barrier closes its channel while it is in the queue, or the others are waited for."""
+        """Check that an aligned barrier closes its channel while it is queued or the task waits for the others."""
         assert (self._position in self._turns.ready) == self.available, f"{self!r} is ready or is not"
         if self._closed_by is None and not self._queue:
             holds = self.has_priority or self._held

@@ -1,10 +1,10 @@
-"""Where a task's inputs arrive: one queue a channel, one gate a job edge.
+"""The inputs of a task: one queue per channel, one gate per job edge.
 
-A channel's queue belongs to the task, not to the network: its length is bounded by the credits the task has given
-out. Taking a buffer out of the queue gives the sender one credit back.
+A channel's queue belongs to the task, not to the network: its length is bounded by the credits that the task has
+granted. Taking a buffer out of the queue returns one credit to the sender.
 
-The gates of a task share one turn: `next_channel` goes round all channels that have something, so no channel starves.
-Those with a priority element come first, and may be taken from even when the task's outputs are full.
+The gates of a task share one turn: `next_channel` goes round all channels that have an element, so no channel starves.
+Channels with a priority element come first, and may be read even if the task's outputs are full.
 
 Follows Flink's `SingleInputGate`, `UnionInputGate` and `InputChannelInfo`; `kit.machines.channel.input_channel` has the
 channel.
@@ -23,10 +23,10 @@ from kit.machines.channel.input_channel import InputChannel, Turns
 
 
 class InputGates:
-    """All input channels of a task, gate after gate, and whose turn it is.
+    """All input channels of a task, gate after gate, and the order in which they are read.
 
-    `gates` lists, for each gate, the (channel number, sender's task) pairs in channel order; in-flight data of
-    unaligned checkpoints goes to `writer`, or what it is says a `capture` of the user's own.
+    `gates` lists, for each gate, the (channel number, sender's task) pairs in channel order. In-flight data of
+    unaligned checkpoints goes to `writer`; a user-defined `capture` decides what is in flight.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class InputGates:
         return f"InputGates({len(self.channels)} channels)"
 
     def channel(self, number: int) -> InputChannel:
-        """The channel with this number in the execution graph."""
+        """Return the channel with this number in the execution graph."""
         return self._by_number[number]
 
-    # --- whose turn it is -----------------------------------------------------------------------------------------
+    # --- the next channel -----------------------------------------------------------------------------------------
 
     def next_channel(self, *, only_priority: bool = False) -> InputChannel | None:
-        """The channel to take from next, in turn, those with a priority element first; None when nothing is available.
+        """Return the channel to take from next, those with a priority element first; None if nothing is available.
 
-        With `only_priority` nothing else is taken.
+        With `only_priority`, only priority elements count.
         """
         ready, prioritized = self._turns.ready, self._turns.prioritized
         if prioritized:
@@ -78,17 +78,17 @@ class InputGates:
 
     @property
     def available(self) -> bool:
-        """Whether any channel has an element that may be taken."""
+        """True if any channel has an element that may be taken."""
         return len(self._turns.ready) > 0
 
     @property
     def priority_available(self) -> bool:
-        """Whether any channel has a priority element in front."""
+        """True if any channel has a priority element in front."""
         return bool(self._turns.prioritized)
 
     @property
     def all_ended(self) -> bool:
-        """Whether every channel has seen its EndOfPartition; true for a task without inputs."""
+        """True if every channel has delivered its EndOfPartition; also for a task without inputs."""
         return len(self._turns.ended) == len(self.channels)
 
     @property
@@ -99,24 +99,24 @@ class InputGates:
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
     def resume(self, channels: Iterable[InputChannel]) -> None:
-        """Let these channels be read again."""
+        """Resume these channels."""
         for channel in channels:
             channel.resume()
 
     def checkpoint_started(self, barrier: CheckpointBarrier) -> None:
-        """An unaligned checkpoint begins: every channel writes what is in flight on it.
+        """Start an unaligned checkpoint: every channel writes what is in flight on it.
 
-        Raises CheckpointException (CHECKPOINT_SUBSUMED) when a newer barrier has arrived on one of them.
+        Raises CheckpointException (CHECKPOINT_SUBSUMED) if a newer barrier has arrived on one of them.
         """
         for channel in self.channels:
             channel.checkpoint_started(barrier)
 
     def checkpoint_stopped(self, checkpoint_id: int) -> None:
-        """The unaligned checkpoint is over for the inputs."""
+        """End the unaligned checkpoint for the inputs."""
         for channel in self.channels:
             channel.checkpoint_stopped(checkpoint_id)
 
     def validate(self) -> None:
-        """No channel is closed forever."""
+        """Check that no channel is closed forever."""
         for channel in self.channels:
             channel.validate()

@@ -1,6 +1,6 @@
-"""A queue with a fast lane: priority elements are taken before all others, each lane first in, first out.
+"""A queue with a priority lane: its elements are taken before all others, and each lane is first in, first out.
 
-Follows Flink's `PrioritizedDeque`. Elements are told apart by identity.
+Follows Flink's `PrioritizedDeque`. Elements are compared by identity.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ class PrioritizedDeque(Generic[T]):
 
     @property
     def priority_count(self) -> int:
-        """How many elements have priority (`getNumPriorityElements`)."""
+        """The number of elements that have priority (`getNumPriorityElements`)."""
         return len(self._priority)
 
     @property
     def others(self) -> deque[T]:
-        """The elements without priority, in order; not to be changed."""
+        """The elements without priority, in order; callers must not change it."""
         return self._others
 
     def add(self, element: T) -> None:
-        """Put the element last."""
+        """Add the element at the end."""
         self._others.append(element)
 
     def add_priority(self, element: T) -> None:
-        """Put the element before all without priority, behind those with it (`addPriorityElement`)."""
+        """Add the element before all without priority, behind those with it (`addPriorityElement`)."""
         self._priority.append(element)
 
     def remove_first(self, condition: Callable[[T], bool]) -> T:
-        """Take out the first element that meets the condition (`getAndRemove`). Raises LookupError without one."""
+        """Remove the first element that meets the condition (`getAndRemove`). Raises LookupError without one."""
         for lane in (self._priority, self._others):
             for position, element in enumerate(lane):
                 if condition(element):
@@ -50,7 +50,7 @@ class PrioritizedDeque(Generic[T]):
         raise LookupError(f"no element of {self!r} meets the condition")
 
     def poll(self) -> T:
-        """Take the first element. Raises IndexError when there is none."""
+        """Take the first element. Raises IndexError if the queue is empty."""
         return (self._priority or self._others).popleft()
 
     def __iter__(self) -> Iterator[T]:

@@ -1,7 +1,7 @@
-"""Numbers in ascending order, to be asked for by rank: whose turn it may be, kept up to date as it changes.
+"""Numbers in ascending order, accessible by rank: the candidates for the next turn, updated incrementally.
 
-A list that stays sorted: putting a number in or taking it out moves what is behind it, which for the tens of
-thousands of channels of a large job is a few microseconds, and far less than looking at each of them.
+The list stays sorted. Inserting or removing a number moves those behind it: a few microseconds for the tens of
+thousands of channels of a large job, and far less than looking at each of them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 
 class ReadyNumbers(list[int]):
-    """A set of integers that knows the i-th smallest.
+    """A set of integers with access to the i-th smallest.
 
-    It is a list, not only has one: a lab asks for its length and its i-th several times in every step. Change it by
-    `add`, `discard` and `clear` only.
+    It is a list instead of having one, because a lab asks for its length and its i-th element several times in every
+    step. Change it with `add`, `discard` and `clear` only.
     """
 
     __slots__ = ()
@@ -23,7 +23,7 @@ class ReadyNumbers(list[int]):
         super().__init__(sorted(set(numbers)))
 
     def add(self, number: int) -> None:
-        """Put a number in; one that is in stays."""
+        """Add a number, unless it is present."""
         if not self or number > self[-1]:
             self.append(number)
             return
@@ -32,13 +32,13 @@ class ReadyNumbers(list[int]):
             self.insert(at, number)
 
     def discard(self, number: int) -> None:
-        """Take a number out, if it is in."""
+        """Remove a number, if it is present."""
         at = bisect_left(self, number)
         if at < len(self) and self[at] == number:
             del self[at]
 
     def next_from(self, number: int) -> int:
-        """The smallest that is at least `number`, or else the smallest of all. Raises IndexError when there is none."""
+        """Return the smallest number from `number` on, or else the smallest of all. Raises IndexError if empty."""
         at = bisect_left(self, number)
         return self[at if at < len(self) else 0]
 

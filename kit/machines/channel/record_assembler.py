@@ -1,7 +1,7 @@
-"""Where the fragments of a record come together again.
+"""The assembly of records from their fragments.
 
 A record that is too large for one buffer arrives in several elements, and a checkpoint may begin between two of them.
-What has been put together so far is then in flight like what still waits in the channel's queue, and goes before it.
+The fragments received so far are then in flight, like the channel's queue, and come before it.
 
 Follows Flink's `SpillingAdaptiveSpanningRecordDeserializer` (`getUnconsumedBuffer`) and `SpanningWrapper`.
 """
@@ -22,9 +22,9 @@ class RecordAssembler:
         self.fragments: list[RecordFragment] = []
 
     def add(self, fragment: RecordFragment) -> Buffer | None:
-        """Take the next fragment; gives the record, one row, when it was the last.
+        """Add the next fragment; return the record, as one row, if this was the last.
 
-        Raises StateRestoreError when the fragments are those of no record: some are lost, or damaged.
+        Raises StateRestoreError if the fragments do not form a record because some are missing or damaged.
         """
         self.fragments.append(fragment)
         if not fragment.last:
@@ -36,7 +36,7 @@ class RecordAssembler:
         return record
 
     def expect_none(self, element: Element) -> None:
-        """Raise ProtocolError when `element`, which does not belong to it, comes in the middle of a record."""
+        """Raise ProtocolError if `element`, which is not a fragment, comes in the middle of a record."""
         if self.fragments:
             raise ProtocolError(f"{element!r} came after {len(self.fragments)} fragments of a record, without its end")
 

@@ -1,9 +1,10 @@
-"""How records become elements of a channel, none larger than a buffer may be.
+"""The conversion of records into elements of a channel, none larger than a buffer may be.
 
-The size of a buffer is how long a barrier may have to wait, how coarse credits are, and what an unaligned checkpoint
-writes at least. A batch that is larger is cut by rows, as few times as possible and without copying; a single record
-that is larger is encoded and cut into fragments, which `kit.machines.channel.record_assembler` puts together again. A
-part of a dictionary column takes along only the values that it names: the whole dictionary may be larger than a buffer.
+The size of a buffer bounds how long a barrier waits, and sets the granularity of credits and the minimum that an
+unaligned checkpoint writes. A larger batch is cut by rows, as few times as possible and without copying. A single
+larger record is encoded and cut into fragments, which `kit.machines.channel.record_assembler` puts together again. A
+part of a dictionary column contains only the values that it uses, because the whole dictionary may be larger than a
+buffer.
 
 Follows Flink's `RecordWriter` and `BufferBuilder`, where records are bytes and any of them may span two buffers.
 """
@@ -21,7 +22,7 @@ from kit.machines.channel.channel_state.channel_state_serializer import write_ba
 
 
 class RecordWriter:
-    """Cuts batches into elements of at most `buffer_bytes`."""
+    """A splitter of batches into elements of at most `buffer_bytes`."""
 
     __slots__ = ("_buffer_bytes",)
 
@@ -29,8 +30,8 @@ class RecordWriter:
         self._buffer_bytes = buffer_bytes
 
     def elements(self, batch: pa.RecordBatch) -> Sequence[CreditedElement]:
-        """The elements for these records, to be sent one right after the other."""
-        # The memory behind a batch is at least its size, and quicker to know: `nbytes` lets other threads run.
+        """Return the elements for these records, to be sent one right after the other."""
+        # The memory behind a batch is at least its size and cheaper to get: `nbytes` lets other threads run.
         if batch.get_total_buffer_size() <= self._buffer_bytes or batch.nbytes <= self._buffer_bytes:
             return (Buffer(batch),)
         if any(_can_be_made_anew(field.type) for field in batch.schema):
@@ -38,7 +39,7 @@ class RecordWriter:
         return tuple(self._cut(batch))
 
     def _halved(self, batch: pa.RecordBatch) -> Iterator[CreditedElement]:
-        """What a part weighs is known once its dictionaries are made: halves, until each fits."""
+        """Yield halves until each fits: the size of a part is known only once its dictionaries are made."""
         small = _with_own_dictionaries(batch)
         if small.nbytes <= self._buffer_bytes:
             yield Buffer(small)
@@ -61,9 +62,9 @@ class RecordWriter:
             start += rows
 
     def _rows_that_fit(self, batch: pa.RecordBatch) -> int:
-        """How many of the first rows are no larger than a buffer.
+        """Return how many of the first rows fit into a buffer.
 
-        A look at where rows of equal size would be enough, or a search from there.
+        Start with the guess for rows of equal size, and search from there.
         """
 
         def size(rows: int) -> int:
@@ -95,7 +96,7 @@ class RecordWriter:
 
 
 def _can_be_made_anew(arrow_type: pa.DataType) -> bool:
-    """Whether a part may have a dictionary of its own: Arrow puts those of nested values together no more."""
+    """Return True if a part may have a dictionary of its own: Arrow cannot combine dictionaries of nested values."""
     if not pa.types.is_dictionary(arrow_type):
         return False
     of = arrow_type.value_type
@@ -103,7 +104,7 @@ def _can_be_made_anew(arrow_type: pa.DataType) -> bool:
 
 
 def _with_own_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows; the dictionary of each column holds the values that they name, in their order, and no null."""
+    """Return the same rows with dictionaries that hold only the values in use, in their order, and no null."""
     columns = [_with_own_dictionary(column) if _can_be_made_anew(column.type) else column for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 

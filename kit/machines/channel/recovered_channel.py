@@ -1,8 +1,7 @@
-"""An input channel while it recovers: first what was in flight at the checkpoint, then it becomes the live channel.
+"""An input channel during recovery: it delivers what was in flight at the checkpoint, then becomes the live channel.
 
-The buffers that were restored wait here, in order, with an `EndOfChannelState` after the last one. Only when that has
-been taken may the channel be converted: what the sender sends from then on comes behind it. Until then the channel
-takes no part in a checkpoint.
+The restored buffers wait here, in order, followed by an `EndOfChannelState`. Only when that has been taken may the
+channel be converted; new data from the sender comes behind it. Until then the channel takes no part in a checkpoint.
 
 Follows `RecoveredInputChannel`.
 """
@@ -16,7 +15,7 @@ from kit.core.state.handles import InputChannelInfo
 
 
 class RecoveredInputChannel:
-    """What is restored of one input channel and has not been taken yet. `info` is the channel's place in the task."""
+    """The restored elements of one input channel that have not been taken yet; `info` is its place in the task."""
 
     __slots__ = ("_queue", "info", "state_consumed")
 
@@ -28,15 +27,15 @@ class RecoveredInputChannel:
     # --- recovering -----------------------------------------------------------------------------------------------
 
     def on_recovered_state_buffer(self, element: Element) -> None:
-        """Put a restored element at the end."""
+        """Add a restored element at the end."""
         self._queue.append(element)
 
     def finish_read_recovered_state(self) -> None:
-        """Nothing more will be restored."""
+        """Mark the end of the restored elements."""
         self.on_recovered_state_buffer(EndOfChannelState())
 
     def next_element(self) -> Element | None:
-        """Take the next restored element; None when there is none, or with the end of them, now consumed."""
+        """Take the next restored element; None if there is none, or for the end marker, which is consumed."""
         if not self._queue:
             return None
         element = self._queue.popleft()
@@ -47,16 +46,16 @@ class RecoveredInputChannel:
 
     @property
     def has_data(self) -> bool:
-        """Whether something restored, other than the end of it, is still to be taken."""
+        """True if a restored element, other than the end marker, is still to be taken."""
         return bool(self._queue) and not isinstance(self._queue[0], EndOfChannelState)
 
     @property
     def queued(self) -> tuple[Element, ...]:
-        """What waits, in order."""
+        """The waiting elements, in order."""
         return tuple(self._queue)
 
     def check_consumed(self) -> None:
-        """Raise RuntimeError while something restored waits: the channel must not become live before."""
+        """Raise RuntimeError while restored elements wait: the channel must not become live before."""
         if not self.state_consumed:
             raise RuntimeError(f"{self!r} cannot become a live channel: its recovered state is not fully consumed")
 

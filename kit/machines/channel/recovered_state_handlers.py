@@ -1,8 +1,8 @@
-"""Where recovered buffers go: to the channels that took over from the one each was in.
+"""The destinations of recovered buffers: the channels that took over from each old one.
 
-A buffer of an old channel goes to every new channel that the rescaling maps onto it; which of its records belong to
-whom is for the receiver to tell, from the `SubtaskConnectionDescriptor` that goes before it. When all is read, every
-channel gets an `EndOfChannelState`, also those that had nothing.
+A buffer of an old channel goes to every new channel that the rescaling maps onto it. The receiver decides which of its
+records to keep, from the `SubtaskConnectionDescriptor` that precedes it. At the end every channel gets an
+`EndOfChannelState`, even if it had no buffers.
 
 Follows `RecoveredChannelStateHandler` and its two classes.
 """
@@ -19,30 +19,33 @@ from kit.core.state.rescale_mappings import InflightDataRescalingDescriptor, Res
 
 
 class RecoveringChannel(Protocol):
-    """An input channel that recovers; see `kit.machines.channel.recovered_channel`."""
+    """An input channel during recovery; see `kit.machines.channel.recovered_channel`."""
 
     def on_recovered_state_buffer(self, element: Element) -> None:
-        """Put a restored element at the end."""
+        """Add a restored element at the end."""
 
     def finish_read_recovered_state(self) -> None:
-        """Nothing more will be restored."""
+        """Mark the end of the restored elements."""
 
 
 class RecoveringPartition(Protocol):
-    """A result partition that takes back what it had not sent (`CheckpointedResultPartition`)."""
+    """A result partition that gets its unsent elements back (`CheckpointedResultPartition`)."""
 
     def add_recovered(self, subpartition: int, element: Element) -> None:
-        """Put a restored element at the end of a subpartition."""
+        """Add a restored element at the end of a subpartition."""
 
     def finish_read_recovered_state(self, notify_and_block_on_completion: bool) -> None:
-        """Nothing more will be restored; with the flag, `EndOfChannelState` follows and blocks each subpartition."""
+        """Mark the end of the restored elements.
+
+        With the flag, `EndOfChannelState` follows and blocks each subpartition.
+        """
 
 
 def connection_is_unknown(info: InputChannelInfo, found: str) -> StateRestoreError:
-    """The error of a task that holds in-flight data and was not told how its senders were rescaled.
+    """Return the error of a task with in-flight data that does not know how its senders were rescaled.
 
-    So it is behind `global_()`, where only subtask 0 is told (`SubtaskStateMapper.FIRST`). Flink fails there with an
-    ArrayIndexOutOfBoundsException or an IllegalStateException, which fail the task as well.
+    This happens behind `global_()`, where only subtask 0 gets that information (`SubtaskStateMapper.FIRST`). Flink
+    fails there with an ArrayIndexOutOfBoundsException or an IllegalStateException, which fail the task as well.
     """
     return StateRestoreError(
         f"there is in-flight data of channel {info.input_channel_idx} of input gate {info.gate_idx}, but {found}: when "
@@ -53,7 +56,7 @@ def connection_is_unknown(info: InputChannelInfo, found: str) -> StateRestoreErr
 
 
 class InputChannelRecoveredStateHandler:
-    """Gives the input channels back what had arrived and was not processed. `gates` are their channels, in order."""
+    """The handler that returns unprocessed elements to the input channels; `gates` lists these in order."""
 
     def __init__(
         self, gates: Sequence[Sequence[RecoveringChannel]], rescaling: InflightDataRescalingDescriptor
@@ -62,21 +65,21 @@ class InputChannelRecoveredStateHandler:
         self._targets = _Targets(rescaling, "input gate")
 
     def recover(self, info: InputChannelInfo, old_subtask: int, elements: Sequence[DataElement]) -> None:
-        """These were in channel `info` of old subtask `old_subtask`. StateRestoreError when no channel took over."""
+        """Add elements of an old subtask's channel. Raises StateRestoreError if no channel took over."""
         if not elements:
             return
         descriptor = SubtaskConnectionDescriptor(old_subtask, info.input_channel_idx)
         gate = self._gates[info.gate_idx]
         for target in self._targets.of(info.gate_idx, info.input_channel_idx):
             if target >= len(gate):
-                raise connection_is_unknown(info, f"the gate has {len(gate)} channels today")
+                raise connection_is_unknown(info, f"the gate has {len(gate)} channels now")
             channel = gate[target]
             for element in elements:
                 channel.on_recovered_state_buffer(descriptor)
                 channel.on_recovered_state_buffer(element)
 
     def close(self) -> None:
-        """All is read: tell every channel, with state or without."""
+        """Signal the end to every channel, with state or without."""
         for gate in self._gates:
             for channel in gate:
                 channel.finish_read_recovered_state()
@@ -86,7 +89,7 @@ class InputChannelRecoveredStateHandler:
 
 
 class ResultSubpartitionRecoveredStateHandler:
-    """Gives the result partitions back what they had not sent."""
+    """The handler that returns unsent elements to the result partitions."""
 
     def __init__(
         self,
@@ -100,10 +103,10 @@ class ResultSubpartitionRecoveredStateHandler:
         self._notify_and_block = notify_and_block_on_completion
 
     def recover(self, info: ResultSubpartitionInfo, old_subtask: int, elements: Sequence[DataElement]) -> None:
-        """These were in subpartition `info` of old subtask `old_subtask`. StateRestoreError when none took over."""
+        """Add elements of an old subtask's subpartition. Raises StateRestoreError if no subpartition took over."""
         if not elements:
             return
-        # Seen from downstream: the subpartition is the receiver's number, and the old subtask that of its channel.
+        # In the receiver's view, the subpartition number is the receiver's, and the old subtask is its channel.
         descriptor = SubtaskConnectionDescriptor(info.subpartition_idx, old_subtask)
         partition = self._partitions[info.partition_idx]
         for target in self._targets.of(info.partition_idx, info.subpartition_idx):
@@ -112,7 +115,7 @@ class ResultSubpartitionRecoveredStateHandler:
                 partition.add_recovered(target, element)
 
     def close(self) -> None:
-        """All is read: tell every partition."""
+        """Signal the end to every partition."""
         for partition in self._partitions:
             partition.finish_read_recovered_state(self._notify_and_block)
 
@@ -121,7 +124,7 @@ class ResultSubpartitionRecoveredStateHandler:
 
 
 class _Targets:
-    """The new channels of each old one, gate by gate: the rescaling's tables the other way around."""
+    """The new channels of each old one, gate by gate: the inverted tables of the rescaling."""
 
     def __init__(self, rescaling: InflightDataRescalingDescriptor, what: str) -> None:
         self._rescaling = rescaling

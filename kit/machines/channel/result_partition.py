@@ -1,10 +1,9 @@
-"""Where a task's output waits for the network: one queue a subpartition, one partition a job edge.
+"""The outputs of a task: one queue per subpartition, one partition per job edge.
 
-A buffer, or a fragment of a record, leaves when the receiver has given a credit for it; events need none, but never
-overtake the data before them, unless they are unaligned barriers. Such a barrier leaves at once, and the data it
-overtakes goes into the checkpoint. An aligned barrier that may time out waits in its place; what it would overtake
-stays open (`DataFuture`) until it leaves (nothing), the time is up (`aligned_barrier_timeout`) or the checkpoint is
-given up.
+A buffer, or a fragment of a record, leaves only with a credit of the receiver. Events need none, but never overtake the
+data before them, except for unaligned barriers. Such a barrier leaves at once, and the data that it overtakes goes into
+the checkpoint. An aligned barrier that may time out waits at its place. The data that it would overtake stays undecided
+(`DataFuture`) until it leaves (then none), it times out (`aligned_barrier_timeout`) or the checkpoint is aborted.
 
 While any subpartition holds `MAX_QUEUED_BUFFERS` or more, the task is back-pressured and takes no further input.
 
@@ -31,7 +30,7 @@ Send = Callable[[int, Element], None]
 
 
 class OutputStateWriter(Protocol):
-    """Where in-flight data of outputs goes: the output half of the channel state writer."""
+    """A writer of in-flight output data: the output half of the channel state writer."""
 
     def add_output_data(
         self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, buffers: Iterable[DataElement]
@@ -44,11 +43,11 @@ class OutputStateWriter(Protocol):
         """Write what the future will hold."""
 
     def output_data_decided(self, checkpoint_id: int, info: ResultSubpartitionInfo, future: DataFuture) -> None:
-        """The future of this output for this checkpoint is done."""
+        """Report that the future of this output for this checkpoint is done."""
 
 
 class ResultSubpartition:
-    """One output channel: what was produced and not yet sent.
+    """One output channel: the elements that were produced and not yet sent.
 
     `number` is the channel's number in the execution graph, `info` its place in the task, `target_task` the receiver.
     """
@@ -78,8 +77,10 @@ class ResultSubpartition:
         full: set[int],
         capture: HeldCapture | None = None,
     ) -> None:
-        """`send` puts an element on the wire, `waits` is told of one that cannot go yet. While this channel holds its
-        task back its number is in `full`. A `capture` of the user's own says which data a barrier overtakes.
+        """Initialize an empty queue.
+
+        `send` sends an element, and `waits` is called for one that cannot leave yet. While this channel holds its task
+        back, its number is in `full`. A user-defined `capture` decides which data a barrier overtakes.
         """
         self.number = number
         self.info = info
@@ -97,7 +98,7 @@ class ResultSubpartition:
     # --- sending --------------------------------------------------------------------------------------------------
 
     def add(self, element: Element) -> None:
-        """Send the element, or queue it behind what waits already; an unaligned barrier overtakes that."""
+        """Send the element, or queue it behind those that wait; an unaligned barrier overtakes them."""
         if isinstance(element, CheckpointBarrier):
             if element.options.is_unaligned:
                 self._overtake(element, self.queue)
@@ -112,7 +113,7 @@ class ResultSubpartition:
             self._waits(self.number, element)
 
     def add_credits(self, credits: int) -> None:
-        """The receiver can take more buffers: send what now may go."""
+        """Add credits of the receiver, and send what may leave now."""
         self.credits += credits
         self._flush()
         self._has_room()
@@ -134,14 +135,15 @@ class ResultSubpartition:
             self._send(self.number, queue.popleft())
 
     def all_taken(self, credits_granted: int) -> bool:
-        """Whether the receiver has taken every buffer out of its queue: it gives a credit back for each, and so all
-        of the `credits_granted` at first are here again.
+        """Return True if the receiver has taken every buffer out of its queue.
+
+        It returns a credit for each buffer, so all of the `credits_granted` at the start are here again then.
         """
         return not self.queue and self.credits == credits_granted
 
     @property
     def writable(self) -> bool:
-        """Whether the task may go on producing for this receiver."""
+        """True if the task may produce more for this receiver."""
         return len(self.queue) < MAX_QUEUED_BUFFERS
 
     @property
@@ -152,14 +154,14 @@ class ResultSubpartition:
     # --- in-flight data -------------------------------------------------------------------------------------------
 
     def _overtake(self, barrier: CheckpointBarrier, overtaken: Iterable[Element]) -> None:
-        """Send the barrier before what is queued, and give the checkpoint the data it overtakes."""
+        """Send the barrier ahead of the queue, and add the data that it overtakes to the checkpoint."""
         data = self._data(barrier.checkpoint_id, overtaken)
         if data:
             self._writer.add_output_data(barrier.checkpoint_id, self.info, SEQUENCE_NUMBER_UNKNOWN, data)
         self._send(self.number, barrier)
 
     def _data(self, checkpoint_id: int, overtaken: Iterable[Element]) -> list[DataElement]:
-        """What of it belongs to the checkpoint."""
+        """Return the overtaken data that belongs to the checkpoint."""
         if self._capture is not None:
             return self._capture.overtaken(checkpoint_id, self.info, overtaken)
         return [element for element in overtaken if isinstance(element, DataElement)]
@@ -176,7 +178,7 @@ class ResultSubpartition:
         self._writer.add_output_data_future(checkpoint_id, self.info, SEQUENCE_NUMBER_UNKNOWN, self._in_flight[1])
 
     def aligned_barrier_timeout(self, checkpoint_id: int) -> None:
-        """If the barrier of this checkpoint still waits here, it turns unaligned and leaves now."""
+        """Turn the barrier of this checkpoint unaligned and send it now, if it still waits here."""
         if self._in_flight is None or self._in_flight[0] != checkpoint_id:
             return
         position = next(at for at, element in enumerate(self.queue) if _is_barrier_of(element, checkpoint_id))
@@ -190,12 +192,12 @@ class ResultSubpartition:
         self._has_room()
 
     def abort_checkpoint(self, checkpoint_id: int, cause: Exception) -> None:
-        """The checkpoint is given up: nothing will be overtaken for it."""
+        """Abort the checkpoint: nothing will be overtaken for it."""
         if self._in_flight is not None and self._in_flight[0] == checkpoint_id:
             self._settle_failed(cause)
 
     def release(self) -> None:
-        """The task leaves."""
+        """Release the output when the task leaves."""
         if self._in_flight is not None:
             self._settle_failed(RuntimeError(f"{self!r} was released"))
 
@@ -216,10 +218,10 @@ class ResultSubpartition:
 
 
 class ResultPartition:
-    """The subpartitions of one job edge, `targets` = (channel number, receiver's task) in subpartition order.
+    """The subpartitions of one job edge; `targets` are pairs (channel number, receiver's task) in subpartition order.
 
-    `supports_unaligned`: false where in-flight data could not be distributed again; barriers never overtake there.
-    `full` are the channels that hold the task back, of all its partitions.
+    `supports_unaligned` is False if in-flight data could not be redistributed; barriers never overtake there. `full`
+    holds the channels that hold the task back, from all its partitions.
     """
 
     def __init__(
@@ -251,16 +253,16 @@ class ResultPartition:
         return f"ResultPartition({self.index}, {len(self.subpartitions)} subpartitions)"
 
     def add_recovered(self, subpartition: int, element: Element) -> None:
-        """Put back what had not been sent when the checkpoint was taken; nothing else may have been added before."""
+        """Add an element that had not been sent when the checkpoint was taken, before any other element."""
         self.subpartitions[subpartition].add(element)
 
     def finish_read_recovered_state(self, notify_and_block_on_completion: bool) -> None:
-        """Nothing more is recovered; with the flag every receiver is told, and waits with what comes after that."""
+        """End the recovered elements; with the flag, every receiver is told and blocks what comes after that."""
         if notify_and_block_on_completion:
             self.broadcast(EndOfChannelState())
 
     def broadcast(self, element: Element) -> None:
-        """Give every receiver the element; a barrier that may not overtake here goes as FORCED_ALIGNED."""
+        """Add the element for every receiver; a barrier that may not overtake here becomes FORCED_ALIGNED."""
         if isinstance(element, CheckpointBarrier) and not self.supports_unaligned:
             element = replace(element, options=element.options.with_unaligned_unsupported())
         for subpartition in self.subpartitions:
@@ -268,7 +270,7 @@ class ResultPartition:
 
     @property
     def writable(self) -> bool:
-        """Whether no receiver holds the task back."""
+        """True if no receiver holds the task back."""
         return all(subpartition.writable for subpartition in self.subpartitions)
 
 

@@ -1,13 +1,13 @@
-"""Which data of a task's channels belongs to an unaligned checkpoint: the decision as a part of one's own.
+"""The decision which data of a task's channels belongs to an unaligned checkpoint, as a replaceable part.
 
-An unaligned checkpoint is a cut through channels that are not empty. What the barrier has overtaken, at the sender's
-end and at the receiver's, and what comes on a channel until its barrier does, was sent before the checkpoint and is
-processed after it: it is in flight, and belongs to the snapshot. What comes behind the barrier does not; its sender
-sends it again.
+An unaligned checkpoint is a cut through channels that are not empty. Data that the barrier has overtaken, at the sender
+or at the receiver, and data that arrives on a channel before its barrier, was sent before the checkpoint and is
+processed after it. It is in flight and belongs to the snapshot. Data behind the barrier does not: its sender sends it
+again.
 
-The kit decides so in `ResultSubpartition`, `InputChannel` and `ChannelStatePersister`. A `ChannelStateCapture` is
-asked instead of them. It writes with `addInputData` and `addOutputData` as they do; when a checkpoint begins and ends
-on a channel is said to it, and `finishInput` and `finishOutput` stay the task's.
+By default `ResultSubpartition`, `InputChannel` and `ChannelStatePersister` make this decision; a `ChannelStateCapture`
+replaces it. It writes with `addInputData` and `addOutputData` as they do, and is notified when a checkpoint begins and
+ends on a channel. The task itself still calls `finishInput` and `finishOutput`.
 
 Flink 1.11 has these decisions in `RemoteInputChannel.spillInflightBuffers`, in
 `BufferReceivedListener.notifyBufferReceived` and in `ResultSubpartition.requestInflightBufferSnapshot`, 2.x in
@@ -30,7 +30,7 @@ NAME = "channel_state_capture"
 
 
 class CaptureWriter:
-    """What a capture writes with, held to what may be written: data, to a checkpoint that is under way there.
+    """The writer of a capture, which accepts only data, and only for a checkpoint in progress on that channel.
 
     Follows Flink's `ChannelStateWriter`; there data that comes too late fails the checkpoint.
     """
@@ -40,14 +40,14 @@ class CaptureWriter:
     def __init__(self, writer: InputStateWriter) -> None:
         self._writer = writer
         self._open: dict[InputChannelInfo, int] = {}
-        """The checkpoint to which each input channel may add."""
+        """The checkpoint to which each input channel may add data."""
         self._overtaking: tuple[int, ResultSubpartitionInfo] | None = None
         self._overtaken: list[DataElement] = []
 
     def add_input_data(self, checkpoint_id: int, channel: InputChannelInfo, buffers: Iterable[DataElement]) -> None:
-        """This data of an input channel, in this order, belongs to the checkpoint. Flink: `addInputData`.
+        """Add this data of an input channel, in this order, to the checkpoint. Flink: `addInputData`.
 
-        Raises PartError for what is no data, and when the checkpoint is not under way on this channel.
+        Raises PartError for anything but data, and if the checkpoint is not in progress on this channel.
         """
         call = f"add_input_data({checkpoint_id}, {channel!r}, ...)"
         if self._open.get(channel) != checkpoint_id:
@@ -62,9 +62,10 @@ class CaptureWriter:
     def add_output_data(
         self, checkpoint_id: int, subpartition: ResultSubpartitionInfo, buffers: Iterable[DataElement]
     ) -> None:
-        """This data of an output, in this order, belongs to the checkpoint. Flink: `addOutputData`.
+        """Add this data of an output, in this order, to the checkpoint. Flink: `addOutputData`.
 
-        Raises PartError for what is no data, and outside of `barrier_overtakes` with the same two.
+        Raises PartError for anything but data, and outside of a `barrier_overtakes` call for the same checkpoint and
+        output.
         """
         call = f"add_output_data({checkpoint_id}, {subpartition!r}, ...)"
         if self._overtaking != (checkpoint_id, subpartition):
@@ -93,11 +94,11 @@ def _data(buffers: Iterable[DataElement], call: str) -> tuple[DataElement, ...]:
 
 
 class ChannelStateCapture(ABC):
-    """Decides for one task which data of its channels belongs to an unaligned checkpoint
+    """A part that decides for one task which channel data belongs to an unaligned checkpoint
     (`kit.stream.settings.parts.Parts`).
 
     `writer` takes that data. Channels are named by `InputChannelInfo` and `ResultSubpartitionInfo`, which can be keys
-    of a dictionary. Elements are data (`DataElement`) or events, barriers among them.
+    of a dictionary. Elements are data (`DataElement`) or events, including barriers.
     """
 
     def __init__(self, writer: CaptureWriter) -> None:
@@ -105,43 +106,43 @@ class ChannelStateCapture(ABC):
 
     @abstractmethod
     def checkpoint_started(self, checkpoint_id: int, channel: InputChannelInfo, queue: Sequence[Element]) -> None:
-        """An unaligned checkpoint begins in this task; said once for each input channel.
+        """Handle the start of an unaligned checkpoint in this task; called once for each input channel.
 
-        `queue` is what the channel has brought and the task has not processed, in the order in which it was sent. The
-        checkpoint's barrier is in its place there if it has come, even if it went ahead or was taken already. Flink
-        1.11: `spillInflightBuffers`.
+        `queue` is what has arrived on the channel and has not been processed, in the order in which it was sent. If the
+        checkpoint's barrier has arrived, it is at its place in this order, even if it went ahead or was taken already.
+        Flink 1.11: `spillInflightBuffers`.
         """
 
     @abstractmethod
     def element_received(self, channel: InputChannelInfo, element: Element) -> None:
-        """An input channel has brought an element, whether a checkpoint is under way or not.
+        """Handle an element that has arrived on an input channel, during a checkpoint or not.
 
         Flink 1.11: `notifyBufferReceived`, `notifyBarrierReceived`.
         """
 
     @abstractmethod
     def checkpoint_stopped(self, checkpoint_id: int, channel: InputChannelInfo) -> None:
-        """All barriers of the checkpoint have come, or it was given up; said for each input channel.
+        """Handle the end of a checkpoint: all barriers have come, or it was aborted; called for each input channel.
 
-        It may be said of an older checkpoint than the one that is under way. Flink: `stopPersisting`.
+        The checkpoint may be older than the one in progress. Flink: `stopPersisting`.
         """
 
     @abstractmethod
     def barrier_overtakes(self, checkpoint_id: int, subpartition: ResultSubpartitionInfo, queue: list[Element]) -> None:
-        """The barrier leaves an output now, ahead of `queue`: what waits there, in the order in which it will be sent.
+        """Handle a barrier that leaves an output ahead of `queue`, the elements waiting there in sending order.
 
         Flink 1.11: `requestInflightBufferSnapshot`.
         """
 
 
 class OwnCapture(OwnPart):
-    """A capture of the user's own."""
+    """The checks and messages of a user-defined capture."""
 
     __slots__ = ()
 
 
 class HeldCapture:
-    """A user's capture as the channels of its task see it: with the bounds of each checkpoint kept."""
+    """A user-defined capture as a task's channels call it, with the bounds of each checkpoint tracked."""
 
     __slots__ = ("_part", "_writer")
 
@@ -151,16 +152,16 @@ class HeldCapture:
         self._part: ChannelStateCapture = made(NAME, own, contract, OwnCapture, self._writer)
 
     def checkpoint_started(self, checkpoint_id: int, channel: InputChannelInfo, queue: Sequence[Element]) -> None:
-        """A checkpoint begins on an input channel."""
+        """Start a checkpoint on an input channel."""
         self._writer._open[channel] = checkpoint_id
         self._part.checkpoint_started(checkpoint_id, channel, queue)
 
     def element_received(self, channel: InputChannelInfo, element: Element) -> None:
-        """An element has come."""
+        """Report an element that has arrived."""
         self._part.element_received(channel, element)
 
     def checkpoint_stopped(self, checkpoint_id: int, channel: InputChannelInfo) -> None:
-        """A checkpoint is over on an input channel; the end of an older one closes nothing."""
+        """End a checkpoint on an input channel; the end of an older one closes nothing."""
         self._part.checkpoint_stopped(checkpoint_id, channel)
         if self._writer._open.get(channel, checkpoint_id + 1) <= checkpoint_id:
             del self._writer._open[channel]
@@ -168,7 +169,7 @@ class HeldCapture:
     def overtaken(
         self, checkpoint_id: int, subpartition: ResultSubpartitionInfo, queue: Iterable[Element]
     ) -> list[DataElement]:
-        """What of an output's queue belongs to the checkpoint whose barrier leaves ahead of it."""
+        """Return the part of an output's queue that belongs to the checkpoint whose barrier leaves ahead of it."""
         writer = self._writer
         writer._overtaking, writer._overtaken = (checkpoint_id, subpartition), []
         self._part.barrier_overtakes(checkpoint_id, subpartition, list(queue))
@@ -181,5 +182,5 @@ class HeldCapture:
 
 
 def create_capture(own: Factory | None, writer: InputStateWriter) -> HeldCapture | None:
-    """The user's capture, if there is one. Raises PartError for what is none."""
+    """Create the user-defined capture, if there is one. Raises PartError for an invalid one."""
     return None if own is None else HeldCapture(own, writer)

@@ -1,12 +1,12 @@
-"""One checkpoint's file of in-flight data, shared by several subtasks.
+"""The file of one checkpoint's in-flight data, shared by several subtasks.
 
-The writer collects elements in the order in which they come, and which channel of which subtask each belongs to. When
-every subtask has given all its input and output, the host gets them to encode and write, and the writer holds them no
-more; when it hears where they are, it makes each subtask its handles. What fails for one fails for all that share the
-file: for the one with its own cause, for the others with CHANNEL_STATE_SHARED_STREAM_EXCEPTION.
+The writer collects elements in the order in which they come, and remembers the channel and subtask of each. Once every
+subtask has given all its input and output, the host gets the elements to encode and write, and the writer releases
+them. When the file is written, the writer creates the handles of each subtask. A failure of one subtask fails all that
+share the file: that subtask with its own cause, the others with CHANNEL_STATE_SHARED_STREAM_EXCEPTION.
 
 Follows `ChannelStateCheckpointWriter` and `ChannelStatePendingResult`. Flink encodes as it goes and so fails in the
-middle of a write; here encoding is the host's, and fails at the end.
+middle of a write. Here the host encodes, and failures occur at the end.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ Positions = dict[ChannelInfoT, list[int]]
 
 @dataclass(frozen=True, slots=True)
 class ChannelStateFile:
-    """What names the files that several subtasks share: the first of them, `operator_id` the head of its chain."""
+    """The naming of shared files: by their first subtask, and by the head of its chain (`operator_id`)."""
 
     task: str
     operator_id: str
     subtask: int
 
     def name(self, checkpoint_id: int) -> str:
-        """The file of one checkpoint."""
+        """Return the name of one checkpoint's file."""
         return state_file_name(self.operator_id, self.subtask, checkpoint_id, FILE_PART)
 
 
 class WriterState(Enum):
-    """Where a checkpoint's file stands."""
+    """The state of a checkpoint's file."""
 
     COLLECTING = "COLLECTING"
     WRITING = "WRITING"
@@ -62,7 +62,7 @@ class WriterState(Enum):
 
 
 class ChannelStatePendingResult:
-    """One subtask's part of a checkpoint's file: which elements, by their positions in it, belong to which channel."""
+    """One subtask's part of a checkpoint's file: for each channel, the positions of its elements."""
 
     __slots__ = ("all_inputs_received", "all_outputs_received", "inputs", "outputs", "subtask", "task")
 
@@ -75,20 +75,20 @@ class ChannelStatePendingResult:
         self.outputs: Positions[ResultSubpartitionInfo] = {}
 
     def complete_input(self) -> None:
-        """All input was added; ValueError when it had been."""
+        """Mark all input as added. Raises ValueError if it was already."""
         if self.all_inputs_received:
             raise ValueError(f"{self.task} has finished its input twice")
         self.all_inputs_received = True
 
     def complete_output(self) -> None:
-        """All output was added; ValueError when it had been."""
+        """Mark all output as added. Raises ValueError if it was already."""
         if self.all_outputs_received:
             raise ValueError(f"{self.task} has finished its output twice")
         self.all_outputs_received = True
 
     @property
     def complete(self) -> bool:
-        """Whether nothing more is to come."""
+        """True if all input and output was added."""
         return self.all_inputs_received and self.all_outputs_received
 
     def __repr__(self) -> str:
@@ -96,9 +96,10 @@ class ChannelStatePendingResult:
 
 
 class ChannelStateCheckpointWriter:
-    """Collects the in-flight data of `subtasks` (names of tasks) for one checkpoint.
+    """The collector of the in-flight data of `subtasks` (names of tasks) for one checkpoint.
 
-    `on_complete` is told when all is collected; like all callbacks here it must survive a copy, so no closure.
+    `on_complete` is called when everything is collected. Like all callbacks here it must survive a copy, so it must not
+    be a closure.
     """
 
     def __init__(
@@ -126,13 +127,13 @@ class ChannelStateCheckpointWriter:
 
     @property
     def is_done(self) -> bool:
-        """Whether it collects no more."""
+        """True if it no longer collects."""
         return self.state is not WriterState.COLLECTING
 
     # --- collecting -----------------------------------------------------------------------------------------------
 
     def register_subtask_result(self, task: str, subtask: int) -> None:
-        """This subtask begins the checkpoint. RuntimeError when it has before, or when the writer is done."""
+        """Add this subtask to the checkpoint. Raises RuntimeError if it was added before, or if the write is done."""
         if self.is_done:
             raise RuntimeError(f"{task} cannot begin {self!r}: the write is done")
         if task in self._results:
@@ -141,19 +142,19 @@ class ChannelStateCheckpointWriter:
         self._results[task] = ChannelStatePendingResult(task, subtask)
 
     def release_subtask(self, task: str) -> None:
-        """This subtask leaves; if it has not begun, nobody waits for it any more."""
+        """Remove this subtask; if it has not begun, the file no longer waits for it."""
         if task in self._to_register:
             self._to_register.discard(task)
             self._try_finish()
 
     def write_input(self, task: str, info: InputChannelInfo, element: DataElement) -> None:
-        """Take an element of an input channel along; RuntimeError after `complete_input`. Nothing when done."""
+        """Add an element of an input channel, unless the write is done. RuntimeError after `complete_input`."""
         if not self.is_done:
             result = self._result(task)
             self._write(result.inputs, info, element, task, result.all_inputs_received)
 
     def write_output(self, task: str, info: ResultSubpartitionInfo, element: DataElement) -> None:
-        """Take an element of an output channel along; RuntimeError after `complete_output`. Nothing when done."""
+        """Add an element of an output channel, unless the write is done. RuntimeError after `complete_output`."""
         if not self.is_done:
             result = self._result(task)
             self._write(result.outputs, info, element, task, result.all_outputs_received)
@@ -169,13 +170,13 @@ class ChannelStateCheckpointWriter:
         self._elements.append(element)
 
     def complete_input(self, task: str) -> None:
-        """The subtask has added all its input; ValueError the second time. Nothing when done."""
+        """End the subtask's input, unless the write is done. Raises ValueError the second time."""
         if not self.is_done:
             self._result(task).complete_input()
             self._try_finish()
 
     def complete_output(self, task: str) -> None:
-        """The subtask has added all its output; ValueError the second time. Nothing when done."""
+        """End the subtask's output, unless the write is done. Raises ValueError the second time."""
         if not self.is_done:
             self._result(task).complete_output()
             self._try_finish()
@@ -214,7 +215,7 @@ class ChannelStateCheckpointWriter:
         )
 
     def file_written(self, event: ChannelStateFileWritten) -> None:
-        """The file is there: tell each subtask where its channels are in it."""
+        """Send each subtask the positions of its channels in the file, which is written."""
         self.state = WriterState.COMPLETED
         for task, result in self._results.items():
             inputs = tuple(
@@ -239,7 +240,7 @@ class ChannelStateCheckpointWriter:
     def _place(
         self, event: ChannelStateFileWritten, positions: list[int]
     ) -> tuple[tuple[int, ...], int, StreamStateHandle]:
-        """Offsets, size and stream of one channel: inside the file, or small and by itself."""
+        """Return offsets, size and stream of one channel: inside the file, or by itself if it is small."""
         offsets = tuple(event.offsets[position] for position in positions)
         if isinstance(event.handle, ByteStreamStateHandle):
             data = self._serializer.extract_and_merge(event.handle.data, offsets)
@@ -248,20 +249,20 @@ class ChannelStateCheckpointWriter:
         return offsets, size, event.handle
 
     def file_failed(self, event: ChannelStateFileFailed) -> None:
-        """The file could not be written: so it is for all."""
+        """Fail all subtasks, because the file could not be written."""
         self.state = WriterState.FAILED
         self._fail_all(CheckpointException(event.reason, event.error))
 
     # --- failing --------------------------------------------------------------------------------------------------
 
     def fail_subtask(self, task: str, cause: Exception) -> None:
-        """One subtask gives up, and all others do for its sake."""
+        """Fail one subtask, and with it all that share the file."""
         if self.state in (WriterState.COLLECTING, WriterState.WRITING):
             shared = CheckpointException(CheckpointFailureReason.CHANNEL_STATE_SHARED_STREAM_EXCEPTION, str(cause))
             self._fail_all(shared, {task: cause})
 
     def fail(self, cause: Exception) -> None:
-        """All give up."""
+        """Fail all subtasks."""
         if self.state in (WriterState.COLLECTING, WriterState.WRITING):
             self._fail_all(cause)
 

@@ -1,8 +1,8 @@
-"""Brings each request to the writer of its checkpoint, and knows which checkpoints are over.
+"""The dispatcher of requests to the writer of their checkpoint; it knows which checkpoints are over.
 
-There is one writer at a time that collects; a newer checkpoint ends an older one (CHECKPOINT_DECLINED_SUBSUMED). Of
-aborts the newest is remembered, with who gave up and why: what still comes for that checkpoint, or an older one, is
-cancelled. A writer that has collected all waits for the host beside the others, by the name of its file.
+At most one writer collects at a time; a newer checkpoint ends an older one (CHECKPOINT_DECLINED_SUBSUMED). The
+dispatcher remembers the newest abort, with its task and cause, and cancels later requests for that checkpoint or an
+older one. A writer that has collected everything is kept by the name of its file until the host has answered.
 
 Follows `ChannelStateWriteRequestDispatcherImpl`.
 """
@@ -28,7 +28,7 @@ from kit.machines.channel.channel_state.channel_state_requests import (
 
 
 class ChannelStateWriteRequestDispatcher:
-    """Carries out the requests of the subtasks that share the files named after `file`.
+    """The executor of the requests of the subtasks that share the files named after `file`.
 
     Follows Flink's `ChannelStateWriteRequestDispatcher`.
     """
@@ -45,8 +45,9 @@ class ChannelStateWriteRequestDispatcher:
         self._abort_cause: Exception = CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED_SUBSUMED)
 
     def dispatch(self, request: ChannelStateWriteRequest) -> None:
-        """Carry the request out. One that comes when it must not is cancelled, and raises ValueError or RuntimeError:
-        this ends the executor.
+        """Execute the request.
+
+        A request that is not allowed now is cancelled, and raises ValueError or RuntimeError, which ends the executor.
 
         Flink: `ChannelStateWriteRequestDispatcher.dispatch`.
         """
@@ -77,7 +78,7 @@ class ChannelStateWriteRequestDispatcher:
         elif isinstance(request, CheckpointAbortRequest):
             self._abort(request)
         else:
-            raise ValueError(f"{request!r} is of no kind that is known here")
+            raise ValueError(f"unknown kind of request: {request!r}")
 
     def _release(self, request: SubtaskReleaseRequest) -> None:
         self._registered.pop(request.task, None)
@@ -85,7 +86,7 @@ class ChannelStateWriteRequestDispatcher:
             self._writer.release_subtask(request.task)
 
     def _refuse(self, request: ChannelStateWriteRequest) -> None:
-        """The request belongs to a checkpoint that is over."""
+        """Cancel a request of a checkpoint that is over."""
         if request.checkpoint_id != self._max_aborted_id:
             self._outbox.cancel(request, _subsumed())
         elif request.task == self._aborted_by:
@@ -120,7 +121,7 @@ class ChannelStateWriteRequestDispatcher:
             self._writer = None
 
     def _abort_writing(self, request: CheckpointAbortRequest) -> None:
-        """Stop the host, if it is writing this checkpoint's file at the moment."""
+        """Stop the host, if it is writing this checkpoint's file."""
         writer = self._being_written.pop(self._file.name(request.checkpoint_id), None)
         if writer is not None:
             writer.fail_subtask(request.task, request.cause)
@@ -135,16 +136,16 @@ class ChannelStateWriteRequestDispatcher:
             self._writer.fail(cause)
             self._writer = None
 
-    # --- what the host says ---------------------------------------------------------------------------------------
+    # --- answers of the host --------------------------------------------------------------------------------------
 
     def file_written(self, event: ChannelStateFileWritten) -> None:
-        """A file is there; nothing happens if it was given up meanwhile, or is another's."""
+        """Handle a file that was written; ignore it if it was aborted meanwhile, or belongs to another dispatcher."""
         writer = self._being_written.pop(event.file_name, None)
         if writer is not None:
             writer.file_written(event)
 
     def file_failed(self, event: ChannelStateFileFailed) -> None:
-        """A file is not; nothing happens if it was given up meanwhile, or is another's."""
+        """Handle a file that failed; ignore it if it was aborted meanwhile, or belongs to another dispatcher."""
         writer = self._being_written.pop(event.file_name, None)
         if writer is not None:
             writer.file_failed(event)

@@ -1,11 +1,11 @@
-"""Carries out the channel state requests of the subtasks that share files, one after the other.
+"""The executor of the channel state requests of the subtasks that share files, one request after the other.
 
-An executor has no thread: `submit` queues a request, `run` carries out what can be. A request whose data is not there
-yet holds back those of its own subtask only, in a queue of their own. What should never happen (a write before its
-start) ends the executor: all that waits is cancelled, and whoever asks for more hears why.
+An executor has no thread: `submit` queues a request, and `run` executes what can be executed. A request whose data is
+not available yet delays those of its own subtask only, in a separate queue. A request that should never happen (a write
+before its start) ends the executor: all waiting requests are cancelled, and later requests raise the cause.
 
-Subtasks register until the executor has as many as may share a file, or until the first checkpoint starts, or one of
-them leaves; the next one gets a new executor. `SlotChannelState`, the machine, does that for the tasks of a slot.
+Subtasks register until the executor has as many as may share a file, or the first checkpoint starts, or one of them
+leaves; the next subtask gets a new executor. `SlotChannelState`, the machine, does that for the tasks of a slot.
 
 Follows `ChannelStateWriteRequestExecutorImpl` and `ChannelStateWriteRequestExecutorFactory`.
 """
@@ -34,17 +34,17 @@ DEFAULT_MAX_SUBTASKS_PER_FILE = 5
 
 
 class Dispatcher(Protocol):
-    """What carries a request out."""
+    """The interface of what executes a request."""
 
     def dispatch(self, request: ChannelStateWriteRequest) -> None:
-        """Do it now."""
+        """Execute the request now."""
 
     def fail(self, cause: Exception) -> None:
-        """Give up everything that was begun."""
+        """Abort everything that was started."""
 
 
 class ChannelStateWriteRequestExecutor:
-    """The queues of the subtasks that share files; `on_registered` is told when no more may join.
+    """The queues of the subtasks that share files; `on_registered` is called when no more may join.
 
     Follows Flink's `ChannelStateWriteRequestExecutor`.
     """
@@ -70,7 +70,7 @@ class ChannelStateWriteRequestExecutor:
     # --- subtasks -------------------------------------------------------------------------------------------------
 
     def register_subtask(self, task: str, subtask: int) -> None:
-        """Let this subtask submit; RuntimeError when it may already, or when no more may join."""
+        """Let this subtask submit requests. Raises RuntimeError if it is registered, or if no more may join."""
         if not self.is_registering:
             raise RuntimeError(f"{task} is too late: the subtasks that share a file are {', '.join(self.subtasks)}")
         if task in self.subtasks:
@@ -82,7 +82,7 @@ class ChannelStateWriteRequestExecutor:
             self._complete_registration()
 
     def release_subtask(self, task: str) -> None:
-        """This subtask leaves; with the last one the executor closes. OSError when it had ended with an error."""
+        """Remove this subtask; with the last one the executor closes. Raises OSError if it had ended with an error."""
         self._complete_registration()
         self.subtasks.pop(task, None)
         if self.subtasks:
@@ -101,15 +101,17 @@ class ChannelStateWriteRequestExecutor:
     # --- requests -------------------------------------------------------------------------------------------------
 
     def submit(self, request: ChannelStateWriteRequest) -> None:
-        """Carry the request out when its turn comes. ValueError when its subtask has not registered, RuntimeError
-        when the executor has ended; the request is cancelled then.
+        """Queue the request.
+
+        Raises ValueError if its subtask has not registered, and RuntimeError if the executor has ended; in both cases
+        the request is cancelled.
         """
         unready = self._unready_of(request)
         (self._ready if request.ready and not unready else unready).append(request)
         self._ensure_running()
 
     def submit_priority(self, request: ChannelStateWriteRequest) -> None:
-        """Carry the request out next. Raises as `submit` does; RuntimeError also when it is not ready.
+        """Queue the request as the next one. Raises as `submit` does, and RuntimeError if the request is not ready.
 
         Flink: `submitPriority`.
         """
@@ -120,7 +122,7 @@ class ChannelStateWriteRequestExecutor:
         self._ensure_running()
 
     def decided(self, event: OutputDataDecided) -> None:
-        """What a request waits for is known; nothing happens if that was cancelled meanwhile."""
+        """Pass the data that a request waits for; nothing happens if the request was cancelled meanwhile."""
         for request in self._unready.get(event.task, ()):
             if isinstance(request, WriteOutputFutureRequest) and request.is_for(event.checkpoint_id, event.info):
                 assert request.future is not None
@@ -144,11 +146,11 @@ class ChannelStateWriteRequestExecutor:
 
     @property
     def has_work(self) -> bool:
-        """Whether `run` would do something."""
+        """True if `run` would do something."""
         return bool(self._ready) or any(unready and unready[0].ready for unready in self._unready.values())
 
     def run(self) -> None:
-        """Carry out all that can be, in order; an error ends the executor, and is kept in `thrown`."""
+        """Execute all requests that are ready, in order; an error ends the executor and is kept in `thrown`."""
         self._collect_ready()
         while self._ready and not self.is_closed:
             request = self._ready.popleft()
@@ -157,7 +159,7 @@ class ChannelStateWriteRequestExecutor:
                     self._complete_registration()
                 self._dispatcher.dispatch(request)
             except Exception as error:
-                self.thrown = error.with_traceback(None)  # its frames hold buffers
+                self.thrown = error.with_traceback(None)  # the frames of its traceback hold buffers
                 self._close(error)
                 if not isinstance(request, CheckpointStartRequest):
                     self._outbox.failed(request.task, request.checkpoint_id, error)
@@ -179,7 +181,7 @@ class ChannelStateWriteRequestExecutor:
                 self._outbox.cancel(queue.popleft(), cause)
 
     def validate(self) -> None:
-        """Check that nothing waits that could be done, and nothing of a subtask that has left."""
+        """Check that no waiting request is ready, and that none belongs to a subtask that has left."""
         assert not self.has_work, f"{self!r} has not carried out {[*self._ready][:1] or self._unready}"
         for task, unready in self._unready.items():
             strangers = [request for request in unready if request.task != task]
@@ -192,15 +194,16 @@ class ChannelStateWriteRequestExecutor:
 
 
 class ChannelStateWriteRequestExecutorFactory:
-    """Gives each subtask the executor that it shares with those before and after it."""
+    """A factory that gives each subtask the executor that it shares with those before and after it."""
 
     def __init__(self, max_subtasks_per_file: int = DEFAULT_MAX_SUBTASKS_PER_FILE) -> None:
         self._max_subtasks_per_file = max_subtasks_per_file
         self._current: SharedExecutor | None = None
 
     def get_or_create_executor(self, task: str, subtask: int, operator_id: str) -> SharedExecutor:
-        """Register the subtask, `operator_id` the head of its chain, with the executor that takes more, or a new
-        one.
+        """Register the subtask with the executor that still accepts subtasks, or with a new one.
+
+        `operator_id` is the head of its chain.
         """
         if self._current is None:
             self._current = SharedExecutor(
@@ -217,7 +220,7 @@ class ChannelStateWriteRequestExecutorFactory:
 
 
 class SharedExecutor:
-    """An executor with all that belongs to it, for the subtasks that share the files named after `file`."""
+    """An executor and its parts, for the subtasks that share the files named after `file`."""
 
     def __init__(
         self,
@@ -232,7 +235,7 @@ class SharedExecutor:
         )
 
     def submit(self, request: ChannelStateWriteRequest) -> None:
-        """Queue the request; if it cannot be queued, the task is told."""
+        """Queue the request; if that fails, the task is notified."""
         try:
             if isinstance(request, CheckpointAbortRequest) and request.priority:
                 self.executor.submit_priority(request)
@@ -243,7 +246,7 @@ class SharedExecutor:
                 self.outbox.failed(request.task, request.checkpoint_id, error)
 
     def release(self, task: str) -> None:
-        """The task has left."""
+        """Release a task that leaves."""
         try:
             self.executor.run()
             self.executor.release_subtask(task)

@@ -1,7 +1,7 @@
-"""What the executors of a slot have to say: answers to tasks, and files to be written.
+"""The outbox of a slot's executors: answers to tasks, and files to be written.
 
-Executor, dispatcher and writers put words in here while they work; the slot's machine gives them when they are done.
-Every `CheckpointStartRequest` is answered once, whichever of them it is that answers.
+Executor, dispatcher and writers add messages and commands while they work, and the slot's machine emits them
+afterwards. Every `CheckpointStartRequest` is answered exactly once, by whichever of them handles it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ Said = ChannelStateWritten | ChannelStateFailed | WriteChannelStateFile | Cancel
 
 
 class ChannelStateOutbox:
-    """Words in the order in which they arose."""
+    """Messages and commands in the order in which they arose."""
 
     def __init__(self) -> None:
         self.executor_ended = False
         self._words: list[Said] = []
 
     def say(self, word: Said) -> None:
-        """Tell a task, or have a file written, or not."""
+        """Add an answer to a task, or the start or stop of a write."""
         self._words.append(word)
 
     def failed(self, task: str, checkpoint_id: int, cause: Exception) -> None:
-        """This task's in-flight data of a checkpoint is not stored, because of `cause`."""
+        """Answer that this task's in-flight data of a checkpoint is not stored, because of `cause`."""
         reason, error = reason_of(cause, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION)
         self.say(
             ChannelStateFailed(
@@ -35,13 +35,13 @@ class ChannelStateOutbox:
         )
 
     def cancel(self, request: ChannelStateWriteRequest, cause: Exception) -> None:
-        """The request will not be executed: it lets go of its buffers, and the task is told if it waits."""
+        """Cancel the request, which releases its buffers, and notify the task if it waits for an answer."""
         request.cancel(cause)
         if isinstance(request, CheckpointStartRequest):
             self.failed(request.task, request.checkpoint_id, cause)
 
     def take(self) -> list[Said]:
-        """All that is to be said; it is empty afterwards."""
+        """Return the content and empty the outbox."""
         taken, self._words = self._words, []
         return taken
 

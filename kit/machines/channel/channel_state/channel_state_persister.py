@@ -1,8 +1,8 @@
-"""One input channel's share of an unaligned checkpoint: which of its data is in flight and must be written.
+"""The in-flight data of one input channel that an unaligned checkpoint must write.
 
 An unaligned checkpoint begins before its barrier has come on every channel. What such a channel holds then, and what
-still arrives ahead of its barrier, belongs to the checkpoint. The barrier may also come first: then it has overtaken
-what is in the queue, and this alone is in flight.
+arrives before its barrier, belongs to the checkpoint. If the barrier has come already, it has overtaken the queue, and
+only the queue is in flight.
 
 Follows Flink's `ChannelStatePersister`.
 """
@@ -20,7 +20,7 @@ from kit.machines.channel.channel_state.channel_state_writer import SEQUENCE_NUM
 
 
 class InputStateWriter(Protocol):
-    """Where in-flight data of inputs goes: the input half of the channel state writer."""
+    """A writer of in-flight input data: the input half of the channel state writer."""
 
     def add_input_data(
         self, checkpoint_id: int, info: InputChannelInfo, start_seq: int, buffers: Sequence[DataElement]
@@ -29,7 +29,7 @@ class InputStateWriter(Protocol):
 
 
 class NoInputStateWriter:
-    """For jobs whose checkpoints never hold in-flight data (`ChannelStateWriter.NO_OP`).
+    """A writer for jobs whose checkpoints never hold in-flight data (`ChannelStateWriter.NO_OP`).
 
     Flink: `NoOpChannelStateWriter`.
     """
@@ -41,7 +41,7 @@ class NoInputStateWriter:
 
 
 class CheckpointStatus(Enum):
-    """Where a channel stands in the newest unaligned checkpoint that it knows of."""
+    """The state of a channel in the newest unaligned checkpoint that it knows of."""
 
     COMPLETED = "COMPLETED"
     BARRIER_PENDING = "BARRIER_PENDING"
@@ -49,7 +49,7 @@ class CheckpointStatus(Enum):
 
 
 class ChannelStatePersister:
-    """Gives the writer what is in flight on one channel."""
+    """The selection of the data that is in flight on one channel, for the writer."""
 
     __slots__ = ("_info", "_writer", "last_seen_barrier", "status")
 
@@ -60,9 +60,9 @@ class ChannelStatePersister:
         self.last_seen_barrier = -1
 
     def start_persisting(self, checkpoint_id: int, known: Sequence[DataElement]) -> None:
-        """The checkpoint begins here: write what is `known` to be in flight, and go on until the barrier comes.
+        """Start a checkpoint: write the data `known` to be in flight, and then all that arrives before the barrier.
 
-        Raises CheckpointException (CHECKPOINT_SUBSUMED) when the barrier of a newer one has come already.
+        Raises CheckpointException (CHECKPOINT_SUBSUMED) if the barrier of a newer checkpoint has already come.
         """
         if self.status is CheckpointStatus.BARRIER_RECEIVED and self.last_seen_barrier > checkpoint_id:
             raise CheckpointException(
@@ -76,18 +76,18 @@ class ChannelStatePersister:
             self._writer.add_input_data(checkpoint_id, self._info, SEQUENCE_NUMBER_UNKNOWN, known)
 
     def stop_persisting(self, checkpoint_id: int) -> None:
-        """The checkpoint is over here; news of an older one changes nothing."""
+        """End the checkpoint; the end of an older one changes nothing."""
         if checkpoint_id >= self.last_seen_barrier:
             self.status = CheckpointStatus.COMPLETED
             self.last_seen_barrier = checkpoint_id
 
     def maybe_persist(self, element: Element) -> None:
-        """Write data that arrives ahead of the barrier."""
+        """Write data that arrives before the barrier."""
         if self.status is CheckpointStatus.BARRIER_PENDING and isinstance(element, DataElement):
             self._writer.add_input_data(self.last_seen_barrier, self._info, SEQUENCE_NUMBER_UNKNOWN, (element,))
 
     def check_for_barrier(self, element: Element) -> int | None:
-        """The checkpoint whose barrier this is, unless it comes too late to matter; None for all else."""
+        """Return the checkpoint whose barrier this is; None for other elements and for a late barrier."""
         if not isinstance(element, CheckpointBarrier):
             return None
         expected = self.last_seen_barrier + (self.status is CheckpointStatus.COMPLETED)
@@ -99,7 +99,7 @@ class ChannelStatePersister:
 
     @property
     def has_barrier_received(self) -> bool:
-        """Whether the barrier of the newest checkpoint has arrived."""
+        """True if the barrier of the newest checkpoint has arrived."""
         return self.status is CheckpointStatus.BARRIER_RECEIVED
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
-"""Reads a task's in-flight data back, as it is restored, into its channels.
+"""The reader that restores a task's in-flight data into its channels.
 
 The handles of several channels, and of several old subtasks, may refer to one stream of bytes. Each stream is read once
-and from front to back, chunk by chunk in order of their offsets, so that each channel gets its buffers in the order in
-which they were written. Pure code over bytes: the host has read them (`RestoredPart`).
+from front to back, chunk by chunk in order of offset, so that each channel gets its buffers in the order in which they
+were written. The code is pure: the host has read the bytes (`RestoredPart`).
 
 Follows `SequentialChannelStateReaderImpl` and `ChannelStateChunkReader`.
 """
@@ -45,17 +45,17 @@ _Handle = InputChannelStateHandle | ResultSubpartitionStateHandle
 
 
 class RecoveredChannelStateHandler(Protocol[InfoT_contra]):
-    """What takes recovered buffers; see `kit.machines.channel.recovered_state_handlers`."""
+    """A receiver of recovered buffers; see `kit.machines.channel.recovered_state_handlers`."""
 
     def recover(self, info: InfoT_contra, old_subtask: int, elements: Sequence[DataElement]) -> None:
-        """These were in channel `info` of the old subtask."""
+        """Take elements that were in channel `info` of the old subtask."""
 
     def close(self) -> None:
-        """All is read."""
+        """Finish: everything has been read."""
 
 
 class ChannelStateChunkReader(Generic[InfoT]):
-    """Reads one chunk, and hands its elements on."""
+    """The reader of one chunk, which passes on its elements."""
 
     def __init__(self, serializer: ChannelStateSerializer) -> None:
         self._serializer = serializer
@@ -68,9 +68,9 @@ class ChannelStateChunkReader(Generic[InfoT]):
         info: InfoT,
         old_subtask: int,
     ) -> None:
-        """Hand on the elements of the chunk at `offset`, all or, when they cannot be read, none.
+        """Pass on the elements of the chunk at `offset`: all of them, or none if they cannot be read.
 
-        Raises StateRestoreError for a chunk that is damaged.
+        Raises StateRestoreError for a damaged chunk.
         """
         if source.tell() != offset:
             source.seek(offset)
@@ -80,7 +80,7 @@ class ChannelStateChunkReader(Generic[InfoT]):
 
 
 class SequentialChannelStateReader:
-    """Reads the channel state among `parts`; parts of other kinds are passed over.
+    """The reader of the channel state among `parts`; it skips parts of other kinds.
 
     `input_rescaling` comes from the head of the chain, `output_rescaling` from its tail (`RestoredSubtaskState`).
 
@@ -99,9 +99,9 @@ class SequentialChannelStateReader:
         self._serializer = ChannelStateSerializer()
 
     def read_input_data(self, gates: Sequence[Sequence[RecoveringChannel]]) -> None:
-        """Fill the input channels, gate by gate, and tell each that this was all. Raises StateRestoreError.
+        """Fill the input channels, gate by gate, and signal the end to each. Raises StateRestoreError.
 
-        Output buffers of upstream subtasks that this one recovers itself come after its own input, as they did then.
+        Output buffers of upstream subtasks that this one recovers itself come after its own input, as they did before.
 
         Flink: `readInputData`.
         """
@@ -113,7 +113,7 @@ class SequentialChannelStateReader:
     def read_output_data(
         self, partitions: Sequence[RecoveringPartition], *, notify_and_block_on_completion: bool = False
     ) -> None:
-        """Fill the result partitions, and tell each that this was all. Raises StateRestoreError.
+        """Fill the result partitions, and signal the end to each. Raises StateRestoreError.
 
         Flink: `readOutputData`.
         """
@@ -145,7 +145,7 @@ def _offset(entry: tuple[int, _Handle]) -> int:
 
 
 def _by_stream(parts: Iterable[RestoredPart]) -> list[tuple[Any, list[_Handle]]]:
-    """The handles of each stream, with its bytes, in the order in which the streams first appear."""
+    """Return the handles of each stream, with its bytes, in the order in which the streams first appear."""
     streams: dict[StreamStateHandle, tuple[Any, list[_Handle]]] = {}
     seen: set[tuple[Any, int]] = set()
     for part in parts:

@@ -1,8 +1,8 @@
-"""What a task asks of the executor that writes its channel state, request by request.
+"""The requests of a task to the executor that writes its channel state.
 
-On its way a request is a value, as all words are. The executor works on its own one (`received`), which has a life:
-it holds buffers until it has been executed or cancelled, and none afterwards. `CheckpointInProgressRequest` sees to
-that: it is executed once, and cancelled at most once. Follows `ChannelStateWriteRequest` and its classes.
+On its way a request is an immutable value, like all messages. The executor works on its own copy (`received`), which
+has a life cycle: it holds buffers until it is executed or cancelled, and none afterwards. `CheckpointInProgressRequest`
+ensures that it is executed once, and cancelled at most once. Follows `ChannelStateWriteRequest` and its classes.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from kit.machines.channel.channel_state.data_future import DataFuture
 
 
 class CheckpointWriter(Protocol):
-    """What a request does to a checkpoint; see `kit.machines.channel.channel_state.channel_state_checkpoint_writer`."""
+    """A checkpoint as a request sees it; see `kit.machines.channel.channel_state.channel_state_checkpoint_writer`."""
 
     def write_input(self, task: str, info: InputChannelInfo, element: DataElement) -> None:
-        """Take an element of an input channel along."""
+        """Add an element of an input channel."""
 
     def write_output(self, task: str, info: ResultSubpartitionInfo, element: DataElement) -> None:
-        """Take an element of an output channel along."""
+        """Add an element of an output channel."""
 
     def complete_input(self, task: str) -> None:
-        """The task has no more input to add."""
+        """End the task's input."""
 
     def complete_output(self, task: str) -> None:
-        """The task has no more output to add."""
+        """End the task's output."""
 
     def fail_subtask(self, task: str, cause: Exception) -> None:
-        """This task gives the checkpoint up, and so do those that share its file."""
+        """Fail the checkpoint for this task and for those that share its file."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -44,19 +44,19 @@ class ChannelStateWriteRequest:
     checkpoint_id: int
 
     def received(self) -> Self:
-        """The same for whoever executes it: what becomes of that is nothing to the word that brought it."""
+        """Return a copy for the executor, whose life cycle then does not affect the message that carried it."""
         return replace(self)
 
     @property
     def ready(self) -> bool:
-        """Whether it can be executed; those of the same task wait behind one that cannot."""
+        """True if it can be executed; later requests of the same task wait until it is."""
         return True
 
     def cancel(self, cause: Exception) -> None:
-        """It will not be executed: let go of its buffers."""
+        """Cancel the request and release its buffers."""
 
     def to_loggable(self) -> dict[str, Any]:
-        """What a trace says of it: buffers are counted, not kept."""
+        """Return the request's description in a trace: buffers are counted, not kept."""
         told: dict[str, Any] = {"type": type(self).__name__}
         info, buffers = getattr(self, "info", None), getattr(self, "buffers", None)
         if info is not None:
@@ -71,14 +71,14 @@ class ChannelStateWriteRequest:
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CheckpointStartRequest(ChannelStateWriteRequest):
-    """Begin a checkpoint whose files go below `location`."""
+    """Start a checkpoint whose files are written below `location`."""
 
     location: str
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CheckpointAbortRequest(ChannelStateWriteRequest):
-    """Give a checkpoint up because of `cause`; with `priority` before all requests that wait."""
+    """Abort a checkpoint because of `cause`; with `priority`, before all waiting requests."""
 
     cause: Exception
     priority: bool = False
@@ -86,14 +86,14 @@ class CheckpointAbortRequest(ChannelStateWriteRequest):
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class SubtaskRegisterRequest(ChannelStateWriteRequest):
-    """From now on every checkpoint waits for this subtask."""
+    """Let every later checkpoint wait for this subtask."""
 
     checkpoint_id: int = 0
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class SubtaskReleaseRequest(ChannelStateWriteRequest):
-    """No checkpoint waits for this subtask any more."""
+    """Let no checkpoint wait for this subtask any longer."""
 
     checkpoint_id: int = 0
 
@@ -115,7 +115,7 @@ class CheckpointInProgressRequest(ChannelStateWriteRequest):
     state: RequestState = RequestState.NEW
 
     def execute(self, writer: CheckpointWriter) -> None:
-        """Do it, once; RuntimeError the second time."""
+        """Execute the request once. Raises RuntimeError the second time."""
         if self.state is not RequestState.NEW:
             raise RuntimeError(f"{self!r} is {self.state.name} and cannot be executed")
         self.state = RequestState.EXECUTING
@@ -128,7 +128,7 @@ class CheckpointInProgressRequest(ChannelStateWriteRequest):
         self._let_go()
 
     def cancel(self, cause: Exception) -> None:
-        """Let go of the buffers, unless it was executed or cancelled before."""
+        """Release the buffers, unless the request was executed or cancelled before."""
         if self.state in (RequestState.NEW, RequestState.FAILED):
             self.state = RequestState.CANCELLED
             self._let_go()
@@ -137,12 +137,12 @@ class CheckpointInProgressRequest(ChannelStateWriteRequest):
         raise NotImplementedError
 
     def _let_go(self) -> None:
-        """Nothing is held unless a subclass says so."""
+        """Do nothing: only subclasses hold buffers."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class WriteInputRequest(CheckpointInProgressRequest):
-    """Take these elements of an input channel along; the first has number `start_seq`."""
+    """Add these elements of an input channel; the first has number `start_seq`."""
 
     info: InputChannelInfo
     start_seq: int
@@ -159,7 +159,7 @@ class WriteInputRequest(CheckpointInProgressRequest):
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class WriteOutputRequest(CheckpointInProgressRequest):
-    """Take these elements of an output channel along; the first has number `start_seq`."""
+    """Add these elements of an output channel; the first has number `start_seq`."""
 
     info: ResultSubpartitionInfo
     start_seq: int
@@ -174,10 +174,10 @@ class WriteOutputRequest(CheckpointInProgressRequest):
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class WriteOutputFutureRequest(CheckpointInProgressRequest):
-    """Take along what `future` will hold. If it fails, so does this task's checkpoint.
+    """Add the content of `future` once it is known. If the future fails, so does this task's checkpoint.
 
-    Flink hands the task's future over. Here the one who executes the request has its own, and the task says what it
-    holds when that is known (`OutputDataDecided`); a request on its way has none.
+    Flink passes the task's future. Here the executor's copy has its own future, and the task reports the content when
+    it is known (`OutputDataDecided`); a request on its way has none.
     """
 
     info: ResultSubpartitionInfo
@@ -188,12 +188,12 @@ class WriteOutputFutureRequest(CheckpointInProgressRequest):
         return replace(self, future=DataFuture())
 
     def is_for(self, checkpoint_id: int, info: ResultSubpartitionInfo) -> bool:
-        """Whether it waits for what this output has in flight for this checkpoint."""
+        """Return True if it waits for what this output has in flight for this checkpoint."""
         return (self.checkpoint_id, self.info) == (checkpoint_id, info) and not self.ready
 
     @property
     def ready(self) -> bool:
-        """Whether the future is done."""
+        """True if the future is done."""
         return self.future is None or self.future.done
 
     def _act(self, writer: CheckpointWriter) -> None:
@@ -211,7 +211,7 @@ class WriteOutputFutureRequest(CheckpointInProgressRequest):
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CompleteInputRequest(CheckpointInProgressRequest):
-    """All of the task's input has been added."""
+    """End the task's input."""
 
     def _act(self, writer: CheckpointWriter) -> None:
         writer.complete_input(self.task)
@@ -219,7 +219,7 @@ class CompleteInputRequest(CheckpointInProgressRequest):
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CompleteOutputRequest(CheckpointInProgressRequest):
-    """All of the task's output has been added."""
+    """End the task's output."""
 
     def _act(self, writer: CheckpointWriter) -> None:
         writer.complete_output(self.task)
@@ -235,4 +235,4 @@ def _write_output(
 
 def _check_is_data(element: object) -> None:
     if not isinstance(element, DataElement):
-        raise ValueError(f"{element!r} is an event: a checkpoint takes records and watermarks along, never events")
+        raise ValueError(f"{element!r} is an event: a checkpoint stores records and watermarks, never events")

@@ -1,15 +1,16 @@
-"""How in-flight data is laid out in a file, and how one element becomes bytes.
+"""The layout of in-flight data in a file, and the encoding of one element.
 
     file    = version: int 0, then chunks
     chunk   = length: int, then this many bytes: zero or more elements
     element = one Arrow IPC stream of one record batch, then the checksum of its bytes: crc32, in 8 bytes
 
 Integers are 4 bytes, big-endian; the file's frame is Flink's (`ChannelStateSerializerImpl`), byte for byte. An element
-describes itself: its stream begins with its schema, so that data of any type, and of several types, comes back as it
-was. A watermark, a status or a fragment of a record is a batch of one row, told from records by the schema's metadata.
-Nothing is pickled.
+is self-describing: its stream begins with its schema, so data of any type, or of several types, is restored unchanged.
+A watermark, a status or a fragment of a record is a batch of one row, which the schema's metadata distinguishes from
+records. Nothing is pickled.
 
-Chunks of one channel may be cut out and merged into one (`extract_and_merge`): an element's bytes say where it ends.
+Chunks of one channel may be cut out and merged into one (`extract_and_merge`), because an element's bytes say where it
+ends.
 """
 
 from __future__ import annotations
@@ -28,43 +29,43 @@ SERIALIZATION_VERSION = 0
 _INT = struct.Struct(">i")
 HEADER_LENGTH = LENGTH_BYTES = _INT.size
 _CHECKSUM = struct.Struct(">Q")
-"""As wide as Arrow aligns what follows."""
+"""Eight bytes, so that what follows keeps Arrow's alignment."""
 MAX_CHUNK_BYTES = 2**31 - 1
 
 _KIND = b"kit.element"
 
 
 class Sink(Protocol):
-    """Where bytes go: a file, or `pyarrow.BufferOutputStream`."""
+    """A target of bytes: a file, or `pyarrow.BufferOutputStream`."""
 
     def write(self, data: Any) -> Any:
         """Append bytes."""
 
 
 class Source(Protocol):
-    """Where bytes come from: a file, or `pyarrow.BufferReader`."""
+    """A source of bytes: a file, or `pyarrow.BufferReader`."""
 
     def read(self, nbytes: int) -> Any:
-        """The next bytes, fewer at the end."""
+        """Return the next bytes, fewer at the end."""
 
     def tell(self) -> int:
-        """Bytes read or passed over so far."""
+        """Return the position: the number of bytes read or skipped."""
 
     def seek(self, position: int) -> Any:
-        """Go on from there."""
+        """Continue at `position`."""
 
 
 class ChannelStateSerializer:
-    """Writes and reads the format above; has no state. Source: `ChannelStateSerializerImpl`."""
+    """The writer and reader of this format, without state. Source: `ChannelStateSerializerImpl`."""
 
     # --- writing --------------------------------------------------------------------------------------------------
 
     def write_header(self, sink: Sink) -> None:
-        """Begin a file."""
+        """Write the header of a file."""
         sink.write(_INT.pack(SERIALIZATION_VERSION))
 
     def write_data(self, sink: Sink, *elements: DataElement) -> int:
-        """Write the elements as one chunk; gives its size in bytes, with the length before it.
+        """Write the elements as one chunk, and return its size in bytes, including its length prefix.
 
         Raises ValueError for more than 2 GiB.
         """
@@ -80,9 +81,9 @@ class ChannelStateSerializer:
         return LENGTH_BYTES + size
 
     def encode(self, elements: Sequence[DataElement]) -> tuple[pa.Buffer, tuple[int, ...]]:
-        """A whole file with a chunk for each element: its bytes, and where each chunk begins, then where it ends."""
+        """Return a file with one chunk per element: its bytes, and the offset of each chunk followed by the end."""
         chunks = sum(LENGTH_BYTES + _element_size(_batch_of(element)) for element in elements)
-        data = pa.allocate_buffer(HEADER_LENGTH + chunks)  # memory that grew would be copied
+        data = pa.allocate_buffer(HEADER_LENGTH + chunks)  # growing memory would be copied
         sink = pa.FixedSizeBufferWriter(data)
         self.write_header(sink)
         offsets = [HEADER_LENGTH]
@@ -93,27 +94,27 @@ class ChannelStateSerializer:
     # --- reading --------------------------------------------------------------------------------------------------
 
     def read_header(self, source: Source) -> None:
-        """Check the version; raises StateRestoreError for any but 0."""
+        """Check the version. Raises StateRestoreError for any but 0."""
         version = self._read_int(source)
         if version != SERIALIZATION_VERSION:
             raise StateRestoreError(f"channel state of version {version} cannot be read, only {SERIALIZATION_VERSION}")
 
     def read_length(self, source: Source) -> int:
-        """The length in bytes of the chunk that follows; raises StateRestoreError for a negative one."""
+        """Return the length in bytes of the chunk that follows. Raises StateRestoreError if it is negative."""
         length = self._read_int(source)
         if length < 0:
             raise StateRestoreError(f"a chunk of channel state has the negative length {length}: the file is damaged")
         return length
 
     def read_data(self, source: Source, length: int) -> list[DataElement]:
-        """The elements of the next `length` bytes; raises StateRestoreError when they are none, or were changed."""
+        """Return the elements in the next `length` bytes. Raises StateRestoreError for invalid or changed bytes."""
         data = source.read(length)
         if len(data) < length:
             raise StateRestoreError(f"channel state ends {length - len(data)} bytes early: the file was cut off")
         return _decoded(data, checked=True)
 
     def extract_and_merge(self, data: bytes, offsets: Sequence[int]) -> bytes:
-        """A file of its own for the chunks at `offsets`, merged into one."""
+        """Return a file that contains the chunks at `offsets`, merged into one."""
         chunks = [
             data[offset + LENGTH_BYTES : offset + LENGTH_BYTES + _INT.unpack_from(data, offset)[0]]
             for offset in offsets
@@ -135,7 +136,7 @@ class ChannelStateSerializer:
 
 
 def decode_elements(data: bytes | pa.Buffer) -> list[DataElement]:
-    """All elements whose streams these are, in order; raises StateRestoreError for other bytes."""
+    """Decode all elements of consecutive streams, in order. Raises StateRestoreError for other bytes."""
     return _decoded(data, checked=False)
 
 
@@ -151,7 +152,7 @@ def _decoded(data: bytes | pa.Buffer, *, checked: bool) -> list[DataElement]:
                 found = zlib.crc32(memoryview(data)[start : reader.tell()])
                 if reader.read(_CHECKSUM.size) != _CHECKSUM.pack(found):
                     raise ValueError("its checksum does not match: bytes were changed")
-            batch.validate(full=True)  # the bytes may be anybody's
+            batch.validate(full=True)  # the bytes may come from anywhere
             elements.append(_element_of(batch))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise StateRestoreError(f"{len(data)} bytes of channel state hold no element: {error}") from error
@@ -159,10 +160,10 @@ def _decoded(data: bytes | pa.Buffer, *, checked: bool) -> list[DataElement]:
 
 
 def write_batch(batch: pa.RecordBatch, sink: Any) -> None:
-    """Write records so that they describe themselves: an Arrow IPC stream of one batch.
+    """Write records as a self-describing Arrow IPC stream of one batch.
 
-    They are copied first: of a column of strings that is a slice of a longer one Arrow would write up to 63 bytes more,
-    of whatever is behind it there. So equal records make equal bytes, wherever they were cut from.
+    They are copied first: for a column of strings that is a slice of a longer one, Arrow would write up to 63 more
+    bytes of the memory behind it. With the copy, equal records produce equal bytes, wherever they were cut from.
     """
     batch = pa.concat_batches([batch])
     with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -170,7 +171,7 @@ def write_batch(batch: pa.RecordBatch, sink: Any) -> None:
 
 
 def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
-    data = pa.allocate_buffer(_stream_size(batch))  # memory that grew would be copied
+    data = pa.allocate_buffer(_stream_size(batch))  # growing memory would be copied
     write_batch(batch, pa.FixedSizeBufferWriter(data))
     return data
 
@@ -190,7 +191,7 @@ _FIELDS: dict[type[DataElement], pa.Schema] = {
     Watermark: pa.schema([("timestamp_ms", pa.int64())]),
     WatermarkStatus: pa.schema([("idle", pa.bool_())]),
 }
-"""What is no batch by itself becomes one of one row."""
+"""The schemas of elements other than batches: each becomes a batch of one row."""
 _KINDS = {kind.__name__.encode(): kind for kind in _FIELDS}
 
 

@@ -1,8 +1,8 @@
-"""A task's door to its channel state: what was in flight, checkpoint by checkpoint.
+"""A task's interface to its channel state: what was in flight, checkpoint by checkpoint.
 
 The task says what belongs to a checkpoint (`start`, `add_...`, `finish_...`, or `abort`); each call becomes a request
-to the slot's machine. What comes of it is a `ChannelStateWriteResult`, done when the host answers. Every `start` is
-answered once, in order, so that answers find their result even if a checkpoint's id was given up and used again.
+to the slot's machine. The outcome is a `ChannelStateWriteResult`, which is done when the answer arrives. Every `start`
+is answered once, in order, so an answer finds its result even if a checkpoint's id was aborted and used again.
 
 `give` must survive a copy of the task: it is a bound method, not a closure. Follows `ChannelStateWriterImpl`.
 """
@@ -36,13 +36,13 @@ from kit.machines.channel.channel_state.channel_state_requests import (
 from kit.machines.channel.channel_state.data_future import DataFuture
 
 DEFAULT_MAX_CHECKPOINTS = 1000
-"""Checkpoints that may be under way, or finished and not taken: those to be aborted are among them.
+"""The maximum number of checkpoints in progress, or finished and not taken, including those to be aborted.
 
 Flink: `DEFAULT_MAX_CHECKPOINTS`.
 """
 
 SEQUENCE_NUMBER_RESTORED = -1
-"""The elements were recovered, and have not been consumed since. Flink: `SEQUENCE_NUMBER_RESTORED`."""
+"""The elements were recovered and have not been consumed since. Flink: `SEQUENCE_NUMBER_RESTORED`."""
 
 SEQUENCE_NUMBER_UNKNOWN = -2
 """The elements have no number of their own. Flink: `SEQUENCE_NUMBER_UNKNOWN`."""
@@ -55,7 +55,7 @@ class _Whose(TypedDict):
 
 
 class ChannelStateWriteResult:
-    """What came of one checkpoint's in-flight data: handles, or an `error`. Source: `ChannelStateWriteResult`."""
+    """The outcome for one checkpoint's in-flight data: handles, or an `error`. Source: `ChannelStateWriteResult`."""
 
     __slots__ = ("done", "error", "input_handles", "output_handles", "size_bytes")
 
@@ -68,20 +68,20 @@ class ChannelStateWriteResult:
 
     @classmethod
     def empty(cls) -> ChannelStateWriteResult:
-        """The result of a checkpoint without in-flight data."""
+        """Return the result of a checkpoint without in-flight data."""
         result = cls()
         result.done = True
         return result
 
     def complete(self, event: ChannelStateWritten) -> None:
-        """It is stored."""
+        """Complete the result: the data is stored."""
         if not self.done:
             self.done = True
             self.input_handles, self.output_handles = event.input_handles, event.output_handles
             self.size_bytes = event.bytes_written
 
     def fail(self, error: Exception) -> None:
-        """It is not."""
+        """Fail the result: the data is not stored."""
         if not self.done:
             self.done, self.error = True, error
 
@@ -91,7 +91,7 @@ class ChannelStateWriteResult:
 
 
 class ChannelStateWriter:
-    """Takes the in-flight data of one task, and tells what came of it.
+    """The writer of one task's in-flight data.
 
     Follows Flink's `ChannelStateWriter`, a task's `channelStateWriter`.
     """
@@ -112,16 +112,19 @@ class ChannelStateWriter:
         self._closed = False
         self._ended_by: Exception | None = None
 
-    # --- what the task says ---------------------------------------------------------------------------------------
+    # --- calls of the task ----------------------------------------------------------------------------------------
 
     def start(self, checkpoint_id: int, options: CheckpointOptions) -> None:
-        """Begin a checkpoint. ValueError when it was begun before, RuntimeError for too many or after `close`."""
+        """Start a checkpoint.
+
+        Raises ValueError if it was started before, RuntimeError for too many checkpoints and after `close`.
+        """
         if checkpoint_id in self._results:
             raise ValueError(f"{self.task} has begun the channel state of checkpoint {checkpoint_id} already")
         if len(self._results) >= self._max_checkpoints:
             raise RuntimeError(
-                f"{self.task} cannot begin the channel state of checkpoint {checkpoint_id}: that of "
-                f"{len(self._results)} checkpoints was begun and not taken, at most {self._max_checkpoints} may be"
+                f"{self.task} cannot begin the channel state of checkpoint {checkpoint_id}: "
+                f"{len(self._results)} writes are open but the limit is {self._max_checkpoints}"
             )
         result = ChannelStateWriteResult()
         self._request(CheckpointStartRequest(**self._of(checkpoint_id), location=options.location))
@@ -131,7 +134,7 @@ class ChannelStateWriter:
     def add_input_data(
         self, checkpoint_id: int, info: InputChannelInfo, start_seq: int, buffers: Iterable[DataElement]
     ) -> None:
-        """Elements that had arrived on an input channel, in order; after `start` and before `finish_input`.
+        """Add elements that had arrived on an input channel, in order; after `start` and before `finish_input`.
 
         Flink: `addInputData`.
         """
@@ -141,7 +144,7 @@ class ChannelStateWriter:
     def add_output_data(
         self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, buffers: Iterable[DataElement]
     ) -> None:
-        """Elements that had not left an output channel, in order; after `start` and before `finish_output`.
+        """Add elements that had not left an output channel, in order; after `start` and before `finish_output`.
 
         Flink: `addOutputData`.
         """
@@ -151,15 +154,15 @@ class ChannelStateWriter:
     def add_output_data_future(
         self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, future: DataFuture
     ) -> None:
-        """Elements of an output channel that are known when `future` is done: an aligned barrier with a timeout.
+        """Add elements of an output channel that are known when `future` is done: an aligned barrier with a timeout.
 
-        Every later request of this task, of whichever checkpoint, waits for `output_data_decided`, which must come
-        sooner or later.
+        All later requests of this task, for any checkpoint, wait for `output_data_decided`, which must follow
+        eventually.
         """
         self._request(WriteOutputFutureRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq))
 
     def output_data_decided(self, checkpoint_id: int, info: ResultSubpartitionInfo, future: DataFuture) -> None:
-        """A future that was added is done: what waits behind it can go on."""
+        """Report that a future is done, so that the requests behind it can proceed."""
         if not self._closed:
             self._give(
                 OutputDataDecided(
@@ -168,17 +171,18 @@ class ChannelStateWriter:
             )
 
     def finish_input(self, checkpoint_id: int) -> None:
-        """All input of the checkpoint has been added. Flink: `finishInput`."""
+        """End the input of the checkpoint. Flink: `finishInput`."""
         self._request(CompleteInputRequest(**self._of(checkpoint_id)))
 
     def finish_output(self, checkpoint_id: int) -> None:
-        """All output of the checkpoint has been added. Flink: `finishOutput`."""
+        """End the output of the checkpoint. Flink: `finishOutput`."""
         self._request(CompleteOutputRequest(**self._of(checkpoint_id)))
 
     def abort(self, checkpoint_id: int, cause: Exception, clean_up: bool) -> None:
-        """Give the checkpoint up, known or not; with `clean_up` nobody will take its result.
+        """Abort the checkpoint, known or not; with `clean_up` its result will not be taken.
 
-        Asked for twice: before all that waits, for what was begun, and after it, for what was not.
+        The abort is requested twice: ahead of all waiting requests, for what has started, and behind them, for what has
+        not.
 
         Flink: `ChannelStateWriter.abort`.
         """
@@ -188,7 +192,7 @@ class ChannelStateWriter:
             self._results.pop(checkpoint_id, None)
 
     def take_result(self, checkpoint_id: int) -> ChannelStateWriteResult:
-        """The result of a checkpoint, once; it may be done later. ValueError when there is none.
+        """Return the result of a checkpoint, once; it may be done later. Raises ValueError if there is none.
 
         Flink: `getAndRemoveWriteResult`.
         """
@@ -198,7 +202,7 @@ class ChannelStateWriter:
         return result
 
     def close(self) -> None:
-        """The task leaves: results that are open fail. RuntimeError when the executor had ended with an error."""
+        """Release the task: open results fail. Raises RuntimeError if the executor had ended with an error."""
         if self._closed:
             return
         self._results.clear()
@@ -226,16 +230,16 @@ class ChannelStateWriter:
             request.cancel(error)
             raise RuntimeError(f"{request!r} cannot be carried out: {error}") from error
 
-    # --- what the host answers ------------------------------------------------------------------------------------
+    # --- answers of the host --------------------------------------------------------------------------------------
 
     def written(self, event: ChannelStateWritten) -> None:
-        """The channel state of a checkpoint is stored."""
+        """Handle the answer that the channel state of a checkpoint is stored."""
         result = self._answered(event.checkpoint_id)
         if result is not None:
             result.complete(event)
 
     def failed(self, event: ChannelStateFailed) -> None:
-        """It is not; if the executor has ended, the next call says so."""
+        """Handle the answer that it is not; if the executor has ended, the next call raises."""
         error = CheckpointException(event.reason, event.error)
         if event.executor_ended:
             self._ended_by = error

@@ -1,7 +1,7 @@
 """In-flight data that is decided later: when an aligned barrier leaves an output, or its alignment times out.
 
-A future without threads: one side completes it once, the other looks. Follows the `CompletableFuture<List<Buffer>>` of
-Flink's `ChannelStateWriter.addOutputDataFuture`.
+A future without threads: one side completes it once, and the other polls it. Follows the
+`CompletableFuture<List<Buffer>>` of Flink's `ChannelStateWriter.addOutputDataFuture`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kit.core.protocol.elements import DataElement
 
 
 class DataFuture:
-    """The elements a barrier overtakes, or overtook, on one output; nothing is known until it is `done`."""
+    """The elements that a barrier overtakes on one output, unknown until the future is `done`."""
 
     __slots__ = ("buffers", "done", "error")
 
@@ -22,11 +22,11 @@ class DataFuture:
         self.error: Exception | None = None
 
     def complete(self, buffers: Iterable[DataElement]) -> bool:
-        """These were overtaken, in this order; False, and nothing happens, when it is done already."""
+        """Complete with these elements, in this order; return False and do nothing if it is already done."""
         return self._settle(tuple(buffers), None)
 
     def fail(self, error: Exception) -> bool:
-        """There will be none: the checkpoint ends with `error`; False, and nothing happens, when it is done already."""
+        """Fail with `error`, which ends the checkpoint; return False and do nothing if it is already done."""
         return self._settle((), error)
 
     def _settle(self, buffers: tuple[DataElement, ...], error: Exception | None) -> bool:

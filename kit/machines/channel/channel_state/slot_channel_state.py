@@ -1,11 +1,11 @@
-"""The third machine: what the tasks of one slot have in flight goes through it into files that they share.
+"""The third machine: it writes the in-flight data of one slot's tasks into files that they share.
 
-A task submits requests (`SubmitChannelState`) and says when data that was not yet decided is known
-(`OutputDataDecided`); the host says what came of a file. The machine has files written or not, and tells each task what
-became of its in-flight data. Its parts are the executors, each with the subtasks that share files. Word for word it
-takes requests as Flink's one thread does; what waits for a task's data holds back that task's requests only.
+A task submits requests (`SubmitChannelState`) and reports when undecided data is known (`OutputDataDecided`); the host
+reports the outcome of each file. The machine starts and stops the writing of files, and sends each task the outcome for
+its in-flight data. Its parts are the executors, each for the subtasks that share files. It takes requests in the order
+in which Flink's single thread does; a request that waits for a task's data delays that task's requests only.
 
-Without unaligned checkpoints nobody registers, and nothing ever reaches the machine.
+Without unaligned checkpoints no task registers, and the machine never receives anything.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ class SlotChannelState(Machine):
 
     @classmethod
     def of(cls, graph: ExecutionGraph, slot: int, attempt: int) -> SlotChannelState:
-        """The machine of the tasks with subtask index `slot`, which have registered if there will be unaligned
-        checkpoints.
-        """
+        """Create the machine of a slot's tasks, which register if there may be unaligned checkpoints."""
         settings = graph.job_graph.settings.checkpoint
         machine = cls(slot, attempt, settings.max_subtasks_per_channel_state_file)
         for task in graph.tasks_with_index(slot):
@@ -45,7 +43,7 @@ class SlotChannelState(Machine):
         return machine
 
     def register(self, task: str, subtask: int, operator_id: str) -> None:
-        """A task of the slot, `operator_id` the head of its chain; in the order in which they are deployed."""
+        """Register a task of the slot, in order of deployment; `operator_id` is the head of its chain."""
         shared = self._of_task[task] = self._factory.get_or_create_executor(task, subtask, operator_id)
         if shared not in self._shared:
             self._shared.append(shared)
@@ -75,21 +73,21 @@ class SlotChannelState(Machine):
             self._work(shared)
 
     def _work(self, shared: SharedExecutor) -> None:
-        """Carry out what can be, and give what is to be said."""
+        """Execute what is ready, and emit the content of the outbox."""
         shared.executor.run()
         for word in shared.outbox.take():
             self.emit(word)
 
     def validate(self) -> None:
-        """Everything that can be carried out has been, and all that is to be said was given."""
+        """Check that everything that is ready has been executed, and that the outbox has been emitted."""
         for shared in self._shared:
             shared.executor.validate()
-            assert not shared.outbox, f"{self.name} keeps {shared.outbox!r} to itself"
+            assert not shared.outbox, f"{self.name} has not emitted {shared.outbox!r}"
 
     def __repr__(self) -> str:
         return f"SlotChannelState({self.name}, {len(self._of_task)} tasks, {len(self._shared)} executors)"
 
 
 def slot_name(slot: int) -> str:
-    """The name of the machine of this slot."""
+    """Return the name of this slot's machine."""
     return f"slot {slot}"
