@@ -1,1 +1,1 @@
-"""The StreamTask machine: what one subtask does with records, barriers and checkpoints."""
+"""The StreamTask machine: one subtask's handling of records, barriers and checkpoints."""

@@ -1,4 +1,4 @@
-"""Which barrier handler a task uses: a question of the job's checkpoint settings, unless the user has one.
+"""The choice of a task's barrier handler: from the job's checkpoint settings, or defined by the user.
 
 Follows Flink's `InputProcessorUtil.createCheckpointBarrierHandler`.
 """
@@ -14,7 +14,7 @@ from kit.stream.settings.parts import Factory, OwnPart, made
 
 
 class OwnBarrierHandler(OwnPart):
-    """A barrier handler of the user's own. It leads to snapshots; what an operator raises there is not its fault."""
+    """A user-defined barrier handler. It triggers snapshots, but is not blamed for errors of operators in them."""
 
     BEYOND = frozenset({"kit.machines.task.chain"})
     __slots__ = ()
@@ -23,8 +23,10 @@ class OwnBarrierHandler(OwnPart):
 def create_barrier_handler(
     settings: CheckpointConfig, gates: InputGates, actions: BarrierActions, own: Factory | None = None
 ) -> CheckpointBarrierHandler:
-    """At least once counts barriers; exactly once aligns them, or with `unaligned` does as each barrier says: even
-    then savepoints are aligned, and checkpoints too while there is time. `own` makes the user's.
+    """Create the handler for these settings, or with `own` the user-defined one.
+
+    At least once counts barriers; exactly once aligns them. With `unaligned`, each barrier decides: savepoints are
+    aligned even then, and so are checkpoints that have a timeout, until it elapses.
     """
     after_finish = settings.checkpoints_after_tasks_finish
     if own is not None:

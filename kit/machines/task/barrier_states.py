@@ -1,13 +1,13 @@
-"""What a task that waits for barriers may be doing, and what makes it do something else.
+"""The states of a task that waits for barriers, and the transitions between them.
 
-Aligned: a channel that delivered its barrier is closed until the others have; then the checkpoint is taken. Unaligned:
-the checkpoint is taken at the first barrier, and what the other channels deliver before theirs is written as in-flight
-data. Alternating: aligned first, unaligned from the moment when that takes too long, or when an upstream task has come
-to that before.
+- Aligned: a channel that delivered its barrier is closed until the others have; then the checkpoint is taken.
+- Unaligned: the checkpoint is taken at the first barrier, and what the other channels deliver before theirs is written
+  as in-flight data.
+- Alternating: aligned first, and unaligned once alignment takes too long, here or in an upstream task.
 
-`TRANSITIONS` at the end is the whole table: the handler takes no other step, its error quotes it, and
-`docs/state-machines.md` draws it. *Home* is the state in which a handler began, and to which each checkpoint that is
-taken or given up brings it back.
+`TRANSITIONS` at the end is the complete table: the handler takes no other transition, its error quotes the table, and
+`docs/state-machines.md` draws it. *Home* is the initial state of a handler, to which it returns after each checkpoint
+that is taken or aborted.
 
 Follows Flink's `BarrierHandlerState` and its six implementations, and `ChannelState`.
 """
@@ -27,15 +27,15 @@ from kit.machines.channel.input_gate import InputGates
 
 
 class Controller(Protocol):
-    """What a state may ask of its handler."""
+    """The calls of a state to its handler."""
 
     @property
     def all_aligned(self) -> bool:
-        """Whether every channel has delivered its barrier, or ended (`allBarriersReceived`)."""
+        """True if every channel has delivered its barrier, or has ended (`allBarriersReceived`)."""
 
     @property
     def pending_barrier(self) -> CheckpointBarrier | None:
-        """The barrier with which the pending checkpoint began."""
+        """The first barrier of the pending checkpoint."""
 
     def trigger_global_checkpoint(self, barrier: CheckpointBarrier) -> None:
         """Take the checkpoint."""
@@ -44,16 +44,16 @@ class Controller(Protocol):
         """Start the channel state of the checkpoint."""
 
     def is_timed_out(self, barrier: CheckpointBarrier) -> bool:
-        """Whether aligning has taken too long for this barrier."""
+        """Return True if alignment has taken too long for this barrier."""
 
 
 class ChannelState:
-    """The channels that wait, and those whose barrier is known to be further back."""
+    """The channels that are blocked, and those whose barrier is known to be further back."""
 
     def __init__(
         self, gates: InputGates, home: type[BarrierHandlerState], prioritized: Callable[[InputChannel], None]
     ) -> None:
-        """`prioritized` is told of each channel whose barrier was fetched forward."""
+        """Initialize; `prioritized` is called with each channel whose barrier was moved forward."""
         self.gates = gates
         self.home = home
         self._prioritized = prioritized
@@ -61,36 +61,36 @@ class ChannelState:
         self._announced: dict[int, tuple[InputChannel, int]] = {}
 
     def block(self, channel: InputChannel) -> None:
-        """The channel's aligned barrier was taken."""
+        """Block the channel, whose aligned barrier was taken."""
         channel.block()
         self.blocked[channel.number] = channel
 
     def announce(self, channel: InputChannel, sequence_number: int) -> None:
-        """The channel's barrier is in its queue."""
+        """Record that the channel's barrier is in its queue."""
         self._announced[channel.number] = (channel, sequence_number)
 
     def forget_announcement(self, channel: InputChannel) -> None:
-        """The announced barrier itself has come."""
+        """Forget the announcement, because the barrier itself has come."""
         self._announced.pop(channel.number, None)
 
     def finish(self, channel: InputChannel) -> None:
-        """The channel has ended (`channelFinished`)."""
+        """Remove a channel that has ended (`channelFinished`)."""
         self.blocked.pop(channel.number, None)
         self._announced.pop(channel.number, None)
 
     def prioritize_announced(self) -> None:
-        """Fetch all announced barriers forward."""
+        """Move all announced barriers forward."""
         announced, self._announced = self._announced, {}
         for channel, sequence_number in announced.values():
             self.prioritize(channel, sequence_number)
 
     def prioritize(self, channel: InputChannel, sequence_number: int) -> None:
-        """Fetch the announced barrier with this number forward."""
+        """Move the announced barrier with this number forward."""
         channel.convert_to_priority_event(sequence_number)
         self._prioritized(channel)
 
     def go_home(self) -> BarrierHandlerState:
-        """The checkpoint is over: every channel goes on, and nothing is remembered."""
+        """End the checkpoint: resume every channel, forget everything and return the initial state."""
         blocked, self.blocked = self.blocked, {}
         self._announced = {}
         self.gates.resume(blocked.values())
@@ -98,7 +98,7 @@ class ChannelState:
 
 
 class BarrierHandlerState(ABC):
-    """One state; each method takes something that happened and gives the state that follows."""
+    """One state; each method handles an event and returns the state that follows."""
 
     def __init__(self, channels: ChannelState) -> None:
         self.channels = channels
@@ -107,22 +107,22 @@ class BarrierHandlerState(ABC):
     def barrier_received(
         self, controller: Controller, channel: InputChannel, barrier: CheckpointBarrier, *, block: bool
     ) -> BarrierHandlerState:
-        """A barrier of the pending checkpoint was taken from the channel; `block` unless it came by RPC."""
+        """Handle a barrier of the pending checkpoint; `block` unless it came by RPC."""
 
     @abstractmethod
     def announcement_received(self, channel: InputChannel, sequence_number: int) -> BarrierHandlerState:
-        """A barrier of the pending checkpoint is in the channel's queue."""
+        """Handle a barrier of the pending checkpoint in the channel's queue."""
 
     @abstractmethod
     def alignment_timed_out(self, controller: Controller, barrier: CheckpointBarrier) -> BarrierHandlerState:
-        """Aligning takes too long (`alignedCheckpointTimeout`)."""
+        """Handle the timeout of the alignment (`alignedCheckpointTimeout`)."""
 
     @abstractmethod
     def end_of_partition_received(self, controller: Controller, channel: InputChannel) -> BarrierHandlerState:
-        """The channel ended while a checkpoint is pending."""
+        """Handle the end of a channel while a checkpoint is pending."""
 
     def abort(self, checkpoint_id: int) -> BarrierHandlerState:
-        """The checkpoint was given up."""
+        """Abort the checkpoint."""
         return self.channels.go_home()
 
     def __repr__(self) -> str:
@@ -133,12 +133,12 @@ class BarrierHandlerState(ABC):
 
 
 class AlignedState(BarrierHandlerState):
-    """Aligned, however long it takes (`AbstractAlignedBarrierHandlerState`)."""
+    """Aligned, without a time limit (`AbstractAlignedBarrierHandlerState`)."""
 
     def barrier_received(
         self, controller: Controller, channel: InputChannel, barrier: CheckpointBarrier, *, block: bool
     ) -> BarrierHandlerState:
-        """Close the channel; the last one takes the checkpoint and opens all."""
+        """Close the channel; the last barrier takes the checkpoint and opens all channels."""
         if barrier.options.is_unaligned:
             raise ProtocolError(f"{channel.source_task} sent {barrier!r} to a task that only aligns")
         if block:
@@ -148,11 +148,11 @@ class AlignedState(BarrierHandlerState):
         return CollectingBarriers(self.channels)
 
     def announcement_received(self, channel: InputChannel, sequence_number: int) -> BarrierHandlerState:
-        """Nothing ever overtakes here."""
+        """Ignore the announcement: no barrier overtakes here."""
         return self
 
     def alignment_timed_out(self, controller: Controller, barrier: CheckpointBarrier) -> BarrierHandlerState:
-        """No time is ever set here. Raises ProtocolError."""
+        """Raise ProtocolError: no timer is ever set here."""
         raise ProtocolError(f"the alignment of {barrier!r} timed out in a task that only aligns")
 
     def _trigger(self, controller: Controller, barrier: CheckpointBarrier) -> BarrierHandlerState:
@@ -164,16 +164,16 @@ class WaitingForFirstBarrier(AlignedState):
     """No barrier has come."""
 
     def end_of_partition_received(self, controller: Controller, channel: InputChannel) -> BarrierHandlerState:
-        """One channel fewer to wait for."""
+        """Remove the channel from those waited for."""
         self.channels.finish(channel)
         return self
 
 
 class CollectingBarriers(AlignedState):
-    """Some barriers have come, others are waited for."""
+    """Some barriers have come, others are missing."""
 
     def end_of_partition_received(self, controller: Controller, channel: InputChannel) -> BarrierHandlerState:
-        """The end of the last channel waited for is as good as its barrier."""
+        """Treat the end of the channel as its barrier: it may be the last one waited for."""
         self.channels.finish(channel)
         if controller.all_aligned:
             return self._trigger(controller, _pending(controller))
@@ -184,12 +184,12 @@ class CollectingBarriers(AlignedState):
 
 
 class AlternatingState(BarrierHandlerState):
-    """Aligned, as long as that does not take too long (`AbstractAlternatingAlignedBarrierHandlerState`)."""
+    """Aligned, until that takes too long (`AbstractAlternatingAlignedBarrierHandlerState`)."""
 
     def barrier_received(
         self, controller: Controller, channel: InputChannel, barrier: CheckpointBarrier, *, block: bool
     ) -> BarrierHandlerState:
-        """Close the channel, unless the barrier says that it is too late for that, or it is."""
+        """Close the channel, unless the barrier is unaligned or its time limit has passed."""
         if barrier.options.is_unaligned:
             overdue = self.alignment_timed_out(controller, barrier)
             return overdue.barrier_received(controller, channel, barrier, block=block)
@@ -204,7 +204,7 @@ class AlternatingState(BarrierHandlerState):
         return AlternatingCollectingBarriers(self.channels)
 
     def announcement_received(self, channel: InputChannel, sequence_number: int) -> BarrierHandlerState:
-        """Remember where the barrier is."""
+        """Remember the barrier's position."""
         self.channels.announce(channel, sequence_number)
         return self
 
@@ -218,27 +218,27 @@ class AlternatingWaitingForFirstBarrier(AlternatingState):
     """No barrier has been taken; some may have been announced."""
 
     def alignment_timed_out(self, controller: Controller, barrier: CheckpointBarrier) -> BarrierHandlerState:
-        """Fetch the announced barriers forward; the first to be taken begins the checkpoint."""
+        """Move the announced barriers forward; the first to be taken starts the checkpoint."""
         self.channels.prioritize_announced()
         return AlternatingWaitingForFirstBarrierUnaligned(self.channels)
 
     def end_of_partition_received(self, controller: Controller, channel: InputChannel) -> BarrierHandlerState:
-        """One channel fewer to wait for."""
+        """Remove the channel from those waited for."""
         self.channels.finish(channel)
         return self
 
 
 class AlternatingCollectingBarriers(AlternatingState):
-    """Some barriers have come, others are waited for, in time so far."""
+    """Some barriers have come, others are missing, and the time limit has not passed."""
 
     def alignment_timed_out(self, controller: Controller, barrier: CheckpointBarrier) -> BarrierHandlerState:
-        """Fetch the announced barriers forward and take the checkpoint at once."""
+        """Move the announced barriers forward and take the checkpoint at once."""
         self.channels.prioritize_announced()
         _take_unaligned(controller, self.channels.gates, barrier.as_unaligned())
         return AlternatingCollectingBarriersUnaligned(self.channels)
 
     def end_of_partition_received(self, controller: Controller, channel: InputChannel) -> BarrierHandlerState:
-        """The end of the last channel waited for is as good as its barrier; of another one, it may come too late."""
+        """Treat the end of the channel as its barrier; it may also reveal that the time limit has passed."""
         self.channels.finish(channel)
         barrier = _pending(controller)
         if controller.all_aligned:
@@ -253,30 +253,30 @@ class AlternatingCollectingBarriers(AlternatingState):
 
 
 class UnalignedState(BarrierHandlerState):
-    """Barriers overtake: the checkpoint is taken at the first of them."""
+    """Barriers overtake: the first of them takes the checkpoint."""
 
     def announcement_received(self, channel: InputChannel, sequence_number: int) -> BarrierHandlerState:
-        """Fetch the barrier forward at once."""
+        """Move the barrier forward at once."""
         self.channels.prioritize(channel, sequence_number)
         return self
 
     def alignment_timed_out(self, controller: Controller, barrier: CheckpointBarrier) -> BarrierHandlerState:
-        """It has already."""
+        """Ignore the timeout: alignment has already timed out."""
         return self
 
     def _note_closed(self, channel: InputChannel, barrier: CheckpointBarrier, *, block: bool) -> None:
-        """A barrier that was sent as an aligned one has closed its channel, also when it overtook later."""
+        """Record that a barrier sent as aligned has closed its channel, even if it overtook later."""
         if block and not barrier.options.is_unaligned:
             self.channels.block(channel)
 
 
 class AlternatingWaitingForFirstBarrierUnaligned(UnalignedState):
-    """No barrier has been taken; announced ones have been fetched forward."""
+    """No barrier has been taken; announced ones have been moved forward."""
 
     def barrier_received(
         self, controller: Controller, channel: InputChannel, barrier: CheckpointBarrier, *, block: bool
     ) -> BarrierHandlerState:
-        """Take the checkpoint, with what is in flight on the other channels."""
+        """Take the checkpoint, with the data in flight on the other channels."""
         self._note_closed(channel, barrier, block=block)
         _take_unaligned(controller, self.channels.gates, barrier.as_unaligned())
         if controller.all_aligned:
@@ -285,28 +285,28 @@ class AlternatingWaitingForFirstBarrierUnaligned(UnalignedState):
         return AlternatingCollectingBarriersUnaligned(self.channels)
 
     def end_of_partition_received(self, controller: Controller, channel: InputChannel) -> BarrierHandlerState:
-        """One channel fewer to wait for."""
+        """Remove the channel from those waited for."""
         self.channels.finish(channel)
         return self
 
 
 class AlternatingCollectingBarriersUnaligned(UnalignedState):
-    """The checkpoint was taken; the channels whose barrier has not come are still adding to it."""
+    """The checkpoint was taken; channels whose barrier has not come still add data to it."""
 
     def barrier_received(
         self, controller: Controller, channel: InputChannel, barrier: CheckpointBarrier, *, block: bool
     ) -> BarrierHandlerState:
-        """With the last barrier the input is complete."""
+        """Complete the input with the last barrier."""
         self._note_closed(channel, barrier, block=block)
         return self._stop(barrier.checkpoint_id) if controller.all_aligned else self
 
     def end_of_partition_received(self, controller: Controller, channel: InputChannel) -> BarrierHandlerState:
-        """The end of a channel is as good as its barrier."""
+        """Treat the end of the channel as its barrier."""
         self.channels.finish(channel)
         return self._stop(_pending(controller).checkpoint_id) if controller.all_aligned else self
 
     def abort(self, checkpoint_id: int) -> BarrierHandlerState:
-        """Nothing more is added."""
+        """Stop adding data."""
         return self._stop(checkpoint_id)
 
     def _stop(self, checkpoint_id: int) -> BarrierHandlerState:
@@ -330,7 +330,7 @@ def _pending(controller: Controller) -> CheckpointBarrier:
 
 
 class BarrierEvent(Enum):
-    """What may happen to a handler's state."""
+    """The events of a handler's state."""
 
     BARRIER = "a barrier was taken"
     ANNOUNCEMENT = "a barrier was announced"
@@ -390,4 +390,4 @@ TRANSITIONS: Transitions[type[BarrierHandlerState]] = Transitions(
         },
     },
 )
-"""Where there is a choice, the state makes it and the handler holds it against the table."""
+"""The state decides between several targets, and the handler checks its choice against the table."""

@@ -1,9 +1,9 @@
-"""At least once: barriers are counted, and nothing is ever blocked.
+"""At least once: barriers are counted, and no channel is ever blocked.
 
 A checkpoint is taken when its barrier has come on every channel that was open when the first one came. Meanwhile
 records behind a barrier are processed like any others, so after a failure they may be counted twice; in return no
-channel ever waits. Several checkpoints can be counted at once; one that completes makes those before it pointless,
-and they are forgotten.
+channel ever waits. Several checkpoints can be counted at once. One that completes makes those before it obsolete, and
+they are forgotten.
 
 Follows Flink's `CheckpointBarrierTracker`.
 """
@@ -19,14 +19,12 @@ from kit.machines.channel.input_gate import InputGates
 from kit.machines.task.barrier_handler import NO_CHECKPOINT, BarrierActions, CheckpointBarrierHandler
 
 MAX_CHECKPOINTS_TO_TRACK = 50
-"""When more are being counted, the oldest is forgotten: a lost barrier must not make the list grow forever."""
+"""The limit of checkpoints being counted: beyond it the oldest is forgotten, so lost barriers leave no leak."""
 
 
 @dataclass(slots=True)
 class BarrierCount:
-    """The channels on which one checkpoint's barrier (or its cancel marker) has come; `barrier` is None when
-    cancelled first.
-    """
+    """The channels on which a checkpoint's barrier or cancel marker has come; `barrier` is None without a barrier."""
 
     checkpoint_id: int
     barrier: CheckpointBarrier | None
@@ -35,13 +33,14 @@ class BarrierCount:
     aborted: bool = False
 
     def mark(self, channel: InputChannel) -> bool:
-        """Count the channel; returns whether all have come."""
+        """Count the channel, and return True if all have come."""
         self.channels.add(channel.number)
         return len(self.channels) >= self.expected
 
 
 class CheckpointBarrierTracker(CheckpointBarrierHandler):
-    """Counts barriers for at-least-once checkpoints; see `kit.machines.task.barrier_handler` for the contract.
+    """The handler that counts barriers for at-least-once checkpoints; see `kit.machines.task.barrier_handler` for the
+    contract.
 
     Follows Flink's `CheckpointBarrierTracker`.
     """
@@ -65,7 +64,7 @@ class CheckpointBarrierTracker(CheckpointBarrierHandler):
         return [channel for channel in self._gates.open_channels if channel.number not in counted]
 
     def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel, *, is_rpc: bool = False) -> None:
-        """Count the barrier; take the checkpoint when it was the last one."""
+        """Count the barrier, and take the checkpoint if it was the last one."""
         count = self._find(barrier.checkpoint_id)
         if count is None and barrier.checkpoint_id <= self.latest_checkpoint_id:
             self._actions.note_barrier("BarrierIgnored", barrier.checkpoint_id, channel=channel.number)
@@ -80,10 +79,10 @@ class CheckpointBarrierTracker(CheckpointBarrierHandler):
     def process_barrier_announcement(
         self, barrier: CheckpointBarrier, sequence_number: int, channel: InputChannel
     ) -> None:
-        """Nothing ever overtakes here."""
+        """Ignore the announcement: no barrier overtakes here."""
 
     def process_cancellation(self, marker: CancelCheckpointMarker, channel: InputChannel) -> None:
-        """Give the checkpoint up, and those before it: their barriers will not all come either."""
+        """Abort the checkpoint and those before it, whose barriers will not all come either."""
         checkpoint_id = marker.checkpoint_id
         while self._pending and self._pending[0].checkpoint_id < checkpoint_id:
             self._abort(self._pending.pop(0), channel)
@@ -99,7 +98,7 @@ class CheckpointBarrierTracker(CheckpointBarrierHandler):
             self._pending.remove(count)
 
     def process_end_of_partition(self, channel: InputChannel) -> None:
-        """A channel that ended counts as having delivered; without checkpoints after the end everything is given up."""
+        """Count a channel that ended as delivered; without checkpoints after the end, abort everything."""
         if not self._after_finish:
             pending, self._pending = self._pending, []
             for count in pending:
@@ -117,10 +116,10 @@ class CheckpointBarrierTracker(CheckpointBarrierHandler):
                 return
 
     def on_alignment_timeout(self) -> None:
-        """Nothing is ever aligned here."""
+        """Do nothing: no checkpoint is aligned here."""
 
     def close(self) -> None:
-        """Forget what was being counted."""
+        """Forget all counts."""
         self._pending = []
 
     def _find(self, checkpoint_id: int) -> BarrierCount | None:
@@ -152,7 +151,7 @@ class CheckpointBarrierTracker(CheckpointBarrierHandler):
         )
 
     def validate(self) -> None:
-        """Counts are in order of their ids, none is complete, and no channel is blocked."""
+        """Check that counts are in order of their ids, none is complete, and no channel is blocked."""
         ids = [count.checkpoint_id for count in self._pending]
         assert ids == sorted(set(ids)), f"barriers are counted out of order: {ids}"
         assert all(len(count.channels) < count.expected for count in self._pending), "a complete count was kept"

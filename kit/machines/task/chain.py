@@ -1,10 +1,10 @@
-"""The operators that run together in one task, and how records pass between them.
+"""The operators that run together in one task, and the flow of records between them.
 
-The head of the chain takes what the task's inputs deliver (or what its source reads); every operator's output goes
-straight to the operators chained behind it and to the result partitions that it feeds. Snapshots run from the tails
-to the head, and so do notifications; the end of data goes from the head to the tails.
+The head of the chain takes what the task's inputs deliver (or what its source reads). Every operator's output goes
+directly to the operators chained behind it and to the result partitions that it feeds. Snapshots and notifications run
+from the tails to the head; the end of data runs from the head to the tails.
 
-Each operator has its own state: a keyed backend with its timers when its spec has a key type, and an operator state
+Each operator has its own state: a keyed backend with its timers if its spec has a key type, and an operator state
 store.
 
 Follows Flink's `OperatorChain`, `RegularOperatorChain` and `StreamTaskStateInitializerImpl`.
@@ -47,7 +47,7 @@ RAW_OPERATOR = "raw_operator"
 
 
 class ChainOwner(Protocol):
-    """What a chain needs of its task."""
+    """The calls of a chain to its task."""
 
     name: str
     attempt: int
@@ -68,7 +68,7 @@ class ChainOwner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChainSnapshot:
-    """What the synchronous part of a snapshot gathered: state to write, output to stage.
+    """The result of a snapshot's synchronous part: state to write, output to stage.
 
     Flink: `OperatorSnapshotFutures`, which hold the work still to be done.
     """
@@ -78,14 +78,14 @@ class ChainSnapshot:
 
 
 class SnapshotError(RuntimeError):
-    """An operator could not put its state into a snapshot: the task fails; its own error is the cause.
+    """An operator failed in a snapshot, which fails the task; the operator's own error is the cause.
 
-    In Flink a `CheckpointException`, which the barrier handler would take for a reason to give up the checkpoint only.
+    In Flink it is a `CheckpointException`, which would tell the barrier handler to abort the checkpoint only.
     """
 
     @classmethod
     def of(cls, checkpoint_id: int, operator: str, error: Exception) -> SnapshotError:
-        """The operator failed with `error` in the snapshot of this checkpoint."""
+        """Return the error of an operator that failed with `error` in the snapshot of this checkpoint."""
         why = f"{type(error).__name__}: {error}"
         return cls(f"Could not complete snapshot {checkpoint_id} for operator {operator}.\n{why}")
 
@@ -131,14 +131,14 @@ class ChainOutput:
             self._outputs.write_batch(partition, batch)
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """Hand a watermark on."""
+        """Send a watermark on."""
         for link in self._next:
             link.process_watermark(timestamp_ms)
         for partition in self._partitions:
             self._outputs.write_watermark(partition, timestamp_ms)
 
     def emit_watermark_status(self, *, idle: bool) -> None:
-        """Hand a watermark status on."""
+        """Send a watermark status on."""
         for link in self._next:
             link.operator.process_watermark_status(idle=idle)
         for partition in self._partitions:
@@ -146,10 +146,10 @@ class ChainOutput:
 
 
 class _NoOutput:
-    """The output of an operator while its listener is notified.
+    """The output of an operator while its listener is notified: it rejects rows.
 
-    Rows that a listener emitted would belong to the next checkpoint. Behind the last one there is none, and they would
-    be lost. Flink does not look.
+    Rows that a listener emitted would belong to the next checkpoint. After the last checkpoint there is none, and they
+    would be lost. Flink does not check.
     """
 
     def emit(self, batch: pa.RecordBatch) -> None:
@@ -169,7 +169,7 @@ _NO_OUTPUT = _NoOutput()
 
 
 class ChainLink:
-    """One operator of a chain together with its state; it is the `OperatorContext` that the operator sees.
+    """One operator of a chain and its state; the operator sees it as its `OperatorContext`.
 
     Follows Flink's `StreamOperatorStateHandler` and `StreamOperatorWrapper`.
     """
@@ -227,7 +227,7 @@ class ChainLink:
         return self._owner.at
 
     def process_watermark(self, timestamp_ms: int) -> None:
-        """Let the operator see event time advance."""
+        """Advance the operator's event time."""
         self.current_watermark_ms = timestamp_ms
         self.operator.process_watermark(timestamp_ms)
 
@@ -250,9 +250,10 @@ class ChainLink:
         )
 
     def restore(self, parts: Sequence[RestoredPart]) -> None:
-        """Fill the backends with what this operator had, and let it take that up.
+        """Fill the backends with the operator's state, and let the operator restore from them.
 
-        Raises StateRestoreError where it had raw state and does not ask for it: it would be in no checkpoint again.
+        Raises StateRestoreError if there is raw state that the operator does not read: no later checkpoint would
+        contain it.
         """
         of_kind: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
         for part in parts:
@@ -273,7 +274,7 @@ class ChainLink:
         self.raw_inputs.close()
 
     def snapshot(self, checkpoint_id: int) -> tuple[list[SnapshotPart], list[Effect]]:
-        """The synchronous part: the operator fills its state, the backends copy it.
+        """Take the synchronous part of a snapshot: the operator fills its state, and the backends copy it.
 
         Flink: `checkpointStreamOperator` and `StreamOperatorStateHandler.snapshotState`, which set
         `setOperatorStateManagedFuture` and `setKeyedStateManagedFuture`.
@@ -308,7 +309,7 @@ class ChainLink:
             self._notify(listener.notify_checkpoint_aborted, checkpoint_id, "aborted")
 
     def _notify(self, hook: Callable[[int], object], checkpoint_id: int, outcome: str) -> None:
-        """Call a hook of the user's, and note it in the trace. Raises UserFunctionError, also if it emits rows."""
+        """Call a hook of the user and record it in the trace. Raises UserFunctionError, also if it emits rows."""
         data = {"operator": self.name, "outcome": outcome}
         self._owner.emit(Note(kind="ListenerNotified", checkpoint_id=checkpoint_id, data=data))
         output, self.output = self.output, _NO_OUTPUT
@@ -322,12 +323,12 @@ class ChainLink:
             self.output = output
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
-        """Tell the keyed backend, which may share files between checkpoints."""
+        """Notify the keyed backend, which may share files between checkpoints."""
         if self._keyed is not None:
             self._keyed.notify_checkpoint_subsumed(checkpoint_id)
 
     def close(self) -> None:
-        """Close the operator and then, also when that fails, its backends; once."""
+        """Close the operator once, and then its backends, even if that fails."""
         if self.closed:
             return
         self.closed = True
@@ -358,8 +359,10 @@ class OperatorChain:
     def __init__(self, vertex: JobVertex, owner: ChainOwner, *, finished: bool = False) -> None:
         self.links = [] if finished else [ChainLink(chained, owner) for chained in vertex.operators]
         self.tail_id = "" if finished else vertex.operator_ids[0]
-        """The operator id of the tail, whose state the outputs' in-flight data is; "" without operators. In a chain
-        that branches it is the end of the first branch, as in Flink: there a restore looks for that data.
+        """The operator id of the tail, whose state includes the outputs' in-flight data; "" without operators.
+
+        In a chain that branches, it is the end of the first branch, as in Flink, whose restore looks for that data
+        there.
         """
         self._by_id = {link.operator_id: link for link in self.links}
         for link in self.links:
@@ -371,7 +374,7 @@ class OperatorChain:
         self._let_watermarks_follow_splits()
 
     def _let_watermarks_follow_splits(self) -> None:
-        """Watermarks that are made in the chain of their source know which split a row is of."""
+        """Tell watermark generators in the chain of their source which split a row is from."""
         source = self.links[0].operator if self.links else None
         if isinstance(source, SourceOperator) and source.reads_side_by_side:
             operators = [link.operator for link in self.links]
@@ -380,7 +383,7 @@ class OperatorChain:
 
     @property
     def late_rows_dropped(self) -> dict[str, int]:
-        """Since the task began, by the operators that dropped some."""
+        """The number of late rows dropped since the task started, by operator, for those that dropped some."""
         counts = {link.name: link.operator.late_rows_dropped for link in self.links}
         return {name: rows for name, rows in counts.items() if rows}
 
@@ -391,15 +394,15 @@ class OperatorChain:
 
     @property
     def head_id(self) -> str:
-        """The operator id of the head, whose state the inputs' in-flight data is; "" without operators."""
+        """The operator id of the head, whose state includes the inputs' in-flight data; "" without operators."""
         return self.links[0].operator_id if self.links else ""
 
     def link(self, operator_id: str) -> ChainLink:
-        """The link of an operator."""
+        """Return the link of an operator."""
         return self._by_id[operator_id]
 
     def restore(self, parts: Sequence[RestoredPart], checkpoint_id: int | None = None) -> None:
-        """Give every operator its state back, of this checkpoint; called before `open`, also with nothing."""
+        """Restore every operator from this checkpoint; called before `open`, also without state."""
         by_operator: dict[str, list[RestoredPart]] = {}
         for part in parts:
             by_operator.setdefault(part.operator_id, []).append(part)
@@ -410,24 +413,24 @@ class OperatorChain:
             link.operator.open()
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
-        """Records for the head."""
+        """Pass records to the head."""
         self.links[0].operator.process_batch(batch, input_index)
 
     def process_watermark(self, timestamp_ms: int) -> None:
-        """Event time for the head."""
+        """Advance event time at the head."""
         self.links[0].process_watermark(timestamp_ms)
 
     def process_watermark_status(self, *, idle: bool) -> None:
-        """The task's inputs have become idle, or active again."""
+        """Report that the task's inputs have become idle, or active again."""
         self.links[0].operator.process_watermark_status(idle=idle)
 
     def on_processing_time(self, now_ms: int) -> None:
-        """Processing time has come to a timer of some operator."""
+        """Advance processing time, which has reached a timer of some operator."""
         for link in self.links:
             link.operator.on_processing_time(now_ms)
 
     def next_processing_time_ms(self) -> int | None:
-        """When the earliest processing-time timer of any operator is due."""
+        """Return when the earliest processing-time timer of any operator is due."""
         each_due = [link.operator.next_processing_time_ms() for link in self.links]
         due = [due_ms for due_ms in each_due if due_ms is not None]
         return min(due) if due else None
@@ -441,9 +444,9 @@ class OperatorChain:
             link.operator.prepare_snapshot_pre_barrier(checkpoint_id)
 
     def snapshot(self, checkpoint_id: int) -> ChainSnapshot:
-        """The synchronous part of a snapshot, tails to head.
+        """Take the synchronous part of a snapshot, tails to head.
 
-        Raises SnapshotError when an operator fails in it, RuntimeError when a link is closed.
+        Raises SnapshotError if an operator fails in it, and RuntimeError if a link is closed.
 
         Flink: `snapshotState`, with `buildOperatorSnapshotFutures` for each operator.
         """
@@ -461,7 +464,7 @@ class OperatorChain:
         return ChainSnapshot(tuple(parts), tuple(effects))
 
     def finish(self) -> None:
-        """All input has ended: flush, head to tails."""
+        """Flush all operators, head to tails, because all input has ended."""
         for link in self.links:
             link.operator.finish()
 
@@ -477,28 +480,28 @@ class OperatorChain:
         return closed if len(closed) < len(self.links) else []
 
     def close_next(self) -> bool:
-        """Close the first link that is open; returns whether there are more."""
+        """Close the first open link, and return True if others remain open."""
         for link in self._open[:1]:
             link.close()
         return bool(self._open)
 
     def close(self) -> None:
-        """The task ends: let go of the state, once."""
+        """Close all links once, when the task ends."""
         self._tell_all(ChainLink.close)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """The checkpoint is stored for good."""
+        """Notify the operators that the checkpoint is complete."""
         self._tell_all(lambda link: link.notify_checkpoint_complete(checkpoint_id))
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
-        """A newer checkpoint has replaced this one."""
+        """Notify the operators that a newer checkpoint has replaced this one."""
         self._tell_all(lambda link: link.notify_checkpoint_subsumed(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         self._tell_all(lambda link: link.notify_checkpoint_aborted(checkpoint_id))
 
     def _tell_all(self, tell: Callable[[ChainLink], None]) -> None:
-        """Tails to head, all that are open, even when one fails; then the first failure is raised."""
+        """Call `tell` for all open links, tails to head, even if one fails; then raise the first failure."""
         failures: list[Exception] = []
         for link in reversed(self._open):
             try:

@@ -1,4 +1,4 @@
-"""What was in flight at the checkpoint is put back: the outputs' is sent on, the inputs' processed before all else.
+"""The recovery of in-flight data: that of the outputs is sent again, that of the inputs is processed first.
 
 The inputs' in-flight data is state of the head of the chain, the outputs' of its tail. Follows Flink's
 `StreamTask.restoreStateAndGates`.
@@ -24,7 +24,7 @@ def recover_channels(
     inputs: TaskInput,
     outputs: TaskOutputs,
 ) -> None:
-    """Put back what `parts` hold of the channels; `restored` says how they were rescaled."""
+    """Restore the channel state in `parts`; `restored` describes how the channels were rescaled."""
     head, tail = (_state_of(restored, operator_id) for operator_id in (chain.head_id, chain.tail_id))
     reader = SequentialChannelStateReader(parts, head.input_rescale_descriptor, tail.output_rescale_descriptor)
     reader.read_output_data(outputs.partitions, notify_and_block_on_completion=True)

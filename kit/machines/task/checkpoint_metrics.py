@@ -1,8 +1,8 @@
-"""What one subtask measures of one checkpoint, while it is being measured.
+"""One subtask's measurements of one checkpoint, while they are taken.
 
-Some numbers are known only after the checkpoint was begun: the alignment of an unaligned one lasts until its last
-barrier, in-flight data is counted when it has been written. Barrier handler, channel state writer and coordinator
-fill in the same builder, each its own part.
+Some values are known only after the checkpoint has started: the alignment of an unaligned one lasts until its last
+barrier, and in-flight data is counted once it is written. Barrier handler, channel state writer and coordinator fill in
+the same builder, each its own part.
 
 Follows Flink's `CheckpointMetricsBuilder`.
 """
@@ -18,7 +18,7 @@ UNSET = -1
 
 @dataclass(slots=True)
 class CheckpointMetricsBuilder:
-    """Times in ms, sizes in bytes; UNSET, or None where the number is still to come, is "not known"."""
+    """Times in ms and sizes in bytes; UNSET is "not known", and so is None for a value that is still to come."""
 
     start_delay_ms: int = UNSET
     alignment_ms: int | None = None
@@ -31,27 +31,27 @@ class CheckpointMetricsBuilder:
 
     @classmethod
     def without_alignment(cls, start_delay_ms: int = 0) -> CheckpointMetricsBuilder:
-        """For a checkpoint that waits for no barrier."""
+        """Return the builder of a checkpoint that waits for no barrier."""
         return cls(start_delay_ms, 0, 0)
 
     @property
     def is_aligned(self) -> bool:
-        """Whether the alignment is over and measured."""
+        """True if the alignment is over and measured."""
         return self.alignment_ms is not None and self.bytes_processed_during_alignment is not None
 
     @property
     def unaligned(self) -> bool:
-        """Whether in-flight data became part of the checkpoint."""
+        """True if in-flight data became part of the checkpoint."""
         return self.bytes_persisted_during_alignment > 0
 
     def build(self) -> CheckpointMetrics:
-        """The numbers of a checkpoint that is done. Raises ValueError while the alignment is going on."""
+        """Return the metrics of a finished checkpoint. Raises ValueError during the alignment."""
         if not self.is_aligned:
             raise ValueError(f"the alignment is not over: {self!r}")
         return self.build_incomplete()
 
     def build_incomplete(self) -> CheckpointMetrics:
-        """What is known by now, for a checkpoint that was given up (`buildIncomplete`)."""
+        """Return the metrics known so far, for a checkpoint that was aborted (`buildIncomplete`)."""
         return CheckpointMetrics(
             start_delay_ms=self.start_delay_ms,
             alignment_ms=UNSET if self.alignment_ms is None else self.alignment_ms,

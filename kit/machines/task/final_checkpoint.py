@@ -1,7 +1,7 @@
-"""Which checkpoint a task stays for after its last record.
+"""The checkpoint that a task waits for after its last record.
 
-What a task has made since its last checkpoint is published only by the next one. So when its data has ended it stays
-until a checkpoint that began after that is complete; with stop-with-savepoint it is that savepoint and no other.
+The output since a task's last checkpoint is published only by the next one. So after the end of its data a task waits
+until a checkpoint that began after that is complete. With stop-with-savepoint it waits for that savepoint and no other.
 
 Follows Flink's `StreamTask.finalCheckpointCompleted` and `syncSavepoint`.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 
 class FinalCheckpoint:
-    """The last checkpoint of one task; `required`: the job takes checkpoints after tasks finish."""
+    """The last checkpoint of one task; `required` if the job takes checkpoints after tasks finish."""
 
     def __init__(self, *, required: bool) -> None:
         self._required = required
@@ -19,20 +19,20 @@ class FinalCheckpoint:
         self._completed = False
 
     def begin(self, checkpoint_id: int) -> None:
-        """A checkpoint was taken after the end of data; the first of them will do."""
+        """Record a checkpoint that was taken after the end of data; only the first counts."""
         if self._checkpoint_id is None:
             self._checkpoint_id = checkpoint_id
 
     def stop_with(self, savepoint_id: int) -> None:
-        """The task stops with this savepoint. Flink: `setSynchronousSavepoint`, in 1.11 `setSynchronousSavepointId`."""
+        """Stop with this savepoint. Flink: `setSynchronousSavepoint`, in 1.11 `setSynchronousSavepointId`."""
         self._savepoint_id = savepoint_id
 
     def is_stopped_with(self, checkpoint_id: int) -> bool:
-        """Whether the task stops with this savepoint, so that there is no going on without it."""
+        """Return True if the task stops with this savepoint, and so cannot continue without it."""
         return checkpoint_id == self._savepoint_id
 
     def complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete."""
+        """Record that a checkpoint is complete."""
         if self._savepoint_id is not None:
             self._completed |= checkpoint_id == self._savepoint_id
         elif self._checkpoint_id is not None and checkpoint_id >= self._checkpoint_id:
@@ -40,7 +40,7 @@ class FinalCheckpoint:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether the task has to stay for it."""
+        """True if the task must wait for it."""
         return (self._required or self._savepoint_id is not None) and not self._completed
 
     def __repr__(self) -> str:

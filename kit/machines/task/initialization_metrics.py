@@ -1,4 +1,4 @@
-"""What a task measures of its own beginning, from its deployment until it runs or cannot.
+"""The measurements of a task's initialization, from its deployment until it runs or fails.
 
 Follows Flink's `SubTaskInitializationMetricsBuilder` and the durations that `StreamTask` adds to it.
 """
@@ -12,7 +12,7 @@ from kit.core.protocol.snapshots import RestoredPart
 
 
 class InitializationMetricsBuilder:
-    """The measurements so far; times are the host's, in ms."""
+    """The measurements so far; times are in ms, by the host's clock."""
 
     def __init__(self, deployed_at_ms: int) -> None:
         self._deployed_at_ms = deployed_at_ms
@@ -20,12 +20,12 @@ class InitializationMetricsBuilder:
         self._restored_bytes = 0
 
     def state_read(self, at_ms: int, parts: Sequence[RestoredPart]) -> None:
-        """The state is there; what was in flight is processed next."""
+        """Record that the state was read; the in-flight data is processed next."""
         self._state_read_at_ms = at_ms
         self._restored_bytes = sum(part.handle.state_size for part in parts)
 
     def build(self, at_ms: int, *, completed: bool) -> InitializationMetrics:
-        """The initialization ended now: the task runs if it `completed`."""
+        """Return the metrics of an initialization that ends now; the task runs if it `completed`."""
         read_at_ms = self._state_read_at_ms
         return InitializationMetrics(
             deployed_at_ms=self._deployed_at_ms,

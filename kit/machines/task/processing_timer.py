@@ -1,4 +1,4 @@
-"""The one timer of a task for processing time: the host wakes it when the earliest of its operators is due.
+"""A task's single processing-time timer: the host fires it when the earliest timer of any operator is due.
 
 Follows Flink's `ProcessingTimeService`.
 """
@@ -15,7 +15,7 @@ PROCESSING_TIME_TIMER = "processing-time"
 
 
 class TimerOwner(Protocol):
-    """What the timer needs of its task."""
+    """The calls of the timer to its task."""
 
     chain: OperatorChain
 
@@ -28,21 +28,21 @@ class TimerOwner(Protocol):
 
 
 class ProcessingTimer:
-    """Kept no later than the earliest processing-time timer of any operator."""
+    """A timer set no later than the earliest processing-time timer of any operator."""
 
     def __init__(self, task: TimerOwner) -> None:
         self._task = task
         self._due_ms: int | None = None
 
     def arm(self) -> None:
-        """An operator may have set an earlier one."""
+        """Set the timer again, if an operator has set an earlier one."""
         due_ms = self._task.chain.next_processing_time_ms()
         if due_ms is not None and (self._due_ms is None or due_ms < self._due_ms):
             self._due_ms = due_ms
             self._task.emit(ScheduleTimer(timer=PROCESSING_TIME_TIMER, due_ms=due_ms))
 
     def fire(self) -> None:
-        """The time has come: let the operators fire what is due."""
+        """Let the operators fire what is due."""
         self._due_ms = None
         self._task.chain.on_processing_time(self._task.at)
         self.arm()

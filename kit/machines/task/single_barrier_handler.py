@@ -1,15 +1,15 @@
 """Exactly once: one checkpoint at a time, whose barriers are aligned, or overtake.
 
-The handler knows which checkpoint is pending and whose barriers of it have come; what that means for the channels and
-for the moment of the checkpoint is up to the state it is in (`kit.machines.task.barrier_states`). A newer barrier gives
-the pending checkpoint up (CHECKPOINT_DECLINED_SUBSUMED), so does a cancel marker (..._ON_CANCELLATION_BARRIER). A
-channel that ends counts as having delivered its barrier.
+The handler knows which checkpoint is pending and which channels have delivered its barrier. Its state
+(`kit.machines.task.barrier_states`) decides what that means for the channels, and when the checkpoint is taken. A newer
+barrier aborts the pending checkpoint (CHECKPOINT_DECLINED_SUBSUMED), and so does a cancel marker
+(..._ON_CANCELLATION_BARRIER). A channel that ends counts as having delivered its barrier.
 
-The time limit of an alignment is kept twice. Actively: a timer of the host that begins with the first barrier or
-announcement. Passively: whatever is taken from a channel later than that does what the timer would have done.
+The time limit of an alignment is enforced twice. Actively: a timer of the host starts with the first barrier or
+announcement. Passively: an element taken from a channel after the limit has the same effect as the timer.
 
-Follows Flink's `SingleCheckpointBarrierHandler` and `BarrierAlignmentUtil`. Better than there: a cancel marker also
-gives up a checkpoint that is only announced so far, which in Flink waits for the next one.
+Follows Flink's `SingleCheckpointBarrierHandler` and `BarrierAlignmentUtil`. One improvement: a cancel marker also
+aborts a checkpoint that has only been announced; Flink keeps such a checkpoint until the next one.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from kit.machines.task.barrier_states import (
 
 
 class AlignmentTimer(NamedTuple):
-    """A time limit that is running."""
+    """A running time limit."""
 
     barrier: CheckpointBarrier
     due_ms: int
 
 
 def alignment_due_ms(barrier: CheckpointBarrier, at: int) -> int:
-    """When the alignment of this barrier, first heard of at `at`, takes too long (`getTimerDelay`)."""
+    """Return when the alignment of this barrier, first seen at `at`, times out (`getTimerDelay`)."""
     return max(at, barrier.timestamp_ms + barrier.options.aligned_timeout_ms)
 
 
 class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
-    """Collects the barriers of one checkpoint at a time; made by `aligned`, `unaligned` or `alternating`."""
+    """The handler of one checkpoint's barriers at a time; created by `aligned`, `unaligned` or `alternating`."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         self._aligned: set[int] = set()
         self._target_count = 0
         self._collecting = False
-        """Whether barriers are still waited for; false only once the task knows that none are."""
+        """True while barriers are missing; False only after the task has been notified that all have come."""
         self._timer: AlignmentTimer | None = None
 
     @classmethod
     def aligned(
         cls, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool = True
     ) -> SingleCheckpointBarrierHandler:
-        """Aligns, however long it takes. Flink 1.11: `CheckpointBarrierAligner`."""
+        """Create a handler that aligns, without a time limit. Flink 1.11: `CheckpointBarrierAligner`."""
         return cls(
             gates, actions, WaitingForFirstBarrier, checkpoints_after_tasks_finish=checkpoints_after_tasks_finish
         )
@@ -82,7 +82,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
     def unaligned(
         cls, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool = True
     ) -> SingleCheckpointBarrierHandler:
-        """Never aligns: savepoints cannot be taken, so jobs use `alternating` instead.
+        """Create a handler that never aligns. It cannot take savepoints, so jobs use `alternating` instead.
 
         Flink 1.11: `CheckpointBarrierUnaligner`.
         """
@@ -97,7 +97,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
     def alternating(
         cls, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool = True
     ) -> SingleCheckpointBarrierHandler:
-        """Does with each checkpoint as its barriers say: align, overtake, or align for a limited time.
+        """Create a handler that obeys each checkpoint's barriers: align, overtake, or align for a limited time.
 
         Flink 1.11: `AlternatingCheckpointBarrierHandler`.
         """
@@ -108,10 +108,10 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             checkpoints_after_tasks_finish=checkpoints_after_tasks_finish,
         )
 
-    # --- what happens ---------------------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------------------------
 
     def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel, *, is_rpc: bool = False) -> None:
-        """Begin a checkpoint, or go on with it; barriers of older or finished ones are dropped."""
+        """Start or continue a checkpoint; barriers of older or finished ones are dropped."""
         if self._is_over(barrier.checkpoint_id):
             if barrier.options.needs_alignment and not is_rpc:
                 self._gates.resume([channel])
@@ -128,7 +128,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
     def process_barrier_announcement(
         self, barrier: CheckpointBarrier, sequence_number: int, channel: InputChannel
     ) -> None:
-        """Begin the checkpoint already: its time runs."""
+        """Start the checkpoint and its time limit already."""
         self._check_new_checkpoint(barrier)
         if self._is_over(barrier.checkpoint_id):
             return
@@ -136,7 +136,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         self._step(BarrierEvent.ANNOUNCEMENT, lambda state: state.announcement_received(channel, sequence_number))
 
     def process_cancellation(self, marker: CancelCheckpointMarker, channel: InputChannel) -> None:
-        """Give the pending checkpoint up, or remember not to begin that one.
+        """Abort the pending checkpoint, or remember not to start a later one.
 
         Flink: `processCancellationBarrier`, `notifyAbortOnCancellationBarrier`.
         """
@@ -149,7 +149,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             )
 
     def process_end_of_partition(self, channel: InputChannel) -> None:
-        """A channel that ended is no longer waited for; without checkpoints after the end all is given up."""
+        """Stop waiting for a channel that ended; without checkpoints after the end, abort everything."""
         barrier = self._pending_barrier
         if barrier is None:
             return
@@ -165,7 +165,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             )
 
     def on_alignment_timeout(self) -> None:
-        """The pending checkpoint becomes unaligned, unless it is over, or that has happened already."""
+        """Turn the pending checkpoint unaligned, unless it is over or already unaligned."""
         timer = self._timer
         if timer is None or self._actions.at < timer.due_ms:
             return
@@ -174,14 +174,14 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         self._step(BarrierEvent.TIMEOUT, lambda state: state.alignment_timed_out(self, timer.barrier))
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for anything."""
         self._pending_barrier = None
         self._aligned = set()
         self._reset_timer()
         self._become(BarrierEvent.ABORT, self.state.abort(self.current_checkpoint_id))
         self._collecting = False
 
-    # --- where it stands --------------------------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------------------------
 
     @property
     def pending_checkpoint_id(self) -> int | None:
@@ -190,15 +190,15 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
 
     @property
     def awaited_channels(self) -> list[InputChannel]:
-        """The open channels whose barrier has not come yet; empty when no checkpoint is pending."""
+        """The open channels whose barrier has not come yet; empty if no checkpoint is pending."""
         if self._pending_barrier is None:
             return []
         return [channel for channel in self._gates.open_channels if channel.number not in self._aligned]
 
     def has_all_barriers(self, checkpoint_id: int) -> bool:
-        """Whether no barrier of this checkpoint is waited for any more.
+        """Return True if all awaited barriers of this checkpoint have come.
 
-        Raises ProtocolError for one that has not begun.
+        Raises ProtocolError for a checkpoint that has not started.
         """
         if checkpoint_id < self.current_checkpoint_id or self._gates.all_ended:
             return True
@@ -206,11 +206,11 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             raise ProtocolError(f"checkpoint {checkpoint_id} has not begun, the last is {self.current_checkpoint_id}")
         return not self._collecting
 
-    # --- what a state may ask -------------------------------------------------------------------------------------
+    # --- for the states -------------------------------------------------------------------------------------------
 
     @property
     def all_aligned(self) -> bool:
-        """Whether every channel that was open at the beginning has delivered its barrier, or ended."""
+        """True if every channel that was open at the start has delivered its barrier, or has ended."""
         return len(self._aligned) == self._target_count
 
     @property
@@ -238,7 +238,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         )
 
     def _check_new_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Begin a newer checkpoint than the current one."""
+        """Start a checkpoint that is newer than the current one."""
         if barrier.checkpoint_id <= self.current_checkpoint_id:
             return
         if self._pending_barrier is not None:
@@ -257,7 +257,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             self._actions.schedule_alignment_timeout(self._timer.due_ms)
 
     def _mark_aligned(self, channel: InputChannel, barrier: CheckpointBarrier) -> None:
-        """Count the channel. The alignment must have been measured before a checkpoint is taken for this reason."""
+        """Count the channel, measuring the alignment before a checkpoint is taken because of it."""
         if channel.number in self._aligned:
             return
         self._aligned.add(channel.number)
@@ -267,7 +267,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             self._mark_alignment_end(0 if self._target_count == 1 else None)
 
     def _collect(self, event: BarrierEvent, step: Callable[[BarrierHandlerState], BarrierHandlerState]) -> None:
-        """Take a step with one more channel aligned; with the last one the checkpoint is over for the inputs."""
+        """Take a step with one more channel aligned; the last one ends the checkpoint for the inputs."""
         if self._step(event, step) and self.all_aligned:
             self._pending_barrier = None
             self._aligned = set()
@@ -283,7 +283,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         self._actions.note_barrier("BarrierPrioritized", self.current_checkpoint_id, channel=channel.number)
 
     def _step(self, event: BarrierEvent, step: Callable[[BarrierHandlerState], BarrierHandlerState]) -> bool:
-        """Go to the state that follows; returns whether that worked, or the checkpoint had to be given up."""
+        """Move to the state that follows; return False if the checkpoint had to be aborted."""
         try:
             self._become(event, step(self.state))
         except CheckpointException as error:
@@ -297,7 +297,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         self.state = state
 
     def _abort(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
-        """Give the pending checkpoint up. Flink: `notifyAbort`."""
+        """Abort the pending checkpoint. Flink: `notifyAbort`."""
         self.current_checkpoint_id = checkpoint_id
         self._pending_barrier = None
         self._aligned = set()
@@ -314,7 +314,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             self._actions.cancel_alignment_timeout()
 
     def validate(self) -> None:
-        """Channels wait only while a checkpoint is pending, the timer runs for that one, and no channel is lost."""
+        """Check that channels wait and the timer runs only for a pending checkpoint, and that no channel is lost."""
         self._gates.validate()
         pending = self._pending_barrier
         blocked = {channel.number for channel in self._gates if channel.blocked}

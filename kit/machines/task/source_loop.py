@@ -1,4 +1,4 @@
-"""How a source task reads: one request to the host at a time, a pause when the source has to wait.
+"""The read loop of a source task: one request to the host at a time, and pauses while the source must wait.
 
 The loop is a small machine within the task: *idle* (a turn may ask for the next batch), *reading* (the host reads) or
 *waiting* (for a timer, or for its coordinator to assign a split). Follows Flink's `SourceOperatorStreamTask`.
@@ -17,7 +17,7 @@ SOURCE_TIMER = "source"
 
 
 class SourceActions(Protocol):
-    """What the loop needs of its task."""
+    """The calls of the loop to its task."""
 
     cause: str
 
@@ -43,15 +43,15 @@ class SourceLoop:
         self._reading = False
         self._waiting = False
         self._woken_by = ""
-        """The id of the event since which the source may go on."""
+        """The id of the event that last allowed the source to continue."""
 
     @property
     def available(self) -> bool:
-        """Whether a turn would do something."""
+        """True if a turn would do something."""
         return not (self._reading or self._waiting)
 
     def take_turn(self) -> bool:
-        """Ask for the next batch, or begin to wait; False when there is nothing left to read."""
+        """Ask for the next batch, or start waiting; return False if nothing is left to read."""
         self._task.cause = self._woken_by
         step = self.operator.next_read(self._task.at)
         if isinstance(step, Exhausted):
@@ -70,17 +70,17 @@ class SourceLoop:
         return True
 
     def wake(self) -> None:
-        """What the source waited for may have come."""
+        """Continue: what the source waited for may have come."""
         self._waiting = False
         self._woken_by = self._task.event_id
 
     def read_ended(self) -> None:
-        """The host has answered."""
+        """End the request, which the host has answered."""
         self._reading = False
         self._woken_by = self._task.event_id
 
     def take(self, read: SplitRead) -> None:
-        """Hand the rows that were read to the operator."""
+        """Pass the rows that were read to the operator."""
         self.operator.on_split_read(read.split_id, read.batch, read.position, read.finished)
 
     def __repr__(self) -> str:

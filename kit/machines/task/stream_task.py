@@ -1,28 +1,32 @@
 """The StreamTask machine: one subtask, from its deployment to its end.
 
-A task is a mailbox. The host delivers messages, elements and answers one at a time through `handle`; between them it
-gives the task its turn with `ProcessInput` whenever `available` says that there is something to do. One turn takes
-one element from an input channel, or asks the source for one batch.
+A task is a mailbox. The host delivers messages, elements and answers one at a time through `handle`. Between them it
+gives the task its turn with `ProcessInput` whenever `available` is True. One turn takes one element from an input
+channel, or asks the source for one batch.
 
-A barrier's path through this file, under "checkpoints" below, from top to bottom: `TriggerTaskCheckpoint` (to a source)
-or a `CheckpointBarrier` in an input channel (any other task; the barrier handler decides when) -> `_perform_checkpoint`
--> `SubtaskCheckpointCoordinator.checkpoint_state` -> barrier to every output, `WriteSnapshot` to the host ->
-`SnapshotWritten` -> `AcknowledgeCheckpoint` to the JobMaster -> `NotifyCheckpointComplete` back.
+A barrier passes through the section "checkpoints" of this file from top to bottom:
 
-The end of a task: when all inputs have ended their data (or the source has), the operators finish and `EndOfData`
-goes on; the task then stays until a checkpoint that began after that completes, so that what it holds back is
-published, and only then sends `EndOfPartition` and is FINISHED. Stop-with-savepoint takes the same path, with the
-savepoint as that last checkpoint.
+- `TriggerTaskCheckpoint` (to a source) or a `CheckpointBarrier` in an input channel (any other task; the barrier
+  handler decides when)
+- `_perform_checkpoint`, and in it `SubtaskCheckpointCoordinator.checkpoint_state`
+- the barrier to every output, and `WriteSnapshot` to the host
+- `SnapshotWritten` from the host, and `AcknowledgeCheckpoint` to the JobMaster
+- `NotifyCheckpointComplete` from the JobMaster
 
-With `checkpoints_after_tasks_finish` all operators are closed at once, as in 2.x, where no message is taken meanwhile.
-Without, they are closed one per turn, head first, as in 1.11, and a trigger may come in between. A chain with a closed
-operator sends the barrier on and declines (CHECKPOINT_DECLINED_TASK_CLOSING). A task whose operators are all closed no
-longer runs: it sends a `CancelCheckpointMarker` instead and declines (CHECKPOINT_DECLINED_TASK_NOT_READY). When it has
-left, its slot answers (`kit.machines.task.unknown_task`). In 2.x a trigger that finds the mailbox closed is declined
-with CHECKPOINT_DECLINED_TASK_CLOSING.
+A task ends as follows. When all inputs (or the source) have no more data, the operators finish and `EndOfData` is sent
+on. The task then waits until a checkpoint that began after that completes, so that the output it holds back is
+published. Only then does it send `EndOfPartition` and become FINISHED. Stop-with-savepoint takes the same path, with
+the savepoint as that last checkpoint.
 
-What a task does with one element of its inputs is in `kit.machines.task.task_input`, how a source reads in
-`kit.machines.task.source_loop`, where results go in `kit.machines.task.task_outputs`.
+With `checkpoints_after_tasks_finish` all operators are closed at once, as in 2.x, where no message is handled
+meanwhile. Without it they are closed one per turn, head first, as in 1.11, and a trigger may come in between. A chain
+with a closed operator sends the barrier on and declines (CHECKPOINT_DECLINED_TASK_CLOSING). A task whose operators are
+all closed no longer runs: it sends a `CancelCheckpointMarker` instead and declines
+(CHECKPOINT_DECLINED_TASK_NOT_READY). After it has left, its slot answers (`kit.machines.task.unknown_task`). In 2.x a
+trigger that finds the mailbox closed is declined with CHECKPOINT_DECLINED_TASK_CLOSING.
+
+`kit.machines.task.task_input` handles one element of an input, `kit.machines.task.source_loop` reads a source, and
+`kit.machines.task.task_outputs` sends the results.
 
 Follows Flink's `StreamTask`, `SourceOperatorStreamTask`, `OneInputStreamTask` and `Task`.
 """
@@ -126,7 +130,7 @@ class StreamTask(Machine):
         self.subtask = vertex.subtask_index
         operators = " -> ".join(operator.name for operator in vertex.vertex.operators)
         self.display_name = f"{operators} ({self.subtask + 1}/{vertex.parallelism})#{attempt - 1}"
-        """As Flink calls the task (`TaskInfo.getTaskNameWithSubtasks`)."""
+        """Flink's name for the task (`TaskInfo.getTaskNameWithSubtasks`)."""
         self.state = ExecutionState.CREATED
         self.error = ""
         self.failure: Exception | None = None
@@ -155,10 +159,10 @@ class StreamTask(Machine):
         self._last_notified_id = 0
         self._commits_pending: set[tuple[str, int]] = set()
 
-    # --- the host's view ------------------------------------------------------------------------------------------
+    # --- for the host ---------------------------------------------------------------------------------------------
 
     def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
-        """Take one event; an error in the task's own code ends in state FAILED instead of an exception."""
+        """Handle one event; an error in the task's own code leads to the state FAILED instead of an exception."""
         try:
             return super().handle(event, at, cause)
         except ProtocolError:
@@ -172,17 +176,17 @@ class StreamTask(Machine):
         return SourceLoop(head, self.chain.links[0].operator_id, self) if isinstance(head, SourceOperator) else None
 
     def accepts(self, event: Word) -> bool:
-        """Messages to other attempts of this task are dropped."""
+        """Return False for messages to other attempts of this task, which are dropped."""
         return not isinstance(event, TaskMessage) or event.attempt == self.attempt
 
     @property
     def is_source(self) -> bool:
-        """Whether it reads a source instead of channels."""
+        """True if it reads a source instead of channels."""
         return self._source is not None
 
     @property
     def available(self) -> bool:
-        """Whether a `ProcessInput` would do something. Only priority elements are taken while outputs are full."""
+        """True if a `ProcessInput` would do something. While outputs are full, only priority elements are taken."""
         if self.state is ExecutionState.INITIALIZING:
             return self.input.is_recovering and self.outputs.writable
         if self.state is not ExecutionState.RUNNING:
@@ -234,7 +238,7 @@ class StreamTask(Machine):
             recover_channels(parts, self._restored, self.chain, self.input, self.outputs)
 
     def _run_when_recovered(self) -> None:
-        """RUNNING, as soon as all that was in flight at the inputs has been processed."""
+        """Become RUNNING as soon as all recovered in-flight data of the inputs has been processed."""
         if not self.input.is_recovering:
             self._run()
             self._timer.arm()
@@ -259,7 +263,7 @@ class StreamTask(Machine):
         self._become(TaskStep.LET_GO)
 
     def _close(self) -> Exception | None:
-        """Let go of everything, each part also when another one fails in that; returns the first failure."""
+        """Release everything, each part even if another fails in it; return the first failure."""
         first: Exception | None = None
         for part in (self.barriers, self.checkpoints, self.chain):
             try:
@@ -282,7 +286,7 @@ class StreamTask(Machine):
         self.state = TRANSITIONS.follow(self.name, self.state, step)
 
     def _become(self, step: TaskStep, **failure: Any) -> None:
-        """Take a step, and tell the JobMaster; the first time also what the beginning took, if only to fail."""
+        """Take a step and report it to the JobMaster; the first report, even of a failure, carries the measurements."""
         self._step(step)
         began, self._initialization = self._initialization, None
         took = None if began is None else began.build(self.at, completed=self.state is ExecutionState.RUNNING)
@@ -393,9 +397,9 @@ class StreamTask(Machine):
 
     @handles(TriggerTaskCheckpoint)
     def _trigger_checkpoint(self, message: TriggerTaskCheckpoint) -> None:
-        """The JobMaster asks for it, as no barrier will (`triggerCheckpointBarrier`, `triggerCheckpointAsync`).
+        """Take a checkpoint that the JobMaster triggers directly, because no barrier will come.
 
-        Flink: `StreamTask.triggerCheckpoint`.
+        Flink: `StreamTask.triggerCheckpoint`, with `triggerCheckpointBarrier` and `triggerCheckpointAsync`.
         """
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, message.options)
         if not self.is_running:
@@ -415,9 +419,10 @@ class StreamTask(Machine):
         self._perform_checkpoint(barrier, CheckpointMetricsBuilder.without_alignment(delay_ms))
 
     def _decline_not_running(self, checkpoint_id: int) -> None:
-        """There is nothing to snapshot yet, or any more. While the outputs are open, those downstream are told not to
-        wait for a barrier. No barrier leads here: a task takes none before it runs, and closes when its inputs have
-        ended.
+        """Decline, because the task cannot take a snapshot before or after it runs.
+
+        While the outputs are open, the tasks downstream are told not to wait for a barrier. Only triggers lead here,
+        never barriers: a task takes none before it runs, and closes when its inputs have ended.
         """
         if self.state is ExecutionState.RUNNING:
             self.broadcast(CancelCheckpointMarker(checkpoint_id))
@@ -425,7 +430,7 @@ class StreamTask(Machine):
         self.checkpoints.decline(checkpoint_id, reason, f"{self.name} does not run")
 
     def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
-        """The barrier handler says that the checkpoint is to be taken now (`triggerCheckpointOnBarrier`)."""
+        """Take the checkpoint now, at the request of the barrier handler (`triggerCheckpointOnBarrier`)."""
         self._perform_checkpoint(barrier, metrics)
 
     def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
@@ -439,14 +444,14 @@ class StreamTask(Machine):
 
     @handles(SnapshotWritten, SnapshotFailed, ChannelStateWritten, ChannelStateFailed)
     def _take_answer(self, event: WriteAnswer) -> None:
-        """State or in-flight data is written, or is not."""
+        """Handle the outcome of writing state or in-flight data."""
         if self.state is ExecutionState.RUNNING:
             self.checkpoints.take_answer(event)
             self.leave_when_done()
 
     @handles(NotifyCheckpointComplete)
     def _checkpoint_complete(self, message: NotifyCheckpointComplete) -> None:
-        if self.state is not ExecutionState.RUNNING:  # operators are not told; copies of older state go all the same
+        if self.state is not ExecutionState.RUNNING:  # not for operators; old copies are deleted all the same
             self._prune_local_state(message.checkpoint_id, LocalCopies.OLDER)
             return
         if message.last_subsumed_id >= 0:
@@ -454,7 +459,7 @@ class StreamTask(Machine):
         self._notify_complete(message.checkpoint_id)
 
     def _notify_complete(self, checkpoint_id: int) -> None:
-        """Once for each checkpoint, and for none older than the last one, even if that is the one restored."""
+        """Notify the operators once per checkpoint, and never of one older than the last, even if that was restored."""
         if checkpoint_id <= self._last_notified_id:
             return
         self._last_notified_id = checkpoint_id
@@ -493,10 +498,10 @@ class StreamTask(Machine):
     def _effects_failed(self, event: EffectsFailed) -> None:
         self._fail(RuntimeError(event.error))
 
-    # --- what the barrier handler asks for ------------------------------------------------------------------------
+    # --- calls of the barrier handler -----------------------------------------------------------------------------
 
     def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """A checkpoint begins at the inputs: what is in flight there may belong to it."""
+        """Start a checkpoint at the inputs: the data in flight there may belong to it."""
         if self.input.is_rescaling:
             raise CheckpointException(
                 CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
@@ -506,24 +511,24 @@ class StreamTask(Machine):
             self.checkpoints.init_inputs_checkpoint(barrier.checkpoint_id, barrier.options)
 
     def all_barriers_received(self, checkpoint_id: int) -> None:
-        """No more in-flight data of the inputs belongs to the checkpoint."""
+        """End the in-flight data of the inputs that belongs to the checkpoint."""
         self.checkpoints.all_barriers_received(checkpoint_id)
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
-        """The barriers say that the checkpoint cannot be taken."""
+        """Abort a checkpoint that cannot be taken because of its barriers."""
         self._fail_if_stopping_with(checkpoint_id, detail)
         self.checkpoints.abort_checkpoint_on_barrier(checkpoint_id, reason, detail)
 
     def schedule_alignment_timeout(self, due_ms: int) -> None:
-        """Tell the barrier handler at that time, should it still wait then."""
+        """Set the timer of the barrier handler's alignment."""
         self.emit(ScheduleTimer(timer=ALIGNMENT_TIMEOUT, due_ms=due_ms))
 
     def cancel_alignment_timeout(self) -> None:
-        """It no longer waits."""
+        """Cancel the timer of the barrier handler's alignment."""
         self.emit(CancelTimer(timer=ALIGNMENT_TIMEOUT))
 
     def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
-        """Tell the trace what the barrier handler did."""
+        """Record an action of the barrier handler in the trace."""
         self.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
 
     # --- the end --------------------------------------------------------------------------------------------------
@@ -532,10 +537,10 @@ class StreamTask(Machine):
         self._end_data(drain=drain)
 
     def _end_data(self, *, drain: bool) -> None:
-        """All input has been processed, or a stop-with-savepoint ends it here.
+        """End the data: all input has been processed, or a stop-with-savepoint ends it here.
 
-        Flink: `endData`; with `drain` event time ends (`advanceToEndOfEventTime`, in 1.11 for a
-        `advanceToEndOfTime` in the options).
+        Flink: `endData`; with `drain` event time ends (`advanceToEndOfEventTime`, in 1.11 for a `advanceToEndOfTime` in
+        the options).
         """
         if self._operators_finished:
             return
@@ -550,13 +555,13 @@ class StreamTask(Machine):
         self.leave_when_done()
 
     def leave_when_done(self) -> None:
-        """FINISHED, once nothing more can be asked of the task, unless its operators are closed in turns first."""
+        """Become FINISHED once no request can come any more, unless its operators are closed in turns first."""
         if self.state is ExecutionState.RUNNING and not self._closes_in_turns and self._may_leave:
             self._leave()
 
     @property
     def is_running(self) -> bool:
-        """Whether operators process records, or may still be asked for a snapshot (`StreamTask.isRunning`)."""
+        """True if operators process records, or may still be asked for a snapshot (`StreamTask.isRunning`)."""
         return self.state is ExecutionState.RUNNING and not self._operators_closed
 
     @property
@@ -564,7 +569,7 @@ class StreamTask(Machine):
         return self._closes_in_turns and self._may_leave
 
     def _close_next(self) -> None:
-        """Close one operator (`closeOperators` of 1.11); when all are it no longer runs, a turn later it leaves."""
+        """Close one operator (`closeOperators` of 1.11); after the last one, leave in the next turn."""
         if self._operators_closed:
             self._leave()
         else:
@@ -596,7 +601,7 @@ class StreamTask(Machine):
 
 
 def _is_of_state(error: BaseException | None) -> bool:
-    """Return True if stored state does not fit the job, here or below in the chain of causes: it never will."""
+    """Return True if the error, or a cause of it, is that stored state does not fit the job: no retry will help."""
     while error is not None:
         if isinstance(error, StateDescriptorError | StateRestoreError):
             return True

@@ -1,21 +1,21 @@
-"""A task's own side of a checkpoint: from "take it now" to the acknowledgement.
+"""A task's side of a checkpoint: from the trigger to the acknowledgement.
 
-`checkpoint_state` is one atomic step as far as records and barriers are concerned, in this order:
+`checkpoint_state` is one atomic step for records and barriers. It does the following, in this order:
 
-0. an id not above the last one is dropped; an id that was aborted meanwhile is answered with a cancel marker; a
-   checkpoint that some edge forced to stay aligned is unaligned again from here on;
-1. operators emit what must still come before the barrier;
-2. the barrier goes out, before anything slow; where it is unaligned, it overtakes what is queued;
-3. a barrier that may still time out gets its timer: when it fires, those that wait overtake as well;
-4. of the outputs' in-flight data nothing more will come (that of the inputs ends with their last barrier);
-5. every operator, from the chain's tail to its head, puts its state into the backends, which copy it; where one is
-   closed and others are not, the task declines instead (1.11; in 2.x no checkpoint comes in between);
-6. the host writes these copies in the background (`WriteSnapshot`), and beside them the in-flight data (the channel
-   state writer). Only when both are written does the task acknowledge: with the inputs' in-flight data as state of
-   the head of the chain, the outputs' as state of its tail.
+0. Drop an id that is not above the last one, and answer an id that was aborted meanwhile with a cancel marker. Turn a
+   checkpoint that some edge forced to stay aligned unaligned again.
+1. Let operators emit what must still come before the barrier.
+2. Send the barrier, before anything slow. An unaligned barrier overtakes what is queued.
+3. Set the timer of a barrier that may still time out. When it fires, waiting barriers overtake as well.
+4. End the in-flight data of the outputs (that of the inputs ends with their last barrier).
+5. Let every operator, from the chain's tail to its head, put its state into the backends, which copy it. If one is
+   closed and others are not, decline instead (1.11; in 2.x no checkpoint comes in between).
+6. Let the host write these copies in the background (`WriteSnapshot`), in parallel with the in-flight data (the channel
+   state writer). The task acknowledges only when both are written. The inputs' in-flight data is then state of the head
+   of the chain, and the outputs' of its tail.
 
-An abort notice before step 0 is remembered; one during step 6 cancels the writing. Either way nothing of the snapshot
-is left behind: what the host has written by then it removes.
+An abort notice before step 0 is remembered; one during step 6 cancels the writing. In both cases nothing of the
+snapshot is left: the host deletes what it has written.
 
 Follows Flink's `SubtaskCheckpointCoordinatorImpl` and `AsyncCheckpointRunnable`, whose states are the table below.
 """
@@ -50,12 +50,12 @@ MAX_REMEMBERED_ABORTS = 10_000
 OUTPUT_ALIGNMENT_TIMER = "output-alignment-timeout"
 ABORT_NOTICE = "it was aborted by the coordinator"
 WriteAnswer = SnapshotWritten | SnapshotFailed | ChannelStateWritten | ChannelStateFailed
-"""What the host says of the asynchronous part."""
+"""The host's answers about the asynchronous part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How much of a task is over: its operators have seen all input, or had already before it was restored."""
+    """The part of a task that is over: its operators have seen all input, or had already before it was restored."""
 
     operators: bool = False
     on_restore: bool = False
@@ -63,11 +63,11 @@ class Finished:
 
 @dataclass(slots=True)
 class AsyncCheckpoint:
-    """A snapshot whose synchronous part is done: what is still to be known before it can be acknowledged.
+    """A snapshot whose synchronous part is done, and what must still arrive before it can be acknowledged.
 
-    Follows Flink's `AsyncCheckpointRunnable`, without its thread. Of `AsyncCheckpointState` it is
-    Flink's `AsyncCheckpointState.RUNNING` as long as it is there, `AsyncCheckpointState.COMPLETED` with its report,
-    `AsyncCheckpointState.DISCARDED` when it is given up.
+    Follows Flink's `AsyncCheckpointRunnable`, without its thread. Of Flink's `AsyncCheckpointState` it corresponds to
+    `AsyncCheckpointState.RUNNING` while it exists, to `AsyncCheckpointState.COMPLETED` with its report, and to
+    `AsyncCheckpointState.DISCARDED` once it is discarded.
     """
 
     checkpoint_id: int
@@ -76,19 +76,19 @@ class AsyncCheckpoint:
     finished: Finished
     channels: ChannelStateWriteResult
     head: str
-    """Operator id; "" in a task without operators of its own (restored as finished)."""
+    """The head's operator id; "" in a task without operators of its own (restored as finished)."""
     tail: str
     effects: tuple[Effect, ...]
     written: SnapshotWritten | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether all of it is written."""
+        """True if all of it is written."""
         return self.written is not None and self.channels.done and self.channels.error is None
 
 
 class TaskActions(Protocol):
-    """What the coordinator needs of its task."""
+    """The calls of the coordinator to its task."""
 
     name: str
     display_name: str
@@ -107,14 +107,14 @@ class TaskActions(Protocol):
 
 
 class SubtaskCheckpointCoordinator:
-    """Takes, reports and gives up the checkpoints of one task.
+    """The component that takes, reports and aborts the checkpoints of one task.
 
     `last_checkpoint_id` is Flink's `lastCheckpointId`. Follows Flink's `SubtaskCheckpointCoordinator` and
     `SubtaskCheckpointCoordinatorImpl`.
     """
 
     def __init__(self, task: TaskActions, *, may_hold_channel_state: bool) -> None:
-        """`may_hold_channel_state`: the job's settings allow unaligned checkpoints."""
+        """Initialize; `may_hold_channel_state` says that the job's settings allow unaligned checkpoints."""
         self._task = task
         self._may_hold_channel_state = may_hold_channel_state
         self.last_checkpoint_id = -1
@@ -122,19 +122,19 @@ class SubtaskCheckpointCoordinator:
         self._last_aborted_id = -1
         self._running: dict[int, AsyncCheckpoint] = {}
         self._open_inputs: set[int] = set()
-        """The checkpoints whose in-flight input data is still coming in."""
+        """The checkpoints whose in-flight input data is still arriving."""
         self._timed: int | None = None
         """The checkpoint that the alignment timer is set for."""
 
     @property
     def running(self) -> tuple[AsyncCheckpoint, ...]:
-        """The snapshots being written at present."""
+        """The snapshots that are being written."""
         return tuple(self._running.values())
 
     # --- taking a checkpoint --------------------------------------------------------------------------------------
 
     def init_inputs_checkpoint(self, checkpoint_id: int, options: CheckpointOptions) -> None:
-        """The first barrier has come: from here on in-flight data of the inputs may be added to the checkpoint.
+        """Start adding in-flight data of the inputs to the checkpoint, whose first barrier has come.
 
         Flink: `initInputsCheckpoint`.
         """
@@ -146,7 +146,7 @@ class SubtaskCheckpointCoordinator:
             self.all_barriers_received(checkpoint_id)
 
     def all_barriers_received(self, checkpoint_id: int) -> None:
-        """The last barrier has come, or there are no inputs: nothing more is in flight on them."""
+        """End the in-flight data of the inputs: the last barrier has come, or there are no inputs."""
         if checkpoint_id in self._open_inputs:
             self._open_inputs.remove(checkpoint_id)
             self._task.channel_state.finish_input(checkpoint_id)
@@ -216,7 +216,7 @@ class SubtaskCheckpointCoordinator:
         )
 
     def _set_alignment_timer(self, barrier: CheckpointBarrier) -> None:
-        """Barriers that wait in an output turn unaligned when the time is over. Flink: `registerAlignmentTimer`."""
+        """Set the timer after which barriers in an output turn unaligned. Flink: `registerAlignmentTimer`."""
         self._cancel_alignment_timer()
         if barrier.options.is_timeoutable:
             due_ms = max(self._task.at, barrier.timestamp_ms + barrier.options.aligned_timeout_ms)
@@ -229,7 +229,7 @@ class SubtaskCheckpointCoordinator:
             self._timed = None
 
     def aligned_barrier_timeout(self) -> None:
-        """The alignment timer fired: barriers that still wait in an output turn unaligned."""
+        """Turn barriers that still wait in an output unaligned, because the alignment timer fired."""
         if self._timed is not None:
             checkpoint_id, self._timed = self._timed, None
             self._task.outputs.aligned_barrier_timeout(checkpoint_id)
@@ -237,7 +237,10 @@ class SubtaskCheckpointCoordinator:
     # --- the asynchronous part ------------------------------------------------------------------------------------
 
     def take_answer(self, event: WriteAnswer) -> None:
-        """State or in-flight data is written, or is not; what was aborted meanwhile the host has removed."""
+        """Handle the outcome of writing state or in-flight data.
+
+        The host has deleted what was written for a checkpoint that was aborted meanwhile.
+        """
         if isinstance(event, ChannelStateWritten):
             self._task.channel_state.written(event)
         elif isinstance(event, ChannelStateFailed):
@@ -267,7 +270,7 @@ class SubtaskCheckpointCoordinator:
             self._decline_unwritten(checkpoint_id, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, str(error))
 
     def _decline_unwritten(self, checkpoint_id: int, reason: CheckpointFailureReason, error: str) -> None:
-        """The asynchronous part failed: decline. Flink: `AsyncCheckpointRunnable.handleExecutionException`."""
+        """Decline after a failed asynchronous part. Flink: `AsyncCheckpointRunnable.handleExecutionException`."""
         what = f"Could not materialize checkpoint {checkpoint_id} for operator {self._task.display_name}"
         self.decline(checkpoint_id, reason, f"{what}: {error}")
 
@@ -299,7 +302,7 @@ class SubtaskCheckpointCoordinator:
         )
 
     def _discard(self, running: AsyncCheckpoint) -> None:
-        """Give up what is being written, and have what was written removed. Flink: `cancelAsyncCheckpointRunnable`."""
+        """Cancel a running write, and have what was written deleted. Flink: `cancelAsyncCheckpointRunnable`."""
         del self._running[running.checkpoint_id]
         self._open_inputs.discard(running.checkpoint_id)
         if running.written is None:
@@ -311,14 +314,14 @@ class SubtaskCheckpointCoordinator:
             self._task.emit(DiscardSnapshot(paths=tuple(files), effects=effects))
 
     def _abort_channel_state(self, checkpoint_id: int, why: str, *, clean_up: bool) -> None:
-        """Nobody wants the in-flight data of this checkpoint; with `clean_up` nobody will ask for the result either."""
+        """Abort the checkpoint's in-flight data; with `clean_up` its result will not be taken either."""
         self._open_inputs.discard(checkpoint_id)
         if self._may_hold_channel_state:
             cause = CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED, why)
             self._task.channel_state.abort(checkpoint_id, cause, clean_up)
 
     def decline(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str = "") -> None:
-        """Tell the coordinator that this task gives nothing to the checkpoint.
+        """Tell the coordinator that this task takes no snapshot for the checkpoint.
 
         Flink: `CheckpointResponder.declineCheckpoint`.
         """
@@ -333,16 +336,16 @@ class SubtaskCheckpointCoordinator:
             )
         )
 
-    # --- giving a checkpoint up -----------------------------------------------------------------------------------
+    # --- aborting a checkpoint ------------------------------------------------------------------------------------
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
-        """The barriers say that the checkpoint cannot be taken: decline it and tell those downstream.
+        """Decline a checkpoint that cannot be taken because of its barriers, and notify the tasks downstream.
 
-        An unaligned one has begun with its first barrier: what is being written of it is given up. Flink lets that
-        fail by itself, and declines a second time.
+        An unaligned checkpoint has started with its first barrier: what is being written of it is aborted. Flink lets
+        it fail by itself, and declines a second time.
 
-        Flink: `abortCheckpointOnBarrier`. Its `clearCacheFor` has no twin: where a checkpoint's files go travels with
-        its barrier.
+        Flink: `abortCheckpointOnBarrier`. Its `clearCacheFor` has no counterpart: the location of a checkpoint's files
+        travels with its barrier.
         """
         self.last_checkpoint_id = max(self.last_checkpoint_id, checkpoint_id)
         self._forget_aborts(self.last_checkpoint_id)
@@ -357,7 +360,7 @@ class SubtaskCheckpointCoordinator:
         self._task.outputs.broadcast(CancelCheckpointMarker(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int, chain: OperatorChain) -> None:
-        """The coordinator says that the checkpoint is dead: cancel it, or remember not to begin it.
+        """Cancel a checkpoint that the coordinator aborted, or remember not to start it.
 
         Flink: `SubtaskCheckpointCoordinatorImpl.notifyCheckpointAborted`.
         """
@@ -371,18 +374,18 @@ class SubtaskCheckpointCoordinator:
         chain.notify_checkpoint_aborted(checkpoint_id)
 
     def notify_checkpoint_complete(self, checkpoint_id: int, chain: OperatorChain) -> None:
-        """The coordinator says that the checkpoint is stored for good.
+        """Notify the chain that the checkpoint is stored.
 
         Flink: `SubtaskCheckpointCoordinatorImpl.notifyCheckpointComplete`.
         """
         chain.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int, chain: OperatorChain) -> None:
-        """The coordinator says that a newer checkpoint has replaced this one: nothing will be restored from it."""
+        """Notify the chain that a newer checkpoint has replaced this one, which will not be restored."""
         chain.notify_checkpoint_subsumed(checkpoint_id)
 
     def close(self) -> None:
-        """The task leaves: nothing is to be written for it any more."""
+        """Discard all running writes, because the task leaves."""
         self._cancel_alignment_timer()
         for running in list(self._running.values()):
             self._discard(running)
@@ -403,7 +406,7 @@ class SubtaskCheckpointCoordinator:
         )
 
     def _was_aborted(self, checkpoint_id: int) -> bool:
-        """Whether the checkpoint was aborted before it began here; what is older is forgotten.
+        """Return True if the checkpoint was aborted before it started here; older aborts are forgotten.
 
         Flink: `checkAndClearAbortedStatus`.
         """
@@ -415,14 +418,14 @@ class SubtaskCheckpointCoordinator:
         self._aborted = {aborted for aborted in self._aborted if aborted > up_to}
 
     def _remember_abort(self, checkpoint_id: int) -> None:
-        """Do not begin this checkpoint later. Flink: `abortedCheckpointIds`."""
+        """Remember not to start this checkpoint later. Flink: `abortedCheckpointIds`."""
         self._aborted.add(checkpoint_id)
         self._last_aborted_id = max(self._last_aborted_id, checkpoint_id)
         if len(self._aborted) > MAX_REMEMBERED_ABORTS:
             self._aborted.discard(min(self._aborted))
 
     def validate(self) -> None:
-        """Whatever is being written was begun; whatever is remembered as aborted was not."""
+        """Check that every snapshot being written has started, and that every remembered abort has not."""
         assert all(running <= self.last_checkpoint_id for running in self._running), (
             "a snapshot ran ahead of its barrier"
         )
@@ -433,8 +436,9 @@ class SubtaskCheckpointCoordinator:
 
 
 def _reported_state(running: AsyncCheckpoint) -> TaskStateSnapshot:
-    """What the task acknowledges: its operators' state, with the in-flight data at the two ends of the chain; a task
-    that was restored as finished has no operators, and what reaches it is sent again after a restore.
+    """Return the state to acknowledge: the operators', with the in-flight data at the two ends of the chain.
+
+    A task that was restored as finished has no operators; what reaches it is sent again after a restore.
 
     Flink: `setInputChannelStateFuture` and `setResultSubpartitionStateFuture`.
     """

@@ -1,7 +1,7 @@
-"""What a task does with an element of its inputs: one small rule for each kind.
+"""A task's handling of its input elements: one small rule for each kind.
 
-Records go to the head of the chain, barriers and cancel markers to the barrier handler, watermarks through the valve
-that combines the channels, the ends of channels to the count of them. One turn takes one element.
+Records go to the head of the chain, barriers and cancel markers to the barrier handler, and watermarks through the
+valve that combines the channels. The ends of channels are counted. One turn takes one element.
 
 Follows Flink's `StreamOneInputProcessor`, `AbstractStreamTaskNetworkInput` and `CheckpointedInputGate`.
 """
@@ -49,7 +49,7 @@ from kit.stream.graph.partitioners import create_partitioner
 
 
 class InputActions(Protocol):
-    """What the inputs ask of their task."""
+    """The calls of the inputs to their task."""
 
     name: str
     cause: str
@@ -62,23 +62,23 @@ class InputActions(Protocol):
         """Give a command."""
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
-        """Records for the head of the chain."""
+        """Process records in the head of the chain."""
 
     def advance_event_time(self, timestamp_ms: int) -> None:
-        """No earlier record will come on any input."""
+        """Advance event time: no earlier record will come on any input."""
 
     def announce_idleness(self, idle: bool) -> None:
-        """All inputs have become idle, or one is active again."""
+        """Report that all inputs have become idle, or that one is active again."""
 
     def end_input(self, drain: bool) -> None:
-        """All inputs have ended their data."""
+        """End the input: all inputs have ended their data."""
 
     def leave_when_done(self) -> None:
-        """A channel has ended."""
+        """Leave, if the end of this channel was the last thing to wait for."""
 
 
 class TaskInput:
-    """All inputs of one task. `barriers` is set by the task, whose handler it is."""
+    """All inputs of one task. The task sets `barriers`, its barrier handler."""
 
     barriers: CheckpointBarrierHandler
 
@@ -114,8 +114,9 @@ class TaskInput:
     # --- in-flight data of a checkpoint ---------------------------------------------------------------------------
 
     def begin_recovery(self, reader: SequentialChannelStateReader, rescaling: InflightDataRescalingDescriptor) -> None:
-        """Take what was in flight at the checkpoint before anything that is sent, and from each sender what it
-        recovers before what it newly makes.
+        """Start recovery: the in-flight data of the checkpoint comes before anything newly sent.
+
+        From each sender, recovered data comes before new data.
         """
         self._recovered_by = self._task.event_id
         gates: list[list[RecoveredInputChannel]] = [[] for _ in self._vertex.gates]
@@ -134,7 +135,7 @@ class TaskInput:
         self._drop_consumed()
 
     def _create_filter(self, channel: InputChannel) -> PartitionFilter:
-        """What the sender would send to this subtask today."""
+        """Return the filter for what the sender would send to this subtask now."""
         vertex, edge = self._vertex, self._vertex.gates[channel.info.gate_idx].edge
         partitioner = create_partitioner(
             edge.partitioner,
@@ -147,21 +148,21 @@ class TaskInput:
         return PartitionFilter(partitioner, vertex.subtask_index)
 
     def recovered(self, channel: int) -> tuple[Element, ...]:
-        """What was in flight on this channel at the checkpoint and has not been taken."""
+        """Return the recovered elements of this channel that have not been taken."""
         return next((recovered.queued for recovered, live in self._recovering if live.number == channel), ())
 
     @property
     def is_recovering(self) -> bool:
-        """Whether something that was in flight at the checkpoint has not been taken."""
+        """True if some recovered in-flight data has not been taken."""
         return bool(self._recovering)
 
     @property
     def is_rescaling(self) -> bool:
-        """Whether recovered data may still come over connections of the old job: it cannot be in a checkpoint again."""
+        """True if recovered data of the old job's connections may still come: it cannot be checkpointed again."""
         return bool(self._demultiplexers)
 
     def take_recovered(self) -> None:
-        """Take one element that was in flight."""
+        """Take one recovered element."""
         self._task.cause = self._recovered_by
         recovered, channel = self._recovering[0]
         element = recovered.next_element()
@@ -172,7 +173,7 @@ class TaskInput:
         self._drop_consumed()
 
     def _drop_consumed(self) -> None:
-        """Channels whose recovered data is all taken are live from now on."""
+        """Drop channels whose recovered data is all taken: they are live from now on."""
         while self._recovering and not self._recovering[0][0].has_data:
             recovered, _ = self._recovering.popleft()
             recovered.next_element()
@@ -201,7 +202,7 @@ class TaskInput:
         self._process(channel, element)
 
     def _process(self, channel: InputChannel, element: CreditedElement) -> None:
-        """Records go to the chain; fragments wait until they are one."""
+        """Pass records to the chain, and collect fragments until they form a record."""
         demultiplexer = self._demultiplexers.get(channel.number)
         assembler = channel.assembler if demultiplexer is None else demultiplexer.assembler
         if isinstance(element, RecordFragment):
@@ -284,7 +285,7 @@ class TaskInput:
     }
 
     def validate(self, credits_granted: int) -> None:
-        """Check that no channel holds more buffers than its sender was given credits for."""
+        """Check that no channel holds more buffers than its sender has credits for."""
         self.barriers.validate()
         for channel in self.gates:
             queued = channel.queued_buffers

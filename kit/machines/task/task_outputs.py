@@ -1,7 +1,7 @@
-"""Where a task's results go: its partitions, and which receiver gets which record.
+"""The outputs of a task: its partitions, and the choice of a receiver for each record.
 
-Records go to the receivers that the partitioner of their edge names; watermarks and events go to all of them. A task
-whose receivers cannot keep up is held back here: it is *writable* only while every subpartition has room.
+Records go to the receivers that the partitioner of their edge chooses; watermarks and events go to all of them. A task
+whose receivers cannot keep up is held back: it is *writable* only while every subpartition has room.
 
 Follows Flink's `RecordWriterOutput`, `RecordWriter` and `ResultPartitionWriter`.
 """
@@ -20,8 +20,10 @@ from kit.stream.graph.execution_graph import ExecutionGraph, ExecutionVertex
 
 
 class TaskOutputs:
-    """All outputs of one task: `send` puts an element on the wire of a channel, `waits` is told of one that cannot go
-    yet, `writer` takes in-flight data. A `capture` of the user's own says what that is.
+    """All outputs of one task.
+
+    `send` sends an element on a channel, `waits` is called for one that cannot leave yet, and `writer` takes in-flight
+    data. A user-defined `capture` decides what is in flight.
     """
 
     def __init__(
@@ -52,11 +54,11 @@ class TaskOutputs:
         self._by_number = {sub.number: sub for sub in self.subpartitions()}
 
     def subpartition(self, channel: int) -> ResultSubpartition:
-        """The subpartition that is this channel's end."""
+        """Return the subpartition at this channel's end."""
         return self._by_number[channel]
 
     def subpartitions(self) -> Iterator[ResultSubpartition]:
-        """Every subpartition, partition by partition."""
+        """Yield every subpartition, partition by partition."""
         for partition in self.partitions:
             yield from partition
 
@@ -66,7 +68,7 @@ class TaskOutputs:
     # --- writing --------------------------------------------------------------------------------------------------
 
     def write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Send records to the receivers of a partition, as its partitioner says, in buffers of limited size."""
+        """Send records to the receivers that the partitioner chooses, in buffers of limited size."""
         subpartitions = self.partitions[partition].subpartitions
         for target, part in self._partitioners[partition].split(batch):
             for element in self._records.elements(part):
@@ -77,7 +79,7 @@ class TaskOutputs:
         self.partitions[partition].broadcast(Watermark(timestamp_ms))
 
     def write_watermark_status(self, partition: int, *, idle: bool) -> None:
-        """Tell all receivers of a partition whether this task takes part in event time."""
+        """Tell all receivers of a partition if this task takes part in event time."""
         self.partitions[partition].broadcast(WatermarkStatus(idle))
 
     def broadcast(self, element: Element) -> None:
@@ -88,12 +90,12 @@ class TaskOutputs:
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
     def aligned_barrier_timeout(self, checkpoint_id: int) -> None:
-        """The checkpoint's barriers that still wait here turn unaligned and leave."""
+        """Turn the checkpoint's barriers that still wait here unaligned, and send them."""
         for subpartition in self.subpartitions():
             subpartition.aligned_barrier_timeout(checkpoint_id)
 
     def abort_checkpoint(self, checkpoint_id: int, cause: Exception) -> None:
-        """No barrier of this checkpoint that still waits here will overtake anything."""
+        """Abort the checkpoint: none of its barriers that still wait here will overtake anything."""
         for subpartition in self.subpartitions():
             subpartition.abort_checkpoint(checkpoint_id, cause)
 
@@ -104,7 +106,7 @@ class TaskOutputs:
     # --- the network ----------------------------------------------------------------------------------------------
 
     def add_credits(self, channel: int, credits: int) -> None:
-        """The receiver at the end of a channel can take more buffers."""
+        """Add credits of the receiver at the end of a channel."""
         self._by_number[channel].add_credits(credits)
 
     @property
@@ -112,7 +114,7 @@ class TaskOutputs:
         return not self._full
 
     def all_taken(self, credits_granted: int) -> bool:
-        """Whether the receivers have processed every buffer: a checkpoint without this task misses nothing then."""
+        """Return True if the receivers have taken every buffer: a checkpoint without this task is then complete."""
         return all(sub.all_taken(credits_granted) for sub in self.subpartitions())
 
     def __repr__(self) -> str:

@@ -1,10 +1,10 @@
-"""What a slot answers for a task that it does not know.
+"""A slot's answer in place of a task that it does not know.
 
-A trigger may arrive when its task has left already, and what the task said of its end is still on its way to the
-JobMaster. Then the slot declines in its place, so that the checkpoint is given up at once instead of when it expires.
-Anything else that is said to such a task needs no answer.
+A trigger may arrive after its task has left, while the task's last report is still on its way to the JobMaster. The
+slot then declines in its place, so the checkpoint is aborted at once instead of when it expires. Other messages to such
+a task need no answer.
 
-Follows Flink's `TaskExecutor.triggerCheckpoint`. In 1.11 nobody looks at that answer, and the checkpoint expires.
+Follows Flink's `TaskExecutor.triggerCheckpoint`. In 1.11 the answer is ignored, and the checkpoint expires.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kit.machines.task.stream_task import StreamTask
 
 
 def answer_for_unknown_task(message: TaskMessage, task: StreamTask | None, job_id: str) -> JobMessage | None:
-    """What a slot says to the JobMaster instead of handing `message` to `task`, the one it has by this name.
+    """Return the slot's answer to `message` if `task`, its task of this name, cannot answer.
 
-    None where the task can answer itself, and where nobody expects an answer.
+    Returns None if the task can answer itself, or if the message needs no answer.
     """
     if not isinstance(message, TriggerTaskCheckpoint):
         return None

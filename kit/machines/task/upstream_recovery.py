@@ -1,7 +1,7 @@
-"""After a restore with in-flight data: no input goes on before every channel has delivered what was in flight.
+"""The end of recovery: no input continues before every channel has delivered its recovered in-flight data.
 
-Each sender ends its recovered data with `EndOfChannelState`, behind which the channel is closed. When the last channel
-of an input has delivered its own, all of them are opened.
+Each sender ends its recovered data with `EndOfChannelState`, which closes the channel. After the last channel of an
+input has delivered its own, all of them are opened.
 
 Follows Flink's `UpstreamRecoveryTracker`.
 """
@@ -15,7 +15,7 @@ from kit.machines.channel.input_channel import InputChannel
 
 
 class UpstreamRecoveryTracker:
-    """Counts the channels of one input that have delivered their recovered data."""
+    """The channels of one input that have not yet delivered their recovered data."""
 
     def __init__(self, channels: Sequence[InputChannel]) -> None:
         self.channels = tuple(channels)
@@ -23,11 +23,11 @@ class UpstreamRecoveryTracker:
 
     @property
     def all_channels_recovered(self) -> bool:
-        """Whether nothing that was in flight is still to come."""
+        """True if all recovered data has come."""
         return not self._recovering
 
     def handle_end_of_recovery(self, channel: InputChannel) -> None:
-        """The channel has delivered its recovered data. Raises ProtocolError the second time, before all have."""
+        """Record that the channel has delivered its recovered data. Raises ProtocolError the second time."""
         if self.all_channels_recovered:
             return
         if channel.number not in self._recovering:

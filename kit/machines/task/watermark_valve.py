@@ -1,12 +1,12 @@
-"""Event time of a task with several inputs: the minimum over the inputs that take part.
+"""The event time of a task with several inputs: the minimum over the inputs that take part.
 
-A channel that says it is idle no longer holds the others back, and what it says about event time meanwhile does not
-count. Once it is active again it takes part as soon as it has caught up with what was given out: until then it is
-*unaligned*. When the last active channel becomes idle, event time goes on to the highest watermark of all, since none
-of them promises less now. Watermarks never go back.
+An idle channel does not hold the others back, and its watermarks do not count. When it becomes active again, it takes
+part once it has caught up with the current event time; until then it is *unaligned*. When the last active channel
+becomes idle, event time advances to the highest watermark of all, because no channel promises less now. Watermarks
+never go back.
 
-An operator with several inputs (a join) has a valve for each; its event time is the minimum over the inputs that are
-not idle, and stays where it is when all are.
+An operator with several inputs (a join) has a valve for each. Its event time is the minimum over the inputs that are
+not idle, and does not change when all are.
 
 Follows Flink's `StatusWatermarkValve` and `IndexedCombinedWatermarkStatus`.
 """
@@ -19,7 +19,7 @@ from kit.core.protocol.elements import MIN_WATERMARK_MS
 
 
 class _Channel:
-    """One channel's last watermark, whether it is idle, and whether it counts towards the minimum."""
+    """One channel's last watermark, and whether it is idle and counts towards the minimum."""
 
     __slots__ = ("aligned", "idle", "watermark_ms")
 
@@ -30,7 +30,7 @@ class _Channel:
 
 
 class WatermarkValve:
-    """Watermarks and statuses of the channels, by number, and what comes of them together."""
+    """The watermarks and statuses of the channels, by number, and their combination."""
 
     def __init__(self, channels: Iterable[int]) -> None:
         self._channels = {channel: _Channel() for channel in channels}
@@ -38,7 +38,7 @@ class WatermarkValve:
         self.all_idle = False
 
     def watermark(self, channel: int, timestamp_ms: int) -> int | None:
-        """The channel's event time advanced; returns the new minimum when that advanced too."""
+        """Advance the channel's event time; return the new minimum if that advanced too."""
         state = self._channels[channel]
         if state.idle or timestamp_ms <= state.watermark_ms:
             return None
@@ -47,7 +47,7 @@ class WatermarkValve:
         return self._advance_to_minimum()
 
     def status(self, channel: int, *, idle: bool) -> int | None:
-        """The channel became idle or active; returns the new event time when it advanced. See `all_idle` too."""
+        """Make the channel idle or active; return the new event time if it advanced. See `all_idle` too."""
         state = self._channels[channel]
         if state.idle == idle:
             return None
@@ -81,7 +81,7 @@ class WatermarkValve:
 
 
 class InputWatermarks:
-    """Event time of a task: a valve for each input of its head; `input_of` says to which input a channel belongs."""
+    """The event time of a task: a valve for each input of its head; `input_of` maps channels to inputs."""
 
     def __init__(self, input_of: Mapping[int, int]) -> None:
         self._input_of = dict(input_of)
@@ -93,12 +93,12 @@ class InputWatermarks:
         self.all_idle = False
 
     def watermark(self, channel: int, timestamp_ms: int) -> int | None:
-        """The channel's event time advanced; returns that of the task when it advanced too."""
+        """Advance the channel's event time; return the task's event time if it advanced too."""
         valve = self._valve_of(channel)
         return None if valve.watermark(channel, timestamp_ms) is None else self._combined(valve)
 
     def status(self, channel: int, *, idle: bool) -> int | None:
-        """The channel became idle or active; returns the new event time when it advanced. See `all_idle` too."""
+        """Make the channel idle or active; return the new event time if it advanced. See `all_idle` too."""
         valve = self._valve_of(channel)
         was_idle = valve.all_idle
         if valve.status(channel, idle=idle) is None and valve.all_idle == was_idle:
@@ -109,7 +109,7 @@ class InputWatermarks:
         return self._valves[self._input_of[channel]]
 
     def _combined(self, changed: WatermarkValve) -> int | None:
-        """The minimum over the active inputs; what the last of them said when it became idle counts."""
+        """Return the minimum over the active inputs; the last one's final watermark counts when it becomes idle."""
         active = [valve for valve in self._valves.values() if not valve.all_idle]
         self.all_idle = not active
         timestamp_ms = min(valve.current_ms for valve in active or [changed])
