@@ -1,6 +1,6 @@
-"""Giving a checkpoint back to a job: which subtask restores which state, also at another parallelism.
+"""The restore of a checkpoint: which subtask gets which state, also at another parallelism.
 
-`assign_states` does the whole of it. `load_and_validate` comes first, when a checkpoint is read from storage.
+`assign_states` does all of it. `load_and_validate` comes first, when a checkpoint is read from storage.
 """
 
 from kit.core.state.rescale_mappings import (

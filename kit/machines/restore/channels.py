@@ -1,9 +1,8 @@
-"""Dealing out in-flight data: the buffers that a checkpoint found in channels.
+"""Redistribution of in-flight data: the buffers that a checkpoint captured in channels.
 
 A new subtask recovers all buffers of the old subtasks that the exchange's mapper names, gate by gate. Where mappings
-overlap, several subtasks are given the same handle and filter its records. A *port* is a gate or a partition: one
-exchange, seen from one of its ends. Follows `MappingBasedRepartitioner` and the channel part of
-`StateAssignmentOperation`.
+overlap, several subtasks get the same handle and filter its records. A *port* is a gate or a partition: one exchange,
+seen from one of its ends. Follows `MappingBasedRepartitioner` and the channel part of `StateAssignmentOperation`.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _MERGED = (MergedInputChannelStateHandle, MergedResultSubpartitionStateHandle)
 
 
 def redistribute(old: Sequence[Sequence[T]], mapping: RescaleMappings, new_parallelism: int) -> list[tuple[T, ...]]:
-    """The handles of each new subtask: those of the old subtasks it is mapped to, one after the other."""
+    """Return the handles of each new subtask: those of the old subtasks it is mapped to, in order."""
     dealt: list[tuple[T, ...]] = []
     last_row: tuple[int, ...] | None = None
     for subtask in range(new_parallelism):
         row = mapping.mapped_indexes(subtask)
-        if row is not last_row:  # a mapper that gives all to all names the same row again and again
+        if row is not last_row:  # a mapper from all to all repeats the same row
             last_row = row
             handles = tuple(old[row[0]]) if len(row) == 1 else tuple(handle for index in row for handle in old[index])
         dealt.append(handles)
@@ -43,7 +42,7 @@ def redistribute(old: Sequence[Sequence[T]], mapping: RescaleMappings, new_paral
 
 
 def unmerged(handles: Iterable[ChannelsHandle]) -> Iterator[ChannelHandle]:
-    """The handles, with those of several channels taken apart."""
+    """Yield the handles, with merged ones split by channel."""
     for handle in handles:
         if isinstance(handle, _MERGED):
             yield from handle.unmerge()
@@ -52,12 +51,12 @@ def unmerged(handles: Iterable[ChannelsHandle]) -> Iterator[ChannelHandle]:
 
 
 def port_of(handle: ChannelHandle) -> int:
-    """The gate or partition whose buffers these are."""
+    """Return the gate or partition that the buffers belong to."""
     return handle.info.gate_idx if isinstance(handle, InputChannelStateHandle) else handle.info.partition_idx
 
 
 def sort_by_port(old: Sequence[Iterable[ChannelsHandle]], ports: int) -> list[list[list[ChannelHandle]]]:
-    """For each port, the handles of each old subtask; handles of ports that are no more are left out."""
+    """Return, for each port, the handles of each old subtask; handles of removed ports are left out."""
     sorted_out: list[list[list[ChannelHandle]]] = [[[] for _ in old] for _ in range(ports)]
     for subtask, handles in enumerate(old):
         for handle in unmerged(handles):
@@ -67,5 +66,5 @@ def sort_by_port(old: Sequence[Iterable[ChannelsHandle]], ports: int) -> list[li
 
 
 def has_buffers(handles: Iterable[ChannelsHandle]) -> bool:
-    """Whether any buffer is stored at all."""
+    """Return True if any buffer is stored."""
     return any(handle.offsets for handle in unmerged(handles))

@@ -1,6 +1,6 @@
-"""Why state cannot be given back to a job.
+"""The reasons why state cannot be restored to a job.
 
-Each error begins with what Flink says at that place, then names the operator, what was found and what to do. The
+Each error begins with Flink's message for the case, then names the operator, what was found and what to do. The
 attributes `flink_class` and `flink_message` hold Flink's part alone.
 """
 
@@ -18,11 +18,11 @@ CLI_ADVICE = " If you want to allow to skip this, you can set the --allowNonRest
 
 
 class RestoreError(ValueError):
-    """State that does not fit the job it is to be restored to.
+    """State that does not fit the job that it should be restored to.
 
-    `flink_class` is the Java exception Flink throws here, `flink_message` its text (None where Flink gives none), and
-    `advice` says what was found, what was expected and what to do. The error does not repeat what Flink says about its
-    command line, which does not exist here.
+    `flink_class` is the Java exception that Flink throws here, and `flink_message` its text (None if Flink gives none).
+    `advice` says what was found, what was expected and what to do. Hints about Flink's command line are left out, since
+    it does not exist here.
     """
 
     default_flink_class = ILLEGAL_STATE
@@ -35,44 +35,44 @@ class RestoreError(ValueError):
         super().__init__("\n".join(part for part in (shown, advice) if part))
 
     def about(self, what: str) -> Self:
-        """The same error, which says whose state it is about."""
+        """Return the same error with the owner of the state added."""
         return type(self)(self.flink_message, f"{self.advice} The state is that of {what}.", self.flink_class)
 
 
 class NonRestoredStateError(RestoreError):
-    """The checkpoint holds state of an operator that the job does not have."""
+    """The checkpoint holds state of an operator that is not in the job."""
 
 
 class MaxParallelismError(RestoreError):
-    """The key groups of the checkpoint are not those of the job."""
+    """The checkpoint's key groups differ from the job's."""
 
 
 class FinishedOperatorsError(RestoreError):
-    """Operators that had finished and operators that had not are now one task."""
+    """Finished and unfinished operators are now in one task."""
 
 
 class ChainedChannelStateError(RestoreError):
-    """There is in-flight data on what is now no channel, since its two ends became one task."""
+    """There is in-flight data between two operators that are now in one task, without a channel."""
 
 
 class ChannelRescaleError(RestoreError):
-    """In-flight data cannot be dealt out at the new parallelism."""
+    """In-flight data cannot be redistributed to the new parallelism."""
 
 
 class PointwiseRescaleError(ChannelRescaleError):
-    """In-flight data of a pointwise or broadcast exchange, which cannot be dealt out again."""
+    """In-flight data of a pointwise or broadcast exchange, which cannot be redistributed."""
 
     default_flink_class = UNSUPPORTED_OPERATION
 
 
 class RepartitionError(RestoreError):
-    """Operator state that cannot be dealt out."""
+    """Operator state that cannot be redistributed."""
 
 
 def described(state: OperatorState, job: OperatorIDPair | None = None) -> str:
-    """What a message calls the state of an operator: name and uid as the checkpoint has them, id and size.
+    """Return the description of an operator's state in messages: its name and uid, id and size.
 
-    Older checkpoints have none: then what the `job` calls the operator.
+    Name and uid come from the checkpoint. Older checkpoints have none; then the names in `job` are used.
     """
     name = state.name or (job.name if job else None)
     uid = state.uid or (job.uid if job else None)

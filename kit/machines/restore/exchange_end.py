@@ -1,8 +1,8 @@
-"""One end of a vertex's exchanges: all its gates, or all its partitions, and the in-flight data found there.
+"""One end of a vertex's exchanges: all its gates, or all its partitions, and their in-flight data.
 
-The two ends of an exchange look each other up. Which old subtasks a new one takes over is a mapping made at the first
-question; whether one is there already decides whether a descriptor is made at all. Flink asks in an order that changes
-from run to run; here it is the order in which the vertices are given. Follows `TaskStateAssignment`.
+The two ends of an exchange refer to each other. The mapping from new subtasks to old ones is created at the first
+request, and a descriptor is made only if a mapping exists. Flink's order of requests changes from run to run; here it
+is the order in which the vertices are given. Follows `TaskStateAssignment`.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from kit.machines.restore.topology import AssignmentEdge, AssignmentVertex
 
 @dataclass(frozen=True, slots=True)
 class SubtasksRescaleMapping:
-    """Which old subtasks each new subtask of one end recovers, and which of them other subtasks recover too."""
+    """The old subtasks that each new subtask of one end recovers, and those that several subtasks recover."""
 
     mapping: RescaleMappings
     ambiguous: frozenset[int]
 
 
 class ExchangeEnd:
-    """The gates of a vertex (`is_input`) or its partitions: either is a *port*, counted from 0.
+    """The gates of a vertex (`is_input`) or its partitions; either is a *port*, counted from 0.
 
-    `operator` is the one whose `state` holds the in-flight data of this end. `channels` is what `deal_out` gives each
-    new subtask, None where there is nothing to give.
+    `operator` is the one whose `state` holds the in-flight data of this end. `channels` is what `deal_out` assigns to
+    each new subtask, or None if there is nothing to assign.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ExchangeEnd:
         self._mappings: dict[int, SubtasksRescaleMapping] = {}
 
     def join(self, edge: AssignmentEdge, opposite: ExchangeEnd) -> None:
-        """Make the edge the next port, and tell it the other end."""
+        """Make the edge the next port, and set its other end."""
         self.edges.append(edge)
         self.opposite.append(opposite)
 
@@ -74,24 +74,24 @@ class ExchangeEnd:
 
     @cached_property
     def has_state_opposite(self) -> bool:
-        """Whether some vertex at the other ends has in-flight data towards this side, from whomever."""
+        """True if some vertex at the other ends has in-flight data for this side, from any sender."""
         return any(end.ports_with_state for end in self.opposite)
 
     @property
     def is_affected(self) -> bool:
-        """Whether there is in-flight data to recover at this end or at another one."""
+        """True if there is in-flight data to recover at this end or at another one."""
         return bool(self.ports_with_state) or self.has_state_opposite
 
     def has_in_flight_data(self, port: int) -> bool:
-        """Whether either end of this exchange has in-flight data."""
+        """Return True if either end of this exchange has in-flight data."""
         edge = self.edges[port]
         far_port = edge.output_index if self.is_input else edge.input_index
         return port in self.ports_with_state or far_port in self.opposite[port].ports_with_state
 
-    # ---- dealing it out ---------------------------------------------------------------------------------------------
+    # ---- redistribution ---------------------------------------------------------------------------------------------
 
     def deal_out(self) -> None:
-        """Give each new subtask its handles; at unchanged parallelism, mostly, its own as they are."""
+        """Assign each new subtask its handles; at unchanged parallelism usually its own, unchanged."""
         new = self.vertex.parallelism
         old = handles_by_subtask(self.state, self.kind)
         if self.state.parallelism == new and not self._is_redistributed_at_same_parallelism:
@@ -109,19 +109,19 @@ class ExchangeEnd:
 
     @property
     def _is_redistributed_at_same_parallelism(self) -> bool:
-        """Where all data goes to all, records may belong elsewhere although only the upstream vertex has changed."""
+        """True if data goes from all to all: records may then move even if only the upstream vertex was rescaled."""
         return (
             self.is_input
             and any(edge.downstream_mapper is SubtaskStateMapper.FULL for edge in self.edges)
             and any(upstream.vertex.parallelism != self.state.parallelism for upstream in self.opposite)
         )
 
-    # ---- who takes over from whom -----------------------------------------------------------------------------------
+    # ---- mappings from new to old subtasks --------------------------------------------------------------------------
 
     def mapping(self, port: int) -> SubtasksRescaleMapping:
-        """The old subtasks that each new subtask takes over, as this exchange's mapper has it.
+        """Return the old subtasks that each new subtask takes over, according to this exchange's mapper.
 
-        Raises PointwiseRescaleError where the exchange cannot be redistributed, even at unchanged parallelism.
+        Raises PointwiseRescaleError if the exchange cannot be redistributed, even at unchanged parallelism.
         """
         if port not in self._mappings:
             edge = self.edges[port]
@@ -140,8 +140,8 @@ class ExchangeEnd:
 
     @cached_property
     def descriptors(self) -> Sequence[InflightDataRescalingDescriptor] | None:
-        """For each new subtask, how it recovers its ports; None where nothing is rescaled."""
-        # Where two exchanges join the same two vertices, Flink finds the first of them for both.
+        """The recovery of each new subtask's ports; None if nothing is rescaled."""
+        # If two exchanges join the same two vertices, Flink finds the first of them for both.
         far = [(end, end.opposite.index(self)) for end in self.opposite]
         known = [end._mappings.get(far_port) for end, far_port in far]
         if not self._mappings and not any(known):
@@ -157,7 +157,7 @@ class ExchangeEnd:
 
 
 def handles_by_subtask(state: OperatorState, kind: str) -> list[Any]:
-    """The handles of one kind of each old subtask, none where it reported nothing."""
+    """Return the handles of one kind of each old subtask, none for one that reported nothing."""
     handles = attrgetter(kind)
     reported = state.subtask_states
     return [handles(reported[index]) if index in reported else () for index in range(state.parallelism)]

@@ -1,13 +1,13 @@
-"""The order in which a `java.util.HashMap` walks its keys.
+"""The iteration order of a `java.util.HashMap`.
 
-Flink deals list states out in that order, and where one state ends the next begins; so the order decides which subtask
-gets which entry. A map is a table of buckets, a power of two long. A key's bucket is its spread hash modulo the length,
-and the map walks bucket by bucket. The table doubles once the map is more than three quarters full, or when a bucket
-of a small table gets long; keys that share a bucket keep their order then.
+Flink redistributes list states in that order, and where one state ends the next begins, so the order decides which
+subtask gets which entry. A map is a table of buckets whose length is a power of two. A key's bucket is its spread hash
+modulo the length, and iteration goes bucket by bucket. The table doubles once the map is more than three quarters full,
+or if a bucket of a small table gets long; keys that share a bucket then keep their order.
 
-`put` and `computeIfAbsent` differ: `put` adds at the end of a bucket and doubles afterwards, `computeIfAbsent` adds at
-its head and doubles before the next call. In tables of 64 and more Java turns buckets of eight into trees; they are
-walked here as if they had stayed lists.
+`put` and `computeIfAbsent` differ: `put` adds at the end of a bucket and doubles afterwards, while `computeIfAbsent`
+adds at its head and doubles before the next call. In tables of 64 and more, Java turns buckets of eight into trees;
+here they are iterated like lists.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def operator_id_hash(operator_id: str) -> int:
-    """Java's `OperatorID.hashCode` of 32 hex digits: the four 32-bit words, xored."""
+    """Return Java's `OperatorID.hashCode` of 32 hex digits: the xor of the four 32-bit words."""
     words = int(operator_id, 16)
     folded = words ^ words >> 32 ^ words >> 64 ^ words >> 96
     return folded & 0xFFFFFFFF
 
 
 def operator_instance_hash(operator_id: str) -> Callable[[int], int]:
-    """Java's `OperatorInstanceID.hashCode` of a subtask of the operator."""
+    """Return Java's `OperatorInstanceID.hashCode` as a function of the operator's subtask."""
     of_operator = 31 * (31 + operator_id_hash(operator_id))
     return lambda subtask: of_operator + subtask
 
 
 def capacity_for(expected_size: int) -> int:
-    """The table length of Flink's `CollectionUtil.newHashMapWithExpectedSize`."""
+    """Return the table length of Flink's `CollectionUtil.newHashMapWithExpectedSize`."""
     required = expected_size + 1 if expected_size <= 2 else -int(-expected_size // _LOAD_FACTOR)
     return 1 << max(required - 1, 0).bit_length()
 
 
 class _Table(Generic[Key]):
-    """The buckets of one map, each a list of keys in walk order."""
+    """The buckets of one map, each a list of keys in iteration order."""
 
     def __init__(self, capacity: int, hash_code: Callable[[Key], int]) -> None:
         self.buckets: list[list[Key]] = [[] for _ in range(capacity)]
@@ -77,7 +77,7 @@ class _Table(Generic[Key]):
 def put_order(
     keys: Iterable[Key], hash_code: Callable[[Key], int] = java_hash_code, capacity: int = DEFAULT_CAPACITY
 ) -> list[Key]:
-    """The walk order after `put` of each key in turn; a key may come again."""
+    """Return the iteration order after `put` of each key in turn; keys may repeat."""
     table = _Table(capacity, hash_code)
     for key in keys:
         bucket = table.bucket(key)
@@ -92,7 +92,7 @@ def put_order(
 def compute_if_absent_order(
     keys: Iterable[Key], hash_code: Callable[[Key], int] = java_hash_code, capacity: int = DEFAULT_CAPACITY
 ) -> list[Key]:
-    """The walk order after `computeIfAbsent` of each key in turn; a key may come again."""
+    """Return the iteration order after `computeIfAbsent` of each key in turn; keys may repeat."""
     table = _Table(capacity, hash_code)
     for key in keys:
         table.double_if_full()

@@ -1,9 +1,9 @@
-"""Dealing out keyed state: each handle to the new subtasks whose key groups it overlaps.
+"""Redistribution of keyed state: each handle goes to the new subtasks whose key groups it overlaps.
 
-Ranges of key groups are contiguous in both parallelisms, so a handle's first and last key group name the new subtasks
-it goes to, and all pieces together are about old plus new. State that can be cut is cut to the range; incremental
-handles go whole to every subtask they overlap, which then skips what is not its own. At unchanged parallelism a subtask
-gets its own handles back as they are. Follows `StateAssignmentOperation.reAssignSubKeyedStates`.
+Ranges of key groups are contiguous at both parallelisms, so a handle's first and last key group determine the new
+subtasks it goes to. The number of pieces is about old plus new parallelism. State that can be cut is cut to the range.
+Incremental handles go whole to every subtask they overlap, which skips the other key groups. At unchanged parallelism a
+subtask gets its own handles back unchanged. Follows `StateAssignmentOperation.reAssignSubKeyedStates`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KeyedHandles = Sequence[KeyedStateHandle]
 def redistribute_keyed(
     old: Sequence[KeyedHandles], max_parallelism: int, parallelism: int
 ) -> PerSubtask[tuple[KeyedStateHandle, ...]]:
-    """The handles of each of `parallelism` new subtasks, in the order of the old subtasks that `old` has those of."""
+    """Return the handles of each of `parallelism` new subtasks, in the order of the old subtasks."""
     handles = list(chain.from_iterable(old))
     begins, taken = _overlaps([handle.key_group_range for handle in handles], max_parallelism, parallelism)
     bounds = key_group_bounds(max_parallelism, parallelism)
@@ -37,7 +37,7 @@ def redistribute_keyed(
 
 
 def _overlaps(ranges: Sequence[KeyGroupRange], max_parallelism: int, parallelism: int) -> tuple[list[int], list[int]]:
-    """The indexes of the ranges that overlap a new subtask's, subtask by subtask, and where each subtask's begin."""
+    """Return the indexes of the ranges that overlap each new subtask's, concatenated, and each one's start."""
     first = np.array([covered.start for covered in ranges], np.int64) * parallelism // max_parallelism
     last = np.array([covered.end for covered in ranges], np.int64) * parallelism // max_parallelism
     counts = np.maximum(np.minimum(last, parallelism - 1) - first + 1, 0)
@@ -49,7 +49,7 @@ def _overlaps(ranges: Sequence[KeyGroupRange], max_parallelism: int, parallelism
 
 
 def _cut(handle: KeyedStateHandle, first: int, last: int) -> KeyedStateHandle | None:
-    """`handle.intersection` of the key groups from `first` to `last`, with a shortcut for the most common handles."""
+    """Return `handle.intersection` for the key groups `first` to `last`, with a shortcut for common handles."""
     if type(handle) is not KeyGroupsStateHandle:
         return handle.intersection(KeyGroupRange(first, last))
     start, end = handle.key_group_range.start, handle.key_group_range.end

@@ -1,4 +1,4 @@
-"""How a job names the operators whose state it looks for in a checkpoint."""
+"""The ids under which a job looks for its operators' state in a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OperatorIDPair:
-    """Under which ids an operator's state is looked for: the one the user gave first, then the generated one.
+    """The ids of an operator's state: the user-defined one is tried first, then the generated one.
 
     Ids are 32 hex digits. `name` and `uid` only serve messages. Source: `OperatorIDPair`.
     """
@@ -19,7 +19,7 @@ class OperatorIDPair:
 
     @property
     def label(self) -> str:
-        """What to call the operator in a message."""
+        """The operator's name in messages."""
         known = [f"'{self.name}'"] if self.name else []
         known += [f"(uid '{self.uid}')"] if self.uid else []
         return " ".join(known) or self.user_defined_id or self.generated_id

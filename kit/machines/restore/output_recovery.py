@@ -1,7 +1,7 @@
-"""Output buffers that are recovered by the subtasks they were meant for, instead of being sent again.
+"""Recovery of output buffers by their receivers, instead of sending them again.
 
-Each buffer becomes input of the downstream subtasks that stand in for the old one it was meant for; upstream subtasks
-then have nothing to recover. A setting of the job (2.3, `recover-output-on-downstream-task`). Follows
+Each buffer becomes input of the downstream subtasks that replace the old receiver; upstream subtasks then have nothing
+to recover. It is a setting of the job (2.3, `recover-output-on-downstream-task`). Follows
 `TaskStateAssignment.distributeOutputBuffersToDownstream` and `ResultSubpartitionDistributor`.
 """
 
@@ -15,13 +15,13 @@ from kit.machines.restore.exchange_end import ExchangeEnd
 from kit.machines.restore.java_hashmap_order import capacity_for, operator_instance_hash, put_order
 
 Recovered = dict[ExchangeEnd, dict[int, list[InputChannelStateHandle]]]
-"""By the gates of a vertex and new subtask: the buffers it reads as if they had arrived."""
+"""The buffers that each new subtask reads as if they had arrived, by gates of a vertex and subtask."""
 
 
 def recover_downstream(outputs: ExchangeEnd, recovered: Recovered) -> None:
     """Add the in-flight data of these outputs to what their downstream subtasks recover.
 
-    Raises ChannelRescaleError for a buffer that was meant for a subtask that no new one stands in for.
+    Raises ChannelRescaleError for a buffer whose receiver has no replacement.
     """
     if outputs.channels is None:
         return
@@ -48,7 +48,7 @@ def recover_downstream(outputs: ExchangeEnd, recovered: Recovered) -> None:
 
 
 def _as_input(handle: ResultSubpartitionStateHandle, gate: int) -> InputChannelStateHandle:
-    """Output buffers as the subtask that they were meant for would have stored them as its input."""
+    """Return output buffers in the form in which the receiver would have stored them as its input."""
     return InputChannelStateHandle(
         subtask_index=handle.info.subpartition_idx,
         info=InputChannelInfo(gate, handle.subtask_index),
@@ -59,7 +59,10 @@ def _as_input(handle: ResultSubpartitionStateHandle, gate: int) -> InputChannelS
 
 
 def _in_javas_order(outputs: ExchangeEnd) -> list[int]:
-    """The subtasks as Flink's map of output state walks them; it decides which of several bad buffers is named."""
+    """Return the subtasks in the iteration order of Flink's map of output state.
+
+    The order decides which of several invalid buffers is named.
+    """
     vertex = outputs.vertex
     hash_code = operator_instance_hash(outputs.operator.generated_id)
     return put_order(range(vertex.parallelism), hash_code, capacity_for(vertex.parallelism * len(vertex.operators)))

@@ -1,6 +1,6 @@
-"""An operator state repartitioner of the user's own, and what it is held to.
+"""A user-defined operator state repartitioner, and its contract.
 
-Follows Flink's `OperatorStateRepartitioner`; the kit's own is `kit.machines.restore.repartition`.
+Follows Flink's `OperatorStateRepartitioner`; the default implementation is `kit.machines.restore.repartition`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Repartition = Callable[[Sequence[Handles], int, int], Sequence[Handles]]
 
 @runtime_checkable
 class OperatorStateRepartitioner(Protocol):
-    """Deals operator state out to the new subtasks (`kit.stream.settings.parts.Parts`).
+    """A part that redistributes operator state to the new subtasks (`kit.stream.settings.parts.Parts`).
 
     Follows Flink's `OperatorStateRepartitioner`.
     """
@@ -25,22 +25,24 @@ class OperatorStateRepartitioner(Protocol):
     def repartition_state(
         self, previous: Sequence[Handles], old_parallelism: int, new_parallelism: int
     ) -> Sequence[Handles]:
-        """What each new subtask gets: `previous` has the handles of each old subtask, none for one without state. A
-        handle is a stream with the places of the entries of each name in it; one with fewer places has fewer entries.
+        """Return the handles of each new subtask.
+
+        `previous` has the handles of each old subtask, none for one without state. A handle is a stream with the
+        offsets of each name's entries; a handle with fewer offsets has fewer entries.
         """
 
 
 class OwnRepartitioner(OwnPart):
-    """A repartitioner of the user's own."""
+    """The checks and messages of a user-defined repartitioner."""
 
     RETURNS = {"repartition_state": (list, tuple)}
     __slots__ = ()
 
 
 def repartition_with(own: Factory | None) -> Repartition:
-    """The function that deals operator state out; `own` makes the user's repartitioner.
+    """Return the function that redistributes operator state; `own` creates a user-defined repartitioner.
 
-    Raises PartError, then and when it is called, for what does not keep the contract.
+    A repartitioner that breaks its contract raises PartError, now or when it is called.
     """
     if own is None:
         return repartition_state

@@ -1,8 +1,8 @@
-"""What each new subtask gets, made when it is asked for.
+"""The assignment of each new subtask, created on demand.
 
-State assignment at thousands of subtasks would otherwise make hundreds of thousands of small values at once, and what
-they cost is mostly the garbage collector's walks over them. Everything that may be refused is looked at before; what
-is left to make for a subtask is a choice among what the checkpoint holds, which nobody changes.
+State assignment for thousands of subtasks would otherwise create hundreds of thousands of small values at once, whose
+cost is mostly garbage collection. Everything that may be rejected is checked before. What remains for a subtask is a
+selection from the checkpoint's content, which is immutable.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class PerSubtask(Sequence[T]):
     """A sequence of `make(subtask)` for each of `parallelism` subtasks. Equal to a tuple of the same members.
 
-    Nothing is kept: whoever looks at a member twice keeps it. A copy of it that leaves the process is a tuple.
+    Nothing is cached: a caller that needs a member twice keeps it. A copy that leaves the process is a tuple.
     """
 
     __slots__ = ("_make", "_parallelism")

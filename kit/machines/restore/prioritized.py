@@ -1,10 +1,10 @@
-"""Which copy of a subtask's state to restore from first, where a machine still has some of it.
+"""The order in which copies of a subtask's state are tried, if its machine still has some of it.
 
-With task-local recovery a task finds, besides the state that the JobMaster assigned to it (the truth), copies on its
-own disk. A copy may stand in for the truth only if it is of the same thing: operator state with the same entries at
-the same offsets, keyed state of the same key groups. Keyed state is mixed: every handle of the truth is replaced by the
-first copy of its key groups. Operator and channel state is taken whole, and only where the truth is a single handle:
-several mean a rescale, which no copy knows of. The truth comes last, in case a copy turns out to be damaged.
+With task-local recovery a task finds copies on its own disk, besides the state that the JobMaster assigned to it (the
+truth). A copy may replace the truth only if it is of the same state: operator state with the same entries at the same
+offsets, or keyed state of the same key groups. Keyed state is mixed: every handle of the truth is replaced by the first
+copy of its key groups. Operator and channel state is replaced as a whole, and only if the truth is a single handle,
+because several handles mean a rescale, which no copy reflects. The truth comes last, in case a copy is damaged.
 
 Follows `PrioritizedOperatorSubtaskState`.
 """
@@ -23,12 +23,12 @@ from kit.core.state.operator_state import EMPTY_SUBTASK_STATE, OperatorSubtaskSt
 T = TypeVar("T")
 Handles = Sequence[T]
 Alternatives = tuple[Handles[T], ...]
-"""What to try, best first."""
+"""The alternatives to try, best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrioritizedOperatorSubtaskState:
-    """What one subtask of one operator may be restored from: for each kind the alternatives, the truth last.
+    """The alternatives that one subtask of one operator may be restored from, by kind, with the truth last.
 
     `restored_checkpoint_id` is None for an operator that does not come from a checkpoint.
     """
@@ -48,7 +48,7 @@ class PrioritizedOperatorSubtaskState:
         copies: Sequence[OperatorSubtaskState | None] = (),
         restored_checkpoint_id: int | None = None,
     ) -> PrioritizedOperatorSubtaskState:
-        """`truth` as the JobMaster assigned it, and the `copies` in order of preference, None for one that is gone."""
+        """Create it from the assigned `truth` and the `copies` in order of preference, None for a missing one."""
         found = [copy for copy in copies if copy is not None]
         kinds = {
             kind: order(getattr(truth, kind), [getattr(copy, kind) for copy in found], identity)
@@ -58,14 +58,14 @@ class PrioritizedOperatorSubtaskState:
 
     @property
     def is_restored(self) -> bool:
-        """Whether the operator took part in the checkpoint, even if it stored nothing there."""
+        """True if the operator took part in the checkpoint, even if it stored nothing there."""
         return self.restored_checkpoint_id is not None
 
 
 def mixed_alternative(
     truth: Handles[T], copies: Sequence[Handles[T]], identity: Callable[[T], Hashable]
 ) -> Handles[T] | None:
-    """The truth with every handle replaced by the first copy of the same identity; None where there is no copy."""
+    """Return the truth with every handle replaced by the first copy of the same identity; None without copies."""
     wanted = {identity(handle): handle for handle in truth}
     replaced: dict[Hashable, T] = {}
     for copy in copies:
@@ -89,7 +89,7 @@ def _whole(truth: Handles[T], copies: Sequence[Handles[T]], identity: Callable[[
 
 
 def _channels(handle: Any) -> Any:
-    """The channel whose buffers these are; of a merged handle, all of them."""
+    """Return the channel of these buffers; for a merged handle, all channels."""
     return getattr(handle, "info", None) or tuple(part.info for part in handle.contents)
 
 
@@ -101,7 +101,7 @@ _ORDERS: dict[str, tuple[Callable[..., Alternatives[Any]], Callable[[Any], Any]]
     "input_channel_state": (_whole, _channels),
     "result_subpartition_state": (_whole, _channels),
 }
-"""How each kind is put in order, and what makes a copy one of the same thing."""
+"""For each kind, the function that orders the alternatives, and the identity of a handle."""
 
 NOT_RESTORED = PrioritizedOperatorSubtaskState.of(EMPTY_SUBTASK_STATE)
-"""Of an operator that begins from nothing (`emptyNotRestored`)."""
+"""The state of an operator that starts empty (`emptyNotRestored`)."""

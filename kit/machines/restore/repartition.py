@@ -1,16 +1,16 @@
-"""Dealing out operator list state: entries one by one (split), all to all (union), one copy to each (broadcast).
+"""Redistribution of operator list state: single entries (split), everything to all (union), one copy each (broadcast).
 
 The states of all subtasks are grouped by mode and name. *Split*: the entries of one name, in the order of the old
-subtasks, are cut into equal runs; where one name leaves off the next begins, so nobody is always first. *Union*: every
-subtask gets every handle; they share one list. *Broadcast*: new subtask i gets the copy number i modulo the copies.
-Pieces in the same stream become one handle.
+subtasks, are cut into equal ranges. The next name continues where the previous one ended, so that no subtask is always
+first. *Union*: every subtask gets every handle; they share one list. *Broadcast*: new subtask i gets copy number i
+modulo the number of copies. Pieces in the same stream become one handle.
 
-At unchanged parallelism handles pass through. Only union is dealt out then, and broadcast that some subtasks did not
-report, since they had finished (not in 1.11).
+At unchanged parallelism handles are passed through. Only union state is redistributed then, and broadcast state that
+some subtasks did not report because they had finished (not in 1.11).
 
-Three habits of Flink's decide who gets what and are kept. Split names are walked in the order of a Java HashMap. Where
-one stream holds the same name twice, the last piece replaces the others: that state is lost. An entry list of length
-zero that is met while filling survives as an empty list. Follows `RoundRobinOperatorStateRepartitioner`.
+Three details of Flink's decide the distribution and are kept. Split names are iterated in the order of a Java HashMap.
+If one stream holds the same name twice, the last piece replaces the others, whose state is lost. An entry list of
+length zero that is met while filling survives as an empty list. Follows `RoundRobinOperatorStateRepartitioner`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from kit.machines.restore.shared_handles import SharedHandles
 
 Handles = Sequence[OperatorStreamStateHandle]
 _Pieces = dict[int, dict[str, StateMetaInfo]]
-"""By the number of a stream, what somebody gets of it."""
+"""The parts of each stream that a subtask gets, by the number of the stream."""
 
 _BITSET_WORD = 64
 
 
 @dataclass(slots=True)
 class _Entries:
-    """One named state, in the order of the old subtasks: the numbers of the streams it is in, and where in them."""
+    """One named state, in the order of the old subtasks: the numbers of its streams, and its offsets in them."""
 
     streams: list[int] = field(default_factory=list)
     infos: list[StateMetaInfo] = field(default_factory=list)
@@ -71,13 +71,13 @@ class _Grouped:
                 self.union.setdefault(number, {})[name] = info
 
     def shared_handles(self) -> dict[int, OperatorStreamStateHandle]:
-        """The handles of the union states, which every new subtask gets."""
+        """Return the handles of the union states, which every new subtask gets."""
         return {number: OperatorStreamStateHandle(names, self.streams[number]) for number, names in self.union.items()}
 
     def deal_split(self, parallelism: int) -> list[_Runs]:
-        """The split states, each cut into a run of entries for each new subtask.
+        """Cut each split state into a range of entries for each new subtask.
 
-        States are dealt in Java's order, and each begins with the subtask where the one before left off.
+        States are processed in Java's order, and each begins with the subtask where the previous one ended.
         """
         dealt: list[_Runs] = []
         first_taker = 0
@@ -88,9 +88,9 @@ class _Grouped:
         return dealt
 
     def _split_names_in_javas_order(self) -> list[str]:
-        """The walk order of a map that was asked for each name once an entry.
+        """Return the iteration order of a map that was asked for each name once per entry.
 
-        Names met again matter only in that the map may double before it finds them, so one such call stands for all.
+        A repeated name matters only because the map may double before it finds it, so one such call represents all.
         """
         is_met_again = bool(self.split) and (
             self.last_split != next(reversed(self.split)) or len(self.split[self.last_split].infos) > 1
@@ -100,8 +100,10 @@ class _Grouped:
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """One split state as a run of `entry_count` entries in all; by new subtask, where its part of it begins (in which
-    of the entry lists, after how many of its entries) and how long it is.
+    """One split state, cut into ranges of its `entry_count` entries.
+
+    For each new subtask it holds where its range begins (the entry list, and the number of entries before it there) and
+    how long it is.
     """
 
     name: str
@@ -112,7 +114,7 @@ class _Runs:
     lengths: list[int]
 
     def add_to(self, mine: _Pieces, subtask: int) -> None:
-        """Add the run of one new subtask to what it gets."""
+        """Add the range of one new subtask to its assignment."""
         at, skipped, wanted = self.lists[subtask], self.skips[subtask], self.lengths[subtask]
         while wanted > 0:
             number, info = self.entries.streams[at], self.entries.infos[at]
@@ -131,12 +133,12 @@ class _Runs:
 
 
 def _cut(name: str, entries: _Entries, first_taker: int, parallelism: int) -> _Runs:
-    """Cut one state into equal runs, those of the first takers longer by one."""
+    """Cut one state into equal ranges; those of the first takers are longer by one."""
     starts = np.cumsum([0, *[len(info.offsets) for info in entries.infos]])
     base, remainder = divmod(int(starts[-1]), parallelism)
     turns = (np.arange(parallelism) - first_taker) % parallelism
     begins = turns * base + np.minimum(turns, remainder)
-    # Where a run begins between two entry lists, it begins with the empty ones that may be there.
+    # A range that begins between two entry lists begins with the empty ones there.
     lists = np.searchsorted(starts, begins, "left")
     lists -= starts[lists] > begins
     skips = begins - starts[lists]
@@ -145,11 +147,11 @@ def _cut(name: str, entries: _Entries, first_taker: int, parallelism: int) -> _R
 
 
 def repartition_state(previous: Sequence[Handles], old_parallelism: int, new_parallelism: int) -> Sequence[Handles]:
-    """Deal the handles of each old subtask out to the new subtasks: one sequence of handles for each of them.
+    """Redistribute the handles of each old subtask: return one sequence of handles for each new subtask.
 
-    A handle's names are walked in the order of its mapping. Raises RepartitionError where `previous` has not
-    `old_parallelism` members, the new parallelism is not positive, or, at unchanged parallelism, one subtask has two
-    handles of one stream.
+    A handle's names are iterated in the order of its mapping. Raises RepartitionError if `previous` does not have
+    `old_parallelism` members, if the new parallelism is not positive, or, at unchanged parallelism, if one subtask has
+    two handles of one stream.
     """
     _check(previous, old_parallelism, new_parallelism)
     grouped = _Grouped(previous)
@@ -207,10 +209,10 @@ def _at_same_parallelism(previous: Sequence[Handles], grouped: _Grouped) -> Sequ
 
 
 def _partly_reported_broadcast(previous: Sequence[Handles]) -> set[str]:
-    """The broadcast states that not every subtask reported.
+    """Return the broadcast states that not every subtask reported.
 
-    Flink compares the reporters with the size of a bit set, which is rounded up to whole words: a state that all
-    reported counts as partly reported too, unless the parallelism is a multiple of 64.
+    Flink compares the number of reporters with the size of a bit set, which is rounded up to whole words. A state that
+    all reported therefore counts as partly reported too, unless the parallelism is a multiple of 64.
     """
     reporters: Counter[str] = Counter()
     for handles in previous:
@@ -221,7 +223,7 @@ def _partly_reported_broadcast(previous: Sequence[Handles]) -> set[str]:
 
 
 def _add_union_and_broadcast(mine: _Pieces, subtask: int, union: _Pieces, broadcast: Mapping[str, _Entries]) -> None:
-    """Add to what a subtask gets: its copies, and the union states in the streams that it gets something of."""
+    """Add the subtask's copies, and the union states in the streams of which it gets a part."""
     if union:
         for number in mine.keys() & union.keys():
             mine[number].update(union[number])

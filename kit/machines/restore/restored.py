@@ -1,4 +1,4 @@
-"""What comes out of state assignment: each subtask's restore, and the parallelism that was settled."""
+"""The result of state assignment: each subtask's restore, and the parallelism of each vertex."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kit.core.protocol.tasks import TaskRestore
 
 @dataclass(frozen=True, slots=True)
 class VertexParallelism:
-    """A vertex's parallelism, and its maximum: the configured one, the recorded one it adopted, or the default."""
+    """A vertex's parallelism and its maximum: the configured one, one adopted from the state, or the default."""
 
     parallelism: int
     max_parallelism: int
@@ -18,9 +18,9 @@ class VertexParallelism:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StateAssignment:
-    """The outcome: `vertices[v]`, and `restores[v][subtask]`, which is None where a subtask begins from nothing.
+    """The result: `vertices[v]`, and `restores[v][subtask]`, which is None for a subtask that starts empty.
 
-    A subtask may have a restore without any state, to know that others recover in-flight data it must look at.
+    A subtask may have a restore without any state, so that it knows about in-flight data that others recover.
     """
 
     vertices: tuple[VertexParallelism, ...]

@@ -1,8 +1,8 @@
-"""One union list for all subtasks.
+"""A union list that all subtasks share.
 
-Union state goes to every subtask, so the handles of all old subtasks belong to every new one: old x new places, yet
-it is one list. `SharedHandles` is what one subtask sees of it: first its own handles, then those it shares with all
-others, less the ones whose stream it has a handle of its own for.
+Union state goes to every subtask, so the handles of all old subtasks belong to every new one: the references number old
+x new, yet it is one list. `SharedHandles` is one subtask's view of it: first its own handles, then the shared ones,
+except for streams that it has a handle of its own for.
 """
 
 from __future__ import annotations

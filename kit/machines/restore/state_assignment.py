@@ -1,12 +1,12 @@
-"""Giving the state of a checkpoint back to a job: the whole of it, at any parallelism.
+"""The assignment of a checkpoint's state to a job, at any parallelism.
 
-In three passes over the vertices: find the state of each operator (by the id the user gave, else the generated one);
-deal it out, kind by kind, to the new subtasks; make each subtask's restore. All kinds take time in proportion to old
-plus new parallelism. A vertex takes part if it has state, had finished, or has in-flight data at the far end of one of
-its exchanges.
+There are three passes over the vertices. The first finds the state of each operator (by the user-defined id, else the
+generated one). The second redistributes it, kind by kind, to the new subtasks. The third creates each subtask's
+restore. All kinds take time proportional to old plus new parallelism. A vertex takes part if it has state, had
+finished, or has in-flight data at the other end of one of its exchanges.
 
-1.11 restores only the subtasks that have state, knows no finished operators and cannot rescale in-flight data.
-Follows `StateAssignmentOperation` (2.3).
+1.11 restores only the subtasks that have state, knows no finished operators and cannot rescale in-flight data. Follows
+`StateAssignmentOperation` (2.3).
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def assign_states(
 ) -> StateAssignment:
     """Assign `operator_states`, by operator id, to the subtasks of `vertices`.
 
-    `recover_output_on_downstream`: in-flight data of outputs is read by the subtasks it was meant for (2.3).
-    `repartition` deals operator state out.
-    Raises a RestoreError: state of unknown operators (unless allowed), a maximum parallelism that changed or is
-    exceeded, in-flight data that cannot be redistributed, operators of one vertex of which only some had finished.
+    With `recover_output_on_downstream`, in-flight data of outputs is read by its receivers (2.3). `repartition`
+    redistributes operator state. Raises a RestoreError for state of unknown operators (unless allowed), for a maximum
+    parallelism that changed or is exceeded, for in-flight data that cannot be redistributed, and for a vertex of which
+    only some operators had finished.
 
     Flink: `StateAssignmentOperation.assignStates`.
     """
@@ -71,11 +71,12 @@ def assign_states(
     return StateAssignment(settled, tuple(restores))
 
 
-# ---- first pass: whose state is whose -------------------------------------------------------------------------------
+# ---- first pass: find each operator's state
+# -----------------------------------------------------------------------------
 
 
 def _check_all_mapped(operator_states: Mapping[str, OperatorState], vertices: Sequence[AssignmentVertex]) -> None:
-    """Refuse state that no vertex takes. Flink: `checkStateMappingCompleteness`."""
+    """Reject state that no vertex takes. Flink: `checkStateMappingCompleteness`."""
     known = {
         operator_id
         for vertex in vertices
@@ -117,7 +118,8 @@ def _take_state(left: dict[str, OperatorState], pair: OperatorIDPair, vertex: As
     return state or OperatorState(operator_id, vertex.parallelism, vertex.current_max_parallelism)
 
 
-# ---- second pass: deal out ------------------------------------------------------------------------------------------
+# ---- second pass: redistribute
+# ------------------------------------------------------------------------------------------
 
 
 def _deal_out(assignment: TaskStateAssignment, repartition: Repartition) -> None:
@@ -156,7 +158,7 @@ def _redistributed(
 
 
 def _check_not_chained(assignment: TaskStateAssignment, end: ExchangeEnd) -> None:
-    """Raise ChainedChannelStateError where an operator inside the chain has in-flight data."""
+    """Raise ChainedChannelStateError if an operator inside the chain has in-flight data."""
     handles = attrgetter(end.kind)
     unexpected = [
         operator_id
@@ -201,7 +203,8 @@ def _settle_max_parallelism(assignment: TaskStateAssignment) -> None:
             assignment.max_parallelism = recorded
 
 
-# ---- third pass: what each subtask begins with ----------------------------------------------------------------------
+# ---- third pass: each subtask's restore
+# ---------------------------------------------------------------------------------
 
 
 def _recovered_downstream(assignments: Sequence[TaskStateAssignment]) -> Recovered:
@@ -231,9 +234,9 @@ def _restores(
 def _subtask_states(
     assignment: TaskStateAssignment, pair: OperatorIDPair, recovered: Recovered | None
 ) -> Callable[[int], RestoredSubtaskState]:
-    """What makes the state of one operator for a new subtask.
+    """Return the function that creates one operator's state for a new subtask.
 
-    `recovered`: the output that is recovered downstream, if it is.
+    `recovered` is the output that is recovered downstream, if it is.
     """
     assigned = assignment.assigned[pair.generated_id]
     new = assignment.vertex.parallelism

@@ -1,9 +1,9 @@
-"""Whose in-flight data a new subtask recovers, by the way the exchange partitions its records.
+"""The old subtasks whose in-flight data a new subtask recovers, depending on how the exchange partitions records.
 
-An exchange has a mapper for each end. Where a mapper is *ambiguous*, several new subtasks recover the same old buffers
-and each keeps the records that are its own. `PARTITIONERS` is the table of exchanges; pointwise exchanges and broadcast
-cannot be redistributed, so their mapper refuses. Follows Flink's `SubtaskStateMapper` and stream partitioners
-(2.3; 1.11 has none, since it cannot rescale in-flight data).
+An exchange has a mapper for each end. If a mapper is *ambiguous*, several new subtasks recover the same old buffers and
+each keeps the records that belong to it. `PARTITIONERS` is the table of exchanges. Pointwise exchanges and broadcast
+cannot be redistributed, so their mapper rejects it. Follows Flink's `SubtaskStateMapper` and stream partitioners (2.3;
+1.11 has none, since it cannot rescale in-flight data).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kit.machines.restore.errors import PointwiseRescaleError
 
 
 class SubtaskStateMapper(Enum):
-    """A rule that says which old subtasks' buffers a new subtask recovers."""
+    """A rule that determines which old subtasks' buffers a new subtask recovers."""
 
     ARBITRARY = "any, as long as both ends agree: dealt round robin"
     FIRST = "all to subtask 0"
@@ -30,7 +30,7 @@ class SubtaskStateMapper(Enum):
     UNSUPPORTED = "cannot be redistributed"
 
     def get_old_subtasks(self, new_index: int, old_parallelism: int, new_parallelism: int) -> tuple[int, ...]:
-        """The old subtasks, in order, whose buffers new subtask `new_index` recovers.
+        """Return the old subtasks, in order, whose buffers new subtask `new_index` recovers.
 
         Raises PointwiseRescaleError for `UNSUPPORTED`.
         """
@@ -46,7 +46,7 @@ class SubtaskStateMapper(Enum):
         return tuple(range(new_index, old_parallelism, new_parallelism))
 
     def get_new_to_old_subtasks_mapping(self, old_parallelism: int, new_parallelism: int) -> RescaleMappings:
-        """`get_old_subtasks` of every new subtask."""
+        """Return `get_old_subtasks` of every new subtask as a table."""
         rows: Sequence[tuple[int, ...]]
         if self is SubtaskStateMapper.FULL:
             rows = [tuple(range(old_parallelism))] * new_parallelism
@@ -59,14 +59,14 @@ class SubtaskStateMapper(Enum):
 
     @property
     def is_ambiguous(self) -> bool:
-        """Whether several new subtasks may recover the same old buffers."""
+        """True if several new subtasks may recover the same old buffers."""
         return self in (SubtaskStateMapper.FULL, SubtaskStateMapper.RANGE)
 
 
 def _range_borders(new_index: np.ndarray, old_parallelism: int, new_parallelism: int) -> tuple[np.ndarray, np.ndarray]:
-    """The old owners of the first and the last key group of each new subtask.
+    """Return the old owners of the first and the last key group of each new subtask.
 
-    Counted in the most key groups there may be, whatever the job's maximum parallelism is: so does Flink.
+    They are computed with the upper bound of key groups, whatever the job's maximum parallelism is, as in Flink.
     """
     groups = UPPER_BOUND_MAX_PARALLELISM
     start = (new_index * groups + new_parallelism - 1) // new_parallelism
@@ -86,10 +86,10 @@ def _cannot_rescale_pointwise(old_parallelism: int, new_parallelism: int) -> Poi
 
 @dataclass(frozen=True, slots=True)
 class PartitionerRules:
-    """What an exchange means for recovery: the mappers of its two ends, and its shape.
+    """The meaning of an exchange for recovery: the mappers of its two ends, and its shape.
 
-    `pointwise`: a subtask talks to some of the others only. `broadcast`: every record goes to all.
-    `supports_unaligned`: in-flight data may be part of a checkpoint.
+    With `pointwise`, a subtask is connected to some of the others only. With `broadcast`, every record goes to all.
+    With `supports_unaligned`, in-flight data may be part of a checkpoint.
     """
 
     upstream: SubtaskStateMapper

@@ -1,4 +1,4 @@
-"""One vertex while its state is assigned: what it had, and what each new subtask gets.
+"""One vertex during state assignment: its old state, and the assignment of each new subtask.
 
 Follows `TaskStateAssignment`.
 """
@@ -18,7 +18,7 @@ from kit.machines.restore.topology import AssignmentVertex
 
 @dataclass(slots=True)
 class AssignedOperator:
-    """What each new subtask of one operator gets, by kind; None where no subtask gets any."""
+    """The assignments of one operator's new subtasks, by kind; None if no subtask gets any."""
 
     managed_operator: Sequence[Sequence[OperatorStreamStateHandle]] | None = None
     raw_operator: Sequence[Sequence[OperatorStreamStateHandle]] | None = None
@@ -29,7 +29,7 @@ class AssignedOperator:
 class TaskStateAssignment:
     """One vertex, the state of its operators (`states`, by generated id), and both ends of its exchanges.
 
-    Raises FinishedOperatorsError where only some of the operators had finished.
+    Raises FinishedOperatorsError if only some of the operators had finished.
     """
 
     def __init__(self, vertex: AssignmentVertex, states: dict[str, OperatorState]) -> None:
@@ -44,12 +44,12 @@ class TaskStateAssignment:
         self.assigned: dict[str, AssignedOperator] = {}
 
     def operator(self, generated_id: str) -> OperatorIDPair:
-        """What the job says of one of the operators."""
+        """Return the ids of one of the operators."""
         return next(pair for pair in self.vertex.operators if pair.generated_id == generated_id)
 
     @property
     def is_affected(self) -> bool:
-        """Whether its subtasks need to be told anything: of state of their own, or of in-flight data around them."""
+        """True if its subtasks need a restore: for state of their own, or because of in-flight data around them."""
         return self.has_non_finished_state or self.inputs.has_state_opposite or self.outputs.has_state_opposite
 
 

@@ -1,4 +1,4 @@
-"""What state assignment needs to know of the job that is restored: vertices, their operators, and exchanges."""
+"""The job as state assignment sees it: vertices, their operators, and exchanges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kit.machines.restore.subtask_state_mapper import PARTITIONERS, SubtaskState
 
 @dataclass(frozen=True, slots=True)
 class AssignmentVertex:
-    """A vertex of the job at its new parallelism. `max_parallelism` is None where the job does not configure one.
+    """A vertex of the job at its new parallelism. `max_parallelism` is None if the job does not configure one.
 
     `operators` is the chain from its end to its start: the first writes the outputs, the last reads the inputs, as in
     Flink's `JobVertex.getOperatorIDs`.
@@ -29,18 +29,18 @@ class AssignmentVertex:
 
     @property
     def output_operator(self) -> OperatorIDPair:
-        """The end of the chain, which the in-flight data of the outputs is stored with."""
+        """The end of the chain, whose state includes the in-flight data of the outputs."""
         return self.operators[0]
 
     @property
     def input_operator(self) -> OperatorIDPair:
-        """The start of the chain, which the in-flight data of the inputs is stored with."""
+        """The start of the chain, whose state includes the in-flight data of the inputs."""
         return self.operators[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentEdge:
-    """An exchange from vertex number `source` to vertex number `target`, and how both ends recover in-flight data.
+    """An exchange between the vertices `source` and `target`, and how both ends recover in-flight data.
 
     `output_index` numbers the exchanges that leave `source`, `input_index` (the gate) those that enter `target`.
     """
@@ -56,6 +56,6 @@ class AssignmentEdge:
     def of(
         cls, source: int, target: int, partitioner: str, output_index: int = 0, input_index: int = 0
     ) -> AssignmentEdge:
-        """The exchange of a partitioner, by its name in `PARTITIONERS`."""
+        """Create the exchange of a partitioner, by its name in `PARTITIONERS`."""
         rules = PARTITIONERS[partitioner]
         return cls(source, target, rules.upstream, rules.downstream, output_index, input_index)

@@ -1,8 +1,8 @@
-"""Whether a checkpoint that was just loaded fits the job, before anything is assigned.
+"""The check that a checkpoint fits the job, after it is loaded and before anything is assigned.
 
-State of operators that the job does not have is refused unless that is allowed; empty state is passed over. A
-recorded maximum parallelism must be the job's, unless the job configures none. `assign_states` checks again, more
-sternly and in other words. Follows `Checkpoints.loadAndValidateCheckpoint`.
+State of operators that the job does not have is rejected unless that is allowed; empty state is ignored. A recorded
+maximum parallelism must be the job's, unless the job configures none. `assign_states` checks again, more strictly and
+with other messages. Follows `Checkpoints.loadAndValidateCheckpoint`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def load_and_validate(
     pointer: str,
     allow_non_restored_state: bool = False,
 ) -> dict[str, OperatorState]:
-    """The operator states that the job can restore, by operator id; `pointer` is where the checkpoint is.
+    """Return the operator states that the job can restore, by operator id.
 
-    Raises MaxParallelismError and NonRestoredStateError.
+    `pointer` is the path of the checkpoint. Raises MaxParallelismError and NonRestoredStateError.
 
     Flink: `Checkpoints.loadAndValidateCheckpoint`.
     """
