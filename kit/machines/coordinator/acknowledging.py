@@ -1,18 +1,19 @@
-"""What tasks report of a checkpoint: their acks, their refusals, their measurements.
+"""The reports of tasks about a checkpoint: acknowledgements, declines and measurements.
 
-    AcknowledgeCheckpoint    its shared files registered, whatever becomes of the ack
-        pending              SUCCESS: recorded; the last one of all lets the checkpoint complete (see `completing`)
+    AcknowledgeCheckpoint    its shared files are registered, whatever the result
+        pending              SUCCESS: recorded; the last one lets the checkpoint complete (see `completing`)
                              DUPLICATE: ignored;  UNKNOWN, DISCARDED: its files are deleted
         ended                ignored; its files are deleted, unless the checkpoint completed and needs them
-    DeclineCheckpoint        a pending checkpoint is aborted, its sender to blame
+    DeclineCheckpoint        a pending checkpoint is aborted, and its sender is to blame
 
-A message that changes nothing leaves a note with what became of its checkpoint. One of another job is refused: Flink
-logs an ack as an error and answers a decline with IllegalArgumentException, which its caller logs; nothing of it is
-touched, not even its files.
+A message that changes nothing leaves a note with the outcome of its checkpoint. A message of another job is rejected:
+nothing of it is touched, not even its files. Flink logs an acknowledgement of another job as an error, and answers a
+decline with IllegalArgumentException, which its caller logs.
 
 Follows `receiveAcknowledgeMessage`, `receiveDeclineMessage` and `reportCheckpointMetrics` of Flink's
-`CheckpointCoordinator`. There an ack is late when its checkpoint is among the last 16 that expired (2.x) or that ended
-(1.11, `recentPendingCheckpoints`), and of an unknown one otherwise; both are logged, and their state is deleted.
+`CheckpointCoordinator`. There an acknowledgement is late if its checkpoint is among the last 16 that expired (2.x) or
+that ended (1.11, `recentPendingCheckpoints`), and of an unknown checkpoint otherwise. Both are logged, and their state
+is deleted.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Report = AcknowledgeCheckpoint | DeclineCheckpoint | ReportCheckpointMetrics
 
 
 class CheckpointAcknowledgement:
-    """The part of the coordinator that hears the tasks."""
+    """The part of the coordinator that handles the tasks' reports."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class CheckpointAcknowledgement:
         self._completion = completion
 
     def on_acknowledge(self, event: AcknowledgeCheckpoint) -> None:
-        """A task's part of a checkpoint is written. Flink: `receiveAcknowledgeMessage`."""
+        """Record that a task has written its snapshot. Flink: `receiveAcknowledgeMessage`."""
         if not self._is_for_us(event):
             return
         ledger, checkpoint_id = self._ledger, event.checkpoint_id
@@ -107,7 +108,7 @@ class CheckpointAcknowledgement:
         *,
         shared_is_registered: bool,
     ) -> None:
-        """Nobody wants this state: its files go, except for those that are the registry's.
+        """Ignore an acknowledgement: delete its files, except for those that the registry owns.
 
         Flink: `discardSubtaskState`.
         """
@@ -123,13 +124,13 @@ class CheckpointAcknowledgement:
             self._context.emit(DiscardState(paths=paths, checkpoint_id=event.checkpoint_id))
 
     def _note_ignored(self, event: Report, result: str, **facts: object) -> None:
-        """`result` is what there is to say of the checkpoint: how it ended, or that there is none."""
+        """Note that a report was ignored; `result` says how its checkpoint ended, or that it is unknown."""
         self._ledger.note(
             IGNORED[type(event)], event.checkpoint_id, task=event.task, attempt=event.attempt, result=result, **facts
         )
 
     def on_decline(self, event: DeclineCheckpoint) -> None:
-        """A task cannot give its part. Flink: `receiveDeclineMessage`."""
+        """Abort a checkpoint that a task declines. Flink: `receiveDeclineMessage`."""
         if not self._is_for_us(event):
             return
         has_finished = self._context.execution_state(event.task) is ExecutionState.FINISHED
@@ -144,12 +145,12 @@ class CheckpointAcknowledgement:
         if checkpoint.is_disposed:
             self._note_ignored(event, TaskAcknowledgeResult.DISCARDED.name, reason=why.reason.name)
             return
-        # Nobody is to blame who did not have the task: the slot answered for it (`TaskExecutor.triggerCheckpoint`).
+        # A task that had left is not to blame: its slot answered for it (`TaskExecutor.triggerCheckpoint`).
         no_such_task = why.reason is CheckpointFailureReason.TASK_CHECKPOINT_FAILURE
         self._ledger.abort(checkpoint, why, None if no_such_task else event.task)
 
     def on_report_metrics(self, event: ReportCheckpointMetrics) -> None:
-        """A task tells what it measured of a checkpoint that it knows to be aborted."""
+        """Record a task's measurements of a checkpoint that it knows was aborted."""
         if self._is_for_us(event):
             self._report_metrics(event)
 
@@ -163,4 +164,4 @@ IGNORED: dict[type[Report], NoteKind] = {
     DeclineCheckpoint: "DeclineIgnored",
     ReportCheckpointMetrics: "MetricsIgnored",
 }
-"""The note that says that a message changed nothing."""
+"""The note about a message that changed nothing."""

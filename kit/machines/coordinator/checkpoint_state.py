@@ -1,8 +1,8 @@
 """The life of a checkpoint from the moment it has an id, as a table.
 
-The first four states are the steps until its tasks are triggered (`kit.machines.coordinator.triggering`), then acks are
-collected (`acknowledging`), then it is written and stored (`completing`). Whoever aborts it, it ends in the ledger
-(`kit.machines.coordinator.ledger`).
+The first four states are the steps until its tasks are triggered (`kit.machines.coordinator.triggering`). Then
+acknowledgements are collected (`acknowledging`), and finally it is written and stored (`completing`). Every abort goes
+through the ledger (`kit.machines.coordinator.ledger`).
 """
 
 from __future__ import annotations
@@ -13,47 +13,45 @@ from kit.core.protocol.transitions import Transitions
 
 
 class CheckpointState(Enum):
-    """Where a checkpoint stands."""
+    """The state of a checkpoint."""
 
     LOCATING = "LOCATING"
-    """The host makes its directory."""
+    """The host creates its directory."""
     COORDINATORS = "COORDINATORS"
     """Operator coordinators take their snapshots."""
     HOOKS = "HOOKS"
     """Master hooks are called."""
     TRIGGERING = "TRIGGERING"
-    """The tasks are next; those that are about to finish are waited for."""
+    """The tasks are triggered next; those that are about to finish are awaited first."""
     COLLECTING = "COLLECTING"
     """The tasks have been triggered and acknowledge."""
     ACKNOWLEDGED = "ACKNOWLEDGED"
-    """All have; it waits for its turn to be written."""
+    """All have acknowledged; it waits for its turn to be written."""
     WRITING = "WRITING"
     """The host writes `_metadata`."""
     STORING = "STORING"
-    """The metadata is written and the store is told: the checkpoint will soon be complete, or not, and nobody can abort
-    it.
-    """
+    """The metadata is written and is being stored: the checkpoint can no longer be aborted."""
     COMPLETED = "COMPLETED"
     ABORTED = "ABORTED"
 
     @property
     def is_triggering(self) -> bool:
-        """Whether the checkpoint is on its way to the tasks."""
+        """True if the checkpoint's tasks have not been triggered yet."""
         return self in _TRIGGERING
 
     @property
     def is_completing(self) -> bool:
-        """Whether everybody has acked, and it is not yet known whether the checkpoint is complete."""
+        """True if everything is acknowledged, and the checkpoint is not yet known to be complete."""
         return self in _COMPLETING
 
     @property
     def is_disposed(self) -> bool:
-        """Whether nothing is acknowledged any more, and nothing can abort it."""
+        """True if no acknowledgement counts any longer, and nothing can abort it."""
         return self in _DISPOSED
 
 
 class CheckpointEvent(Enum):
-    """What happens to a checkpoint."""
+    """The events in the life of a checkpoint."""
 
     LOCATED = "its directory is made"
     COORDINATORS_ACKED = "the last operator coordinator acked"

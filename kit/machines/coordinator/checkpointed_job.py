@@ -1,4 +1,4 @@
-"""What the coordinator knows of its job: its settings, its master hooks, and its graph as it is deployed now."""
+"""The job as the coordinator sees it: its settings, its master hooks, and its graph as deployed now."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from kit.stream.settings.job_settings import CheckpointCoordinatorConfiguration
 
 
 class CheckpointedJob:
-    """`operator_coordinators` are the ids of the operators that have a coordinator, `hooks` the identifiers of the
-    master hooks, which the host holds.
+    """One job.
+
+    `operator_coordinators` are the ids of the operators that have a coordinator, `hooks` the identifiers of the master
+    hooks.
+
+    The host holds the hooks themselves.
     """
 
     def __init__(
@@ -27,12 +31,12 @@ class CheckpointedJob:
         self.config = config
         self.hooks = tuple(hooks)
         self.properties = CheckpointProperties.for_checkpoint(config.retention)
-        """Those of the job's own checkpoints."""
+        """The properties of the job's own checkpoints."""
         self._coordinator_ids = tuple(operator_coordinators)
         self.deploy(graph)
 
     def deploy(self, graph: ExecutionGraph) -> None:
-        """The job is deployed with these parallelisms."""
+        """Set the graph that is deployed, with its parallelisms."""
         self.graph = graph
         self.plan_calculator = CheckpointPlanCalculator(
             graph, allow_finished_tasks=self.config.checkpoints_after_tasks_finish
@@ -43,7 +47,7 @@ class CheckpointedJob:
             operator_id: graph.vertex_tasks(graph.job_graph.vertex_of(operator_id).name)[0]
             for operator_id in self._coordinator_ids
         }
-        """For each operator with a coordinator a task of it, which tells the parallelism."""
+        """For each operator with a coordinator, one of its tasks, which gives the parallelism."""
 
     def __repr__(self) -> str:
         return f"CheckpointedJob({self.job_id}, {len(self.graph.tasks)} tasks)"

@@ -1,4 +1,4 @@
-"""A checkpoint that is complete: all acked, its metadata written. Nothing in it changes from then on.
+"""A complete checkpoint: all have acknowledged, and its metadata is written. It never changes from then on.
 
 Follows Flink's `CompletedCheckpoint`.
 """
@@ -24,17 +24,17 @@ DISCARDED_AT = {
     "FAILED": "discard_failed",
     "SUSPENDED": "discard_suspended",
 }
-"""The property that says whether a job of this status takes its checkpoints with it."""
+"""The property that says if a job that ends in this status discards its checkpoints."""
 GLOBALLY_TERMINAL = frozenset({"FINISHED", "CANCELED", "FAILED"})
-"""The ends of a job after which nobody takes it up again."""
+"""The terminal statuses after which no driver resumes the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletedCheckpoint:
     """One checkpoint or savepoint. `path` is its `_metadata`, `location` the directory that holds it.
 
-    `restored_properties` are those found in the metadata when the job was restored from it; None otherwise, and before
-    metadata version 4.
+    `restored_properties` are those in the metadata of the snapshot that the job was restored from. They are None for
+    other checkpoints, and before metadata version 4.
 
     Follows Flink's `CompletedCheckpoint`.
     """
@@ -52,18 +52,18 @@ class CompletedCheckpoint:
 
     @property
     def state_size(self) -> int:
-        """Size of all state, in bytes, shared parts included."""
+        """Size of all state, in bytes, including shared parts."""
         return sum(state.state_size for state in self.operator_states.values())
 
     def should_be_discarded_at(self, job_status: str) -> bool:
-        """Whether the job takes this checkpoint with it when it ends in this status."""
+        """Return True if the checkpoint is discarded when the job ends in this status."""
         return job_status in DISCARDED_AT and bool(getattr(self.properties, DISCARDED_AT[job_status]))
 
     def discard(self) -> DiscardState:
-        """The command that deletes it, and its entry in the durable store: metadata first, so that no half checkpoint
-        can be mistaken for a whole one.
+        """Return the command that deletes the checkpoint and its entry in the durable store.
 
-        Shared files stay: they are the registry's.
+        The metadata goes first, so that an incomplete checkpoint cannot be mistaken for a complete one. Shared files
+        stay: the registry owns them.
         """
         files = (file for state in self.operator_states.values() for file in private_files(state))
         return DiscardState(
@@ -74,7 +74,10 @@ class CompletedCheckpoint:
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per operator: operator, operator_id, parallelism, max_parallelism, subtasks (with state), bytes."""
+        """Return one row per operator: its names, parallelism, subtasks and bytes.
+
+        The columns are operator, operator_id, parallelism, max_parallelism, subtasks (with state), bytes.
+        """
         import pandas as pd
 
         rows = [

@@ -4,13 +4,13 @@ At least one is retained. Adding one beyond `max_retained` subsumes the oldest, 
 the newest that is not a savepoint, except after a stop-with-savepoint. What was subsumed is deleted as soon as no
 retained checkpoint needs it.
 
-What makes a store durable is the host's business (`StoreCheckpoint`, `RemoveStored`, `DiscardState.stored`): its
-entries are those of `checkpoints` and `subsumed`. An entry goes when the checkpoint's files have gone, so that a new
-driver finds what the last one had begun to delete; and at once where the files stay.
+The host makes a store durable (`StoreCheckpoint`, `RemoveStored`, `DiscardState.stored`): its entries are those of
+`checkpoints` and `subsumed`. An entry is removed after the checkpoint's files, so that a new driver can continue the
+deletion; it is removed at once if the files stay.
 
 As in 2.x, a savepoint that the job completes does not enter the store, so no failure restores it; the snapshot that the
-job began from does. A durable store notes a savepoint that the job stops with. In 1.11 all savepoints enter the store,
-and a failure may restore one (unless `isPreferCheckpointForRecovery`).
+job started from does. A durable store records a savepoint that the job stops with. In 1.11 all savepoints enter the
+store, and a failure may restore one (unless `isPreferCheckpointForRecovery`).
 
 Follows Flink's `StandaloneCompletedCheckpointStore`, `DefaultCompletedCheckpointStore`, `CheckpointSubsumeHelper` and
 `CheckpointsCleaner`.
@@ -27,30 +27,30 @@ from kit.machines.coordinator.completed_checkpoint import GLOBALLY_TERMINAL, Com
 from kit.machines.coordinator.shared_state_registry import SharedStateRegistry
 
 Removal = DiscardState | RemoveStored
-"""What becomes of a checkpoint that is no longer retained."""
+"""The command that removes a checkpoint that is no longer retained."""
 
 NO_CHECKPOINT = -1
-"""Instead of an id where there is no checkpoint."""
+"""The value of an id if there is no checkpoint."""
 BEFORE_ALL_CHECKPOINTS = 0
-"""The latest id before there is a checkpoint: one less than the first."""
+"""The latest id before the first checkpoint, one less than its id."""
 
 
 @dataclass(slots=True)
 class CompletedCheckpointStore:
     """The retained checkpoints and the registry of what they share.
 
-    `add` and `shut_down` return the removals that follow. Raises ValueError for a `max_retained` below 1.
+    `add` and `shut_down` return the resulting removals. Raises ValueError for a `max_retained` below 1.
 
     Follows Flink's `CompletedCheckpointStore`; the coordinator's is its `completedCheckpointStore`.
     """
 
     max_retained: int = 1
     is_durable: bool = False
-    """Whether a later driver finds the checkpoints again."""
+    """True if a later driver finds the checkpoints again."""
     registry: SharedStateRegistry[StreamStateHandle] = field(default_factory=SharedStateRegistry)
     checkpoints: list[CompletedCheckpoint] = field(default_factory=list)
     subsumed: list[CompletedCheckpoint] = field(default_factory=list)
-    """No longer retained, but not deleted yet: something still in use is in them."""
+    """Checkpoints that are no longer retained but not deleted yet, because something in them is still in use."""
     stopped_with: int | None = None
     """The savepoint to stop with, which a durable store remembers until the job has ended; it is not retained here."""
     is_open: bool = True
@@ -61,22 +61,22 @@ class CompletedCheckpointStore:
 
     @property
     def latest(self) -> CompletedCheckpoint | None:
-        """The one that a restore begins with.
+        """The checkpoint that a restore starts from.
 
-        Flink: `getLatestCheckpoint`. Up to 1.13 `isPreferCheckpointForRecovery` can make it pass savepoints over; since
+        Flink: `getLatestCheckpoint`. Up to 1.13 `isPreferCheckpointForRecovery` can make it skip savepoints; since
         then, and here, the newest counts.
         """
         return self.checkpoints[-1] if self.checkpoints else None
 
     @property
     def latest_id(self) -> int:
-        """Its id, `BEFORE_ALL_CHECKPOINTS` when there is none. Flink: `getLatestCheckpointId`."""
+        """The id of `latest`, `BEFORE_ALL_CHECKPOINTS` if there is none. Flink: `getLatestCheckpointId`."""
         return self.checkpoints[-1].checkpoint_id if self.checkpoints else BEFORE_ALL_CHECKPOINTS
 
     def recover(self, checkpoints: Iterable[CompletedCheckpoint]) -> None:
-        """Retain what an earlier driver had retained, in order of their ids; the next `add` subsumes what is too many.
+        """Retain what an earlier driver had retained, in order of ids; the next `add` subsumes those beyond the limit.
 
-        Raises ValueError when there are some already.
+        Raises ValueError if there are checkpoints already.
 
         Flink: `CompletedCheckpointStore.recover`.
         """
@@ -85,7 +85,7 @@ class CompletedCheckpointStore:
         self.checkpoints = sorted(checkpoints, key=lambda each: each.checkpoint_id)
 
     def add(self, checkpoint: CompletedCheckpoint) -> tuple[CompletedCheckpoint | None, list[Removal]]:
-        """Retain a checkpoint; returns the newest that it subsumed, and what is to be deleted.
+        """Retain a checkpoint; return the newest one that it subsumed, and the removals.
 
         Raises ValueError after `shut_down`.
 
@@ -101,7 +101,7 @@ class CompletedCheckpointStore:
         return last, [] if lowest is None else self._clean(lowest)
 
     def stop_with(self, checkpoint_id: int) -> None:
-        """The savepoint to stop with is noted in the durable store."""
+        """Record that the savepoint to stop with is in the durable store."""
         self.stopped_with = checkpoint_id
 
     def _subsume(self) -> list[CompletedCheckpoint]:
@@ -136,9 +136,9 @@ class CompletedCheckpointStore:
         return [RemoveStored(checkpoint_id=checkpoint.checkpoint_id)] if self.is_durable else []
 
     def shut_down(self, job_status: str) -> list[Removal]:
-        """Retain or delete everything as the properties say for this end of the job, and take nothing more.
+        """Retain or delete each checkpoint, as its properties say for this end of the job, and accept no more.
 
-        A durable store keeps all as it is unless the job has ended for good.
+        A durable store keeps everything unless the job has ended for good.
         """
         if not self.is_open:
             return []
@@ -162,7 +162,7 @@ class CompletedCheckpointStore:
         return discards
 
     def validate(self) -> None:
-        """Check that ids grow and each is there once; raises AssertionError."""
+        """Check that ids grow and each occurs once. Raises AssertionError."""
         ids = [each.checkpoint_id for each in self.checkpoints]
         assert len(set(ids)) == len(ids), f"a checkpoint is retained twice: {ids}"
         own = [each.checkpoint_id for each in self.checkpoints if not each.properties.is_savepoint]

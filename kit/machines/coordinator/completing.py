@@ -1,14 +1,14 @@
-"""How a checkpoint ends well: everybody has acked, its metadata is written, it is stored, everybody is told.
+"""The completion of a checkpoint: all have acknowledged, its metadata is written, it is stored, all are notified.
 
-    last ack                finalized: the bytes of `_metadata`
+    last acknowledgement    finalized: the bytes of `_metadata`
     WriteMetadata           MetadataWritten | MetadataFailed       it may still be aborted until then
-    StoreCheckpoint         CheckpointStored | CheckpointStoreFailed   it may not: nobody could tell what it found
+    StoreCheckpoint         CheckpointStored | CheckpointStoreFailed   it may not: the outcome would be unknown
         older completed ones subsumed, older pending ones dropped
     NotifyCheckpointComplete to the tasks and operator coordinators
 
-Savepoints subsume nothing, and only a synchronous one is confirmed to the tasks. That one is noted in a durable store
-as well, since sinks publish what it covers: the next driver must not begin with anything older. Other savepoints are
-not stored. In 1.11 every savepoint is stored, subsumes and is confirmed like a checkpoint.
+Savepoints subsume nothing, and only a synchronous one is confirmed to the tasks. A synchronous savepoint is also
+recorded in a durable store: sinks publish what it covers, so the next driver must not resume from anything older. Other
+savepoints are not stored. In 1.11 every savepoint is stored, subsumes and is confirmed like a checkpoint.
 
 Checkpoints complete one after another: a second one that is fully acknowledged waits, as it waits for the coordinator's
 lock in Flink.
@@ -42,20 +42,20 @@ class CheckpointCompletion:
         self._context = context
         self._ledger = ledger
         self._queue: deque[PendingCheckpoint] = deque()
-        """Acknowledged by all, in that order; some may be aborted before their turn."""
+        """The fully acknowledged checkpoints, in that order; some may be aborted before their turn."""
         self._writing: dict[int, tuple[PendingCheckpoint, CheckpointMetadata]] = {}
-        """Whose metadata is being written: one, and those that were aborted meanwhile."""
+        """The checkpoint whose metadata is being written, and those that were aborted during their write."""
         self._storing: tuple[PendingCheckpoint, CompletedCheckpoint] | None = None
         self._metadata_size = 0
 
     def on_acknowledged(self, checkpoint: PendingCheckpoint) -> None:
-        """A task has acked, or the tasks are triggered: if nobody is missing, the checkpoint waits for its turn."""
+        """Queue the checkpoint if all have acknowledged; called after an acknowledgement, and after triggering."""
         if checkpoint.state is CheckpointState.COLLECTING and checkpoint.is_fully_acknowledged:
             checkpoint.step(CheckpointEvent.TASKS_ACKED)
             self._queue.append(checkpoint)
 
     def go_on(self) -> None:
-        """Give the next acknowledged checkpoint its turn, if none has it."""
+        """Finalize the next acknowledged checkpoint, if none is being completed."""
         while self._queue and not any(each.state in _IN_TURN for each in self._ledger.pending.values()):
             checkpoint = self._queue.popleft()
             if not checkpoint.is_disposed:
@@ -81,7 +81,7 @@ class CheckpointCompletion:
         )
 
     def on_metadata_written(self, event: MetadataWritten) -> None:
-        """`_metadata` is written: a savepoint is complete, a checkpoint is stored."""
+        """Complete a savepoint, or store a checkpoint, whose `_metadata` is written."""
         written = self._writing.pop(event.checkpoint_id, None)
         if written is None:
             return
@@ -103,7 +103,7 @@ class CheckpointCompletion:
         )
 
     def on_metadata_failed(self, event: MetadataFailed) -> None:
-        """`_metadata` could not be written."""
+        """Abort a checkpoint whose `_metadata` could not be written."""
         checkpoint, _ = self._writing.pop(event.checkpoint_id, (None, None))
         if checkpoint is None:
             return
@@ -112,7 +112,7 @@ class CheckpointCompletion:
         self._ledger.discard_collected(checkpoint)
 
     def on_stored(self, event: CheckpointStored) -> None:
-        """The checkpoint stands for good."""
+        """Complete the checkpoint, which is stored."""
         stored = self._take_stored(event.checkpoint_id)
         if stored is None:
             return
@@ -129,7 +129,7 @@ class CheckpointCompletion:
             self._ledger.tasks_leave(checkpoint)
 
     def _take_stored(self, checkpoint_id: int) -> tuple[PendingCheckpoint, CompletedCheckpoint] | None:
-        """What is being stored, if it is this one."""
+        """Return what is being stored, if it is this checkpoint."""
         stored = self._storing
         if stored is None or stored[0].checkpoint_id != checkpoint_id:
             return None
@@ -137,7 +137,7 @@ class CheckpointCompletion:
         return stored
 
     def _notify(self, checkpoint: PendingCheckpoint, last_subsumed_id: int) -> None:
-        """Tell tasks and operator coordinators that the checkpoint is complete. Flink: `sendAcknowledgeMessages`."""
+        """Notify tasks and operator coordinators that the checkpoint is complete. Flink: `sendAcknowledgeMessages`."""
         for task in checkpoint.plan.tasks_to_commit_to:
             self._context.emit(
                 NotifyCheckpointComplete(
@@ -151,7 +151,7 @@ class CheckpointCompletion:
         self._context.coordinators.notify_complete(checkpoint.checkpoint_id)
 
     def on_store_failed(self, event: CheckpointStoreFailed) -> None:
-        """The checkpoint could not be stored, or nobody knows.
+        """Handle a checkpoint that could not be stored, or whose outcome is unknown.
 
         In Flink a failure to store discards the checkpoint (1.11: `discardOnFailedStoring`).
         """
@@ -160,13 +160,13 @@ class CheckpointCompletion:
             self._ledger.not_stored(*stored, _finalize_failure(event.error), known=not event.possibly_inconsistent)
 
     def give_up_storing(self, error: str) -> None:
-        """Give up a checkpoint that is being stored and keep its files: the driver that leads now may have found it."""
+        """Abandon a checkpoint that is being stored but keep its files: the new driver may have found it."""
         stored, self._storing = self._storing, None
         if stored is not None:
             self._ledger.not_stored(*stored, _finalize_failure(error), known=False)
 
     def validate(self) -> None:
-        """Check that what is being completed is pending, and one at a time; raises AssertionError."""
+        """Check that what is being completed is pending, and one at a time. Raises AssertionError."""
         pending = self._ledger.pending
         in_turn = [each for each in pending.values() if each.state in _IN_TURN]
         assert len(in_turn) <= 1, f"checkpoints complete one after another, not {in_turn}"

@@ -1,7 +1,7 @@
-"""What the JobMaster lends the CheckpointCoordinator that it owns: a narrow door to everything outside.
+"""The interface through which the CheckpointCoordinator sees its JobMaster, and everything outside.
 
-The coordinator is no machine of its own. It is called from the JobMaster's handlers and speaks only through this
-context, so that a test can stand in for the whole job with a few lines.
+The coordinator is no machine of its own. The JobMaster's handlers call it, and its only output goes through this
+context. So a test can replace the whole job with a few lines.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from kit.core.protocol.words import Word
 
 
 class CoordinatorListeners(Protocol):
-    """The operator coordinators of the job, as they are told what becomes of a checkpoint."""
+    """The operator coordinators of the job, as receivers of checkpoint notifications."""
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is stored for good."""
+        """Notify them that a checkpoint is complete."""
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint will not complete."""
+        """Notify them that a checkpoint was aborted."""
 
     def open_gate(self, task: str, checkpoint_id: int) -> None:
-        """The task is told of the checkpoint: what its operators' coordinators say from now on comes behind that."""
+        """Open the gate of a task: it has the checkpoint's trigger, so later events of its coordinators follow that."""
 
     def abort_triggering(self) -> None:
-        """Forget the snapshot that was asked for last (`abortCurrentTriggering`)."""
+        """Forget the snapshot that was requested last (`abortCurrentTriggering`)."""
 
 
 class CheckpointStatsListener(Protocol):
-    """Whoever waits for a checkpoint to end, whichever it is."""
+    """A listener for the end of every checkpoint."""
 
     def on_completed_checkpoint(self, checkpoint_id: int) -> None:
-        """A checkpoint, no savepoint, is stored for good."""
+        """Handle the completion of a checkpoint that is not a savepoint."""
 
     def on_failed_checkpoint(self) -> None:
-        """A checkpoint or savepoint came to nothing."""
+        """Handle the failure of a checkpoint or savepoint."""
 
 
 class CoordinatorContext(Protocol):
@@ -54,19 +54,19 @@ class CoordinatorContext(Protocol):
         """Give a command to the host, or a message to a task."""
 
     def answer_request(self, word: CompleteRequest) -> None:
-        """Answer a request for a snapshot; whoever asked may be told later."""
+        """Answer a request for a snapshot; the user may receive the answer later."""
 
     def execution_state(self, task: str) -> ExecutionState:
-        """Where the current attempt of a task stands."""
+        """Return the state of a task's current attempt."""
 
     def fail_job(self, error: str, checkpoint_id: int | None, *, may_pass: bool) -> None:
-        """Too many checkpoints failed, or a stop-with-savepoint did: the job fails once the event is dealt with.
+        """Fail the job after this event: too many checkpoints failed, or a stop-with-savepoint did.
 
-        `may_pass` says that the cause may be gone the next time.
+        With `may_pass`, the cause may be gone the next time.
         """
 
     def fail_job_due_to_task_failure(self, error: str, task: str, *, may_pass: bool) -> None:
-        """The same where one task is to blame (Flink's `failJobDueToTaskFailure`)."""
+        """Fail the job because of one task (Flink's `failJobDueToTaskFailure`)."""
 
     @property
     def coordinators(self) -> CoordinatorListeners:

@@ -1,18 +1,18 @@
-"""The CheckpointCoordinator: decides when a checkpoint is taken, collects what the tasks report, and ends it.
+"""The CheckpointCoordinator: it decides when a checkpoint is taken, collects the tasks' reports, and ends it.
 
-What is known of all checkpoints is kept in the ledger (`CheckpointLedger`); the parts work on it, each in a file of its
-own, and a checkpoint passes them in this order:
+The ledger (`CheckpointLedger`) keeps everything that is known of all checkpoints. The parts work on it, each in a file
+of its own, and a checkpoint passes them in this order:
 
     PeriodicTrigger            periodic.py        the timer
-    CheckpointRequestDecider   request_decider.py which request, when
+    CheckpointRequestDecider   request_decider.py the choice of the next request
     CheckpointTrigger          triggering.py      the steps until the tasks are triggered
-    CheckpointAcknowledgement  acknowledging.py   what the tasks report
+    CheckpointAcknowledgement  acknowledging.py   the tasks' reports
     CheckpointCompletion       completing.py      metadata, store, confirmation
-    CheckpointRestore          restoring.py       the way back
+    CheckpointRestore          restoring.py       the restore
 
-The coordinator belongs to the JobMaster, which gives it events (`handle`, or a method of its own) and a
-`CoordinatorContext`, and calls `settle` when it is through with an event: then the next acknowledged checkpoint
-completes and the next request starts. In Flink these are tasks posted to the coordinator's timer thread.
+The coordinator belongs to the JobMaster, which passes it events (`handle`, or a specific method) and a
+`CoordinatorContext`. After each event it calls `settle`: then the next acknowledged checkpoint completes and the next
+request starts. In Flink these are tasks posted to the coordinator's timer thread.
 
 Follows Flink 2.x's `CheckpointCoordinator`.
 """
@@ -48,9 +48,10 @@ from kit.stream.settings.job_settings import CheckpointCoordinatorConfiguration
 class CheckpointCoordinator:
     """The coordinator of one job.
 
-    `graph` is the job as it runs now; `operator_coordinators` are the ids of the operators that have a coordinator;
-    `hooks` the identifiers of the master hooks, which the host holds. `config` and `store` default to what the job's
-    settings say; `statistics` to a tracker that remembers the last few checkpoints. `listener` hears of each that ends.
+    `graph` is the job as it runs now, `operator_coordinators` are the ids of the operators that have a coordinator, and
+    `hooks` the identifiers of the master hooks, which the host holds. `config` and `store` default to the job's
+    settings, `statistics` to a tracker that remembers the last few checkpoints. `listener` is notified of each
+    checkpoint that ends.
 
     Follows Flink's `CheckpointCoordinator`.
     """
@@ -96,21 +97,21 @@ class CheckpointCoordinator:
 
     @property
     def pending(self) -> dict[int, PendingCheckpoint]:
-        """The checkpoints under way, by id."""
+        """The pending checkpoints, by id."""
         return self.ledger.pending
 
     @property
     def store(self) -> CompletedCheckpointStore:
-        """The checkpoints that are retained."""
+        """The retained checkpoints."""
         return self.ledger.store
 
     @property
     def statistics(self) -> CheckpointStatsTracker:
-        """What is known of all checkpoints of this run."""
+        """The statistics of all checkpoints of this run."""
         return self.ledger.statistics
 
     def use_graph(self, graph: ExecutionGraph) -> None:
-        """The job is deployed anew, with these parallelisms: whatever its earlier tasks had begun is over."""
+        """Set the graph of a new deployment, which ends the checkpoints of the earlier tasks."""
         why = CheckpointException(CheckpointFailureReason.JOB_FAILOVER_REGION, "The job is deployed anew.")
         self.trigger.give_up(why)
         self.ledger.abort_all(why)
@@ -120,17 +121,14 @@ class CheckpointCoordinator:
     # --- events ---------------------------------------------------------------------------------------------------
 
     def handle(self, event: Word) -> None:
-        """Take one of the events in the table at the end of this file."""
+        """Handle one of the events in the table at the end of this file."""
         handler = _HANDLERS.get(type(event))
         if handler is None:
             raise ProtocolError(f"the coordinator cannot handle {type(event).__name__}")
         handler(self, event)
 
     def settle(self) -> None:
-        """The event is dealt with: whatever had to wait for that, and may go on now, does.
-
-        That is the next acknowledged checkpoint, which completes, and then the next request, which starts.
-        """
+        """Do what had to wait for the end of the event: complete the next checkpoint, then start the next request."""
         if self.ledger.took_last_checkpoint and (
             self.periodic.is_scheduling
             or self.decider.queue
@@ -141,7 +139,7 @@ class CheckpointCoordinator:
         self._start_requests()
 
     def _on_timer(self, event: events.TimerFired) -> None:
-        """A timer fired: a checkpoint expires, or a periodic one is due. Others' timers and late ones are ignored."""
+        """Expire a checkpoint, or start a periodic one; other and late timers are ignored."""
         if event.timer == PERIODIC_TIMER:
             self.periodic.on_timer()
         for checkpoint in self.pending.values():
@@ -152,25 +150,25 @@ class CheckpointCoordinator:
     def on_coordinator_snapshot(
         self, checkpoint_id: int, operator_id: str, state: bytes | None
     ) -> TaskAcknowledgeResult:
-        """The operator coordinator of `operator_id` gave its bytes, None when it has none."""
+        """Take the snapshot of an operator coordinator, None if it has none."""
         return self.trigger.on_coordinator_snapshot(checkpoint_id, operator_id, state)
 
     def on_coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
-        """The operator coordinator of `operator_id` could not take a snapshot."""
+        """Handle an operator coordinator that could not take a snapshot."""
         self.trigger.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
 
     def expects_coordinator_snapshot(self, checkpoint_id: int, operator_id: str) -> bool:
-        """To be asked at `CheckpointOperatorCoordinator`: False when the checkpoint is over already."""
+        """Return False if the checkpoint is already over; for the handler of `CheckpointOperatorCoordinator`."""
         return self.trigger.expects_coordinator_snapshot(checkpoint_id, operator_id)
 
     def task_finished(self) -> None:
-        """A task has finished: a checkpoint that waits for that is triggered."""
+        """Trigger a checkpoint that waits for a task to finish; called when one has finished."""
         self.trigger.go_on()
 
     # --- periodic checkpoints -------------------------------------------------------------------------------------
 
     def start_checkpoint_scheduler(self) -> None:
-        """Begin periodic checkpoints, the first one an interval from now.
+        """Start periodic checkpoints, the first one an interval from now.
 
         Raises ProtocolError after shutdown, and for a job without an interval.
         """
@@ -183,12 +181,12 @@ class CheckpointCoordinator:
         self.periodic.start()
 
     def stop_checkpoint_scheduler(self, why: str = "") -> None:
-        """End periodic checkpoints; abort what is pending and queued (CHECKPOINT_COORDINATOR_SUSPEND)."""
+        """Stop periodic checkpoints; abort everything pending and queued (CHECKPOINT_COORDINATOR_SUSPEND)."""
         self.periodic.stop()
         self._abort_all(CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND, why))
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
-        """A source reports whether it works through a backlog: then the other interval holds."""
+        """Handle a source's report that it processes a backlog, or no longer does; a backlog changes the interval."""
         self.periodic.set_is_processing_backlog(operator_id, is_processing)
 
     def _request_periodic(self) -> None:
@@ -197,19 +195,19 @@ class CheckpointCoordinator:
     # --- requests -------------------------------------------------------------------------------------------------
 
     def _on_request_checkpoint(self, event: events.RequestCheckpoint) -> None:
-        """The user asks for a checkpoint. Flink: `CheckpointCoordinator.triggerCheckpoint`."""
+        """Request a checkpoint for the user. Flink: `CheckpointCoordinator.triggerCheckpoint`."""
         properties = self.job.properties
         if event.full:
             properties = replace(properties, snapshot_type=FULL_CHECKPOINT)
         self._request(properties, request_id=event.request_id)
 
     def _on_request_savepoint(self, event: events.RequestSavepoint) -> None:
-        """The user asks for a savepoint. Flink: `CheckpointCoordinator.triggerSavepoint`."""
+        """Request a savepoint for the user. Flink: `CheckpointCoordinator.triggerSavepoint`."""
         properties = CheckpointProperties.for_savepoint(forced=not self.config.unaligned, fmt=event.fmt)
         self._request(properties, request_id=event.request_id, target=event.target)
 
     def _on_request_stop(self, event: events.RequestStop) -> None:
-        """The user stops the job with a savepoint. Flink: `triggerSynchronousSavepoint`."""
+        """Request a stop-with-savepoint for the user. Flink: `triggerSynchronousSavepoint`."""
         properties = CheckpointProperties.for_sync_savepoint(
             forced=not self.config.unaligned, terminate=event.drain, fmt=event.fmt
         )
@@ -236,7 +234,7 @@ class CheckpointCoordinator:
             )
 
     def _start_requests(self) -> None:
-        """Start the next request, if one may start now; the one after it as well if it fails at once.
+        """Start the next request, if one may start now, and the one after it if it fails at once.
 
         Flink: `executeQueuedRequest`; in 1.11 `resumePeriodicTriggering` after a checkpoint has ended.
         """
@@ -255,7 +253,7 @@ class CheckpointCoordinator:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def abort_pending_checkpoints(self, reason: CheckpointFailureReason, detail: str = "") -> None:
-        """End all pending checkpoints, except for one that is being stored; queued requests stay.
+        """Abort all pending checkpoints, except for one that is being stored; queued requests stay.
 
         Flink: `abortPendingCheckpoints`.
         """
@@ -266,8 +264,9 @@ class CheckpointCoordinator:
         self.ledger.abort_all(why)
 
     def shut_down(self, job_status: str) -> None:
-        """The job has ended in `job_status` (FINISHED, CANCELED, FAILED, SUSPENDED): abort what is pending, keep or
-        delete what is completed, as its properties say.
+        """End with the job, in `job_status` (FINISHED, CANCELED, FAILED, SUSPENDED).
+
+        Pending checkpoints are aborted; completed ones are kept or deleted, according to their properties.
         """
         if self.ledger.is_shut_down:
             return
@@ -281,7 +280,7 @@ class CheckpointCoordinator:
             self._context.emit(CloseMasterHooks())
 
     def validate(self) -> None:
-        """Check the invariants of the coordinator and its parts; raises AssertionError with names."""
+        """Check the invariants of the coordinator and its parts. Raises AssertionError with the names involved."""
         unforced = [checkpoint for checkpoint in self.pending.values() if not checkpoint.properties.forced]
         most = self.config.max_concurrent
         assert len(unforced) <= most, f"{len(unforced)} checkpoints pending at once, at most {most} may be: {unforced}"

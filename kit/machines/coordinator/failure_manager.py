@@ -1,15 +1,15 @@
-"""When failing checkpoints fail the job: more than the tolerable number in a row, each checkpoint counted once.
+"""The rule when failing checkpoints fail the job: if more than the tolerable number fail in a row, each counted once.
 
-Only reasons in `COUNTED` count: those where the checkpoint itself went wrong, not where the job got in its way. A
-success of a newer checkpoint than any before resets the count, and so does failing the job.
+Only the reasons in `COUNTED` count: those where the checkpoint itself failed, not where the job prevented it. The
+success of a checkpoint that is newer than all previous successes resets the count, and so does failing the job.
 
-A synchronous savepoint fails the job from here only where a task is to blame. Where none is (it expired, its metadata
-could not be written), the tasks that have stopped at it fail as soon as they hear that it was aborted, and the job with
-them; where none has yet the job goes on. 1.11 always fails the job (`handleSynchronousSavepointFailure`), but for a
+A synchronous savepoint fails the job from here only if a task is to blame. Otherwise (it expired, or its metadata could
+not be written) the tasks that have stopped at it fail when they are notified of the abort, and the job with them. If no
+task has stopped yet, the job continues. 1.11 always fails the job (`handleSynchronousSavepointFailure`), except for a
 savepoint that had not been triggered.
 
 Follows Flink 2.3's `CheckpointFailureManager`. In 1.11 IO_EXCEPTION and FINALIZE_CHECKPOINT_FAILURE do not count, every
-success clears, and neither savepoints nor failures of older checkpoints are treated apart.
+success clears, and savepoints and failures of older checkpoints are not treated differently.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 UNLIMITED_TOLERABLE_FAILURES = 2**31 - 1
 UNKNOWN_CHECKPOINT_ID = -1
-"""A failure before there was a checkpoint: counts every time."""
+"""The id of a failure before the checkpoint had one: it counts every time."""
 
 COUNTED = frozenset(
     {
@@ -39,13 +39,15 @@ COUNTED = frozenset(
 
 
 def may_pass(why: CheckpointException) -> bool:
-    """Return True if nobody reported an error: the checkpoint took too long."""
+    """Return True if no error was reported: the checkpoint took too long."""
     return why.reason is CheckpointFailureReason.CHECKPOINT_EXPIRED
 
 
 def failure_reasons() -> pd.DataFrame:
-    """Why a checkpoint may fail, a row each: reason, counts (towards the tolerable failures), pre_flight (before any
-    task was reached), message. Flink: `CheckpointFailureReason`, `CheckpointFailureManager`.
+    """Return the reasons why a checkpoint may fail, one row each.
+
+    The columns are reason, counts (towards the tolerable failures), pre_flight (before any task was reached) and
+    message. Flink: `CheckpointFailureReason`, `CheckpointFailureManager`.
     """
     import pandas as pd
 
@@ -54,22 +56,22 @@ def failure_reasons() -> pd.DataFrame:
 
 
 class FailJob(Protocol):
-    """Fails the job; `may_pass` for a cause that may be gone the next time: something took too long."""
+    """A function that fails the job; `may_pass` if the cause may be gone the next time: something took too long."""
 
     def __call__(self, error: str, checkpoint_id: int, *, may_pass: bool) -> None: ...
 
 
 class FailJobDueToTask(Protocol):
-    """The same where one task is to blame."""
+    """A function that fails the job because of one task."""
 
     def __call__(self, error: str, task: str, *, may_pass: bool) -> None: ...
 
 
 class CheckpointFailureManager:
-    """Counts failures in a row and fails the job above `tolerable` of them.
+    """The count of failures in a row, which fails the job above `tolerable`.
 
-    `fail_job` and `fail_job_due_to_task_failure` are called at most once a failure.
-    Raises ValueError when `tolerable` is negative; `UNLIMITED_TOLERABLE_FAILURES` never fails the job for its count.
+    `fail_job` and `fail_job_due_to_task_failure` are called at most once per failure. Raises ValueError if `tolerable`
+    is negative; with `UNLIMITED_TOLERABLE_FAILURES`, the count never fails the job.
 
     Follows Flink's `CheckpointFailureManager`.
     """
@@ -91,7 +93,7 @@ class CheckpointFailureManager:
         checkpoint_id: int = UNKNOWN_CHECKPOINT_ID,
         task: str | None = None,
     ) -> None:
-        """Take note that a checkpoint failed; `task` is to blame unless None (`handleCheckpointException`).
+        """Count a failed checkpoint; `task` is to blame unless None (`handleCheckpointException`).
 
         Flink: `handleSynchronousSavepointFailure`, `handleTaskLevelCheckpointException` and
         `handleJobLevelCheckpointException`, all in one.
@@ -101,7 +103,7 @@ class CheckpointFailureManager:
                 self._count(
                     why, checkpoint_id, lambda error: self._fail_job(error, checkpoint_id, may_pass=may_pass(why))
                 )
-        elif properties.is_synchronous:  # only when the user asks again will it come again
+        elif properties.is_synchronous:  # it recurs only if the user asks again
             self._fail_job(str(why), checkpoint_id, may_pass=True)
         else:
             blamed = task
@@ -112,7 +114,7 @@ class CheckpointFailureManager:
             )
 
     def handle_success(self, checkpoint_id: int) -> None:
-        """Take note that a checkpoint completed; only one newer than any before it clears the count.
+        """Record a completed checkpoint; only one newer than all before it resets the count.
 
         Flink: `handleCheckpointSuccess`.
         """
@@ -146,7 +148,7 @@ class CheckpointFailureManager:
         self.counted_ids.clear()
 
     def validate(self) -> None:
-        """Check that the count covers the counted checkpoints and is tolerable; raises AssertionError."""
+        """Check that the count covers the counted checkpoints and is tolerable. Raises AssertionError."""
         assert len(self.counted_ids) <= self.counter, f"{self.counter} counted, but ids {sorted(self.counted_ids)}"
         assert self.counter <= self.tolerable, f"{self.counter} failures in a row and the job runs on"
 

@@ -1,12 +1,12 @@
-"""The ledger of a job's checkpoints: what is pending, what is stored, what has ended and how, what was counted.
+"""The ledger of a job's checkpoints: what is pending, what is stored, what has ended and how, and what was counted.
 
-Everything that begins, completes or aborts a checkpoint does so here, and nothing else writes any of it. The parts of
-the coordinator read it: `triggering`, `acknowledging`, `completing` and `restoring` each carry a checkpoint some steps
-further, and none of them knows another that comes before it.
+Every begin, completion and abort of a checkpoint happens here, and nothing else writes this data. The parts of the
+coordinator read it. Each of `triggering`, `acknowledging`, `completing` and `restoring` carries a checkpoint some steps
+further, and none of them depends on an earlier one.
 
 Follows the shared state of Flink's `CheckpointCoordinator`, with `abortPendingCheckpoint`, `sendAbortedMessages` and
 `rememberRecentExpiredCheckpointId`. Flink 1.11 remembers the last 16 checkpoints that have ended in any way
-(`recentPendingCheckpoints`), 2.x the last 16 that expired; here it is the last 256, with how each of them ended.
+(`recentPendingCheckpoints`), 2.x the last 16 that expired. Here it is the last 256, with how each of them ended.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from kit.machines.coordinator.request_decider import CheckpointTriggerRequest
 from kit.machines.coordinator.statistics import CheckpointStatsTracker, NeverBegun, RestoredCheckpointStats
 
 REMEMBERED = 256
-"""So many checkpoints that have ended are remembered, to know late messages from stray ones.
+"""The number of ended checkpoints that are remembered, to distinguish late messages from stray ones.
 
 Flink: `NUM_GHOST_CHECKPOINT_IDS`, which is 16.
 """
 COMPLETED = "COMPLETED"
 UNKNOWN_CHECKPOINT = "UNKNOWN_CHECKPOINT"
-"""How a checkpoint ended that there never was, or so long ago that it is forgotten."""
+"""Reported as the end of a checkpoint that never existed, or ended so long ago that it is forgotten."""
 LONG_AGO_MS = -(2**62)
-"""When the last checkpoint completed, before any has."""
+"""The time of the last completion, before any checkpoint has completed."""
 
 
 def timeout_timer(checkpoint_id: int) -> str:
-    """The name of the timer that expires a pending checkpoint (Flink's `CheckpointCanceller`).
+    """Return the name of the timer that expires a pending checkpoint (Flink's `CheckpointCanceller`).
 
-    Flink's `setCancellerHandle` has no twin: a timer is cancelled by its name.
+    Flink's `setCancellerHandle` has no counterpart: a timer is cancelled by its name.
     """
     return f"checkpoint-timeout-{checkpoint_id}"
 
 
 class CheckpointLedger:
-    """What is known of all checkpoints of one job."""
+    """The records of all checkpoints of one job."""
 
     def __init__(
         self,
@@ -69,16 +69,16 @@ class CheckpointLedger:
         self.ended: dict[int, str] = {}
         """How the last checkpoints ended, by id: COMPLETED, or the name of the reason."""
         self.savepoints: set[int] = set()
-        """The savepoints that this run has completed: they are the user's."""
+        """The savepoints that this run has completed; the user owns them."""
         self.cleaning = 0
-        """Checkpoints that the host is deleting; while they are too many no new one begins."""
+        """The number of checkpoints that the host is deleting; too many prevent new ones."""
         self.last_completion_ms = LONG_AGO_MS
         self.force_full_snapshot = False
-        """Whether nothing may be built on the checkpoint that the job was restored from."""
+        """True if no checkpoint may build on the one that the job was restored from."""
         self.leaving: set[str] = set()
-        """Tasks of this epoch that finish as soon as they hear that their last checkpoint is complete."""
+        """Tasks of this epoch that finish as soon as they are notified of their last checkpoint."""
         self.took_last_checkpoint = False
-        """Whether all tasks leave, so that another checkpoint could not complete."""
+        """True if all tasks leave, so that another checkpoint could not complete."""
         self.is_shut_down = False
         self.job_status = ""
 
@@ -86,35 +86,35 @@ class CheckpointLedger:
         known = None if checkpoint_id == UNKNOWN_CHECKPOINT_ID else checkpoint_id
         self._context.fail_job(error, known, may_pass=may_pass)
 
-    # --- looking --------------------------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------------------------
 
     @property
     def triggering(self) -> PendingCheckpoint | None:
-        """The checkpoint on its way to the tasks, one at a time."""
+        """The one checkpoint whose tasks are not yet triggered, if any."""
         return next((each for each in self.pending.values() if each.state.is_triggering), None)
 
     @property
     def storing(self) -> PendingCheckpoint | None:
-        """The checkpoint that is being stored: a restore should wait to know whether it is complete."""
+        """The checkpoint that is being stored; a restore should wait for its outcome."""
         return next((each for each in self.pending.values() if each.state is CheckpointState.STORING), None)
 
     def is_completed(self, checkpoint_id: int) -> bool:
-        """Whether the checkpoint completed, as far as is remembered: then its files are not to be touched."""
+        """Return True if the checkpoint is known to have completed: then its files must not be touched."""
         return self.ended.get(checkpoint_id) == COMPLETED or any(
             checkpoint.checkpoint_id == checkpoint_id for checkpoint in self.store.checkpoints
         )
 
     def how_it_ended(self, checkpoint_id: int) -> str:
-        """COMPLETED, the name of the reason for which it was aborted, or UNKNOWN_CHECKPOINT."""
+        """Return COMPLETED, the name of the reason for which it was aborted, or UNKNOWN_CHECKPOINT."""
         return COMPLETED if self.is_completed(checkpoint_id) else self.ended.get(checkpoint_id, UNKNOWN_CHECKPOINT)
 
     # --- a checkpoint begins --------------------------------------------------------------------------------------
 
     def begin(self, checkpoint: PendingCheckpoint, expires_ms: int) -> None:
-        """There is a pending checkpoint; it expires at this time. Raises ProtocolError for an id given out twice."""
+        """Add a pending checkpoint that expires at this time. Raises ProtocolError for an id that was used before."""
         checkpoint_id, plan = checkpoint.checkpoint_id, checkpoint.plan
         if checkpoint_id in self.pending:
-            raise ProtocolError(f"checkpoint id {checkpoint_id} was given out twice: {self.pending[checkpoint_id]!r}")
+            raise ProtocolError(f"checkpoint id {checkpoint_id} was allocated twice:  {self.pending[checkpoint_id]!r}")
         self.pending[checkpoint_id] = checkpoint
         self._context.emit(ScheduleTimer(timer=timeout_timer(checkpoint_id), due_ms=expires_ms))
         self.note(
@@ -128,7 +128,7 @@ class CheckpointLedger:
         )
 
     def fail_request(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
-        """A request came to nothing before there was a checkpoint. Flink: `onTriggerFailure`."""
+        """Fail a request that led to no checkpoint. Flink: `onTriggerFailure`."""
         self.note("TriggeringFailed", request=request.label, reason=why.reason.name, detail=str(why))
         self.answer_with_error(request, why)
         failed = NeverBegun(self._context.at, request.properties.snapshot_type.name, str(why))
@@ -137,22 +137,22 @@ class CheckpointLedger:
         self.failures.handle_failure(request.properties, why)
 
     def refuse(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
-        """A request is not carried out at all."""
+        """Reject a request that will not be carried out."""
         self.note("RequestRefused", request=request.label, reason=why.reason.name, detail=str(why))
         self.answer_with_error(request, why)
 
     def answer_with_error(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
-        """Tell the user, if it was one who asked."""
+        """Answer the user with an error, if the request came from a user."""
         if request.request_id is not None:
             self._context.answer_request(CompleteRequest(request_id=request.request_id, error=str(why)))
 
     # --- a checkpoint is aborted ----------------------------------------------------------------------------------
 
     def abort(self, checkpoint: PendingCheckpoint, why: CheckpointException, task: str | None = None) -> None:
-        """End a pending checkpoint without completing it (`abortPendingCheckpoint`); `task` is to blame for it.
+        """End a pending checkpoint without completing it (`abortPendingCheckpoint`); `task` is to blame.
 
-        Nothing happens to one that is being stored. While `_metadata` is being written the files stay, lest one be
-        found whose files are gone; `completing` discards them afterwards.
+        A checkpoint that is being stored is not aborted. While `_metadata` is being written the files stay, so that
+        nobody finds a checkpoint without its files; `completing` discards them afterwards.
         """
         if checkpoint.is_disposed:
             return
@@ -170,12 +170,12 @@ class CheckpointLedger:
             self._context.coordinators.abort_triggering()
 
     def abort_all(self, why: CheckpointException) -> None:
-        """End all pending checkpoints, except for one that is being stored. Flink: `abortPendingCheckpoints`."""
+        """Abort all pending checkpoints, except for one that is being stored. Flink: `abortPendingCheckpoints`."""
         for checkpoint in list(self.pending.values()):
             self.abort(checkpoint, why)
 
     def abort_subsumed(self, checkpoint_id: int) -> None:
-        """End pending checkpoints that are older than a completed one (`dropSubsumedCheckpoints`)."""
+        """Abort pending checkpoints that are older than a completed one (`dropSubsumedCheckpoints`)."""
         for checkpoint in list(self.pending.values()):
             if checkpoint.checkpoint_id < checkpoint_id and checkpoint.can_be_subsumed:
                 why = CheckpointException(CheckpointFailureReason.CHECKPOINT_SUBSUMED, f"By {checkpoint_id}.")
@@ -188,7 +188,7 @@ class CheckpointLedger:
             self.clean(DiscardState(paths=paths, location=location, checkpoint_id=checkpoint.checkpoint_id))
 
     def _end(self, checkpoint: PendingCheckpoint, how: str) -> None:
-        """It is pending no more, and remembered.
+        """Move the checkpoint from the pending to the remembered ones.
 
         Flink: `rememberRecentCheckpointId`, into `recentPendingCheckpoints`.
         """
@@ -218,7 +218,7 @@ class CheckpointLedger:
             self._listener.on_failed_checkpoint()
 
     def _send_aborted(self, checkpoint: PendingCheckpoint) -> None:
-        """Tell tasks and operator coordinators that a checkpoint will not complete (`sendAbortedMessages`)."""
+        """Notify tasks and operator coordinators that a checkpoint was aborted (`sendAbortedMessages`)."""
         latest_id = self.store.latest_id
         for task in checkpoint.plan.tasks_to_commit_to:
             self._context.emit(
@@ -235,9 +235,9 @@ class CheckpointLedger:
     # --- a checkpoint is stored, or not -----------------------------------------------------------------------------
 
     def complete(self, checkpoint: PendingCheckpoint, completed: CompletedCheckpoint, metadata_size: int) -> int:
-        """It stands for good; returns the id of the newest checkpoint that it replaces, NO_CHECKPOINT if none.
+        """Retain a stored checkpoint; return the id of the newest that it replaces, NO_CHECKPOINT if none.
 
-        Notes the time, from which the minimum pause is counted. Flink: `lastCheckpointCompletionRelativeTime`.
+        Record the time, from which the minimum pause is counted. Flink: `lastCheckpointCompletionRelativeTime`.
         """
         checkpoint.step(CheckpointEvent.STORED)
         self._end(checkpoint, COMPLETED)
@@ -266,7 +266,7 @@ class CheckpointLedger:
         return subsumed_id
 
     def _retain(self, completed: CompletedCheckpoint) -> int:
-        """A checkpoint takes the place of older ones, a savepoint is the user's."""
+        """Add a checkpoint to the store, which subsumes older ones; a savepoint is only remembered as the user's."""
         if completed.properties.is_savepoint:
             self.savepoints.add(completed.checkpoint_id)
             if completed.properties.is_synchronous and self.store.is_durable:
@@ -279,10 +279,10 @@ class CheckpointLedger:
         return subsumed.checkpoint_id if subsumed is not None and gone else NO_CHECKPOINT
 
     def tasks_leave(self, checkpoint: PendingCheckpoint) -> None:
-        """The checkpoint is complete, and those of its tasks that had processed all their input finish now.
+        """Record that the tasks of a complete checkpoint which had processed all their input finish now.
 
-        When these are all, the checkpoint was the last one: no periodic one follows, which could only fail. Flink
-        begins another one all the same.
+        If these are all tasks, it was the last checkpoint: no periodic one follows, because it could only fail. Flink
+        starts another one nevertheless.
         """
         self.leaving |= checkpoint.ended_tasks
         self.took_last_checkpoint |= checkpoint.ended_tasks == checkpoint.acked_tasks.keys()
@@ -290,8 +290,10 @@ class CheckpointLedger:
     def not_stored(
         self, checkpoint: PendingCheckpoint, completed: CompletedCheckpoint, why: CheckpointException, *, known: bool
     ) -> None:
-        """The checkpoint could not be stored. Where that is not `known` for sure its files must stay, and what sinks
-        staged too, so the tasks are not told that it was aborted (Flink tells them; its sinks keep what they staged).
+        """End a checkpoint that could not be stored.
+
+        If that is not `known` for sure, its files must stay, and so must what sinks staged. The tasks are then not
+        notified of an abort (Flink notifies them; its sinks keep what they staged).
         """
         checkpoint.fail(why, CheckpointEvent.NOT_STORED)
         self._end(checkpoint, why.reason.name if known else COMPLETED)
@@ -300,12 +302,12 @@ class CheckpointLedger:
         if known:
             self.discard([completed.discard()])
             self._send_aborted(checkpoint)
-        elif completed.properties.is_synchronous:  # its tasks wait to be told, and cannot be
+        elif completed.properties.is_synchronous:  # its tasks wait for a notification that cannot come
             self._context.fail_job(str(why), checkpoint.checkpoint_id, may_pass=True)
         self._count_failure(checkpoint, why)
 
     def stored_after_shutdown(self, checkpoint: PendingCheckpoint, completed: CompletedCheckpoint) -> None:
-        """The job has ended before the checkpoint was stored: it shares the fate of the others."""
+        """Treat a checkpoint that was stored after the end of the job like the others."""
         why = CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
         checkpoint.fail(why, CheckpointEvent.NOT_STORED)
         self._end(checkpoint, why.reason.name)
@@ -318,7 +320,7 @@ class CheckpointLedger:
     # --- deleting -------------------------------------------------------------------------------------------------
 
     def discard(self, removals: Iterable[Removal], kind: NoteKind = "CheckpointDiscarded") -> None:
-        """Delete what the store no longer needs; `kind` is what to call it in the trace."""
+        """Delete what the store no longer needs; `kind` is its name in the trace."""
         for removal in removals:
             if isinstance(removal, RemoveStored):
                 self._context.emit(removal)
@@ -329,20 +331,18 @@ class CheckpointLedger:
             self.clean(removal)
 
     def clean(self, discard: DiscardState) -> None:
-        """Have the host delete something in the background; a whole checkpoint counts until it is gone
-        (`CheckpointsCleaner`).
-        """
+        """Let the host delete files in the background; whole checkpoints are counted (`CheckpointsCleaner`)."""
         self.cleaning += discard.location is not None
         self._context.emit(discard)
 
     def cleaned(self) -> None:
-        """A whole checkpoint is gone."""
+        """Record that a whole checkpoint is deleted."""
         self.cleaning -= 1
 
     # --- the life of the job --------------------------------------------------------------------------------------
 
     def restored(self, latest: CompletedCheckpoint) -> None:
-        """The job goes on from this checkpoint."""
+        """Reset for a job that resumes from this checkpoint."""
         self.force_full_snapshot = latest.properties.unclaimed
         self.statistics.report_restored(
             RestoredCheckpointStats(
@@ -351,19 +351,19 @@ class CheckpointLedger:
         )
 
     def deployed_anew(self) -> None:
-        """The tasks that were about to leave are gone with their epoch."""
+        """Forget the tasks that were about to leave: they ended with their epoch."""
         self.leaving, self.took_last_checkpoint = set(), False
 
     def shut_down(self, job_status: str) -> None:
-        """The job has ended in this status: what follows ends with it."""
+        """End with the job in this status; later events are treated accordingly."""
         self.is_shut_down, self.job_status = True, job_status
 
     def note(self, kind: NoteKind, checkpoint_id: int | None = None, **data: Any) -> None:
-        """Tell the trace."""
+        """Record a note in the trace."""
         self._context.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
 
     def validate(self) -> None:
-        """Check that nothing is pending twice, or pending and completed; raises AssertionError with names."""
+        """Check that nothing is pending twice, or both pending and completed. Raises AssertionError."""
         for checkpoint_id, checkpoint in self.pending.items():
             assert checkpoint_id == checkpoint.checkpoint_id, f"{checkpoint!r} is filed under {checkpoint_id}"
             checkpoint.validate()

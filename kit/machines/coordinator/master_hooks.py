@@ -1,8 +1,8 @@
-"""State outside the job that goes with its checkpoints: master hooks.
+"""Master hooks: state outside the job that belongs to its checkpoints.
 
-A hook is triggered when a checkpoint begins and may give a value, which its serializer turns into bytes with a version
-number; on a restore it is given the value back. The coordinator knows the hooks by their identifiers only. The host
-calls them, through `MasterHooks`, which turns whatever they do into events.
+A hook is triggered when a checkpoint begins and may return a value, which its serializer turns into bytes with a
+version number. On a restore it gets the value back. The coordinator knows the hooks by their identifiers only. The host
+calls them through `MasterHooks`, which turns their results into events.
 
 Follows Flink's `MasterTriggerRestoreHook` and `MasterHooks`.
 """
@@ -19,45 +19,45 @@ from kit.core.state.operator_state import MasterState
 
 logger = logging.getLogger(__name__)
 NO_STATE = 0
-"""The version that is stored beside "no state"."""
+"""The version that is stored with "no state"."""
 
 
 class MasterStateSerializer(Protocol):
-    """Turns a hook's value into bytes and back (`SimpleVersionedSerializer`)."""
+    """A serializer of a hook's value (`SimpleVersionedSerializer`)."""
 
     @property
     def version(self) -> int:
-        """Of the bytes that `serialize` gives."""
+        """The version of the bytes that `serialize` returns."""
 
     def serialize(self, value: Any) -> bytes:
-        """The value as bytes."""
+        """Return the value as bytes."""
 
     def deserialize(self, version: int, data: bytes) -> Any:
-        """The value in bytes that a serializer of `version` gave."""
+        """Return the value from bytes that a serializer of `version` wrote."""
 
 
 class MasterHook(Protocol):
-    """What takes part in checkpoints beside the tasks (`MasterTriggerRestoreHook`)."""
+    """A participant in checkpoints besides the tasks (`MasterTriggerRestoreHook`)."""
 
     @property
     def identifier(self) -> str:
-        """Its name in checkpoints; no two hooks of a job have the same."""
+        """The hook's name in checkpoints, unique in a job."""
 
     @property
     def serializer(self) -> MasterStateSerializer | None:
-        """For its values; None when it never has any."""
+        """The serializer of its values; None if it never has any."""
 
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> Any:
-        """A checkpoint begins: give the value that belongs to it, or None."""
+        """Return the value that belongs to the checkpoint, which begins now, or None."""
 
     def restore_checkpoint(self, checkpoint_id: int, value: Any) -> None:
-        """The job goes back to this checkpoint; `value` is None when it held none of this hook."""
+        """Restore this checkpoint; `value` is None if it holds none for this hook."""
 
     def reset(self) -> None:
-        """The job begins again from nothing."""
+        """Reset, because the job starts again without state."""
 
     def close(self) -> None:
-        """The job is over."""
+        """Close, because the job is over."""
 
 
 class MasterHooks:
@@ -71,7 +71,7 @@ class MasterHooks:
                 raise ValueError(f"two master hooks have the identifier {hook.identifier!r}; give one another name")
 
     def add(self, hook: MasterHook) -> bool:
-        """Register a hook; False when its identifier is taken. Raises ValueError for a blank identifier."""
+        """Register a hook; return False if its identifier is taken. Raises ValueError for a blank identifier."""
         identifier = hook.identifier
         if not isinstance(identifier, str) or not identifier.strip():
             raise ValueError(f"{hook!r} has the identifier {identifier!r}: expected a name that is not blank")
@@ -87,7 +87,7 @@ class MasterHooks:
         return iter(self._hooks)
 
     def trigger(self, command: TriggerMasterHook) -> MasterHookTriggered | MasterHookFailed:
-        """Call the hook, and serialize what it gives. Flink: `triggerHook`."""
+        """Call the hook, and serialize the value it returns. Flink: `triggerHook`."""
         self._is_closed = False
         checkpoint_id, identifier = command.checkpoint_id, command.hook
         hook = self._hooks[identifier]
@@ -108,7 +108,7 @@ class MasterHooks:
         return MasterHookTriggered(checkpoint_id=checkpoint_id, hook=identifier, version=serializer.version, state=data)
 
     def restore(self, command: RestoreMasterHooks) -> MasterHooksRestored | MasterHookFailed:
-        """Give every hook its value back; none is called before all values could be read.
+        """Return every hook its value; no hook is called before all values have been read.
 
         Flink: `restoreMasterHooks`.
         """
@@ -135,7 +135,7 @@ class MasterHooks:
         return serializer.deserialize(version, data)
 
     def reset(self) -> MasterHooksReset:
-        """The job begins from nothing: tell every hook, up to the first that raises."""
+        """Reset every hook, up to the first that raises, because the job starts without state."""
         self._is_closed = False
         for identifier, hook in self._hooks.items():
             try:
@@ -145,7 +145,7 @@ class MasterHooks:
         return MasterHooksReset()
 
     def close(self) -> None:
-        """The job is over: tell every hook, once. What goes wrong is logged and stops nothing, as in Flink.
+        """Close every hook once, because the job is over. Errors are logged and stop nothing, as in Flink.
 
         A lab that goes back to a moment before that calls the same hooks again, and closes them again at the end.
         """
@@ -165,7 +165,7 @@ class MasterHooks:
 def restore_command(
     hooks: Collection[str], checkpoint_id: int, states: Sequence[MasterState], *, allow_unmatched: bool
 ) -> RestoreMasterHooks | None:
-    """Hand each state to its hook, and None to hooks without; None when there are no states or no hooks.
+    """Assign each state to its hook, and None to the others; return None if there are no states or no hooks.
 
     Raises ValueError for a state without a hook, unless `allow_unmatched`.
     """

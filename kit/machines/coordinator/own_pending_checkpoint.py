@@ -1,9 +1,9 @@
-"""A pending checkpoint whose account of its tasks is a part of the user's own.
+"""A pending checkpoint whose record of acknowledgements is a user-defined part.
 
-Who has acknowledged, what is kept of it, when all have, and which state nobody needs: that is the user's. The kit keeps
-the rest (coordinators, hooks, the steps of the table), fences attempts, and does what the part says: it completes the
-checkpoint with the states that the part keeps, and deletes those that it gives up. What comes after the checkpoint has
-left the list of pending ones never gets here: that is the coordinator's (`acknowledging`).
+The part decides who has acknowledged, which states are kept, when all have acknowledged, and which states are not
+needed. The kit keeps the rest (coordinators, hooks, the steps of the table) and fences attempts. It follows the part:
+it completes the checkpoint with the states that the part keeps, and deletes those that it drops. Messages that arrive
+after the checkpoint has ended do not reach the part; the coordinator handles them (`acknowledging`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAME = "pending_checkpoint"
 
 @runtime_checkable
 class TaskAcknowledgements(Protocol):
-    """What a pending checkpoint knows of its tasks (`kit.stream.settings.parts.Parts`). It is made with their names.
+    """The record of a pending checkpoint's tasks (`kit.stream.settings.parts.Parts`), created with their names.
 
     A state is a `TaskStateSnapshot`, or None for a task that has none. Flink: `acknowledgedTasks`,
     `notYetAcknowledgedTasks` and `operatorStates` of `PendingCheckpoint`.
@@ -34,38 +34,38 @@ class TaskAcknowledgements(Protocol):
     states: dict[str, Any]
     """The states that are kept, by task."""
     to_delete: list[Any]
-    """The states that nobody needs, in the order in which that came out."""
+    """The states that are not needed, in the order in which that became known."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether all tasks have acknowledged. Flink: `areTasksFullyAcknowledged`."""
+        """True if all tasks have acknowledged. Flink: `areTasksFullyAcknowledged`."""
 
     def acknowledge(self, task: str, state: Any) -> str:
-        """A task says that its state is written: "SUCCESS", "DUPLICATE", "UNKNOWN" or "DISCARDED".
+        """Record that a task has written its state; return "SUCCESS", "DUPLICATE", "UNKNOWN" or "DISCARDED".
 
         Flink: `acknowledgeTask`.
         """
 
     def abort(self) -> None:
-        """The checkpoint will not complete. Flink: `abort`."""
+        """Abort the checkpoint. Flink: `abort`."""
 
 
 class OwnAcknowledgements(OwnPart):
-    """An account of the user's own."""
+    """The checks and messages of a user-defined record of acknowledgements."""
 
     RETURNS = {"acknowledge": (str,)}
     __slots__ = ()
 
 
 class OwnPendingCheckpoint(PendingCheckpoint):
-    """A pending checkpoint that asks the user's part, made by `own`."""
+    """A pending checkpoint that consults the user-defined part created by `own`."""
 
     def __init__(self, own: Factory, checkpoint_id: int, timestamp_ms: int, plan: CheckpointPlan, *given: Any) -> None:
         super().__init__(checkpoint_id, timestamp_ms, plan, *given)
         self._own = own
         self._part = self._made()
         self._given_up = 0
-        """How many of the states that nobody needs are being deleted."""
+        """The number of unneeded states whose deletion has been requested."""
 
     def _made(self) -> TaskAcknowledgements:
         tasks = [task.task for task in self.plan.tasks_to_wait_for]
@@ -73,7 +73,7 @@ class OwnPendingCheckpoint(PendingCheckpoint):
 
     @property
     def is_fully_acknowledged(self) -> bool:
-        """Whether the part says so, and coordinators and hooks have acked too."""
+        """True if the part says so, and coordinators and hooks have acknowledged too."""
         return not (
             self.is_disposed
             or not self._part.is_complete
@@ -83,17 +83,17 @@ class OwnPendingCheckpoint(PendingCheckpoint):
 
     @property
     def waits_for_others(self) -> bool:
-        """Only the part knows."""
+        """False: only the part knows."""
         return False
 
     def plan_again(self, plan: CheckpointPlan) -> list[ExecutionVertex]:
-        """Take another plan: the account begins anew."""
+        """Take another plan; the part is created again."""
         gone = super().plan_again(plan)
         self._part = self._made()
         return gone
 
     def acknowledge_task(self, task: str, attempt: int, snapshot: TaskStateSnapshot | None) -> TaskAcknowledgeResult:
-        """A task is done: the part says what that is. Raises PartError for what it may not say."""
+        """Let the part record an acknowledgement. Raises PartError for an answer that breaks its contract."""
         if attempt != self.plan.attempt:
             return TaskAcknowledgeResult.UNKNOWN
         answer = self._part.acknowledge(task, snapshot)
@@ -121,16 +121,16 @@ class OwnPendingCheckpoint(PendingCheckpoint):
         return kept
 
     def unwanted(self, result: TaskAcknowledgeResult, snapshot: TaskStateSnapshot | None) -> TaskStateSnapshot | None:
-        """The state, if the part has given it up with this ack."""
+        """Return the state, if the part has dropped it with this acknowledgement."""
         return snapshot if any(each is snapshot for each in self._newly_given_up()) else None
 
     def fail(self, why: CheckpointException, event: CheckpointEvent = CheckpointEvent.ABORT) -> None:
-        """Come to an end without completing, and tell the part."""
+        """Fail the checkpoint, and abort the part."""
         super().fail(why, event)
         self._part.abort()
 
     def files_to_discard(self) -> tuple[str, ...]:
-        """The files of what the part has given up since it was last asked."""
+        """Return the files of the states that the part has dropped since the last call."""
         states = [state for each in self._newly_given_up() for state in each.subtask_states.values()]
         files = (state.files() if self.properties.is_savepoint else private_files(state) for state in states)
         return tuple(dict.fromkeys(file for each in files for file in each))
@@ -142,5 +142,5 @@ class OwnPendingCheckpoint(PendingCheckpoint):
 
 
 def create_pending_checkpoint(own: Factory | None, *given: Any) -> PendingCheckpoint:
-    """A checkpoint that begins; `own` makes the user's account of its tasks. Raises PartError for what is none."""
+    """Create a pending checkpoint; `own` creates a user-defined record. Raises PartError for an invalid one."""
     return PendingCheckpoint(*given) if own is None else OwnPendingCheckpoint(own, *given)

@@ -1,10 +1,10 @@
-"""A checkpoint under way: who has acked, who has not, and the state collected so far.
+"""A pending checkpoint: who has acknowledged, who has not, and the state collected so far.
 
-It is fully acknowledged when every task, operator coordinator and master hook has. Then it is finalized into a
-`CompletedCheckpoint`; or it is aborted, and what it collected is discarded. Either way it is disposed: nothing more is
-acknowledged. Its steps are those of the table in `kit.machines.coordinator.checkpoint_state`.
+It is fully acknowledged when every task, operator coordinator and master hook has acknowledged. Then it is finalized
+into a `CompletedCheckpoint`; otherwise it is aborted, and what it collected is discarded. In both cases it is disposed:
+nothing more is acknowledged. Its steps are those of the table in `kit.machines.coordinator.checkpoint_state`.
 
-Follows Flink's `PendingCheckpoint`. An ack costs the same however many tasks there are.
+Follows Flink's `PendingCheckpoint`. An acknowledgement costs the same however many tasks there are.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from kit.stream.graph.execution_graph import ExecutionVertex
 
 
 class TaskAcknowledgeResult(Enum):
-    """What became of an ack (Flink's `PendingCheckpoint.TaskAcknowledgeResult`)."""
+    """The outcome of an acknowledgement (Flink's `PendingCheckpoint.TaskAcknowledgeResult`)."""
 
     SUCCESS = "SUCCESS"
     """It counts. Flink: `TaskAcknowledgeResult.SUCCESS`."""
     DUPLICATE = "DUPLICATE"
     """The task has acknowledged before. Flink: `TaskAcknowledgeResult.DUPLICATE`."""
     UNKNOWN = "UNKNOWN"
-    """Nobody asked this task, or this attempt of it. Flink: `TaskAcknowledgeResult.UNKNOWN`."""
+    """The task, or this attempt of it, was not asked. Flink: `TaskAcknowledgeResult.UNKNOWN`."""
     DISCARDED = "DISCARDED"
     """The checkpoint has ended already. Flink: `TaskAcknowledgeResult.DISCARDED`."""
 
@@ -43,10 +43,10 @@ class TaskAcknowledgeResult(Enum):
 class PendingCheckpoint:
     """One checkpoint from its creation to its end.
 
-    `coordinators` gives for each operator coordinator to ack a task of its operator (for the parallelism); `hooks` the
-    master hooks to ack. Raises ValueError for a plan without a task to wait for.
+    `coordinators` gives for each operator coordinator to acknowledge a task of its operator (for the parallelism), and
+    `hooks` the master hooks to acknowledge. Raises ValueError for a plan without a task to wait for.
 
-    Flink counts (`numAcknowledgedTasks`) what is here the length of `acked_tasks` (`acknowledgedTasks`), beside
+    Flink's counter `numAcknowledgedTasks` is the length of `acked_tasks` here (`acknowledgedTasks`), next to
     `not_yet_acked_tasks` (`notYetAcknowledgedTasks`); its statistics come by `setStatsCallback`.
     """
 
@@ -75,22 +75,22 @@ class PendingCheckpoint:
         self.not_yet_acked_hooks: set[str] = set(hooks)
         self.acked_tasks: dict[str, ExecutionVertex] = {}
         self.ended_tasks: set[str] = set()
-        """Those that had processed all their input: they leave when the checkpoint is complete."""
+        """The tasks that had processed all their input: they leave when the checkpoint is complete."""
         self.state = CheckpointState.LOCATING
         self.failure: CheckpointException | None = None
 
     def step(self, event: CheckpointEvent) -> None:
-        """Go where the table says; raises ProtocolError for an event that has no place in the present state."""
+        """Follow the table. Raises ProtocolError for an event that the present state does not admit."""
         self.state = TRANSITIONS.follow(self, self.state, event)
 
     def located(self, location: str) -> None:
-        """Its directory is made."""
+        """Set its directory, which exists now."""
         self.location = location
         self.step(CheckpointEvent.LOCATED)
 
     @property
     def is_disposed(self) -> bool:
-        """Return True if it has ended or is being stored, so that nothing is acknowledged any more.
+        """True if it has ended or is being stored, so that nothing is acknowledged any longer.
 
         Flink: `isDisposed`, in 1.11 `isDiscarded`.
         """
@@ -98,22 +98,22 @@ class PendingCheckpoint:
 
     @property
     def properties(self) -> CheckpointProperties:
-        """How it was asked for."""
+        """The properties with which it was requested."""
         return self.request.properties
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are to ack."""
+        """The number of tasks that must acknowledge."""
         return len(self.plan.tasks_to_wait_for)
 
     @property
     def can_be_subsumed(self) -> bool:
-        """Whether a newer checkpoint makes this one pointless; never so for a savepoint: somebody wants it."""
+        """True if a newer checkpoint makes this one obsolete; never for a savepoint, which a user has requested."""
         return not self.properties.is_savepoint
 
     @property
     def is_fully_acknowledged(self) -> bool:
-        """Whether tasks, operator coordinators and master hooks have all acked.
+        """True if tasks, operator coordinators and master hooks have all acknowledged.
 
         Flink: `isFullyAcknowledged` and `areMasterStatesFullyAcknowledged`.
         """
@@ -123,11 +123,11 @@ class PendingCheckpoint:
 
     @property
     def waits_for_others(self) -> bool:
-        """Whether one more ack of a task is not the last one for certain."""
+        """True if the next acknowledgement of a task is certainly not the last one."""
         return len(self.not_yet_acked_tasks) > 1
 
     def plan_again(self, plan: CheckpointPlan) -> list[ExecutionVertex]:
-        """Take another plan, before any task was triggered; returns the tasks that it does not wait for any more."""
+        """Take another plan, before any task was triggered; return the tasks that it no longer waits for."""
         assert not self.acked_tasks, f"{self!r} is under way: too late for another plan"
         before = self.not_yet_acked_tasks
         self.plan = plan
@@ -135,9 +135,9 @@ class PendingCheckpoint:
         return [task for name, task in before.items() if name not in self.not_yet_acked_tasks]
 
     def acknowledge_task(self, task: str, attempt: int, snapshot: TaskStateSnapshot | None) -> TaskAcknowledgeResult:
-        """A task is done; `snapshot` is None when it has no state.
+        """Record a task's acknowledgement; `snapshot` is None if it has no state.
 
-        DISCARDED tells that its files are not wanted, which is never so of a checkpoint that is being stored.
+        DISCARDED means that its files are not needed; a checkpoint that is being stored never returns it.
 
         Flink: `acknowledgeTask`.
         """
@@ -164,7 +164,7 @@ class PendingCheckpoint:
             self.plan.report_task_has_finished_operators(task)
 
     def unwanted(self, result: TaskAcknowledgeResult, snapshot: TaskStateSnapshot | None) -> TaskStateSnapshot | None:
-        """What nobody needs of an ack with this result, if there is anything: a duplicate's state is the one kept."""
+        """Return the unneeded state of an acknowledgement, if any: a duplicate's state is the one kept."""
         kept = (TaskAcknowledgeResult.SUCCESS, TaskAcknowledgeResult.DUPLICATE)
         return None if result in kept else snapshot
 
@@ -180,7 +180,7 @@ class PendingCheckpoint:
                 builder.subtask_states[task.subtask_index] = state
 
     def acknowledge_coordinator(self, operator_id: str, state: bytes | None) -> TaskAcknowledgeResult:
-        """An operator coordinator is done; `state` is None when it has none. Flink: `acknowledgeCoordinatorState`."""
+        """Record an operator coordinator's state, None if it has none. Flink: `acknowledgeCoordinatorState`."""
         if self.is_disposed:
             return TaskAcknowledgeResult.DISCARDED
         task = self.not_yet_acked_coordinators.pop(operator_id, None)
@@ -194,7 +194,7 @@ class PendingCheckpoint:
         return TaskAcknowledgeResult.SUCCESS
 
     def acknowledge_hook(self, hook: str, state: MasterState | None) -> TaskAcknowledgeResult:
-        """A master hook is done; `state` is None when it has none. Flink: `acknowledgeMasterState`."""
+        """Record a master hook's state, None if it has none. Flink: `acknowledgeMasterState`."""
         if self.is_disposed:
             return TaskAcknowledgeResult.DISCARDED
         if hook not in self.not_yet_acked_hooks:
@@ -205,9 +205,9 @@ class PendingCheckpoint:
         return TaskAcknowledgeResult.SUCCESS
 
     def finalize(self, order: Iterable[str]) -> CheckpointMetadata:
-        """What belongs into `_metadata`: operators in the given order of ids, whatever order the acks came in.
+        """Return the content of `_metadata`: operators in the given order of ids, independent of the acknowledgements.
 
-        Raises PartialFinishingNotSupportedByState, and ValueError before everybody has acked.
+        Raises PartialFinishingNotSupportedByState, and ValueError before all have acknowledged.
 
         Flink: `finalizeCheckpoint`.
         """
@@ -222,7 +222,7 @@ class PendingCheckpoint:
         )
 
     def complete(self, job_id: str, metadata: CheckpointMetadata, path: str, at_ms: int) -> CompletedCheckpoint:
-        """Its metadata is written at `path`: what it becomes, if the store takes it."""
+        """Return the completed checkpoint with metadata at `path`, for the store to take."""
         assert self.location is not None
         self.step(CheckpointEvent.WRITTEN)
         return CompletedCheckpoint(
@@ -238,24 +238,24 @@ class PendingCheckpoint:
         )
 
     def fail(self, why: CheckpointException, event: CheckpointEvent = CheckpointEvent.ABORT) -> None:
-        """Come to an end without completing; the state collected is for `files_to_discard` to tell.
+        """End without completing; `files_to_discard` then returns the collected state's files.
 
-        Raises ProtocolError when a savepoint is to be subsumed. Flink: `abort`.
+        Raises ProtocolError if a savepoint should be subsumed. Flink: `abort`.
         """
         if why.reason is CheckpointFailureReason.CHECKPOINT_SUBSUMED and not self.can_be_subsumed:
-            raise ProtocolError(f"{self!r} cannot be subsumed: it was asked for, and fails, expires or completes")
+            raise ProtocolError(f"{self!r} cannot be subsumed: a user requested it, so it fails, expires or completes")
         self.failure = why
         self.step(event)
 
     def files_to_discard(self) -> tuple[str, ...]:
-        """Every file that the acks so far refer to and that no other checkpoint may use; all of a savepoint's."""
+        """Return the collected files that no other checkpoint may use; for a savepoint, all of them."""
         states: Iterable[OperatorState] = [builder.build() for builder in self.states.values()]
         if self.properties.is_savepoint:
             return tuple(dict.fromkeys(file for state in states for file in state.files()))
         return tuple(dict.fromkeys(file for state in states for file in private_files(state)))
 
     def validate(self) -> None:
-        """Check that every task has either acked or not; raises AssertionError."""
+        """Check that every task has either acknowledged or not. Raises AssertionError."""
         if self.is_disposed:
             return
         waiting = set(self.not_yet_acked_tasks)

@@ -1,13 +1,13 @@
-"""The timer behind periodic checkpoints, and the two intervals it may go by.
+"""The timer of periodic checkpoints, and its two intervals.
 
-While any source reports that it works through a backlog, `interval_during_backlog_ms` holds instead of `interval_ms`.
-The trigger that is set when a backlog begins stays as it is; those after it keep the longer interval. When the backlog
-is over the next one comes an interval later, or sooner where it was set so. With "never" for the interval nothing is
-triggered during a backlog.
+While any source reports that it processes a backlog, `interval_during_backlog_ms` applies instead of `interval_ms`. A
+trigger that is set when a backlog begins is kept; those after it use the longer interval. After the backlog the next
+one comes an interval later, or earlier if it was already set so. If the interval is "never", nothing is triggered
+during a backlog.
 
 Follows `ScheduledTrigger` and `setIsProcessingBacklog` of Flink's `CheckpointCoordinator`. There the first trigger
-comes at random between pause and interval, so that jobs do not move in step, here after the interval; and a trigger
-that was set before is carried out there even where the backlog allows none.
+comes at random between pause and interval, so that jobs do not run in lockstep; here it comes after the interval. Flink
+also carries out a trigger that was set before, even if the backlog allows none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PERIODIC_TIMER = "checkpoint-trigger"
 
 
 class PeriodicTrigger:
-    """The part of the coordinator that calls `ask` for a checkpoint whenever the interval is over.
+    """The part of the coordinator that calls `ask` for a checkpoint after each interval.
 
     Follows Flink's `ScheduledTrigger`.
     """
@@ -35,42 +35,44 @@ class PeriodicTrigger:
         self._context = context
         self._ask = ask
         self.is_scheduling = False
-        """Whether there are periodic checkpoints at present."""
+        """True while periodic checkpoints are enabled."""
         self._due_ms: int | None = None
         self._backlogs: set[str] = set()
 
     @property
     def interval_ms(self) -> int:
-        """The interval at present, DISABLED_CHECKPOINT_INTERVAL_MS when there are to be no checkpoints.
+        """The present interval; DISABLED_CHECKPOINT_INTERVAL_MS if there are no checkpoints.
 
         Flink: `baseInterval`.
         """
         return self._config.interval_during_backlog_ms if self._backlogs else self._config.interval_ms
 
     def start(self) -> None:
-        """Begin, with the first trigger an interval from now. Flink: `startCheckpointScheduler`.
+        """Start, with the first trigger an interval from now. Flink: `startCheckpointScheduler`.
 
-        Flink's `getRandomInitDelay` chooses a delay between the minimum pause and the interval; here nothing is left to
-        chance, so that a run can be repeated.
+        Flink's `getRandomInitDelay` chooses a delay between the minimum pause and the interval; here it is fixed, so
+        that a run can be repeated.
         """
         self.is_scheduling = True
         if not self._is_disabled:
             self._schedule(self._context.at + self._config.interval_ms)
 
     def stop(self) -> None:
-        """Unset the trigger."""
+        """Cancel the trigger."""
         self.is_scheduling = False
         if self._due_ms is not None:
             self._due_ms = None
             self._context.emit(CancelTimer(timer=PERIODIC_TIMER))
 
     def reschedule(self, now_ms: int, delay_ms: int) -> None:
-        """Set the trigger anew: a request came too soon after the last completion. Flink: `rescheduleTrigger`."""
+        """Set the trigger again, because a request came too soon after a completion. Flink: `rescheduleTrigger`."""
         self._schedule(now_ms + delay_ms)
 
     def on_timer(self) -> None:
-        """The timer fired. One that was set before the present one, or by a clock that was turned back since, is early:
-        the trigger stays set.
+        """Handle the timer.
+
+        It is early if it was set before the present one, or if the clock was turned back since; then the trigger stays
+        set.
         """
         due_ms = self._due_ms
         if due_ms is None:
@@ -85,7 +87,7 @@ class PeriodicTrigger:
         self._ask()
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
-        """A source works through a backlog, or has done so: the last word of each counts."""
+        """Record that a source processes a backlog, or no longer does; the last report of each source counts."""
         (self._backlogs.add if is_processing else self._backlogs.discard)(operator_id)
         if not self.is_scheduling or self._is_disabled:
             return

@@ -1,8 +1,9 @@
-"""Whom a checkpoint concerns: which tasks start it, which must ack it, which are told of its end.
+"""The participants of a checkpoint: the tasks that start it, must acknowledge it, and are notified of its end.
 
-While all tasks run the sources start it and everybody acks. Once tasks have finished the barrier has to come from
-whoever has no running task before it: over an all-to-all edge one running upstream task is enough, over a pointwise
-edge only the subtask's own upstream tasks count. What finished has no state; the checkpoint records that it finished.
+While all tasks run, the sources start it and all tasks acknowledge. Once tasks have finished, the barrier must come
+from the tasks that have no running task upstream. Over an all-to-all edge one running upstream task is enough; over a
+pointwise edge only the subtask's own upstream tasks count. A finished task has no state; the checkpoint records that it
+finished.
 
 Follows Flink's `DefaultCheckpointPlanCalculator` and `DefaultCheckpointPlan`. 1.11 has no finished tasks: there a
 checkpoint fails as soon as one source has finished.
@@ -23,7 +24,7 @@ from kit.stream.graph.job_graph import ChainedOperator
 
 
 class PartialFinishingNotSupportedByState(CheckpointException):
-    """A vertex with union list state finished in part: its list would lose the finished subtasks' entries."""
+    """A partly finished vertex with union list state, whose list would lose the finished subtasks' entries."""
 
     def __init__(self, vertex: str, what: str) -> None:
         super().__init__(
@@ -35,7 +36,7 @@ class PartialFinishingNotSupportedByState(CheckpointException):
 
 @dataclass(slots=True)
 class OperatorStateBuilder:
-    """An `OperatorState` in the making, subtask by subtask."""
+    """A builder of an `OperatorState`, subtask by subtask."""
 
     operator_id: str
     parallelism: int
@@ -48,20 +49,20 @@ class OperatorStateBuilder:
 
     @classmethod
     def of(cls, task: ExecutionVertex, operator: ChainedOperator) -> OperatorStateBuilder:
-        """An empty one for an operator in the chain of `task`."""
+        """Create an empty builder for an operator in the chain of `task`."""
         return cls(operator.operator_id, task.parallelism, task.max_parallelism, operator.name, operator.uid)
 
     def call(self, operator: ChainedOperator) -> None:
-        """Take the operator's names, if only its coordinator was heard of before."""
+        """Set the operator's names, if only its coordinator has reported before."""
         if self.name is None:
             self.name, self.uid = operator.name, operator.uid
 
     def set_coordinator_state(self, state: ByteStreamStateHandle) -> None:
-        """What the operator's coordinator gave."""
+        """Set the state of the operator's coordinator."""
         self.coordinator_state = state
 
     def build(self) -> OperatorState:
-        """The value; subtasks in the order of their indexes. A fully finished operator keeps nothing else."""
+        """Return the state, with subtasks in order of index; a fully finished operator keeps nothing else."""
         kept = {} if self.fully_finished else dict(sorted(self.subtask_states.items()))
         return OperatorState(
             self.operator_id,
@@ -75,7 +76,7 @@ class OperatorStateBuilder:
         )
 
     def uses_union_list_state(self) -> bool:
-        """Whether any subtask reported a list that is given whole to every subtask on restore."""
+        """Return True if any subtask reported a list that every subtask restores as a whole."""
         return any(
             info.mode is OperatorStateMode.UNION
             for state in self.subtask_states.values()
@@ -86,7 +87,7 @@ class OperatorStateBuilder:
 
 @dataclass(slots=True)
 class CheckpointPlan:
-    """Whom one checkpoint concerns, upstream before downstream. All tasks are of the same `attempt`.
+    """The participants of one checkpoint, upstream before downstream. All tasks are of the same `attempt`.
 
     `fully_finished` names the vertices of which no subtask will ever have state again, each with one of its subtasks.
 
@@ -104,17 +105,17 @@ class CheckpointPlan:
     _finished_operators: Counter[str] = field(default_factory=Counter)
 
     def report_task_finished_on_restore(self, task: ExecutionVertex) -> None:
-        """This task was restored as finished: so were all of its vertex."""
+        """Record that this task, and so its whole vertex, was restored as finished."""
         self.fully_finished.setdefault(task.vertex.name, task)
 
     def report_task_has_finished_operators(self, task: ExecutionVertex) -> None:
-        """This task runs, but its operators have processed all their input."""
+        """Record that this task runs, but its operators have processed all their input."""
         self._finished_operators[task.vertex.name] += 1
 
     def fulfill_finished_task_status(self, states: dict[str, OperatorStateBuilder]) -> None:
         """Record in the states, by operator id, what has finished.
 
-        Raises PartialFinishingNotSupportedByState where that would lose entries of a union list.
+        Raises PartialFinishingNotSupportedByState if that would lose entries of a union list.
         """
         if not self.may_have_finished_tasks:
             return
@@ -161,7 +162,7 @@ def _uses_union_list_state(task: ExecutionVertex, states: Mapping[str, OperatorS
 
 
 class CheckpointPlanCalculator:
-    """Makes the plan of each checkpoint for one graph (Flink's `DefaultCheckpointPlanCalculator`)."""
+    """The calculation of each checkpoint's plan for one graph (Flink's `DefaultCheckpointPlanCalculator`)."""
 
     def __init__(self, graph: ExecutionGraph, *, allow_finished_tasks: bool) -> None:
         self.graph = graph
@@ -169,9 +170,9 @@ class CheckpointPlanCalculator:
         self._sources = tuple(task for task in graph.tasks if task.vertex.is_source)
 
     def calculate(self, attempt: int, execution_state: Callable[[str], ExecutionState]) -> CheckpointPlan:
-        """The plan as the tasks stand now.
+        """Return the plan for the present states of the tasks.
 
-        Raises CheckpointException with NOT_ALL_REQUIRED_TASKS_RUNNING, naming the first task in the way.
+        Raises CheckpointException with NOT_ALL_REQUIRED_TASKS_RUNNING, which names the first task that prevents it.
 
         Flink: `calculateCheckpointPlan`; in 1.11 `getTriggerExecutions` and `getAckTasks`.
         """

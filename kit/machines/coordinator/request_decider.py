@@ -1,11 +1,11 @@
-"""Which request for a checkpoint is carried out, and when: one queue in order of importance.
+"""The choice of the next request for a checkpoint: one queue in order of importance.
 
-A request waits while another is being triggered, while as many checkpoints are pending as may be, or while too many old
-ones are still being cleaned up. Only a forced request at the head passes the limit of pending checkpoints. A periodic
-request that comes too soon after the last completion is dropped, and the timer is set anew: nobody waits for it.
+A request waits while another is being triggered, while the maximum number of checkpoints is pending, or while too many
+old ones are still being deleted. Only a forced request at the head passes the limit of pending checkpoints. A periodic
+request that comes too soon after the last completion is dropped, and the timer is set again: nobody waits for it.
 
-Follows Flink's `CheckpointRequestDecider`. Two requests of the same rank and time keep the order they came in; Flink
-leaves that to identity hashes. 1.11 knows neither the limit on cleaning nor the present time in `reschedule`.
+Follows Flink's `CheckpointRequestDecider`. Two requests of the same rank and time keep their order of arrival; Flink
+leaves that to identity hashes. 1.11 has neither the limit on cleaning nor the present time in `reschedule`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ DEFAULT_MAX_QUEUED_REQUESTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTriggerRequest:
-    """Somebody wants a checkpoint: the timer (`periodic`), or a user who is answered under `request_id`.
+    """A request for a checkpoint, by the timer (`periodic`) or by a user, who is answered under `request_id`.
 
-    `target` is the directory for a savepoint, None for the configured one; `timestamp_ms` the time of asking.
+    `target` is the directory for a savepoint, None for the configured one; `timestamp_ms` is the time of the request.
 
     Flink: `CheckpointCoordinator.CheckpointTriggerRequest`.
     """
@@ -41,13 +41,13 @@ class CheckpointTriggerRequest:
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int, int]:
-        """Sorts savepoints first, then forced, then asked for by a user, then older ones."""
+        """The sort key: savepoints first, then forced, then user requests, then older ones."""
         properties = self.properties
         return (not properties.is_savepoint, not properties.forced, self.periodic, self.timestamp_ms, self.number)
 
     @property
     def label(self) -> str:
-        """What to call it: `Savepoint (request 4)` or `Checkpoint (periodic)`."""
+        """The request's name: `Savepoint (request 4)` or `Checkpoint (periodic)`."""
         own = self.request_id is not None and self.request_id < 0
         origin = "periodic" if self.periodic else "the JobMaster's own" if own else f"request {self.request_id}"
         return f"{self.properties.snapshot_type.name} ({origin})"
@@ -59,32 +59,32 @@ Reschedule = Callable[[int, int], None]
 
 @runtime_checkable
 class RequestDecider(Protocol):
-    """What a coordinator asks of a decider, one of the user's own among them (`kit.stream.settings.parts.Parts`).
+    """The interface of a decider, which may be user-defined (`kit.stream.settings.parts.Parts`).
 
-    It is made with the limits, and with two functions: `refuse(request, why)` answers a request that will never be
-    carried out, `reschedule(now_ms, delay_ms)` sets the periodic timer anew.
+    It is created with the limits and two functions: `refuse(request, why)` answers a request that will never be carried
+    out, and `reschedule(now_ms, delay_ms)` sets the periodic timer again.
     """
 
     queue: list[CheckpointTriggerRequest]
     """The requests that wait."""
 
     def add(self, request: CheckpointTriggerRequest) -> bool:
-        """Take in a request; False: none is to be chosen now."""
+        """Add a request; return False if none should be chosen now."""
 
     def choose(
         self, *, now_ms: int, pending: int, is_triggering: bool, last_completion_ms: int, cleaning: int = 0
     ) -> CheckpointTriggerRequest | None:
-        """Take the request that may start now out of the queue; None when none may."""
+        """Remove and return the request that may start now; None if none may."""
 
     def abort_all(self, why: CheckpointException) -> None:
-        """Refuse everything that is queued."""
+        """Reject everything that is queued."""
 
     def validate(self) -> None:
         """Check the invariants; raises AssertionError."""
 
 
 class OwnRequestDecider(OwnPart):
-    """A decider of the user's own."""
+    """The checks and messages of a user-defined decider."""
 
     RETURNS = {"add": (bool,), "choose": (CheckpointTriggerRequest, NoneType), "queue": (list,)}
     __slots__ = ()
@@ -93,7 +93,7 @@ class OwnRequestDecider(OwnPart):
 def create_request_decider(
     max_concurrent: int, min_pause_ms: int, refuse: Refuse, reschedule: Reschedule, own: Factory | None = None
 ) -> RequestDecider:
-    """The decider of a job; `own` makes the user's."""
+    """Create the decider of a job; `own` creates a user-defined one."""
     if own is None:
         return CheckpointRequestDecider(max_concurrent, min_pause_ms, refuse, reschedule)
     given = (max_concurrent, min_pause_ms, refuse, reschedule)
@@ -102,10 +102,10 @@ def create_request_decider(
 
 @dataclass(slots=True)
 class CheckpointRequestDecider:
-    """The queue and its rules. `refuse(request, why)` answers a request that will never be carried out;
-    `reschedule(now_ms, delay_ms)` sets the periodic timer anew.
+    """The queue and its rules.
 
-    Raises ValueError when a limit is not positive.
+    `refuse(request, why)` answers a request that will never be carried out; `reschedule(now_ms, delay_ms)` sets the
+    periodic timer again. Raises ValueError if a limit is not positive.
 
     Follows Flink's `CheckpointRequestDecider`.
     """
@@ -123,9 +123,9 @@ class CheckpointRequestDecider:
                 raise ValueError(f"{name} is {value}, expected at least 1")
 
     def add(self, request: CheckpointTriggerRequest) -> bool:
-        """Put a request into the queue; the least important one leaves when the queue is too long.
+        """Add a request to the queue; if the queue is too long, the least important one leaves.
 
-        Returns False when there was no room even for a look at this one: then none is to be chosen either.
+        Returns False if this request found no room at all: then none should be chosen either.
         """
         too_many = CheckpointException(
             CheckpointFailureReason.TOO_MANY_CHECKPOINT_REQUESTS, f"({self.max_queued:,} at most)"
@@ -141,7 +141,7 @@ class CheckpointRequestDecider:
     def choose(
         self, *, now_ms: int, pending: int, is_triggering: bool, last_completion_ms: int, cleaning: int = 0
     ) -> CheckpointTriggerRequest | None:
-        """Take the request that may start now out of the queue; None when none may. Flink: `chooseRequestToExecute`."""
+        """Remove and return the request that may start now; None if none may. Flink: `chooseRequestToExecute`."""
         if is_triggering or not self.queue or cleaning > self.max_concurrent:
             return None
         first = self.queue[0]
@@ -159,12 +159,12 @@ class CheckpointRequestDecider:
         return self.queue.pop(0)
 
     def abort_all(self, why: CheckpointException) -> None:
-        """Refuse everything that is queued, the most important first."""
+        """Reject everything that is queued, the most important first."""
         while self.queue:
             self.refuse(self.queue.pop(0), why)
 
     def validate(self) -> None:
-        """Check that the queue is in order and not too long; raises AssertionError."""
+        """Check that the queue is in order and not too long. Raises AssertionError."""
         ranks = [request.rank for request in self.queue]
         assert ranks == sorted(ranks), f"queue out of order: {[request.label for request in self.queue]}"
         assert len(ranks) <= self.max_queued, f"{len(ranks)} requests queued, at most {self.max_queued} may be"

@@ -1,7 +1,7 @@
-"""What becomes of a request for a checkpoint, as one table: who asks, and what goes on at that moment.
+"""The outcome of a request for a checkpoint, as one table: by who asks, and by the situation.
 
-Nothing in the table is written by hand. Each cell is one decider, brought into the situation and then asked; what it
-does is what stands there. So it holds for a decider of the user's own as well (`kit.stream.settings.parts.Parts`).
+Nothing in the table is written by hand. For each cell a decider is brought into the situation and asked, and the cell
+shows its answer. So the table also works for a user-defined decider (`kit.stream.settings.parts.Parts`).
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ REFUSED = {
     CheckpointFailureReason.TOO_MANY_CHECKPOINT_REQUESTS: "refused: too many",
 }
 MAX_QUEUED = 3
-"""A short queue fills like a long one."""
+"""A short queue, which fills up like a long one."""
 
 CHECKPOINT = CheckpointProperties.for_checkpoint(RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION)
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Somebody who wants a checkpoint."""
+    """The origin of a request."""
 
     name: str
     properties: CheckpointProperties = CHECKPOINT
     periodic: bool = False
 
     def request(self, number: int) -> CheckpointTriggerRequest:
-        """What it asks for, as the number-th request."""
+        """Return its request, as the number-th one."""
         asks = None if self.periodic else number
         return CheckpointTriggerRequest(self.properties, NOW_MS, number, self.periodic, None, asks)
 
@@ -55,7 +55,7 @@ ASKERS = (
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What goes on when the request comes; one checkpoint at a time is allowed."""
+    """The situation in which the request comes; one checkpoint at a time is allowed."""
 
     name: str
     pending: int = 0
@@ -77,8 +77,10 @@ SITUATIONS = (
 
 
 def request_rules() -> pd.DataFrame:
-    """What the request decider does, a row for each situation, a column for each asker: "begins", "waits", or
-    "refused" and why; "the timer's goes" where it waits in the place of another that is refused.
+    """Return the request decider's answers: one row per situation, one column per origin.
+
+    A cell is "begins", "waits", or "refused" with the reason. It also says "the timer's goes" if the request waits in
+    place of another that is refused.
 
     Flink: `CheckpointRequestDecider.chooseRequestToExecute`.
     """
@@ -95,7 +97,7 @@ def _outcome(asker: Asker, situation: Situation) -> str:
         refused.append((request, why.reason))
 
     def reschedule(now_ms: int, delay_ms: int) -> None:
-        """The timer is not set here."""
+        """Do nothing: there is no timer."""
 
     decider = CheckpointRequestDecider(1, MIN_PAUSE_MS, refuse, reschedule, MAX_QUEUED)
     for number, waiting in enumerate(situation.queued):

@@ -1,13 +1,14 @@
-"""The coordinator's side of a restore: which checkpoint the job goes back to, and what goes with it.
+"""The coordinator's side of a restore: the choice of the checkpoint, and everything besides the tasks' state.
 
-The states themselves are assigned to the subtasks by `kit.machines.restore`; here the shared files are registered, the
-id counter is set, master hooks get their state back and statistics take note.
+`kit.machines.restore` assigns the states to the subtasks. Here the shared files are registered, the id counter is set,
+master hooks get their state back, and statistics are updated.
 
-The order of a restore is Flink's: the checkpoint is chosen (`latest`), its state assigned, then the hooks are given
-theirs (`restore_hooks`), then operator coordinators. Only then does it count as restored (`CheckpointLedger.restored`),
-as in 1.11; 2.x counts it before anything is assigned, so that a restore that fails counts there.
+The order of a restore is Flink's: the checkpoint is chosen (`latest`), its state is assigned, then hooks
+(`restore_hooks`) and operator coordinators get theirs. Only then does it count as restored
+(`CheckpointLedger.restored`), as in 1.11. 2.x counts it before anything is assigned, and so counts a restore that
+fails.
 
-The store is recovered once, when a driver begins, as in 2.x. Flink 1.11 recovers it at every restore, into a new
+The store is recovered once, when a driver starts, as in 2.x. Flink 1.11 recovers it at every restore, into a new
 registry of shared state.
 
 Follows `restoreSavepoint` and `restoreLatestCheckpointedStateInternal` of Flink's `CheckpointCoordinator`.
@@ -42,7 +43,7 @@ from kit.machines.restore.topology import AssignmentVertex
 
 
 class CheckpointRestore:
-    """The part of the coordinator that brings the job back to a checkpoint."""
+    """The part of the coordinator that restores the job from a checkpoint."""
 
     def __init__(self, job: CheckpointedJob, context: CoordinatorContext, ledger: CheckpointLedger) -> None:
         self._job = job
@@ -57,10 +58,10 @@ class CheckpointRestore:
         path: str,
         claim_mode: RecoveryClaimMode = RecoveryClaimMode.NO_CLAIM,
     ) -> CompletedCheckpoint:
-        """Make a savepoint or retained checkpoint, already validated, the one that `latest` begins with.
+        """Add a validated savepoint or retained checkpoint as the one that `latest` returns first.
 
-        `path` is its `_metadata`, in the directory `location`. A durable store is asked to remember it too. Raises
-        `kit.machines.restore.errors.FinishedOperatorsError` when the program was changed around operators that had
+        `path` is its `_metadata`, in the directory `location`. A durable store records it too. Raises
+        `kit.machines.restore.errors.FinishedOperatorsError` if the program was changed around operators that had
         finished.
 
         Flink: `CheckpointCoordinator.restoreSavepoint`.
@@ -79,7 +80,7 @@ class CheckpointRestore:
     def _completed(
         self, metadata: CheckpointMetadata, claim_mode: RecoveryClaimMode, location: str, path: str
     ) -> CompletedCheckpoint:
-        """The checkpoint in the job's terms, what it shares registered."""
+        """Return the checkpoint in the job's terms, and register what it shares."""
         completed = CompletedCheckpoint(
             self._job.job_id,
             metadata.checkpoint_id,
@@ -102,12 +103,11 @@ class CheckpointRestore:
         return completed
 
     def recover(self, found: Sequence[RecoveredCheckpoint], *, has_ended: bool = False) -> None:
-        """Take over what the job's last driver had stored, oldest first; the newest is the one that `latest` begins
-        with.
+        """Take over what the job's last driver had stored, oldest first; `latest` returns the newest first.
 
-        A checkpoint without `_metadata` was being deleted when that driver died: the deletion is carried on. Raises
-        ValueError when that is the newest, since then nobody knows what the job is to go on from (unless the job
-        `has_ended`), and for metadata that cannot be read: none is passed over.
+        A checkpoint without `_metadata` was being deleted when that driver died: the deletion is continued. If the
+        newest one has none, ValueError is raised, since it is unknown what the job should resume from (unless the job
+        `has_ended`). Unreadable metadata raises ValueError too: no checkpoint is skipped.
         """
         whole = [each for each in found if each.metadata is not None]
         if found and found[-1] not in whole and not has_ended:
@@ -169,10 +169,10 @@ class CheckpointRestore:
         return CheckpointProperties.for_savepoint(forced=False)
 
     def latest(self, *, error_if_no_checkpoint: bool = False) -> CompletedCheckpoint | None:
-        """The checkpoint to go back to, None when there is none and the job begins from nothing.
+        """Return the checkpoint to restore from, or None if there is none and the job starts without state.
 
-        Raises ProtocolError after shutdown and while a checkpoint is being stored (wait for its end first); with
-        `error_if_no_checkpoint`, as for a snapshot that the user named, ValueError when there is none.
+        Raises ProtocolError after shutdown and while a checkpoint is being stored (wait for its end first). With
+        `error_if_no_checkpoint`, as for a snapshot that the user named, raises ValueError if there is none.
 
         Flink: `restoreLatestCheckpointedStateToAll` and `restoreLatestCheckpointedState`, with their
         `errorIfNoCheckpoint`.
@@ -192,9 +192,9 @@ class CheckpointRestore:
         return self._without_ignored_data(latest)
 
     def restore_hooks(self, latest: CompletedCheckpoint | None, *, allow_non_restored_state: bool = True) -> bool:
-        """The state of this checkpoint is assigned: give the master hooks theirs, or reset them if there is none.
+        """Restore the master hooks from this checkpoint, whose state is assigned, or reset them without one.
 
-        Returns whether their answer is to be waited for. Raises ValueError for state that no hook takes.
+        Returns True if their answer must be awaited. Raises ValueError for state that no hook takes.
 
         Flink: `MasterHooks.restoreMasterHooks`, `MasterHooks.reset`.
         """
@@ -211,10 +211,9 @@ class CheckpointRestore:
         return command is not None
 
     def _without_ignored_data(self, latest: CompletedCheckpoint) -> CompletedCheckpoint:
-        """The checkpoint, without its in-flight data if that is to be ignored (`extractOperatorStates`).
+        """Return the checkpoint, without its in-flight data if that should be ignored (`extractOperatorStates`).
 
-        Flink drops what operator coordinators had stored along with it, so that a source starts from scratch; that
-        stays here.
+        Flink also drops what operator coordinators had stored, so that a source starts from scratch; here it is kept.
         """
         if latest.checkpoint_id != self._job.config.checkpoint_id_of_ignored_in_flight_data:
             return latest

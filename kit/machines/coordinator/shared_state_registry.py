@@ -1,8 +1,9 @@
-"""Which files several checkpoints share, and when the last of them lets go.
+"""The files that several checkpoints share, and when they are no longer needed.
 
-An incremental checkpoint refers to files of older ones. The registry remembers for each shared file the checkpoint that
-brought it and the newest that uses it. Once every checkpoint below some id is gone (`unregister_unused`), files last
-used below it go too. Files brought by a restored checkpoint that the job does not own (not claimed) are never deleted.
+An incremental checkpoint refers to files of older ones. For each shared file the registry remembers the checkpoint that
+created it and the newest that uses it. Once every checkpoint below some id is gone (`unregister_unused`), files last
+used below it are released too. Files created by a restored checkpoint that the job does not own (not claimed) are never
+deleted.
 
 Follows Flink 2.3's `SharedStateRegistryImpl`; 1.11 counts references instead, and discards the newer of two copies.
 """
@@ -26,7 +27,7 @@ from kit.core.state.operator_state import OperatorState, OperatorSubtaskState, T
 
 
 class Placeholder:
-    """Stands for a file that an earlier checkpoint brought already (Flink's `PlaceholderStreamStateHandle`)."""
+    """A placeholder for a file of an earlier checkpoint (Flink's `PlaceholderStreamStateHandle`)."""
 
     def __repr__(self) -> str:
         return "PLACEHOLDER"
@@ -39,17 +40,17 @@ HandleT = TypeVar("HandleT")
 
 @dataclass(slots=True)
 class SharedStateEntry(Generic[HandleT]):
-    """One shared file: the checkpoint that brought it and the newest that uses it."""
+    """One shared file: the checkpoint that created it and the newest that uses it."""
 
     handle: HandleT
     created_by_id: int
     last_used_id: int
     keeps_creator: bool = False
-    """A later checkpoint builds on more of the creating one than this file: that one must stay whole."""
+    """True if a later checkpoint uses more of the creating one than this file, so that one must be kept whole."""
 
 
 class SharedStateRegistry(Generic[HandleT]):
-    """Shared handles by key; a key is what tells the file from all others (`StreamStateHandle.physical_id`).
+    """Shared handles by key; a key identifies the file (`StreamStateHandle.physical_id`).
 
     Flink's coordinator calls it `sharedStateRegistry`.
     """
@@ -63,7 +64,7 @@ class SharedStateRegistry(Generic[HandleT]):
     def register(
         self, key: str, handle: HandleT | Placeholder, checkpoint_id: int, *, keep_creator: bool = False
     ) -> HandleT:
-        """Say that checkpoint `checkpoint_id` uses `handle`; returns the handle to be used in its stead.
+        """Register that checkpoint `checkpoint_id` uses `handle`, and return the handle to use instead.
 
         `keep_creator` has no effect on a key's first registration. Raises ValueError for a placeholder whose file is
         unknown, for two different files under one key, and after `close`.
@@ -88,8 +89,8 @@ class SharedStateRegistry(Generic[HandleT]):
     def unregister_unused(self, lowest_id: int) -> tuple[list[HandleT], set[int]]:
         """Forget what only checkpoints below `lowest_id` used.
 
-        Returns the handles whose files may be deleted, and the ids of restored checkpoints that must stay whole because
-        what they brought is still in use.
+        Returns the handles whose files may be deleted, and the ids of restored checkpoints that must be kept whole
+        because their files are still in use.
         """
         unused: list[HandleT] = []
         in_use: set[int] = set()
@@ -109,7 +110,7 @@ class SharedStateRegistry(Generic[HandleT]):
         claim_mode: RecoveryClaimMode,
         sharing: SharingFilesStrategy | None,
     ) -> None:
-        """Register what a restored checkpoint shares; `sharing` is None when its metadata does not tell (before V4).
+        """Register what a restored checkpoint shares; `sharing` is None if its metadata does not say (before V4).
 
         Flink: `registerAllAfterRestored`, in 1.11 `registerSharedStatesAfterRestored`.
         """
@@ -120,7 +121,7 @@ class SharedStateRegistry(Generic[HandleT]):
             self._highest_unclaimed_id = max(self._highest_unclaimed_id, checkpoint_id)
 
     def close(self) -> None:
-        """Take no more registrations; deletes nothing."""
+        """Accept no more registrations; deletes nothing."""
         self.is_open = False
 
     def _must_keep_creator(self, entry: SharedStateEntry[HandleT]) -> bool:
@@ -129,7 +130,7 @@ class SharedStateRegistry(Generic[HandleT]):
         return entry.keeps_creator or self._restored[entry.created_by_id] is SharingFilesStrategy.NO_SHARING
 
     def validate(self) -> None:
-        """Check that nothing was used before it was created; raises AssertionError."""
+        """Check that nothing was used before it was created. Raises AssertionError."""
         for key, entry in self.entries.items():
             assert entry.created_by_id <= entry.last_used_id, f"{key}: {entry}"
 
@@ -145,17 +146,17 @@ class _WithHandles(Protocol):
 
 
 def shared_parts(state: _WithHandles) -> Iterator[HandleAndLocalPath]:
-    """The files in a state that other checkpoints may share: those of incremental keyed state."""
+    """Yield the files in a state that other checkpoints may share: those of incremental keyed state."""
     for handle in state.handles():
         if isinstance(handle, IncrementalRemoteKeyedStateHandle):
             yield from handle.shared_state
 
 
 def private_files(state: _WithHandles) -> Iterator[str]:
-    """The path of every file in a state that belongs to its checkpoint alone.
+    """Yield the path of every file in a state that belongs to its checkpoint alone.
 
-    Changelogs and segments of merged files, which only Flink writes, are left alone, as Flink leaves them: other
-    checkpoints may be in the same files.
+    Changelogs and segments of merged files, which only Flink writes, are left alone, as in Flink: other checkpoints may
+    be in the same files.
     """
     for handle in state.handles():
         if isinstance(handle, IncrementalRemoteKeyedStateHandle):
@@ -173,7 +174,7 @@ def _is_segment(handle: StateObject) -> bool:
 def register_shared_state(
     registry: SharedStateRegistry[StreamStateHandle], snapshot: TaskStateSnapshot, checkpoint_id: int
 ) -> TaskStateSnapshot:
-    """Register what a task's ack shares; returns the snapshot with the registry's handles in place of its own.
+    """Register what an acknowledgement shares; return the snapshot with the registry's handles instead of its own.
 
     Flink: `registerSharedStates`, as in 2.x when the task acknowledges. Flink 1.11 registers all states when the
     checkpoint completes (`SharedStateRegistry.registerAll`).
@@ -208,11 +209,11 @@ def _with_registered(
 
 
 def shared_file_names(states: Iterable[OperatorState]) -> tuple[str, ...]:
-    """The names of the files that a whole checkpoint shares, in order."""
+    """Return the names of the files that a whole checkpoint shares, sorted."""
     paths = [part.handle.path for state in states for part in shared_parts(state)]
     return tuple(sorted({path.rpartition("/")[2] for path in paths if path is not None}))
 
 
 def shared_handles(states: Iterable[OperatorState]) -> dict[str, StreamStateHandle]:
-    """What a whole checkpoint shares, by key."""
+    """Return what a whole checkpoint shares, by key."""
     return {part.handle.physical_id: part.handle for state in states for part in shared_parts(state)}

@@ -1,7 +1,7 @@
-"""What is known of each checkpoint: when, how long, how much, who acked, also of those not finished and those failed.
+"""Statistics of each checkpoint: times, sizes and acknowledgements, also of pending and failed ones.
 
-`CheckpointStatsTracker.to_pandas()` is the table of checkpoints, `subtasks(id)` the table of one checkpoint's
-subtasks. The history is bounded; the newest completed, failed and savepoint are kept beyond it.
+`CheckpointStatsTracker.to_pandas()` is the table of checkpoints, `subtasks(id)` the table of one checkpoint's subtasks.
+The history is bounded; the newest completed one, failed one and savepoint are kept beyond it.
 
 Follows Flink's `DefaultCheckpointStatsTracker`, `CheckpointStatsCounts`, `CheckpointStatsHistory`,
 `PendingCheckpointStats` and `SubtaskStateStats`. A checkpoint that fails while it is being triggered counts as one
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOT_YET = -1
-"""Instead of a time that has not come."""
+"""The value of a time that has not come yet."""
 DEFAULT_HISTORY = 10
 
 
 class CheckpointStatus(Enum):
-    """Where a checkpoint stands (`CheckpointStatsStatus`)."""
+    """The status of a checkpoint (`CheckpointStatsStatus`)."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -40,7 +40,7 @@ class CheckpointStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskStats:
-    """What one subtask reported at `acked_at_ms`; `completed` is False when it reported without acking.
+    """A subtask's report at `acked_at_ms`; `completed` is False for a report that is not an acknowledgement.
 
     Flink: `SubtaskStateStats`.
     """
@@ -51,16 +51,16 @@ class SubtaskStats:
 
 
 FINISHED_METRICS = CheckpointMetrics()
-"""Those of a task that had finished before the checkpoint began."""
+"""The metrics of a task that had finished before the checkpoint began."""
 
 
 def _nothing() -> None:
-    """Nobody wants to know of changes."""
+    """Do nothing: no observer is attached."""
 
 
 @dataclass(slots=True)
 class CheckpointStats:
-    """One checkpoint. `subtasks` are what its subtasks reported, by vertex and index, None where they have not.
+    """One checkpoint. `subtasks` are its subtasks' reports, by vertex and index, None where there is none yet.
 
     Sizes are in bytes: `checkpointed_size` was written for this checkpoint, `state_size` is all it refers to,
     `processed_data` and `persisted_data` passed during alignment.
@@ -89,19 +89,19 @@ class CheckpointStats:
 
     @property
     def total(self) -> int:
-        """Number of subtasks, finished ones included."""
+        """The number of subtasks, including finished ones."""
         return sum(len(subtasks) for subtasks in self.subtasks.values())
 
     @property
     def duration_ms(self) -> int:
-        """From the trigger to the end, or to the last ack so far; `NOT_YET` before the first."""
+        """The time from the trigger to the end, or to the last acknowledgement; `NOT_YET` before the first."""
         last = self.ended_at_ms if self.status is CheckpointStatus.FAILED else self.last_ack_at_ms
         return NOT_YET if last == NOT_YET else last - self.triggered_at_ms
 
     def report(
         self, vertex: str, subtask: int, at_ms: int, metrics: CheckpointMetrics, *, completed: bool = True
     ) -> bool:
-        """Take a subtask's report; False when there was one already, or there is no such subtask.
+        """Record a subtask's report; return False if there is one already, or for an unknown subtask.
 
         Flink: `reportSubtaskStats`.
         """
@@ -121,7 +121,7 @@ class CheckpointStats:
         return True
 
     def complete(self, at_ms: int, path: str, metadata_size: int) -> None:
-        """The checkpoint is complete, at `path`."""
+        """Complete the checkpoint, which is at `path`."""
         self.status, self.ended_at_ms, self.path, self.metadata_size = (
             CheckpointStatus.COMPLETED,
             at_ms,
@@ -131,22 +131,22 @@ class CheckpointStats:
         self._changed()
 
     def fail(self, at_ms: int, failure: str) -> None:
-        """The checkpoint failed; late reports are still taken."""
+        """Fail the checkpoint; late reports are still recorded."""
         self.status, self.ended_at_ms, self.failure = CheckpointStatus.FAILED, at_ms, failure
         self._changed()
 
     def mark_discarded(self) -> None:
-        """Its files are being deleted.
+        """Record that its files are being deleted.
 
-        Flink's `CompletedCheckpoint` is given a callback for it in 1.11 (`setDiscardCallback`).
+        Flink's `CompletedCheckpoint` has a callback for it in 1.11 (`setDiscardCallback`).
         """
         self.discarded = True
         self._changed()
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per subtask, also those that have not acked; times in ms from the trigger, -1 where not known.
+        """Return one row per subtask, acknowledged or not; times in ms from the trigger, -1 if unknown.
 
-        Columns: task, vertex, subtask, status (acked, waiting, reported: told its figures of a failed checkpoint),
+        Columns: task, vertex, subtask, status (acked, waiting, reported: sent its figures of a failed checkpoint),
         end_to_end_ms, start_delay_ms, alignment_ms, sync_ms, async_ms, checkpointed_size, state_size (bytes),
         processed_data, persisted_data (bytes), unaligned.
         """
@@ -203,7 +203,7 @@ _SUBTASK_COLUMNS = (
 
 @dataclass(slots=True)
 class CheckpointStatsCounts:
-    """How many checkpoints of which end (`CheckpointStatsCounts`); `total` leaves the restored ones out."""
+    """The number of checkpoints by outcome (`CheckpointStatsCounts`); `total` excludes the restored ones."""
 
     restored: int = 0
     total: int = 0
@@ -212,33 +212,33 @@ class CheckpointStatsCounts:
     failed: int = 0
 
     def restore(self) -> None:
-        """The job went back to one."""
+        """Count a restore from a checkpoint."""
         self.restored += 1
 
     def begin(self) -> None:
-        """One more is under way."""
+        """Count a checkpoint that begins."""
         self.in_progress += 1
         self.total += 1
 
     def complete(self) -> None:
-        """One of those under way completed; harmless when none is."""
+        """Count a pending checkpoint that completed; harmless if none is pending."""
         self.in_progress = max(self.in_progress - 1, 0)
         self.completed += 1
 
     def fail(self) -> None:
-        """One of those under way failed; harmless when none is."""
+        """Count a pending checkpoint that failed; harmless if none is pending."""
         self.in_progress = max(self.in_progress - 1, 0)
         self.failed += 1
 
     def fail_before_start(self) -> None:
-        """One failed before it was under way."""
+        """Count a checkpoint that failed before it was pending."""
         self.failed += 1
         self.total += 1
 
 
 @dataclass(slots=True)
 class CheckpointStatsHistory:
-    """The last `max_size` checkpoints by the time they began, and the newest of each end beyond that."""
+    """The last `max_size` checkpoints in order of their begin, and the newest of each outcome beyond that."""
 
     max_size: int = DEFAULT_HISTORY
     checkpoints: list[CheckpointStats] = field(default_factory=list)
@@ -247,12 +247,12 @@ class CheckpointStatsHistory:
     latest_savepoint: CheckpointStats | None = None
 
     def add(self, stats: CheckpointStats) -> None:
-        """One more has begun; the oldest is forgotten when there are too many."""
+        """Add a checkpoint that begins; the oldest is forgotten if there are too many."""
         self.checkpoints.append(stats)
         del self.checkpoints[: max(len(self.checkpoints) - self.max_size, 0)]
 
     def ended(self, stats: CheckpointStats) -> None:
-        """One has completed or failed."""
+        """Record a checkpoint that has completed or failed."""
         if stats.status is CheckpointStatus.FAILED:
             self.latest_failed = _newer(self.latest_failed, stats)
         elif stats.properties.is_savepoint:
@@ -261,11 +261,11 @@ class CheckpointStatsHistory:
             self.latest_completed = _newer(self.latest_completed, stats)
 
     def find(self, checkpoint_id: int) -> CheckpointStats | None:
-        """The checkpoint of this id, if it is still remembered."""
+        """Return the checkpoint with this id, if it is still remembered."""
         return next((stats for stats in self.newest_first() if stats.checkpoint_id == checkpoint_id), None)
 
     def newest_first(self) -> list[CheckpointStats]:
-        """All that are remembered, each once."""
+        """Return all remembered checkpoints, each once."""
         latest = (self.latest_completed, self.latest_failed, self.latest_savepoint)
         kept = {stats.checkpoint_id: stats for stats in (*latest, *self.checkpoints) if stats is not None}
         return [kept[checkpoint_id] for checkpoint_id in sorted(kept, reverse=True)]
@@ -288,7 +288,7 @@ class RestoredCheckpointStats:
 
 @dataclass(frozen=True, slots=True)
 class TaskInitialization:
-    """How one task of the epoch `attempt` came to run, or did not."""
+    """The initialization of one task of the epoch `attempt`, successful or not."""
 
     task: str
     attempt: int
@@ -306,23 +306,23 @@ class NeverBegun:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStatsSnapshot:
-    """All that was known at one time; later events do not change it."""
+    """All statistics at one time; later events do not change it."""
 
     counts: CheckpointStatsCounts
     checkpoints: tuple[CheckpointStats, ...]
-    """Newest first."""
+    """The checkpoints, newest first."""
     restored: RestoredCheckpointStats | None
     latest_completed: CheckpointStats | None
     latest_failed: CheckpointStats | None
     latest_savepoint: CheckpointStats | None
     summary: CompletedCheckpointStatsSummary
     initialization: tuple[TaskInitialization, ...] = ()
-    """The tasks of the newest epoch that have begun, or failed to."""
+    """The tasks of the newest epoch that have started, or failed to."""
     never_begun: tuple[NeverBegun, ...] = ()
-    """Oldest first."""
+    """The checkpoints that failed before they had an id, oldest first."""
 
     def find(self, checkpoint_id: int) -> CheckpointStats:
-        """The checkpoint of this id; KeyError when it is forgotten."""
+        """Return the checkpoint with this id. Raises KeyError if it is forgotten."""
         for stats in self.checkpoints:
             if stats.checkpoint_id == checkpoint_id:
                 return stats
@@ -330,8 +330,9 @@ class CheckpointStatsSnapshot:
         raise KeyError(f"no statistics of checkpoint {checkpoint_id}; there are {known}")
 
     def metrics(self) -> dict[str, int | str]:
-        """The job's metrics under the names that Flink documents: times in ms, sizes in bytes, -1 and "n/a" for what
-        there is not yet.
+        """Return the job's metrics under the names that Flink documents: times in ms, sizes in bytes.
+
+        Values that do not exist yet are -1 and "n/a".
         """
         last, restored = self.latest_completed, self.restored
         return {
@@ -351,12 +352,12 @@ class CheckpointStatsSnapshot:
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per checkpoint, newest first.
+        """Return one row per checkpoint, newest first.
 
-        Columns: id, kind, status, triggered_at_ms, duration_ms (until the last ack so far, NA before the first; of a
-        failed one until its end), acked, total (subtasks), checkpointed_size, state_size,
-        processed_data, persisted_data, metadata_size (bytes), unaligned, discarded, path, failure. A checkpoint that
-        failed before there was an id for it, because the store could not be reached, has the id -1.
+        Columns: id, kind, status, triggered_at_ms, duration_ms (until the last acknowledgement so far, NA before the
+        first; for a failed one until its end), acked, total (subtasks), checkpointed_size, state_size, processed_data,
+        persisted_data, metadata_size (bytes), unaligned, discarded, path, failure. A checkpoint that failed before it
+        had an id, because the store could not be reached, has the id -1.
         """
         import pandas as pd
 
@@ -410,7 +411,7 @@ _COLUMNS = (
 
 
 class CheckpointStatsTracker:
-    """Takes the coordinator's reports and hands out snapshots."""
+    """The recorder of the coordinator's reports; it returns snapshots."""
 
     def __init__(self, max_history: int = DEFAULT_HISTORY) -> None:
         self.counts = CheckpointStatsCounts()
@@ -424,7 +425,7 @@ class CheckpointStatsTracker:
     def begin(
         self, checkpoint_id: int, at_ms: int, properties: CheckpointProperties, parallelism: Mapping[str, int]
     ) -> CheckpointStats:
-        """A checkpoint is pending; `parallelism` gives the subtasks of each vertex (`reportPendingCheckpoint`)."""
+        """Record a pending checkpoint; `parallelism` gives the subtasks of each vertex (`reportPendingCheckpoint`)."""
         subtasks: dict[str, list[SubtaskStats | None]] = {name: [None] * count for name, count in parallelism.items()}
         stats = CheckpointStats(checkpoint_id, at_ms, properties, subtasks, _changed=self._touch)
         self.counts.begin()
@@ -433,7 +434,7 @@ class CheckpointStatsTracker:
         return stats
 
     def completed(self, stats: CheckpointStats, at_ms: int, path: str, metadata_size: int) -> None:
-        """A pending checkpoint completed (`reportCompletedCheckpoint`)."""
+        """Record that a pending checkpoint completed (`reportCompletedCheckpoint`)."""
         stats.complete(at_ms, path, metadata_size)
         self.counts.complete()
         self.summary.add(
@@ -446,15 +447,15 @@ class CheckpointStatsTracker:
         self.history.ended(stats)
 
     def failed(self, stats: CheckpointStats, at_ms: int, failure: str) -> None:
-        """A pending checkpoint failed (`reportFailedCheckpoint`)."""
+        """Record that a pending checkpoint failed (`reportFailedCheckpoint`)."""
         stats.fail(at_ms, failure)
         self.counts.fail()
         self.history.ended(stats)
 
     def failed_before_start(self, failed: NeverBegun | None = None) -> None:
-        """A checkpoint failed before it was pending (`reportFailedCheckpointsWithoutInProgress`).
+        """Record that a checkpoint failed before it was pending (`reportFailedCheckpointsWithoutInProgress`).
 
-        `failed` is listed; None for a request that was only put off.
+        `failed` is listed; None for a request that was only postponed.
         """
         self.counts.fail_before_start()
         if failed is not None:
@@ -464,31 +465,31 @@ class CheckpointStatsTracker:
     def report_incomplete(
         self, checkpoint_id: int, vertex: str, subtask: int, at_ms: int, metrics: CheckpointMetrics
     ) -> None:
-        """A task reports what it measured of a checkpoint that is no longer pending (`reportIncompleteStats`)."""
+        """Record a task's measurements of a checkpoint that is no longer pending (`reportIncompleteStats`)."""
         stats = self.history.find(checkpoint_id)
         if stats is not None and stats.status is not CheckpointStatus.COMPLETED:
             stats.report(vertex, subtask, at_ms, metrics, completed=False)
 
     def report_restored(self, restored: RestoredCheckpointStats) -> None:
-        """The job was restored (`reportRestoredCheckpoint`)."""
+        """Record that the job was restored (`reportRestoredCheckpoint`)."""
         self.counts.restore()
         self.restored = restored
         self._touch()
 
     def report_initialization(self, task: str, attempt: int, metrics: InitializationMetrics) -> None:
-        """A task runs, or cannot; those of the epochs before are forgotten (`reportInitializationMetrics`)."""
+        """Record that a task runs, or failed to; earlier epochs are forgotten (`reportInitializationMetrics`)."""
         kept = {name: each for name, each in self.initialization.items() if each.attempt == attempt}
         self.initialization = kept | {task: TaskInitialization(task, attempt, metrics)}
         self._touch()
 
     def discarded(self, checkpoint_id: int) -> None:
-        """A completed checkpoint's files are being deleted."""
+        """Record that a completed checkpoint's files are being deleted."""
         stats = self.history.find(checkpoint_id)
         if stats is not None:
             stats.mark_discarded()
 
     def snapshot(self) -> CheckpointStatsSnapshot:
-        """All that is known now; the same object as long as nothing changes (`createSnapshot`)."""
+        """Return all current statistics; the same object as long as nothing changes (`createSnapshot`)."""
         if self._snapshot is None:
             checkpoints = tuple(_frozen(stats) for stats in self.history.newest_first())
             frozen = {stats.checkpoint_id: stats for stats in checkpoints}
@@ -509,11 +510,11 @@ class CheckpointStatsTracker:
         return self._snapshot
 
     def subtasks(self, checkpoint_id: int) -> pd.DataFrame:
-        """The subtasks of one checkpoint, see `CheckpointStats.to_pandas`; KeyError when it is forgotten."""
+        """Return the subtasks of one checkpoint, see `CheckpointStats.to_pandas`. KeyError if it is forgotten."""
         return self.snapshot().find(checkpoint_id).to_pandas()
 
     def to_pandas(self) -> pd.DataFrame:
-        """The checkpoints, newest first, see `CheckpointStatsSnapshot.to_pandas`."""
+        """Return the checkpoints, newest first, see `CheckpointStatsSnapshot.to_pandas`."""
         return self.snapshot().to_pandas()
 
     def _touch(self) -> None:
@@ -531,28 +532,28 @@ class CheckpointStatsTracker:
 
 
 class NoOpCheckpointStatsTracker(CheckpointStatsTracker):
-    """Takes every report and remembers none: for a run that nobody looks at. Flink: `NoOpCheckpointStatsTracker`."""
+    """A tracker that remembers nothing, for a run without observers. Flink: `NoOpCheckpointStatsTracker`."""
 
     def begin(
         self, checkpoint_id: int, at_ms: int, properties: CheckpointProperties, parallelism: Mapping[str, int]
     ) -> CheckpointStats:
-        """The checkpoint keeps its own figures as long as it is pending."""
+        """Return the checkpoint's own figures, which live as long as it is pending."""
         return CheckpointStats(checkpoint_id, at_ms, properties, {name: [None] * n for name, n in parallelism.items()})
 
     def completed(self, stats: CheckpointStats, at_ms: int, path: str, metadata_size: int) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
     def failed(self, stats: CheckpointStats, at_ms: int, failure: str) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
     def failed_before_start(self, failed: NeverBegun | None = None) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
     def report_restored(self, restored: RestoredCheckpointStats) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
     def report_initialization(self, task: str, attempt: int, metrics: InitializationMetrics) -> None:
-        """Nothing is remembered."""
+        """Remember nothing."""
 
 
 def _frozen(stats: CheckpointStats) -> CheckpointStats:

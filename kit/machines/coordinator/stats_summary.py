@@ -1,7 +1,7 @@
-"""Figures over all completed checkpoints: least, mean, most and percentiles.
+"""Figures over all completed checkpoints: minimum, mean, maximum and percentiles.
 
-Least, mean and most are over all of them, percentiles over the last `QUANTILE_WINDOW`. A percentile p of n values is at
-position p (n + 1), between two values in proportion (Flink's `DescriptiveStatisticsHistogram`).
+Minimum, mean and maximum are over all of them, percentiles over the last `QUANTILE_WINDOW`. Percentile p of n values is
+at position p (n + 1), interpolated between two values (Flink's `DescriptiveStatisticsHistogram`).
 
 Follows Flink's `CompletedCheckpointStatsSummary` and `StatsSummary`.
 """
@@ -19,7 +19,7 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
 @dataclass(slots=True)
 class StatsSummary:
-    """One figure: how often it was seen, its least, sum and most, and its latest values."""
+    """One figure: its count, minimum, sum and maximum, and its latest values."""
 
     count: int = 0
     least: int = 0
@@ -28,7 +28,7 @@ class StatsSummary:
     window: deque[int] = field(default_factory=lambda: deque(maxlen=QUANTILE_WINDOW))
 
     def add(self, value: int) -> None:
-        """Take a value; negative ones mean "not known" and are left out."""
+        """Add a value; negative values mean "not known" and are ignored."""
         if value < 0:
             return
         self.least = value if self.count == 0 else min(self.least, value)
@@ -43,13 +43,13 @@ class StatsSummary:
         return self.sum // self.count if self.count else 0
 
     def percentiles(self) -> list[float]:
-        """Those of `PERCENTILES`; not a number before the first value."""
+        """Return the values of `PERCENTILES`; not a number before the first value."""
         if not self.window:
             return [float("nan")] * len(PERCENTILES)
         return [float(value) for value in np.percentile(list(self.window), PERCENTILES, method="weibull")]
 
     def copy(self) -> StatsSummary:
-        """The same figures, which do not change any more."""
+        """Return a copy that does not change any more."""
         return StatsSummary(self.count, self.least, self.most, self.sum, self.window.copy())
 
 
@@ -64,7 +64,7 @@ class CompletedCheckpointStatsSummary:
     persisted_bytes: StatsSummary = field(default_factory=StatsSummary)
 
     def add(self, *, end_to_end: int, checkpointed: int, full: int, processed: int, persisted: int) -> None:
-        """Take the figures of one more."""
+        """Add the figures of one checkpoint."""
         self.end_to_end_ms.add(end_to_end)
         self.checkpointed_bytes.add(checkpointed)
         self.full_bytes.add(full)
@@ -72,7 +72,7 @@ class CompletedCheckpointStatsSummary:
         self.persisted_bytes.add(persisted)
 
     def copy(self) -> CompletedCheckpointStatsSummary:
-        """The same figures, which do not change any more."""
+        """Return a copy that does not change any more."""
         return CompletedCheckpointStatsSummary(
             self.end_to_end_ms.copy(),
             self.checkpointed_bytes.copy(),

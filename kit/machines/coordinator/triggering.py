@@ -1,4 +1,4 @@
-"""How a checkpoint begins: the asynchronous steps of `startTriggeringCheckpoint`, one command and one event each.
+"""The start of a checkpoint: the asynchronous steps of `startTriggeringCheckpoint`, one command and one event each.
 
     request chosen -> pre-checks, plan
     AllocateCheckpointId           CheckpointIdAllocated | CheckpointIdFailed
@@ -9,8 +9,8 @@
         the plan again, if tasks have finished meanwhile
     TriggerTaskCheckpoint          (acks follow, see `kit.machines.coordinator.completing`)                   for each
 
-One checkpoint is being triggered at a time; requests wait for the next turn. When the pending checkpoint is aborted on
-the way (it expires, the job fails over), the rest of the steps is not taken, and answers still to come are ignored.
+One checkpoint is being triggered at a time; other requests wait. If the pending checkpoint is aborted on the way (it
+expires, or the job fails over), the remaining steps are skipped, and later answers are ignored.
 
 Follows Flink 2.x's `CheckpointCoordinator.startTriggeringCheckpoint`. 1.11 snapshots master hooks and operator
 coordinators side by side, and allocates the id together with the location.
@@ -66,7 +66,7 @@ class Chosen:
 
 
 class CheckpointTrigger:
-    """The part of the coordinator that begins checkpoints."""
+    """The part of the coordinator that starts checkpoints."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class CheckpointTrigger:
 
     @property
     def is_triggering(self) -> bool:
-        """Whether a checkpoint is on its way to the tasks."""
+        """True if a checkpoint is being triggered."""
         return self._chosen is not None or self._ledger.triggering is not None
 
     # --- before there is a pending checkpoint -----------------------------------------------------------------------
 
     def start(self, request: CheckpointTriggerRequest) -> None:
-        """Begin with the request that the decider chose. Flink: `CheckpointCoordinator.startTriggeringCheckpoint`."""
+        """Start the request that the decider chose. Flink: `CheckpointCoordinator.startTriggeringCheckpoint`."""
         if self.is_triggering:
             raise ProtocolError(f"{request.label} cannot start: {self!r}")
         try:
@@ -108,10 +108,10 @@ class CheckpointTrigger:
         self._context.emit(AllocateCheckpointId())
 
     def _check_global_state(self, request: CheckpointTriggerRequest) -> None:
-        """Whether any checkpoint may begin at present; raises CheckpointException.
+        """Raise CheckpointException if no checkpoint may start at present.
 
-        Flink: `preCheckGlobalState`; earlier `preCheckBeforeTriggeringCheckpoint`, which also looks at what
-        `CheckpointRequestDecider.choose` decides by now.
+        Flink: `preCheckGlobalState`; earlier `preCheckBeforeTriggeringCheckpoint`, which also checks what
+        `CheckpointRequestDecider.choose` decides now.
         """
         if self._ledger.is_shut_down:
             raise CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
@@ -119,7 +119,7 @@ class CheckpointTrigger:
             raise CheckpointException(CheckpointFailureReason.PERIODIC_SCHEDULER_SHUTDOWN)
 
     def on_id_allocated(self, event: CheckpointIdAllocated) -> None:
-        """There is an id: make the pending checkpoint, and ask for its directory.
+        """Create the pending checkpoint with the allocated id, and ask for its directory.
 
         Flink: `initializeCheckpoint`, which in 1.11 allocates the id and the location in one step.
         """
@@ -149,7 +149,7 @@ class CheckpointTrigger:
         )
 
     def _pending(self, chosen: Chosen, checkpoint_id: int) -> PendingCheckpoint:
-        """The pending checkpoint of a request, with its statistics. Flink: `createPendingCheckpoint`."""
+        """Create the pending checkpoint of a request, with its statistics. Flink: `createPendingCheckpoint`."""
         plan, properties = chosen.plan, chosen.request.properties
         tasks = (*plan.tasks_to_wait_for, *plan.finished_tasks)
         parallelism = {task.vertex.name: task.parallelism for task in tasks}
@@ -168,11 +168,11 @@ class CheckpointTrigger:
         )
 
     def on_id_failed(self, event: CheckpointIdFailed) -> None:
-        """There is no id."""
+        """Give up the request, because no id could be allocated."""
         self.give_up(CheckpointException(CheckpointFailureReason.IO_EXCEPTION, event.error))
 
     def give_up(self, why: CheckpointException) -> None:
-        """Do not wait for an id any longer; once there is a pending checkpoint, abort that instead."""
+        """Stop waiting for an id; once there is a pending checkpoint, abort that instead."""
         chosen, self._chosen = self._chosen, None
         if chosen is not None:
             self._ledger.fail_request(chosen.request, why)
@@ -180,12 +180,12 @@ class CheckpointTrigger:
     # --- from the location to the tasks -----------------------------------------------------------------------------
 
     def _on_its_way(self, checkpoint_id: int) -> PendingCheckpoint | None:
-        """The checkpoint being triggered, if it is this one."""
+        """Return the checkpoint being triggered, if it is this one."""
         checkpoint = self._ledger.pending.get(checkpoint_id)
         return checkpoint if checkpoint is not None and checkpoint.state.is_triggering else None
 
     def on_location_initialized(self, event: LocationInitialized) -> None:
-        """There is a directory: give the operator coordinators their turn. A late one is removed again.
+        """Give the operator coordinators their turn, now that the directory exists; a late directory is deleted.
 
         Flink: `OperatorCoordinatorCheckpoints.triggerAndAcknowledgeAllCoordinatorCheckpointsWithCompletion` and
         `triggerAllCoordinatorCheckpoints`.
@@ -202,7 +202,7 @@ class CheckpointTrigger:
         self._go_on(checkpoint)
 
     def on_location_failed(self, event: LocationFailed) -> None:
-        """There is no directory."""
+        """Abort the checkpoint, because there is no directory."""
         self._abort(event.checkpoint_id, event.reason, event.error)
 
     def _abort(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
@@ -211,14 +211,14 @@ class CheckpointTrigger:
             self._ledger.abort(checkpoint, CheckpointException(reason, detail))
 
     def expects_coordinator_snapshot(self, checkpoint_id: int, operator_id: str) -> bool:
-        """Whether the operator coordinator is to take a snapshot now, or its checkpoint is over."""
+        """Return True if the operator coordinator should take a snapshot now: its checkpoint is not over."""
         checkpoint = self._on_its_way(checkpoint_id)
         return checkpoint is not None and operator_id in checkpoint.not_yet_acked_coordinators
 
     def on_coordinator_snapshot(
         self, checkpoint_id: int, operator_id: str, state: bytes | None
     ) -> TaskAcknowledgeResult:
-        """An operator coordinator gave its bytes. Follows Flink's `OperatorCoordinatorCheckpoints`."""
+        """Take an operator coordinator's snapshot. Follows Flink's `OperatorCoordinatorCheckpoints`."""
         checkpoint = self._on_its_way(checkpoint_id)
         if checkpoint is None:
             return TaskAcknowledgeResult.DISCARDED
@@ -231,12 +231,12 @@ class CheckpointTrigger:
         return result
 
     def on_coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
-        """An operator coordinator could not take a snapshot."""
+        """Abort the checkpoint, because an operator coordinator could not take a snapshot."""
         detail = f"The coordinator of operator {operator_id} failed: {error}"
         self._abort(checkpoint_id, CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, detail)
 
     def on_hook_triggered(self, event: MasterHookTriggered) -> None:
-        """A master hook gave its state, or None."""
+        """Take a master hook's state, or None."""
         checkpoint = self._on_its_way(event.checkpoint_id)
         if checkpoint is None:
             return
@@ -248,11 +248,11 @@ class CheckpointTrigger:
             self._go_on(checkpoint)
 
     def on_hook_failed(self, event: MasterHookFailed) -> None:
-        """A master hook failed, for a checkpoint on its way or one that is over."""
+        """Abort the checkpoint, if it is not over, because a master hook failed."""
         self._abort(event.checkpoint_id, CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, event.error)
 
     def _go_on(self, checkpoint: PendingCheckpoint) -> None:
-        """Take the steps that the last answer has opened."""
+        """Take the steps that the last answer has made possible."""
         if checkpoint.state is CheckpointState.COORDINATORS and not checkpoint.not_yet_acked_coordinators:
             checkpoint.step(CheckpointEvent.COORDINATORS_ACKED)
             self._trigger_hooks(checkpoint)
@@ -262,13 +262,13 @@ class CheckpointTrigger:
             self._trigger_tasks(checkpoint)
 
     def go_on(self) -> None:
-        """A task has finished: trigger the checkpoint that only waits for such."""
+        """Trigger the checkpoint if it only waited for a task to finish; called when one has finished."""
         checkpoint = self._ledger.triggering
         if checkpoint is not None:
             self._go_on(checkpoint)
 
     def _trigger_hooks(self, checkpoint: PendingCheckpoint) -> None:
-        """Call every master hook; without any, go on to the tasks. Flink: `snapshotMasterState`."""
+        """Call every master hook; without any, continue with the tasks. Flink: `snapshotMasterState`."""
         for hook in self._job.hooks:
             self._context.emit(
                 TriggerMasterHook(
@@ -277,9 +277,10 @@ class CheckpointTrigger:
             )
 
     def _awaits_leaving(self, plan: CheckpointPlan) -> bool:
-        """Whether a task to be triggered is about to finish: its trigger would come too late and fail the checkpoint.
+        """Return True if a task to be triggered is about to finish: its trigger would be late and fail the checkpoint.
 
-        An aligned barrier would have to wait for the same data as the task's end; one that overtakes need not wait.
+        An aligned barrier would have to wait for the same data as the task's end; a barrier that overtakes does not
+        wait.
         """
         leaving = self._ledger.leaving
         return not self._job.config.unaligned and any(
@@ -287,7 +288,7 @@ class CheckpointTrigger:
         )
 
     def _trigger_tasks(self, checkpoint: PendingCheckpoint) -> None:
-        """Everything else is there: ask the sources to begin.
+        """Trigger the sources: everything else has acknowledged.
 
         Flink: `triggerCheckpointRequest`, in 1.11 `snapshotTaskState`; then `onTriggerSuccess`.
         """
@@ -321,10 +322,10 @@ class CheckpointTrigger:
         self._completion.on_acknowledged(checkpoint)
 
     def _plan_again(self, checkpoint: PendingCheckpoint, gone: Sequence[str]) -> CheckpointPlan:
-        """Tasks have finished while coordinators and hooks were asked: nobody has been triggered yet, so the checkpoint
-        goes on without them. Raises CheckpointException when it cannot.
+        """Replace the plan after tasks have finished while coordinators and hooks were asked.
 
-        Flink triggers what its first plan says, and such a checkpoint fails.
+        No task has been triggered yet, so the checkpoint continues without them. Raises CheckpointException if it
+        cannot. Flink triggers the tasks of its first plan, and such a checkpoint fails.
         """
         context, attempt = self._context, checkpoint.plan.attempt
         plan = None
@@ -352,7 +353,7 @@ class CheckpointTrigger:
         return context.epoch == attempt and context.execution_state(task) is ExecutionState.RUNNING
 
     def _options(self, checkpoint: PendingCheckpoint) -> CheckpointOptions:
-        """What the barriers of this checkpoint say. Flink: `CheckpointOptions.forConfig`."""
+        """Return the options in this checkpoint's barriers. Flink: `CheckpointOptions.forConfig`."""
         config = self._job.config
         properties = checkpoint.properties
         full = self._ledger.force_full_snapshot and not properties.is_savepoint

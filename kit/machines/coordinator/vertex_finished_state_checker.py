@@ -1,8 +1,8 @@
-"""Whether what had finished in a checkpoint fits the job that is restored from it, before anything is assigned.
+"""The check that a checkpoint's finished tasks fit the job that is restored from it, before anything is assigned.
 
-Records flow from vertex to vertex, so a vertex cannot have finished before those it reads from. A program that was
-changed can break that: an operator added before one that had finished would produce records that nobody reads. The
-check is made for a savepoint or a first start, where the program may be another, and not on failover.
+Records flow from vertex to vertex, so a vertex cannot have finished before those it reads from. A changed program can
+violate that: an operator added before one that had finished would produce records that no operator reads. The check is
+made for a savepoint or a first start, where the program may have changed, and not on failover.
 
 Follows Flink's `VertexFinishedStateChecker` (since 1.14).
 """
@@ -20,7 +20,7 @@ from kit.stream.graph.job_graph import JobEdge
 
 
 class VertexFinishedState(Enum):
-    """How far a vertex had come; the value is the wording of messages."""
+    """The part of a vertex that had finished; the value is the wording of messages."""
 
     ALL_RUNNING = "all running"
     PARTIALLY_FINISHED = "partially finished"
@@ -34,7 +34,7 @@ def validate_operators_finished_state(
 ) -> None:
     """Check the states, by operator id, against the vertices and the `inputs` of each, by its name.
 
-    Raises FinishedOperatorsError where a chain mixes finished and unfinished operators, or a vertex had finished more
+    Raises FinishedOperatorsError if a chain mixes finished and unfinished operators, or if a vertex had finished more
     than one that it reads from.
     """
     finished = {vertex.name: _state_of_vertex(vertex, operator_states) for vertex in vertices}
@@ -50,7 +50,7 @@ def validate_operators_finished_state(
 def _check_inputs_of_partially_finished(
     vertex: str, inputs: Sequence[JobEdge], finished: Mapping[str, VertexFinishedState]
 ) -> None:
-    """Over an all-to-all edge every subtask reads from all, so none can have finished before all of them have."""
+    """Check a partially finished vertex: over an all-to-all edge, no subtask finishes before all upstream ones."""
     all_to_all = {edge.source for edge in inputs if not edge.is_pointwise}
     for edge in inputs:
         state = finished[edge.source]
