@@ -126,5 +126,5 @@ def test_a_job_in_which_nothing_reaches_a_sink_is_an_error(host: Any) -> None:
     env = StreamEnvironment("nothing")
     env.from_source(CollectionSource(ROWS)).map(dict)
     for job in (env, env.job_graph()):
-        with pytest.raises(GraphError, match=r"job 'nothing' would give nothing: no stream reaches a sink; .*sink_to"):
+        with pytest.raises(GraphError, match=r"'nothing' would have no effect: no stream reaches a sink; .*sink_to"):
             host(job)

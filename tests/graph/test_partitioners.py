@@ -135,7 +135,7 @@ def test_custom_asks_the_users_function_for_each_row(rows: list[tuple[str, int]]
 
 def test_custom_names_the_value_whose_subtask_there_is_not() -> None:
     partitioner = CustomPartitioner(lambda carrier, n: n, "carrier", 3)
-    with pytest.raises(ValueError, match="the function gave 3 for 'AA', expected 0 to 2"):
+    with pytest.raises(ValueError, match="the function returned 3 for 'AA', expected 0 to 2"):
         partitioner.split(flights([("AA", 1)]))
 
 

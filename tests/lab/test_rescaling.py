@@ -238,7 +238,7 @@ def test_a_wish_that_cannot_be_noted_is_refused() -> None:
     lab.run_until(checkpoint=1)
     request = lab.rescale(4)
     lab.fail("StoreParallelism")
-    with pytest.raises(JobFailedError, match="was not rescaled: what is wanted cannot be noted: the store cannot be"):
+    with pytest.raises(JobFailedError, match="was not rescaled: the parallelism cannot be recorded: the store cannot"):
         lab.answer(request)
     lab.kill_driver()
     after = durable(after=lab, recover=True)

@@ -1,15 +1,15 @@
-"""The failures of a job: their cause, and whether the same one comes again and again.
+"""The failures of a job: their cause, and the detection of a cause that recurs.
 
-A function that always raises makes the job go back to its checkpoint, only to meet the same row. Such a job is not
-restarted for ever: when the same cause has brought it down `REPEATS` times, and no checkpoint was completed in between,
-it fails for good. A restart strategy that counts its restarts, chosen by the user, is left to count.
+A function that always raises makes the job go back to its checkpoint, only to meet the same row again. Such a job is
+not restarted forever: when the same cause has failed it `REPEATS` times, without a completed checkpoint in between, it
+fails for good. A user-chosen restart strategy that counts its restarts is left to count.
 
-Only failures that the job's own code, data or settings bring about have a cause here: an exception in a task, in an
-operator coordinator or in a master hook, and a snapshot that cannot be written. A lost worker is no such failure, nor
-is a checkpoint that expires, nor an outage (a connection that breaks, a disk that is full): these may pass, and the
-restart strategy alone decides.
+Only failures that the job's own code, data or settings bring about have a cause here. These are an exception in a task,
+in an operator coordinator or in a master hook, and a snapshot that cannot be written. A lost worker, a checkpoint that
+expires and an outage (a connection that breaks, a disk that is full) have none: they may pass, and the restart strategy
+alone decides.
 
-Flink restarts a job with periodic checkpoints for ever, ever more slowly, unless told otherwise.
+Flink restarts a job with periodic checkpoints forever, with growing delays, unless configured otherwise.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from kit.stream.settings.job_settings import ExponentialDelay, FixedDelay, JobSe
 
 REPEATS = 3
 KIT = __file__[: -len("machines/job/failures.py")]
-"""How the names of the kit's own files begin."""
+"""The path prefix of the kit's own files."""
 MOST_COUNTED = 100
-"""A strategy with more attempts than this does not count them, it goes on for ever."""
+"""The largest number of attempts that counts as a limit: above it, a strategy restarts forever."""
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>.*)$', re.MULTILINE)
 _BEGINS = "Traceback (most recent call last):\n"
@@ -52,10 +52,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The root cause of a failure, as its traceback tells it.
+    """The root cause of a failure, according to its traceback.
 
-    `kind` is the type of the exception that was raised first and `text` its last line; `place` is the last frame in the
-    user's own code, None when there is none, and `innermost` the last frame of all.
+    `kind` is the type of the exception that was raised first and `text` its last line. `place` is the last frame in the
+    user's own code, None if there is none, and `innermost` is the last frame of all.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Raised:
 
     @classmethod
     def of(cls, traceback: str, error: str = "") -> Raised:
-        """Read a traceback; `error` stands for one that is not there."""
+        """Read a traceback; `error` replaces one that is missing."""
         told = traceback.partition(_CAUSED)[0].rstrip() or error
         frames = [Frame(found["file"], int(found["line"]), found["function"]) for found in _FRAME.finditer(told)]
         places = [frame for frame in frames if not _is_foreign(frame.file)]
@@ -81,14 +81,14 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """The part of a failure that stays the same when it comes again: who failed, and of what."""
+    """The part of a failure that stays the same when it recurs: its origin and its error."""
 
     who: str
     what: str
 
     @classmethod
     def of_task(cls, message: TaskStateChanged) -> FailureCause | None:
-        """Return the cause of a task's failure; None for an outage. All subtasks of a vertex are one."""
+        """Return the cause of a task's failure, or None for an outage. All subtasks of a vertex count as one."""
         raised = Raised.of(message.traceback, message.error)
         frame = raised.place or raised.innermost
         if _OUTAGE.search(f"{raised.kind} {raised.text}"):
@@ -98,12 +98,12 @@ class FailureCause:
 
     @classmethod
     def of_text(cls, who: str, error: str) -> FailureCause | None:
-        """Return the cause of another failure, of which only the error is known; None for an outage."""
+        """Return the cause of another failure, from its error alone, or None for an outage."""
         return None if _OUTAGE.search(error) else cls(who, _without_numbers(error))
 
 
 class RepeatedFailures:
-    """Counts how often each cause has brought the job down since its latest checkpoint."""
+    """A counter of how often each cause has failed the job since its latest checkpoint."""
 
     def __init__(self, settings: JobSettings) -> None:
         self._is_counting = not is_left_to_count(settings)
@@ -111,7 +111,7 @@ class RepeatedFailures:
         self._latest_id: int | None = None
 
     def is_one_too_many(self, cause: FailureCause | None, latest_id: int | None) -> bool:
-        """Count a failure that came when this was the latest checkpoint; True at the `REPEATS`-th of its cause."""
+        """Count a failure with this latest checkpoint; return True at the `REPEATS`-th of its cause."""
         if not self._is_counting or cause is None:
             return False
         if latest_id != self._latest_id:
@@ -126,7 +126,7 @@ class RepeatedFailures:
 
 
 def is_left_to_count(settings: JobSettings) -> bool:
-    """Return True if the user has said how often the job is to be restarted."""
+    """Return True if the user has limited the number of restarts."""
     strategy = settings.restart
     if isinstance(strategy, FixedDelay):
         counts = strategy.attempts <= MOST_COUNTED
@@ -138,7 +138,7 @@ def is_left_to_count(settings: JobSettings) -> bool:
 
 
 def repeated_error(error: str) -> str:
-    """Return what a job says that failed with `error` once too often."""
+    """Return the job's error after it failed with `error` once too often."""
     return (
         f"{error}\n"
         f"The job has failed {REPEATS} times in the same way with no checkpoint completed in between, so it is not "
@@ -153,5 +153,5 @@ def _is_foreign(file: str) -> bool:
 
 
 def _without_numbers(text: str) -> str:
-    """Return a text without what differs from time to time: ids, attempts, names of files made from them."""
+    """Return a text without the parts that vary: ids, attempts, and file names made from them."""
     return _WORD.sub(lambda word: "#" if any(map(str.isdigit, word[0])) else word[0], text)

@@ -1,24 +1,24 @@
 """The JobMaster machine: one job, from its submission to its end.
 
 It holds the execution graph and the state of every task, the `CheckpointCoordinator` and its parts, the operator
-coordinators and the restart strategy, and decides when tasks are deployed, when the job has failed, and what it goes
-on from. Each deployment of all tasks is an *epoch*, counted from 1; the epoch is the attempt number of its tasks, and
-whatever an earlier epoch still says is dropped here.
+coordinators and the restart strategy. It decides when tasks are deployed, when the job has failed, and what it resumes
+from. Each deployment of all tasks is an *epoch*, counted from 1. The epoch is the attempt number of its tasks, and late
+messages of an earlier epoch are dropped here.
 
-Its life is a sequence of phases (`kit.machines.job.status`). After each event it goes on as far as its phase lets it:
+Its life is a sequence of phases (`kit.machines.job.status`). After each event it proceeds as far as its phase allows:
 
-    STARTING      waits for splits and for what to begin from (`kit.machines.job.starting`), then restores
+    STARTING      waits for splits and for the state to start from (`kit.machines.job.starting`), then restores
     RESTORING     assigns the latest checkpoint's state, waits for the master hooks, then deploys
     RUNNING       until all tasks have finished, something fails, or the user ends it
     RESTARTING    waits for the workers to leave, the delay to pass, the store to answer, and for slots; then restores
     FINISHING ..  waits for the workers to leave and the store to answer, then ends
     SUSPENDING    another driver leads the job: waits for the workers to leave, then ends and deletes nothing
 
-A failure's path: `TaskStateChanged(FAILED)` or `SlotLost` -> `_on_failure`: pending checkpoints aborted, the restart
-strategy asked -> `StopEpoch` -> `EpochEnded` and the delay over -> `_restore` -> `_deploy_when_restored`: operator
-coordinators reset, `StartEpoch` and `DeployTask` to every task. A failure that comes again and again ends the job
-(`kit.machines.job.failures`). A rescale takes the same path without a failure: the
-restart strategy is not asked, and what is deployed is another execution graph (`kit.machines.job.rescaling`).
+A failure takes this path: `TaskStateChanged(FAILED)` or `SlotLost` leads to `_on_failure`, which aborts pending
+checkpoints, asks the restart strategy and emits `StopEpoch`. After `EpochEnded` and the delay, `_restore` and
+`_deploy_when_restored` reset the operator coordinators and emit `StartEpoch` and a `DeployTask` for every task. A
+failure that recurs ends the job (`kit.machines.job.failures`). A rescale takes the same path without a failure: the
+restart strategy is not asked, and another execution graph is deployed (`kit.machines.job.rescaling`).
 
 Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler`, `AdaptiveScheduler` and
 `StopWithSavepointTerminationManager`.
@@ -71,9 +71,9 @@ from kit.stream.settings.job_settings import SettingError
 
 RESTART_TIMER = "restart"
 WORKERS, DELAY, HOOKS, RESULT = "workers", "delay", "hooks", "result"
-"""What a phase may wait for: that the workers leave, the restart delay, the master hooks, the durable store."""
+"""What a phase may wait for: the workers' end, the restart delay, the master hooks, the durable store."""
 CHECKPOINT_HISTORY = 1_000
-"""Ended checkpoints that the statistics keep. Flink's web UI keeps 10; a table in a notebook wants all of a run."""
+"""Ended checkpoints that the statistics keep: all of a run, for a table in a notebook. Flink's web UI keeps 10."""
 
 
 class JobMaster(RescalingMaster):
@@ -89,7 +89,7 @@ class JobMaster(RescalingMaster):
         self.tasks = TaskTable()
         self.coordinators = OperatorCoordinators(job, self)
         self._failure: tuple[str, FailureCause | None] | None = None
-        """An error that a part reported, and its cause: the job fails once the event at hand is dealt with."""
+        """An error that a part reported, and its cause: the job fails after the current event."""
         self.rescaling = Rescaling(job, self)
         self.checkpoints = CheckpointCoordinator(
             job.job_id,
@@ -106,19 +106,19 @@ class JobMaster(RescalingMaster):
         """The latest checkpoint at the last failure."""
         self._start = JobStart(self.graph, self.checkpoints, self.emit)
         self._awaited: set[str] = set()
-        """What the phase waits for, beside the checkpoint that may be being stored."""
+        """What the phase waits for, besides a checkpoint that is being stored."""
         self._restoring: Restoring | None = None
         self._last_checkpoint = LastCheckpoint(self.checkpoints, self.emit)
         self._leftovers = Leftovers(self.checkpoints)
         self.restored_path = ""
         self.stopping = StopWithSavepoint()
         self._held: list[events.RequestSavepoint | events.RequestStop] = []
-        """Savepoints that were asked for while the job is being restarted: they begin when all tasks run again."""
+        """Savepoints that were requested during a restart: they begin when all tasks run again."""
 
     # --- from phase to phase --------------------------------------------------------------------------------------
 
     def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
-        """Take one event, and then go on as far as the phase lets the job."""
+        """Handle one event, and then proceed as far as the phase allows."""
         super().handle(event, at, cause)
         before = None
         while before is not self.phase or self._failure is not None:
@@ -132,7 +132,7 @@ class JobMaster(RescalingMaster):
         return self._commands
 
     def _enter(self, event: JobEvent, error: str = "", *, awaits: Iterable[str] = ()) -> None:
-        """Take the step of the table, into a phase that waits for this."""
+        """Take a transition of the table, into a phase that waits for `awaits`."""
         self._become(PHASES.follow(self, self.phase, event), error)
         self._awaited = set(awaits)
 
@@ -189,7 +189,7 @@ class JobMaster(RescalingMaster):
             self._cannot_begin(event.error)
 
     def _cannot_begin(self, error: str) -> None:
-        """Nothing has begun: nothing is deleted, not even a snapshot that the job was to claim."""
+        """End a job that cannot begin: nothing is deleted, not even a snapshot that the job would have claimed."""
         self.checkpoints.shut_down(JobStatus.CREATED.name)
         self._enter(JobEvent.CANNOT_BEGIN, error)
 
@@ -204,9 +204,9 @@ class JobMaster(RescalingMaster):
 
         Flink: `SchedulerBase.restoreState` for a global recovery (`restoreLatestCheckpointedStateToAll`). Flink's
         regional failover restarts only the pipelined region that failed (`restoreLatestCheckpointedStateToSubtasks`):
-        the operator coordinators keep running, and each is told which of its subtasks go back (`subtaskReset`).
-        Regional failover has no twin here. All tasks of an epoch run in one Spark barrier stage, which fails as a
-        whole, so no task is left to spare. It would rarely spare one in Flink either: a keyed or rebalancing exchange
+        the operator coordinators keep running, and each is notified which of its subtasks go back (`subtaskReset`).
+        Regional failover has no counterpart here. All tasks of an epoch run in one Spark barrier stage, which fails as
+        a whole, so no task could be kept. In Flink it would rarely keep one either: a keyed or rebalancing exchange
         joins its tasks to one region, so only the unconnected parts of a job are regions of their own. Flink's
         `AdaptiveScheduler` restores whole jobs too.
         """
@@ -239,13 +239,13 @@ class JobMaster(RescalingMaster):
                 self._hooks_failed(event.error)
 
     def _awaits_hooks_of(self, checkpoint_id: int) -> bool:
-        """Whether the hooks were asked to go back to this checkpoint, and nothing has come in between."""
+        """Return True if the hooks are restoring this checkpoint and nothing has interrupted that."""
         restoring = self._restoring
         return HOOKS in self._awaited and restoring is not None and restoring.latest.checkpoint_id == checkpoint_id
 
     @handles(events.MasterHookFailed)
     def _hook_failed(self, event: events.MasterHookFailed) -> None:
-        """The restart strategy is asked, as in `DefaultScheduler.restartTasks`; at the very start the job fails."""
+        """Ask the restart strategy, as `DefaultScheduler.restartTasks` does; during the first start, fail the job."""
         if self._awaits_hooks_of(event.checkpoint_id):
             self._hooks_failed(event.error)
         else:
@@ -265,7 +265,7 @@ class JobMaster(RescalingMaster):
         self.checkpoints.use_graph(self.graph)
         self.epoch += 1
         self.coordinators.deploy(latest, self.graph.parallelism)
-        if self.epoch == 1 and self._failure is not None:  # at the very start: whoever cannot begin never will
+        if self.epoch == 1 and self._failure is not None:  # at the first start: a retry would fail again
             (error, _), self._failure = self._failure, None
             self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
             return
@@ -308,7 +308,7 @@ class JobMaster(RescalingMaster):
             self.checkpoints.task_finished()
 
     def _is_of_this_epoch(self, attempt: int) -> bool:
-        """Whether an attempt of a task is that of the epoch whose workers are at work."""
+        """Return True if an attempt of a task belongs to the running epoch."""
         return attempt == self.epoch and self.phase is Phase.RUNNING
 
     def _task_failed(
@@ -318,7 +318,7 @@ class JobMaster(RescalingMaster):
         self._on_failure(f"{task} failed: {error}", cause, recoverable=recoverable)
 
     def _attempt_ended(self, task: str, state: ExecutionState, error: str = "") -> None:
-        """A task failed or was cancelled: its operators' coordinators are told."""
+        """Notify the operator coordinators of a task that failed or was cancelled."""
         self.tasks.end(task, state, error)
         self.coordinators.attempt_failed(task, self.epoch, error or None)
 
@@ -333,7 +333,7 @@ class JobMaster(RescalingMaster):
                 (self._stop if isinstance(request, events.RequestStop) else self._snapshot_requested)(request)
 
     def _take_last_checkpoint_when_all_data_ended(self) -> None:
-        """The tasks wait for one more checkpoint before they finish: begin it now rather than an interval later."""
+        """Trigger the checkpoint that all tasks wait for before they finish, rather than an interval later."""
         if (
             self.checkpoints.config.checkpoints_after_tasks_finish
             and self.phase is Phase.RUNNING
@@ -343,9 +343,9 @@ class JobMaster(RescalingMaster):
             self._last_checkpoint.take()
 
     def _finish_when_done(self) -> None:
-        """All tasks have finished: so has the job, once a savepoint to stop with that everybody acked is decided.
+        """Finish the job once all tasks have, and a fully acknowledged savepoint to stop with is decided.
 
-        When that fails all goes on as before, for nothing was published for its sake.
+        If that savepoint fails, the job continues as before, since nothing was published for it.
         """
         stop_failed = self.stopping.take_failure()
         if stop_failed and self.tasks.all_finished:
@@ -361,7 +361,7 @@ class JobMaster(RescalingMaster):
 
     @property
     def _savepoint_is_being_decided(self) -> bool:
-        """Whether the savepoint to stop with has all acks and is being written."""
+        """True if the savepoint to stop with is fully acknowledged and is being written."""
         return self.stopping.is_under_way and any(
             each.state.is_completing and each.request.request_id == self.stopping.request
             for each in self.checkpoints.pending.values()
@@ -381,7 +381,7 @@ class JobMaster(RescalingMaster):
 
     @handles(events.OperatorEventLost)
     def _operator_event_lost(self, event: events.OperatorEventLost) -> None:
-        """Coordinator and task do not agree any more: only a restart brings them together."""
+        """Fail the task: it and its coordinator no longer agree, and only a restart can fix that."""
         if self._is_of_this_epoch(event.attempt):
             self._task_failed(event.task, f"an event of its operator coordinator was lost: {event.error}")
 
@@ -394,15 +394,15 @@ class JobMaster(RescalingMaster):
         self.checkpoints.on_coordinator_snapshot(checkpoint_id, operator_id, state)
 
     def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
-        """A coordinator could not."""
+        """Report that an operator coordinator failed to take its snapshot."""
         self.checkpoints.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
-        """A source works through a backlog, or has done so."""
+        """Report that a source processes a backlog, or no longer does."""
         self.checkpoints.set_is_processing_backlog(operator_id, is_processing)
 
     def coordinator_failed(self, error: str) -> None:
-        """A coordinator raised: the job fails once the event at hand is dealt with."""
+        """Fail the job after the current event, because a coordinator raised."""
         self._fail_later(error, FailureCause.of_text("operator coordinators", error))
 
     def _fail_later(self, error: str, cause: FailureCause | None) -> None:
@@ -412,7 +412,7 @@ class JobMaster(RescalingMaster):
     # --- failing, restarting, ending ------------------------------------------------------------------------------
 
     def _on_failure(self, error: str, cause: FailureCause | None = None, *, recoverable: bool = True) -> None:
-        """Restart the job, if the strategy allows it and the `cause` has not come too often (None: it may pass)."""
+        """Restart the job, if the strategy allows it and the `cause` has not recurred too often (None: it may pass)."""
         if self.phase not in (Phase.RESTORING, Phase.RUNNING):
             return
         self.rescaling.stopped()
@@ -437,13 +437,13 @@ class JobMaster(RescalingMaster):
         self.emit(ScheduleTimer(timer=RESTART_TIMER, due_ms=self.at + delay_ms))
 
     def _fail_after_savepoint(self, error: str) -> None:
-        """Sinks may have published what the savepoint to stop with covers: no older checkpoint may be gone back to."""
+        """Fail for good: sinks may have published what the savepoint covers, so no older checkpoint may be restored."""
         answer = self.stopping.give_up(error)
         self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, answer.error)
         self.emit(answer)
 
     def _dismiss_workers(self, event: JobEvent, error: str = "") -> None:
-        """Enter a phase that waits for the workers of the epoch to leave, if there are any; they are told once."""
+        """Enter a phase that waits for the epoch's workers to leave, if there are any; they are told once."""
         at_work, leaving = self.phase is Phase.RUNNING, self._awaited & {WORKERS}
         self._enter(event, error, awaits={WORKERS} if at_work else leaving)
         if at_work:
@@ -463,20 +463,21 @@ class JobMaster(RescalingMaster):
             self._sweep()
 
     def _sweep(self) -> None:
-        """No worker of the epoch writes any more: what its aborted checkpoints left behind goes."""
+        """Delete what aborted checkpoints of the epoch left behind: its workers write no more."""
         for leftovers in self._leftovers.sweep():
             self.checkpoints.ledger.clean(leftovers)
 
     def _restart_when_ready(self) -> None:
-        self.stopping.take_failure()  # the restart is all that follows from it
+        self.stopping.take_failure()  # its only consequence is the restart
         if self.stopping.stands:
             self._fail_after_savepoint(self.error)
         elif not self._awaited and self.checkpoints.ledger.storing is None and self._has_slots():
             self._restore(JobEvent.RESTART)
 
     def _end_when_ready(self) -> None:
-        """The workers have left. A durable store is told of the end before anything is deleted for that reason; what
-        is being stored is waited for.
+        """End the job after its workers have left, once any checkpoint being stored is decided.
+
+        The end is recorded in a durable store before anything is deleted because of it.
         """
         if self._awaited:
             return
@@ -495,8 +496,9 @@ class JobMaster(RescalingMaster):
         self._end_in(PHASES.follow(self, self.phase, JobEvent.END), self.error, keep_all=keep_all)
 
     def _end_in(self, phase: Phase, error: str, *, keep_all: bool = False) -> None:
-        """What no retained checkpoint or savepoint refers to is removed. With `keep_all` nothing is deleted: a later
-        driver will believe that the job has not ended.
+        """End in this phase and delete what no retained checkpoint or savepoint refers to.
+
+        With `keep_all` nothing is deleted: a later driver will assume that the job has not ended.
         """
         status, store = phase.status, self.checkpoints.store
         retained = [each for each in store.checkpoints if not each.should_be_discarded_at(status.name)]
@@ -510,7 +512,7 @@ class JobMaster(RescalingMaster):
 
     @handles(events.LeadershipLost)
     def _leadership_lost(self, event: events.LeadershipLost) -> None:
-        """Stop, since another driver leads the job, and leave to it all that completed checkpoints refer to.
+        """Stop, because another driver leads the job, and keep everything that completed checkpoints refer to.
 
         A checkpoint that was being stored may be complete, and the other driver may have found it.
 
@@ -566,7 +568,7 @@ class JobMaster(RescalingMaster):
 
     @property
     def _is_restarting(self) -> bool:
-        """Whether the tasks ran before, and will run again. Flink declines a savepoint then; here it waits."""
+        """True if the tasks ran before, and will run again. Flink declines a savepoint then; here it waits."""
         if self.phase is Phase.RUNNING:
             return self.epoch > 1 and not self.tasks.all_running
         return self.epoch > 0 and self.phase in (Phase.RESTARTING, Phase.RESTORING)
@@ -615,7 +617,7 @@ class JobMaster(RescalingMaster):
 
     @handles(AcknowledgeCheckpoint)
     def _acknowledged(self, message: AcknowledgeCheckpoint) -> None:
-        """The task is past its barrier: events for its operators may follow, if they were still held."""
+        """Open the gates for events to the task's operators, since the task is past its barrier."""
         if message.attempt == self.epoch and message.job_id == self.job.job_id:
             self.coordinators.open_gate(message.task, message.checkpoint_id)
         self.checkpoints.handle(message)
@@ -630,7 +632,7 @@ class JobMaster(RescalingMaster):
         if self.checkpoints.expects_coordinator_snapshot(event.checkpoint_id, event.operator_id):
             self.coordinators[event.operator_id].checkpoint(event.checkpoint_id, event.error)
 
-    # --- what the checkpoint coordinator asks of its job (CoordinatorContext) -------------------------------------
+    # --- the interface of the checkpoint coordinator (CoordinatorContext) -----------------------------------------
 
     def execution_state(self, task: str) -> ExecutionState:
         return self.tasks.state_of(task)
@@ -639,7 +641,7 @@ class JobMaster(RescalingMaster):
         self._fail_later(error, None if may_pass else FailureCause.of_text("checkpoints", error))
 
     def fail_job_due_to_task_failure(self, error: str, task: str, *, may_pass: bool) -> None:
-        """The same where one task is to blame."""
+        """Fail the job because of one task."""
         self._fail_later(f"{task}: {error}", None if may_pass else FailureCause.of_text(task.rpartition("/")[0], error))
 
     def validate(self) -> None:
@@ -663,4 +665,4 @@ _GO_ON: dict[Phase, Callable[[JobMaster], None]] = {
     Phase.CANCELLING: JobMaster._end_when_ready,
     Phase.SUSPENDING: JobMaster._suspend_when_ready,
 }
-"""What each phase does after an event, if it waits for nothing more."""
+"""The action of each phase after an event, if it waits for nothing else."""

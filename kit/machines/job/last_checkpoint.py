@@ -1,7 +1,7 @@
-"""The checkpoint that tasks wait for which have seen all their input: the JobMaster asks for it itself.
+"""The checkpoint that tasks wait for after they have seen all their input: the JobMaster requests it itself.
 
-One that fails is tried again after a while where no periodic one follows anyhow. The timer belongs to the epoch: when
-its workers leave, or the checkpoint is asked for again for another reason, it is over.
+One that fails is tried again after a while, unless a periodic one follows. The timer belongs to the epoch. It is
+cancelled when the epoch's workers leave, or when the checkpoint is requested for another reason.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from kit.machines.coordinator.coordinator import CheckpointCoordinator
 
 LAST_CHECKPOINT_TIMER = "last-checkpoint"
 LAST_CHECKPOINT_AGAIN_MS = 1_000
-"""So long after it has failed it is tried again."""
+"""The delay before a failed one is tried again."""
 OWN_REQUEST = -1
-"""The number of requests that the JobMaster makes itself: nobody waits for the answer."""
+"""The id of requests that the JobMaster makes itself: no user waits for the answer."""
 
 
 class LastCheckpoint:
-    """Asks for it, and again when it failed; whether there is to be one the JobMaster knows."""
+    """The request for it, and its retries; the JobMaster decides if it is needed."""
 
     def __init__(self, checkpoints: CheckpointCoordinator, emit: Callable[[Word], None]) -> None:
         self._checkpoints, self._emit = checkpoints, emit
         self._retries = False
 
     def take(self) -> None:
-        """Begin it now."""
+        """Request it now."""
         self.forget()
         self._checkpoints.handle(RequestCheckpoint(request_id=OWN_REQUEST))
 
     def answered(self, word: CompleteRequest, at: int) -> bool:
-        """Take note of the answer to it, at this time in ms; False for the answer to somebody else's request."""
+        """Handle the answer to it, at this time in ms; return False for the answer to another request."""
         if word.request_id != OWN_REQUEST:
             return False
         if word.error and not (self._checkpoints.config.is_periodic or self._checkpoints.ledger.took_last_checkpoint):
@@ -42,14 +42,14 @@ class LastCheckpoint:
         return True
 
     def is_due_again(self, timer: str) -> bool:
-        """Whether this timer, which fired, is that of the next attempt, and one is still wanted."""
+        """Return True if this timer, which fired, is that of a retry that is still wanted."""
         if timer != LAST_CHECKPOINT_TIMER or not self._retries:
             return False
         self._retries = False
         return True
 
     def forget(self) -> None:
-        """There is no next attempt."""
+        """Cancel the retry."""
         if self._retries:
             self._retries = False
             self._emit(CancelTimer(timer=LAST_CHECKPOINT_TIMER))

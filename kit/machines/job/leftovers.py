@@ -1,8 +1,8 @@
-"""What is left behind: by the workers of an epoch, and by a driver that died or a job that has ended.
+"""Leftover files: of the workers of an epoch, and of a driver that died or a job that has ended.
 
-A task that writes its part of a checkpoint while the job fails may never get to acknowledge it, so nobody knows the
-names of its files. But it wrote them into the checkpoint's directory, and once all workers have left nothing more is
-written there: then the directory goes as a whole. What drivers leave is told from what is kept (`remove_orphans`).
+A task that writes its snapshot while the job fails may never acknowledge it, so the names of its files are unknown. But
+it wrote them into the checkpoint's directory, and after all workers have left, nothing more is written there: then the
+whole directory is deleted. What a driver leaves behind is everything that is not kept (`remove_orphans`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Leftovers:
         self._begun: dict[int, str] = {}
 
     def begin(self, checkpoint_id: int, location: str) -> None:
-        """A checkpoint has got its directory."""
+        """Record the directory of a checkpoint that began."""
         self._begun = {
             each: where for each, where in self._begun.items() if not self._checkpoints.ledger.is_completed(each)
         }
         self._begun[checkpoint_id] = location
 
     def sweep(self) -> list[DiscardState]:
-        """All workers of the epoch have left: what is to be removed of its aborted checkpoints."""
+        """Return what must be deleted of aborted checkpoints, after all workers of the epoch have left."""
         begun, self._begun = self._begun, {}
         return [
             DiscardState(paths=(), location=location, checkpoint_id=checkpoint_id, everything=True)
@@ -43,7 +43,7 @@ class Leftovers:
 
 
 def remove_orphans(kept: Collection[CompletedCheckpoint], others: Iterable[int]) -> RemoveOrphans:
-    """The command to delete all but these checkpoints, with the files they share, and what belongs to `others`."""
+    """Return the command that deletes all but these checkpoints with their shared files, and the ids `others`."""
     states = [state for checkpoint in kept for state in checkpoint.operator_states.values()]
     ids = {*others, *(checkpoint.checkpoint_id for checkpoint in kept)}
     return RemoveOrphans(keep=tuple(sorted(ids)), shared=shared_file_names(states))

@@ -1,17 +1,18 @@
-"""The operator coordinators of a job: their lives, their gateways, their part in checkpoints.
+"""The operator coordinators of a job: their life cycles, their gateways, their part in checkpoints.
 
-`OperatorCoordinators` are all of a job, each in its `OperatorCoordinatorHolder`. A holder stands between the
-JobMaster and one coordinator. It makes a new coordinator whenever the job goes back to a checkpoint, and drops what
-an old one still says; it catches what a coordinator raises and fails the job for it, once; and it runs the gates that
-keep events on the right side of a barrier (`kit.machines.job.subtask_gateway`).
+`OperatorCoordinators` holds all coordinators of a job, each in an `OperatorCoordinatorHolder`. A holder stands between
+the JobMaster and one coordinator. It creates a new coordinator whenever the job goes back to a checkpoint, and ignores
+the old one. It catches what a coordinator raises and fails the job once. It runs the gates that keep events on the
+right side of a barrier (`kit.machines.job.subtask_gateway`).
 
-Gates open behind a subtask's trigger where the subtask is told directly, since triggers and events go the same
-ordered way, and with its ack where the barrier comes through the operator's inputs.
+Gates open behind a subtask's trigger if the subtask is triggered directly, since triggers and events use the same
+ordered path. If the barrier comes through the operator's inputs, they open with its acknowledgement.
 
 Follows Flink's `OperatorCoordinatorHolder`, `DefaultOperatorCoordinatorHandler` and
-`RecreateOnResetOperatorCoordinator`. There closing an old coordinator may take time, and calls wait meanwhile; here
-it is done when the call returns. There a subtask confirms every event; here its ack of the checkpoint does, which
-follows the events on an ordered channel, and a host that could not send an event says so (`OperatorEventLost`).
+`RecreateOnResetOperatorCoordinator`. There closing an old coordinator may take time, and calls wait meanwhile; here it
+is done when the call returns. There a subtask confirms every event. Here its acknowledgement of the checkpoint does,
+which follows the events on an ordered channel, and a host that could not send an event reports it
+(`OperatorEventLost`).
 """
 
 from __future__ import annotations
@@ -37,23 +38,23 @@ class CoordinatorHost(Protocol):
         """Send an event to a subtask, unless its attempt is over."""
 
     def coordinator_snapshot_taken(self, checkpoint_id: int, operator_id: str, state: bytes | None) -> None:
-        """A coordinator gave its part of a checkpoint."""
+        """Take a coordinator's snapshot for a checkpoint."""
 
     def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
-        """A coordinator could not; the checkpoint fails."""
+        """Fail the checkpoint, because a coordinator could not take its snapshot."""
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
-        """An operator works through a backlog, or has done so."""
+        """Report that an operator processes a backlog, or no longer does."""
 
     def emit(self, word: Word) -> None:
         """Give a command."""
 
     def coordinator_failed(self, error: str) -> None:
-        """A coordinator raised, or asked to fail the job: it fails once the event at hand is dealt with."""
+        """Fail the job after the current event, because a coordinator raised or asked for it."""
 
 
 class HolderContext:
-    """The context of one coordinator, silent once that is replaced (`QuiesceableContext`)."""
+    """The context of one coordinator, inactive once that is replaced (`QuiesceableContext`)."""
 
     def __init__(self, holder: OperatorCoordinatorHolder) -> None:
         self._holder = holder
@@ -64,16 +65,16 @@ class HolderContext:
 
     @property
     def parallelism(self) -> int:
-        """How many subtasks the operator has now."""
+        """The present number of the operator's subtasks."""
         return self._holder.parallelism
 
     @property
     def splits(self) -> Sequence[Payload]:
-        """What the host found to read."""
+        """The splits that the host found."""
         return self._holder.splits
 
     def set_is_processing_backlog(self, is_processing: bool) -> None:
-        """Say whether the operator works through a backlog."""
+        """Report that the operator processes a backlog, or no longer does."""
         if not self.is_quiesced:
             self._holder.host.set_is_processing_backlog(self.operator_id, is_processing)
 
@@ -84,12 +85,12 @@ class HolderContext:
             self._holder.host.coordinator_failed(f"the coordinator of {self.name} failed: {error}")
 
     def quiesce(self) -> None:
-        """Be silent from now on."""
+        """Ignore all later calls."""
         self.is_quiesced = True
 
 
 class PendingSnapshot:
-    """What a coordinator was asked for (a Flink's `CoordinatorSnapshot`); only its first answer counts."""
+    """A snapshot requested from a coordinator (Flink's `CoordinatorSnapshot`); only its first answer counts."""
 
     def __init__(self, holder: OperatorCoordinatorHolder, checkpoint_id: int, context: HolderContext) -> None:
         self.checkpoint_id = checkpoint_id
@@ -98,12 +99,12 @@ class PendingSnapshot:
         self._context = context
 
     def complete(self, state: bytes | None) -> None:
-        """Close the gates behind the snapshot and hand it in."""
+        """Close the gates behind the snapshot and submit it."""
         if self._answer():
             self._holder.snapshot_taken(self.checkpoint_id, state)
 
     def fail(self, error: str) -> None:
-        """Let the checkpoint fail."""
+        """Fail the checkpoint."""
         if self._answer():
             holder = self._holder
             holder.host.coordinator_snapshot_failed(self.checkpoint_id, holder.operator_id, error)
@@ -115,7 +116,7 @@ class PendingSnapshot:
 
 
 class OperatorCoordinatorHolder:
-    """One operator's coordinator of the moment, and the gateways to the operator's subtasks.
+    """One operator's current coordinator, and the gateways to the operator's subtasks.
 
     Follows Flink's `OperatorCoordinatorHolder` and `OperatorCoordinatorCheckpointContext`.
     """
@@ -139,14 +140,15 @@ class OperatorCoordinatorHolder:
         self.coordinator: OperatorCoordinator = self._spec.create_coordinator(self._context)  # type: ignore[assignment]
 
     def enumerated(self, splits: Sequence[Payload]) -> None:
-        """The host has found what there is to read."""
+        """Set the splits that the host found."""
         self.splits = splits
 
-    # --- life -----------------------------------------------------------------------------------------------------
+    # --- life cycle -----------------------------------------------------------------------------------------------
 
     def deploy(self, checkpoint_id: int, state: bytes | None, parallelism: int) -> None:
-        """The job is about to be deployed from this checkpoint, or from nothing (`NO_CHECKPOINT`): the coordinator
-        begins, a new one if there was one at work.
+        """Start the coordinator for a deployment from this checkpoint, or from scratch (`NO_CHECKPOINT`).
+
+        If there was a coordinator at work, it is replaced by a new one.
         """
         self.parallelism = parallelism
         self.gateways, self._ended = {}, set()
@@ -161,19 +163,19 @@ class OperatorCoordinatorHolder:
         self._call(self.coordinator.start)
 
     def close(self) -> None:
-        """The job has ended."""
+        """Close the coordinator, because the job has ended."""
         if not self._is_closed:
             self._is_closed = True
             self._quiesce()
             self.gateways = {}
 
     def _quiesce(self) -> None:
-        """Close the coordinator; whatever it still says or raises is nobody's business any more."""
+        """Close the coordinator and ignore everything that it still does or raises."""
         self._context.quiesce()
         self._call(self.coordinator.close)
 
     def _call(self, call: Callable[[], None]) -> bool:
-        """Call a coordinator; the job fails when that raises. False then."""
+        """Call a coordinator; if that raises, fail the job and return False."""
         try:
             call()
         except Exception as error:
@@ -184,12 +186,12 @@ class OperatorCoordinatorHolder:
     # --- subtasks -------------------------------------------------------------------------------------------------
 
     def handle_event(self, subtask: int, attempt: int, payload: Payload) -> None:
-        """A subtask said something: it can be spoken to as well."""
+        """Handle a subtask's event; the subtask can be sent events as well now."""
         self.attempt_ready(subtask, attempt)
         self._call(lambda: self.coordinator.handle_event(subtask, attempt, payload))
 
     def attempt_ready(self, subtask: int, attempt: int) -> None:
-        """An attempt runs: give the coordinator its gateway, once."""
+        """Give the coordinator the gateway of a running attempt, once."""
         known = self.gateways.get(subtask)
         if known is None or known.attempt < attempt:
             gateway = self.gateways[subtask] = GatedSubtask(subtask, attempt, self._send)
@@ -199,12 +201,12 @@ class OperatorCoordinatorHolder:
         self.host.send_operator_event(self.vertex, self.operator_id, subtask, attempt, payload)
 
     def attempt_failed(self, subtask: int, attempt: int, reason: str | None) -> None:
-        """An attempt failed, or was cancelled: what is held for it is lost with it."""
+        """Handle an attempt that failed or was cancelled: the events held for it are lost."""
         self.gateways.pop(subtask, None)
         self._call(lambda: self.coordinator.execution_attempt_failed(subtask, attempt, reason))
 
     def data_ended(self, subtask: int) -> None:
-        """A subtask has processed all its input; when all have, there is no backlog, whatever the coordinator says."""
+        """Record that a subtask has processed all its input; after the last one there is no backlog in any case."""
         self._ended.add(subtask)
         if len(self._ended) == self.parallelism:
             self.host.set_is_processing_backlog(self.operator_id, False)
@@ -212,8 +214,9 @@ class OperatorCoordinatorHolder:
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
     def checkpoint(self, checkpoint_id: int, error: str = "") -> None:
-        """Ask the coordinator for its part of a checkpoint; raising fails the checkpoint and the job. With `error` it
-        cannot be asked, and the checkpoint fails.
+        """Ask the coordinator for its snapshot; an exception fails the checkpoint and the job.
+
+        With `error` the coordinator cannot be asked, and the checkpoint fails.
 
         Flink: `OperatorCoordinatorCheckpoints.triggerCoordinatorCheckpoint`.
         """
@@ -226,19 +229,19 @@ class OperatorCoordinatorHolder:
             snapshot.fail("it raised when asked for its snapshot")
 
     def snapshot_taken(self, checkpoint_id: int, state: bytes | None) -> None:
-        """The coordinator gave its part: events for subtasks wait for their barriers."""
+        """Take the coordinator's snapshot, and hold events for subtasks until their barriers."""
         for gateway in self.gateways.values():
             gateway.close(checkpoint_id)
         self.host.coordinator_snapshot_taken(checkpoint_id, self.operator_id, state)
 
     def open_gate(self, subtask: int, checkpoint_id: int) -> None:
-        """The subtask's barrier goes before whatever is sent to it from now on."""
+        """Open the gate of a subtask: its barrier precedes everything that is sent to it from now on."""
         gateway = self.gateways.get(subtask)
         if gateway is not None:
             gateway.open(checkpoint_id)
 
     def abort_triggering(self) -> None:
-        """The checkpoint being triggered was given up: the barriers will not come (`abortCurrentTriggering`)."""
+        """Open the gates of the aborted checkpoint, whose barriers will not come (`abortCurrentTriggering`)."""
         for gateway in self.gateways.values():
             gateway.open_latest()
 
@@ -287,11 +290,11 @@ class OperatorCoordinators:
         return self._holders[operator_id]
 
     def needing_splits(self) -> list[str]:
-        """The operators whose splits the host is to enumerate."""
+        """Return the operators whose splits the host must enumerate."""
         return [each.operator_id for each in self._holders.values() if each.coordinator.needs_splits]
 
     def deploy(self, latest: CompletedCheckpoint | None, parallelism: Mapping[str, int]) -> None:
-        """The job is about to be deployed from this checkpoint, or from nothing.
+        """Start all coordinators for a deployment from this checkpoint, or from scratch.
 
         Flink: `restoreStateToCoordinators`.
         """
@@ -301,27 +304,27 @@ class OperatorCoordinators:
             holder.deploy(checkpoint_id, state, parallelism[holder.vertex])
 
     def handle_event(self, message: OperatorEventToCoordinator) -> None:
-        """A subtask said something to its coordinator."""
+        """Pass a subtask's event to its coordinator."""
         subtask = split_task_name(message.task)[1]
         self._holders[message.operator_id].handle_event(subtask, message.attempt, message.payload)
 
     def attempt_ready(self, task: str, attempt: int) -> None:
-        """An attempt of a task runs."""
+        """Report that an attempt of a task runs."""
         for holder, subtask in self._at(task):
             holder.attempt_ready(subtask, attempt)
 
     def attempt_failed(self, task: str, attempt: int, reason: str | None) -> None:
-        """An attempt of a task failed, or was cancelled (None)."""
+        """Report that an attempt of a task failed, or was cancelled (None)."""
         for holder, subtask in self._at(task):
             holder.attempt_failed(subtask, attempt, reason)
 
     def data_ended(self, task: str) -> None:
-        """A task has processed all its input, or has finished."""
+        """Report that a task has processed all its input, or has finished."""
         for holder, subtask in self._at(task):
             holder.data_ended(subtask)
 
     def open_gate(self, task: str, checkpoint_id: int) -> None:
-        """The task's barrier goes before whatever is sent to its operators from now on."""
+        """Open the gates of a task: its barrier precedes everything sent to its operators from now on."""
         for holder, subtask in self._at(task):
             holder.open_gate(subtask, checkpoint_id)
 
@@ -340,12 +343,12 @@ class OperatorCoordinators:
             holder.notify_aborted(checkpoint_id)
 
     def abort_triggering(self) -> None:
-        """The checkpoint being triggered was given up."""
+        """Open the gates of the aborted checkpoint that was being triggered."""
         for holder in self._holders.values():
             holder.abort_triggering()
 
     def close(self) -> None:
-        """The job has ended."""
+        """Close all coordinators, because the job has ended."""
         for holder in self._holders.values():
             holder.close()
 

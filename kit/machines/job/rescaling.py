@@ -1,18 +1,18 @@
-"""At which parallelism the job runs, and when that changes while it runs.
+"""The parallelism of the job, and its changes while the job runs.
 
-The user *wants* numbers of subtasks; the slots that there are allow these or fewer, but no fewer than the minimum. When
-what they allow differs from what runs, the `StateTransitionManager` waits for a good moment, as a rule a completed
-checkpoint; then the JobMaster stops the epoch and deploys the next one from there. A failure is such a moment too: what
-is deployed after it is what slots and wishes allow then. Too few slots are waited for.
+The user *requests* parallelisms; the available slots allow these or fewer, but not fewer than the minimum. If what they
+allow differs from what runs, the `StateTransitionManager` waits for a good moment, usually a completed checkpoint. Then
+the JobMaster stops the epoch and deploys the next one from there. A failure is such a moment too: the next deployment
+is what slots and requests allow at that time. If there are too few slots, the job waits.
 
-A job that is not reactive needs all slots that it wants. When it is deployed anew after a failure the host says how
-many there are; too few are waited for, and when no more come in time that is another failure, of which the restart
-strategy decides. A reactive one goes on with what is left, by default at once; when that stays too little it fails for
-good.
+A job that is not reactive needs all slots that it wants. When it is redeployed after a failure, the host reports the
+number of slots, and the job waits if there are too few. If no more come in time, that is another failure, and the
+restart strategy decides. A reactive job continues with the slots that are left, by default at once; if these stay too
+few, it fails for good.
 
-Follows Flink's `AdaptiveScheduler`, with its states `Executing` and `WaitingForResources`; a vertex may have 1 to as
-many subtasks as are wanted, and subtasks share slots (`SlotSharingSlotAllocator`). What is not reactive follows its
-`DefaultScheduler`: `NoResourceAvailableException` is a failure like others.
+Follows Flink's `AdaptiveScheduler`, with its states `Executing` and `WaitingForResources`. A vertex may have from 1 to
+the requested number of subtasks, and subtasks share slots, as with Flink's `SlotSharingSlotAllocator`. A job that is
+not reactive follows its `DefaultScheduler`: `NoResourceAvailableException` is a failure like others.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from kit.stream.settings.job_settings import RescaleConfig
 SLOT_WAIT_TIMER = "slot-wait"
 SLOT_STABILIZATION_TIMER = "slot-stabilization"
 NO_REQUEST = -3
-"""The number of no request of the user's."""
+"""A request id that no user request has."""
 OWN_CHECKPOINT = -2
-"""The number of the request for the checkpoint that a rescale goes on from; its answer is awaited here."""
+"""The id of the request for the checkpoint that a rescale starts from; its answer is handled here."""
 
 
 class RescalingJob(Protocol):
-    """The JobMaster, as far as is asked here."""
+    """The JobMaster, as this part sees it."""
 
     @property
     def at(self) -> int:
@@ -50,43 +50,44 @@ class RescalingJob(Protocol):
 
 
 class Rescaling:
-    """The part of the JobMaster that knows what the job's parallelism is to be."""
+    """The part of the JobMaster that determines the job's parallelism."""
 
     def __init__(self, job: JobGraph, host: RescalingJob) -> None:
         self.settings: RescaleConfig = job.settings.rescaling
         self.wanted = {vertex.name: vertex.parallelism for vertex in job.vertices}
         self.slots: int | None = None
-        """How many slots there are; None when that is not known, or does not matter."""
+        """The number of available slots; None if that is unknown, or irrelevant."""
         self.trigger = ""
-        """What the rescale that is due goes by, in words."""
+        """The trigger of the rescale that is due, as text."""
         self._job = job
         self._host = host
         self._runs = dict(self.wanted)
         self._manager: StateTransitionManager | None = None
-        """Of the present epoch, while it is at work."""
+        """The manager of the present epoch, while it runs."""
         self._request: RequestRescale | None = None
-        """The user's last one, as long as nobody has answered it."""
+        """The user's last request, until it is answered."""
         self._before: dict[str, int] = {}
-        """What was wanted before it."""
+        """The parallelism that was wanted before the request."""
         self._noting: dict[int, RequestRescale] = {}
-        """Requests that the durable store does not hold yet, by number, oldest first."""
+        """Requests that are not in the durable store yet, by id, oldest first."""
         self._is_noting = False
         """True while the host writes to the durable store. Writes may end in any order, so there is one at a time."""
         self._is_stale = False
-        """True if the durable store may hold something else than `wanted`."""
+        """True if the durable store may differ from `wanted`."""
         self._is_deployed = False
-        """Whether the epoch that was deployed last runs as it asked."""
+        """True if the latest deployed epoch runs as requested."""
         self._failures_left: int | None = None
-        """So many checkpoints may fail in a row before one more is a trigger; None: nothing has changed."""
+        """The number of checkpoints that may still fail in a row before a failure is a trigger; None: nothing has
+        changed."""
         self.waits_for_slots = False
-        """Whether the job would be deployed if there were more slots."""
+        """True if the job would be deployed if there were more slots."""
         self._slot_timers: set[str] = set()
         self._makes_do = False
-        """Whether more slots were waited for long enough: the job goes on with fewer than are wanted."""
+        """True if the job has waited long enough for slots and continues with fewer than it wants."""
         self.is_under_way = False
-        """Whether the epoch was stopped for another parallelism, and the next one is not yet deployed."""
+        """True if the epoch was stopped for another parallelism, and the next one is not deployed yet."""
 
-    # --- what there is and what is wanted -------------------------------------------------------------------------
+    # --- what is available and what is wanted ---------------------------------------------------------------------
 
     @property
     def at(self) -> int:
@@ -99,28 +100,28 @@ class Rescaling:
 
     @property
     def least(self) -> int:
-        """On fewer slots the job does not run."""
+        """The smallest number of slots on which the job runs."""
         widest = max(self.wanted.values())
         return min(self.settings.minimum_parallelism, widest) if self.settings.reactive else widest
 
     def available(self) -> dict[str, int] | None:
-        """The parallelism of each vertex that the slots allow; None when they are too few (`determineParallelism`)."""
+        """Return the parallelism of each vertex that the slots allow, or None for too few (`determineParallelism`)."""
         if self.slots is None:
             return dict(self.wanted)
         slots = self.slots
         return None if slots < self.least else {name: min(wanted, slots) for name, wanted in self.wanted.items()}
 
     def has_sufficient_resources(self) -> bool:
-        """Whether there are slots enough for the job, to run otherwise than it does."""
+        """Return True if the slots allow the job to run, with another parallelism than now."""
         available = self.available()
         return available is not None and available != self._runs
 
     def has_desired_resources(self) -> bool:
-        """Whether there are all slots that are wanted, for the job to run otherwise than it does."""
+        """Return True if the slots allow the wanted parallelism, and the job runs with another one."""
         return self.has_sufficient_resources() and self.available() == self.wanted
 
     def slots_changed(self, slots: int) -> None:
-        """There are so many slots now (`onNewResourcesAvailable`)."""
+        """Set the number of available slots (`onNewResourcesAvailable`)."""
         if slots != self.slots:
             self.slots = slots
             if self.settings.reactive:
@@ -135,8 +136,9 @@ class Rescaling:
     # --- the user -------------------------------------------------------------------------------------------------
 
     def request(self, event: RequestRescale, graph: ExecutionGraph) -> None:
-        """The user wants other numbers of subtasks. Raises ValueError for what cannot be, and nothing has changed then.
-        With a durable store what he wants is noted first, and is not acted on before `noted`.
+        """Request other parallelisms. Raises ValueError for impossible ones, and changes nothing then.
+
+        With a durable store the request is recorded first, and takes effect with `noted`.
 
         Flink: `Dispatcher.updateJobResourceRequirements`, `AdaptiveScheduler.updateJobResourceRequirements`.
         """
@@ -150,10 +152,10 @@ class Rescaling:
             self._take(event)
 
     def noted(self, word: ParallelismStored, why_not: str) -> bool:
-        """What the user wants is noted, and counts from now on; False if not, for this reason or the word's own."""
+        """Apply a request that is recorded now; return False if it was not, with this reason or the answer's own."""
         self._is_noting = False
         event = self._noting.pop(word.request_id, None)
-        error = f"what is wanted cannot be noted: {word.error}" if word.error else why_not
+        error = f"the parallelism cannot be recorded: {word.error}" if word.error else why_not
         if event is not None and not error:
             self._take(event)
         elif event is not None:
@@ -163,14 +165,14 @@ class Rescaling:
         return event is not None and not error
 
     def recovered(self, parallelism: Mapping[str, int], graph: ExecutionGraph) -> None:
-        """An earlier driver noted this. What the job has no vertex for any more, or cannot be, is left."""
+        """Apply what an earlier driver recorded, except for unknown vertices and impossible parallelisms."""
         known = {name: number for name, number in parallelism.items() if name in self.wanted}
         with contextlib.suppress(ValueError):
             graph.with_parallelism(known)
             self.wanted |= known
 
     def _note_next(self) -> None:
-        """Write the oldest request that is not noted yet to the durable store, or `wanted` if the store is stale."""
+        """Write the oldest unrecorded request to the durable store, or `wanted` if the store is stale."""
         if self._is_noting or not (self._noting or self._is_stale):
             return
         wanted = dict(self.wanted)
@@ -199,8 +201,9 @@ class Rescaling:
             )
 
     def act_on_request(self, path: str) -> bool:
-        """Go by what the user has asked for, now; True when a checkpoint is to be taken for it at once. A job that
-        runs so already, since the checkpoint at `path`, has its answer.
+        """Act on the user's request now; return True if a checkpoint must be taken for it at once.
+
+        A job that already runs so, since the checkpoint at `path`, answers the request.
         """
         request = self._request
         if request is None:
@@ -216,10 +219,10 @@ class Rescaling:
         return True
 
     def answered(self, word: CompleteRequest) -> bool:
-        """Take note of the answer to the request for a checkpoint that was made here; False for another's.
+        """Handle the answer to the request for a checkpoint that was made here; return False for another request's.
 
-        Without it the next periodic one is waited for. Where there are none the job goes on as it was: nobody has asked
-        for rows to be done again.
+        If that checkpoint failed, the job waits for the next periodic one. Without periodic ones the job continues
+        unchanged, because the user did not ask to process rows again.
         """
         if word.request_id != OWN_CHECKPOINT:
             return False
@@ -229,7 +232,7 @@ class Rescaling:
         return True
 
     def refuse(self, error: str) -> None:
-        """What is wanted cannot be after all: what was wanted before is, or what runs."""
+        """Withdraw the wanted parallelism, which is impossible, in favour of the previous or the running one."""
         self.wanted = self._before if self._request is not None else dict(self._runs)
         if self._is_durable:
             self._is_stale = True
@@ -244,19 +247,19 @@ class Rescaling:
         number, self._request = self._request.request_id, None
         self.emit(CompleteRequest(request_id=number, path=path, error=error))
 
-    # --- the moment -----------------------------------------------------------------------------------------------
+    # --- the moment of a rescale ----------------------------------------------------------------------------------
 
     @property
     def is_due(self) -> bool:
-        """Whether the job is to be deployed anew."""
+        """True if the job must be redeployed."""
         return self._manager is not None and self._manager.phase is RescalePhase.TRANSITIONING
 
     def on_completed_checkpoint(self, checkpoint_id: int) -> None:
-        """A good moment (`Executing.onCompletedCheckpoint`)."""
+        """Trigger a rescale that waits for a completed checkpoint (`Executing.onCompletedCheckpoint`)."""
         self._trigger(f"checkpoint {checkpoint_id} is complete")
 
     def on_failed_checkpoint(self) -> None:
-        """One failure too many after a change is a moment as good as any (`Executing.onFailedCheckpoint`)."""
+        """Trigger a waiting rescale after too many failed checkpoints (`Executing.onFailedCheckpoint`)."""
         if self._failures_left is not None:
             self._failures_left -= 1
             if self._failures_left <= 0:
@@ -273,7 +276,7 @@ class Rescaling:
             self.trigger = why
 
     def on_timer(self, timer: str) -> bool:
-        """Take note of a timer that fired; False for one of somebody else's."""
+        """Handle a timer that fired; return False for one that is not set here."""
         if timer == SLOT_STABILIZATION_TIMER:
             self._makes_do = self.waits_for_slots
         if timer in (SLOT_WAIT_TIMER, SLOT_STABILIZATION_TIMER):
@@ -285,7 +288,7 @@ class Rescaling:
         return True
 
     def note(self, available: Mapping[str, int], checkpoint_id: int | None) -> str:
-        """Tell the trace that the job is deployed anew, from this checkpoint; returns it in a sentence."""
+        """Record in the trace that the job is redeployed from this checkpoint, and return that as a sentence."""
         changed = {name: number for name, number in available.items() if number != self._runs[name]}
         before = {name: self._runs[name] for name in changed}
         data = {"from": before, "to": changed, "slots": self.slots, "why": self.trigger}
@@ -297,12 +300,12 @@ class Rescaling:
     # --- the life of the job --------------------------------------------------------------------------------------
 
     def deployed(self, parallelism: Mapping[str, int]) -> None:
-        """The job is deployed with these parallelisms; what has changed since they were decided counts."""
+        """Start a deployment with these parallelisms, considering what has changed since they were decided."""
         self._runs, self.is_under_way = dict(parallelism), False
         self._is_deployed = self._request is not None and self.available() == self._runs
         self._stop_waiting()
         if not self.settings.reactive:
-            self.slots = None  # what the host says of them counts until then
+            self.slots = None  # the host's reports about slots count until then
         self._new_manager()
         manager = self._manager
         assert manager is not None
@@ -315,7 +318,7 @@ class Rescaling:
 
     @property
     def _max_trigger_delay_ms(self) -> int:
-        """By default as long as it takes for one checkpoint more to fail than may (`Settings.of`)."""
+        """By default the time that one more checkpoint than tolerated takes to fail (`Settings.of`)."""
         given, coordinator = self.settings.max_trigger_delay_ms, self._job.settings.coordinator
         if given is not None:
             return given
@@ -323,23 +326,25 @@ class Rescaling:
 
     @property
     def has_request(self) -> bool:
-        """Whether the user waits for an answer."""
+        """True if the user waits for an answer."""
         return self._request is not None
 
     def all_running(self, path: str) -> None:
-        """All tasks run, from the checkpoint at `path` ("": from the beginning): whoever asked for it is told."""
+        """Answer the user's request, when all tasks run from the checkpoint at `path` ("": from scratch)."""
         if self._is_deployed and self._request is not None:
             self._answer(path=path)
 
     def stopped(self) -> None:
-        """The epoch is over."""
+        """End the epoch."""
         if self._manager is not None:
             self._manager.close()
         self._manager, self._failures_left, self.trigger = None, None, ""
 
     def has_slots(self) -> bool:
-        """Whether the job is to be deployed now. Else the host's next word is waited for, or the time that may be: for
-        slots enough, and a while for all that are wanted (`WaitingForResources`).
+        """Return True if the job should be deployed now.
+
+        Otherwise it waits for the host's next report or a timeout: for enough slots, and for a while for all that are
+        wanted (`WaitingForResources`).
         """
         available, stable_ms = self.available(), self.settings.submission_stabilization_ms
         if available is None:
@@ -359,9 +364,7 @@ class Rescaling:
             self.emit(ScheduleTimer(timer=timer, due_ms=self.at + for_ms))
 
     def gave_up_on_slots(self, timer: str) -> str:
-        """Why the job cannot be deployed, if this timer that fired says so; "" else. Flink:
-        `NoResourceAvailableException`.
-        """
+        """Return why this timer says that the job cannot be deployed, or "". Flink: `NoResourceAvailableException`."""
         if timer != SLOT_WAIT_TIMER or not self.waits_for_slots or self.available() is not None:
             return ""
         self._slot_timers.discard(timer)
@@ -370,7 +373,7 @@ class Rescaling:
 
     @property
     def slots_said(self) -> str:
-        """How many slots there are and must be, in words."""
+        """The number of available and of required slots, as text."""
         are = "1 slot is" if self.slots == 1 else f"{self.slots} slots are"
         return f"{are} there, the job needs {self.least} at least"
 
@@ -381,7 +384,7 @@ class Rescaling:
         self.waits_for_slots = self._makes_do = False
 
     def end(self, status: str) -> None:
-        """The job has ended in this status."""
+        """End with the job in this status."""
         self.stopped()
         self._stop_waiting()
         if self._request is not None:

@@ -1,9 +1,9 @@
-"""The half of the JobMaster that takes another parallelism while the job runs: what it does about requests and slots.
+"""The part of the JobMaster that changes the parallelism while the job runs, on requests and changes of slots.
 
-RequestRescale   the user wishes -> `Rescaling.request`; at once: a checkpoint is begun for it
-SlotsChanged     the host says how many slots there are
-it is due        the latest checkpoint's state is dealt out for the new graph, in trial; if it can be, the epoch
-is stopped as for a failure, and the next one is deployed from that checkpoint
+RequestRescale   a user's request -> `Rescaling.request`; if at once, a checkpoint is triggered for it
+SlotsChanged     the host reports the number of slots
+it is due        the latest checkpoint's state is assigned to the new graph, as a test; if that works, the epoch is
+                 stopped as for a failure, and the next one is deployed from that checkpoint
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kit.stream.graph.execution_graph import ExecutionGraph
 
 
 class RescalingMaster(Machine):
-    """What the JobMaster does for the sake of its parallelism."""
+    """The JobMaster's handling of its parallelism."""
 
     graph: ExecutionGraph
     phase: Phase
@@ -35,7 +35,7 @@ class RescalingMaster(Machine):
     rescaling: Rescaling
     stopping: StopWithSavepoint
     restored_path: str
-    """Where the checkpoint is that the epoch was deployed from; "" for none."""
+    """The path of the checkpoint that the epoch was deployed from; "" for none."""
     _start: JobStart
     _refuse: Callable[[int, str], None]
     _cannot_begin: Callable[[str], None]
@@ -45,26 +45,26 @@ class RescalingMaster(Machine):
 
     @property
     def status(self) -> JobStatus:
-        """Where the job stands, as its user sees it."""
+        """The job's status, as its user sees it."""
         return self.phase.status
 
     @property
     def ending_as(self) -> JobStatus | None:
-        """How the job has ended, or will once its workers have left; None while it may go on."""
+        """The status in which the job has ended, or will end once its workers have left; None while it may continue."""
         return self.phase.ending_as
 
     @property
     def is_rescaled(self) -> bool:
-        """Whether the workers leave for another parallelism, and not because something failed."""
+        """True if the workers leave for another parallelism, and not because of a failure."""
         return self.phase is Phase.RESTARTING and self.rescaling.is_under_way
 
     @property
     def _is_over(self) -> bool:
-        """Whether no task is left that could take part in a snapshot, or soon will be."""
+        """True if no task is left, or will soon be left, that could take part in a snapshot."""
         return self.ending_as is not None or (self.phase is Phase.RUNNING and self.tasks.all_finished)
 
     def _assign_states(self, graph: ExecutionGraph, latest: CompletedCheckpoint) -> RestoredJob:
-        """The checkpoint's state for the tasks of `graph`. Raises ValueError when it does not fit."""
+        """Return the checkpoint's state for the tasks of `graph`. Raises ValueError if it does not fit."""
         return restore_job(
             graph,
             latest.operator_states,
@@ -74,7 +74,7 @@ class RescalingMaster(Machine):
 
     @handles(events.RequestRescale)
     def _rescale_requested(self, event: events.RequestRescale) -> None:
-        """Whatever the job does, the next epoch is as wished; one that runs is ended for it at a good moment."""
+        """Change the parallelism of the next epoch; if one is running, end it at a good moment."""
         why_not = self._why_not_rescaled
         if why_not:
             self._refuse(event.request_id, f"the job cannot be rescaled: {why_not}")
@@ -106,7 +106,7 @@ class RescalingMaster(Machine):
             self.checkpoints.handle(events.RequestCheckpoint(request_id=OWN_CHECKPOINT))
 
     def _tell_of_rescale(self) -> None:
-        """All tasks run: whoever asked for that is told; what was asked meanwhile is begun."""
+        """Answer a request that is fulfilled, now that all tasks run, and act on one that came meanwhile."""
         self.rescaling.all_running(self.restored_path)
         self._act_on_rescale_request()
 
@@ -116,8 +116,9 @@ class RescalingMaster(Machine):
             self.rescaling.slots_changed(event.slots)
 
     def _rescale(self) -> None:
-        """Deploy the job anew, as slots and wishes are now. What the latest checkpoint does not allow is refused, and
-        the job runs on.
+        """Redeploy the job for the present slots and requests.
+
+        A parallelism that the latest checkpoint does not allow is rejected, and the job keeps running.
 
         Flink: `Executing.transitionToSubsequentState`, `goToRestarting`.
         """
@@ -137,17 +138,17 @@ class RescalingMaster(Machine):
         self._dismiss_workers(JobEvent.RESCALE, said)
 
     def _has_slots(self) -> bool:
-        """Whether there are slots to deploy the job on; else they are waited for."""
+        """Return True if there are slots to deploy the job on; otherwise it waits for them."""
         return self.rescaling.has_slots()
 
     def _take_slots(self) -> None:
-        """The graph to deploy is as slots and wishes are now."""
+        """Set the graph to deploy for the present slots and requests."""
         available: Any = self.rescaling.available()
         if available is not None and available != self.graph.parallelism:
             self.graph = self.graph.with_parallelism(available)
 
     def _rescale_timer_fired(self, timer: str) -> bool:
-        """Take note of a timer that fired; False for one that has nothing to do with this."""
+        """Handle a timer that fired; return False for one that does not concern the parallelism."""
         error = self.rescaling.gave_up_on_slots(timer)
         if error and self.phase is Phase.STARTING:
             self._cannot_begin(error)
@@ -156,7 +157,7 @@ class RescalingMaster(Machine):
         return bool(error) or self.rescaling.on_timer(timer)
 
     def _no_slots_came(self, error: str) -> None:
-        """A failure, of which the restart strategy decides, unless the job was content with few slots as it was.
+        """Handle missing slots as a failure that the restart strategy decides, unless the job is reactive.
 
         Flink: `DefaultScheduler.handleTaskDeploymentFailure`; `AdaptiveScheduler` ends the job.
         """

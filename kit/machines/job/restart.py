@@ -1,9 +1,9 @@
-"""Whether a failed job is tried again, and when.
+"""Restart strategies: whether and when a failed job is restarted.
 
-A strategy is told of each failure and answers with the delay before the next attempt, or None when the job is to
-fail. The settings are data (`kit.stream.settings.job_settings`); here is what they do. None of them reads a clock: the
-host's time comes with the failure. The jitter of an exponential delay keeps many jobs from restarting together. Flink
-draws it at random; here it is made from the job's id and the attempt, so that a replay restarts at the same moment.
+A strategy is notified of each failure and returns the delay before the next attempt, or None if the job must fail. The
+settings are data (`kit.stream.settings.job_settings`); the behaviour is here. No strategy reads a clock: the host's
+time comes with the failure. The jitter of an exponential delay keeps many jobs from restarting together. Flink draws it
+at random. Here it is derived from the job's id and the attempt, so that a replay restarts at the same moment.
 
 Follows Flink's `RestartBackoffTimeStrategy` and its four implementations.
 """
@@ -19,12 +19,12 @@ from kit.stream.settings.job_settings import ExponentialDelay, FailureRate, Fixe
 
 
 class Restarts(Protocol):
-    """A restart strategy at work."""
+    """A restart strategy with its state."""
 
     def next_delay_ms(self, at: int, *, progressed: bool = False) -> int | None:
-        """Return the ms to wait before the next attempt of a job that failed at `at`, None to give up.
+        """Return the ms to wait before the next attempt of a job that failed at `at`, or None to give up.
 
-        `progressed` says that a checkpoint has completed since the failure before.
+        `progressed` says that a checkpoint has completed since the previous failure.
         """
 
 
@@ -55,7 +55,7 @@ class _ExponentialDelay:
         self._job_id = job_id
         self._attempts = 0
         self._restarted_ms: int | None = None
-        """When the last attempt began, or will begin."""
+        """The time at which the last attempt began, or will begin."""
 
     def next_delay_ms(self, at: int, *, progressed: bool = False) -> int | None:
         settings = self._settings
@@ -91,7 +91,7 @@ class _ExponentialDelay:
 
     @property
     def _chance(self) -> float:
-        """A number from -1 to 1 that is another for each job and attempt; 0 without a job."""
+        """A number from -1 to 1 that depends on the job and the attempt; 0 without a job."""
         if not self._job_id:
             return 0.0
         drawn = blake2b(f"{self._job_id} {self._attempts}".encode(), digest_size=4).digest()

@@ -1,11 +1,11 @@
-"""What must be known before a job's tasks are deployed: its splits, and what it goes on from.
+"""The start of a job: its splits, and the checkpoint it resumes from, must be known before its tasks are deployed.
 
-    EnumerateSplits      of every source that has no answer of its own yet
+    EnumerateSplits      for every source that has no answer of its own yet
     RecoverCheckpoints   with a durable store: what an earlier driver of the job left
-        found: the job goes on from the newest; `restore_path` was for the first driver
+        found: the job resumes from the newest; `restore_path` was for the first driver
     ResolveSnapshot      nothing found, and there is a `restore_path`
         DiscardLaterOutput  if the user wants it: what sinks published after the snapshot
-        StoreCheckpoint  the snapshot is noted in the durable store like a checkpoint of the job's own
+        StoreCheckpoint  the snapshot is recorded in the durable store like a checkpoint of the job's own
     RemoveOrphans        with a durable store: what the earlier driver left and nothing refers to
 
 Follows `CheckpointCoordinator.restoreInitialCheckpointIfPresent` and `DefaultExecutionGraphFactory` of Flink.
@@ -38,11 +38,11 @@ from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.settings.job_settings import SettingError
 
 STORE, SNAPSHOT, ORPHANS, OUTPUT = "store", "snapshot", "orphans", "output"
-"""What is awaited, beside the sources by their operators' ids."""
+"""The awaited answers, besides those of sources, which are named by their operators' ids."""
 
 
 class JobStart:
-    """The part of the JobMaster that begins a job; `awaited` is what has no answer yet."""
+    """The part of the JobMaster that starts a job; `awaited` holds what has no answer yet."""
 
     def __init__(self, graph: ExecutionGraph, checkpoints: CheckpointCoordinator, emit: Callable[[Word], None]) -> None:
         self._graph = graph
@@ -53,16 +53,16 @@ class JobStart:
 
     @property
     def allow_non_restored_state(self) -> bool:
-        """Whether state may be left behind that no operator wants. Flink: `allowNonRestoredState`."""
+        """True if state that no operator restores may be dropped. Flink: `allowNonRestoredState`."""
         return self.event is not None and self.event.allow_non_restored_state
 
     @property
     def begins_from_snapshot(self) -> bool:
-        """Whether there must be a checkpoint to begin from: a snapshot that the user named, or what a store held."""
+        """True if there must be a checkpoint to start from: a snapshot that the user named, or one in the store."""
         return self.event is not None and self.event.restore_path is not None
 
     def begin(self, event: StartJob, sources: Iterable[str]) -> None:
-        """Ask for all that can be asked for at once. Raises SettingError for `recover` without a durable store."""
+        """Send all requests that are possible at once. Raises SettingError for `recover` without a durable store."""
         durable = self._checkpoints.store.is_durable
         self.event = event
         if event.recover and not durable:
@@ -85,14 +85,14 @@ class JobStart:
             self._emit(ResolveSnapshot(path=event.restore_path, later_output=event.later_output))
 
     def take(self, event: Word) -> None:
-        """One of the answers in `ANSWERS`. Raises ValueError when the job cannot begin with it.
+        """Handle one of the answers in `ANSWERS`. Raises ValueError if the job cannot start with it.
 
-        With the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
+        After the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
         """
         ANSWERS[type(event)](self, event)
 
     def on_recovered(self, event: CheckpointsRecovered) -> None:
-        """What the last driver stored is taken over. Raises ValueError when it cannot be."""
+        """Take over what the last driver stored. Raises ValueError if that is impossible."""
         assert self.event is not None
         self.awaited.discard(STORE)
         self._checkpoints.restore.recover(event.checkpoints, has_ended=bool(event.status))
@@ -105,7 +105,7 @@ class JobStart:
         self._emit(remove_orphans(self._checkpoints.store.checkpoints, stored))
 
     def on_resolved(self, event: SnapshotResolved) -> None:
-        """The snapshot at `restore_path` becomes the latest checkpoint. Raises ValueError when it does not fit.
+        """Use the snapshot at `restore_path` as the latest checkpoint. Raises ValueError if it does not fit.
 
         Flink: `tryRestoreExecutionGraphFromSavepoint`.
         """
@@ -134,20 +134,20 @@ class JobStart:
             self._emit(DiscardLaterOutput(location=event.location, checkpoint_id=metadata.checkpoint_id))
 
     def on_later_output_discarded(self, event: LaterOutputDiscarded) -> None:
-        """The sinks' directories hold what the snapshot covers, and no more."""
+        """Record that the sinks' directories hold only what the snapshot covers."""
         self.awaited.discard(OUTPUT)
 
     def on_orphans_removed(self, event: OrphansRemoved) -> None:
-        """The job's directories hold nothing that will not be needed."""
+        """Record that the job's directories hold only what is still needed."""
         self.awaited.discard(ORPHANS)
 
     def on_stored(self, event: CheckpointStored) -> None:
-        """The snapshot is noted."""
+        """Record that the snapshot is in the store."""
         self.awaited.discard(SNAPSHOT)
 
     def on_store_failed(self, event: CheckpointStoreFailed) -> None:
-        """The snapshot may not be noted: a driver that comes after this one would not know whose it is."""
-        raise ValueError(f"snapshot {event.checkpoint_id} cannot be noted in the store: {event.error}")
+        """Raise ValueError: without the entry, a later driver would not know who owns the snapshot."""
+        raise ValueError(f"snapshot {event.checkpoint_id} cannot be recorded in the store:  {event.error}")
 
     def __repr__(self) -> str:
         return f"JobStart(awaits {', '.join(sorted(self.awaited)) or 'nothing'})"
@@ -164,7 +164,7 @@ ANSWERS: dict[type[Word], Callable[[JobStart, Any], None]] = {
 
 
 def ended_before(event: CheckpointsRecovered) -> str:
-    """Return what a driver says that was to resume a job that has ended."""
+    """Return the error of a driver that should resume a job that has ended."""
     text = f"the job had ended before this driver came: it is {event.status}"
     if not event.savepoint:
         return text

@@ -1,19 +1,19 @@
-"""When a running job goes on at another parallelism: the phases between a change and the moment it is acted on.
+"""The phases of a rescale, from a change to the moment at which the running job is redeployed.
 
-A *change* is that there are more slots, or fewer, or that the user wants other numbers of subtasks. A *trigger* is a
-good moment: a checkpoint has just completed, so that nothing is done twice. Between the two lie
+A *change* means more slots, fewer slots, or parallelisms that the user requests. A *trigger* is a good moment: a
+checkpoint has just completed, so that nothing is processed twice. Between the two are these phases:
 
-    COOLDOWN       the job was deployed a moment ago: a change is kept in mind
+    COOLDOWN       the job was deployed a moment ago: a change is only remembered
     IDLING         nothing has changed
-    STABILIZING    something has: more may follow. A trigger counts if all that is desired is there
-    STABILIZED     long enough: a trigger counts if there is enough to run on
-    TRANSITIONING  the job is being deployed anew
+    STABILIZING    something has changed, and more may follow: a trigger counts if all desired slots are available
+    STABILIZED     long enough: a trigger counts if there are enough slots to run on
+    TRANSITIONING  the job is being redeployed
 
-and a trigger that never comes is made up for: `max_trigger_delay_ms` after the change the manager triggers itself.
+If no trigger comes, the manager triggers itself `max_trigger_delay_ms` after the change.
 
-It is made anew with each deployment, and is part of the JobMaster: it speaks through its `context`, and time is the
-host's. A cooldown in which nothing changes needs no timer. Follows Flink's `DefaultStateTransitionManager`; ASKED, a
-user who will not wait for the times, is the kit's own.
+A new manager is created for each deployment. It is part of the JobMaster: it uses its `context`, and time is the
+host's. A cooldown in which nothing changes needs no timer. Follows Flink's `DefaultStateTransitionManager`; ASKED, for
+a user who does not want to wait, exists only here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NEVER_MS = 100 * 365 * 24 * 60 * 60 * 1000
 
 
 class RescalePhase(Enum):
-    """How far a rescale has come (Flink's `DefaultStateTransitionManager.Phase`)."""
+    """The phase of a rescale (Flink's `DefaultStateTransitionManager.Phase`)."""
 
     COOLDOWN = "COOLDOWN"
     IDLING = "IDLING"
@@ -45,7 +45,7 @@ class RescalePhase(Enum):
 
 
 class RescaleEvent(Enum):
-    """What leads from one phase to the next."""
+    """The events that lead from one phase to the next."""
 
     COOLED_DOWN = "the cooldown is over"
     CHANGED = "slots or wishes change"
@@ -81,16 +81,17 @@ class RescaleContext(Protocol):
         """Give a command to the host."""
 
     def has_desired_resources(self) -> bool:
-        """Whether the job would run otherwise than it does, and exactly as wished."""
+        """Return True if the job would run exactly as desired, and differently from now."""
 
     def has_sufficient_resources(self) -> bool:
-        """Whether the job would run otherwise than it does, on slots that are enough."""
+        """Return True if the job would run on enough slots, and differently from now."""
 
 
 class StateTransitionManager:
-    """The phases of one deployment, which began at `context.at`; `max_trigger_delay_ms` is what the settings come to.
+    """The phases of one deployment, which began at `context.at`.
 
-    When `phase` is TRANSITIONING it is time, and nothing follows.
+    `max_trigger_delay_ms` is derived from the settings. In the phase TRANSITIONING the job must be redeployed, and
+    nothing follows.
     """
 
     def __init__(self, context: RescaleContext, settings: RescaleConfig, max_trigger_delay_ms: int) -> None:
@@ -103,7 +104,7 @@ class StateTransitionManager:
         self._timers: set[str] = set()
 
     def on_change(self) -> None:
-        """There are other slots, or other wishes (`onChange`)."""
+        """Handle a change of slots or of requests (`onChange`)."""
         at = self._context.at
         if self.phase is _P.COOLDOWN and at >= self._cooled_down_ms:
             self._enter(_P.IDLING, _E.COOLED_DOWN)
@@ -119,7 +120,7 @@ class StateTransitionManager:
                 self._schedule(COOLDOWN_TIMER, self._cooled_down_ms)
 
     def on_trigger(self) -> None:
-        """It is a good moment: a checkpoint has completed, or too many have failed (`onTrigger`)."""
+        """Handle a good moment: a checkpoint has completed, or too many have failed (`onTrigger`)."""
         if self.phase is _P.STABILIZING and self._context.has_desired_resources():
             self._enter(_P.TRANSITIONING, _E.DESIRED)
         elif self.phase is _P.STABILIZED:
@@ -129,12 +130,12 @@ class StateTransitionManager:
                 self._enter(_P.IDLING, _E.INSUFFICIENT)
 
     def on_asked(self) -> None:
-        """The user will not wait: the next trigger counts. The cooldown and the stabilization time are passed over."""
+        """Skip the cooldown and the stabilization time: the next trigger counts."""
         if self.phase in (_P.COOLDOWN, _P.IDLING, _P.STABILIZING):
             self._enter(_P.STABILIZED, _E.ASKED)
 
     def on_timer(self, timer: str) -> bool:
-        """Take note of a timer that fired; False for one that is not the manager's, or not awaited any more."""
+        """Handle a timer that fired; return False for one that the manager has not set, or no longer awaits."""
         if timer not in self._timers:
             return False
         self._timers.discard(timer)
@@ -149,7 +150,7 @@ class StateTransitionManager:
         return True
 
     def close(self) -> None:
-        """The deployment is over."""
+        """End with the deployment."""
         for timer in sorted(self._timers):
             self._context.emit(CancelTimer(timer=timer))
         self._timers.clear()
@@ -171,7 +172,7 @@ class StateTransitionManager:
             self._context.emit(ScheduleTimer(timer=timer, due_ms=max(at, due_ms)))
 
     def _enter(self, phase: RescalePhase, event: RescaleEvent) -> None:
-        """Timers belong to the phase that set them (`runIfPhase`)."""
+        """Enter a phase; timers belong to the phase that set them (`runIfPhase`)."""
         RESCALE_PHASES.check(self, self.phase, phase, event)
         self.phase = phase
         self.close()

@@ -1,8 +1,8 @@
 """The statuses of a job, and the phases of its life from which they follow.
 
-`PHASES` is the table that the JobMaster goes by, that its errors quote and that `docs/state-machines.md` draws. A phase
-tells a little more than the status that a user sees: a job that is RUNNING may be going back to a checkpoint, or have
-finished except for its workers, who are still leaving.
+The JobMaster follows the table `PHASES`, its errors quote it, and `docs/state-machines.md` draws it. A phase is more
+specific than the status that a user sees. A job that is RUNNING may be going back to a checkpoint, or may have finished
+while its workers are still leaving.
 
 Follows Flink's `JobStatus`.
 """
@@ -15,7 +15,7 @@ from kit.core.protocol.transitions import Transitions
 
 
 class JobStatus(Enum):
-    """Where a job stands as a whole."""
+    """The status of a whole job."""
 
     CREATED = "CREATED"
     RUNNING = "RUNNING"
@@ -29,52 +29,52 @@ class JobStatus(Enum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing follows, for this driver. Flink: `isTerminalState`."""
+        """True if no status follows, for this driver. Flink: `isTerminalState`."""
         return self in _ENDS
 
     @property
     def is_failure(self) -> bool:
-        """Return True if the job ended with an error, for this driver at least."""
+        """True if the job ended with an error, for this driver at least."""
         return self in (JobStatus.FAILED, JobStatus.SUSPENDED)
 
 
 class Phase(Enum):
-    """What a job is doing, and what it waits for."""
+    """The present activity of a job, and what it waits for."""
 
     STARTING = "STARTING"
-    """It asks for splits, for what an earlier driver stored, for the snapshot to begin from."""
+    """It requests the splits, what an earlier driver stored, and the snapshot to start from."""
     RESTORING = "RESTORING"
-    """State is assigned; the master hooks are given theirs."""
+    """State is assigned, and the master hooks are restored."""
     RUNNING = "RUNNING"
-    """Workers are at work."""
+    """The workers run."""
     RESTARTING = "RESTARTING"
-    """The workers leave, the restart delay passes, what is being stored gets its answer, and slots are there."""
+    """The workers leave, the restart delay passes, a checkpoint being stored is decided, and slots become available."""
     FINISHING = "FINISHING"
-    """All tasks have finished and the workers leave; what follows may need the durable store, in all three of these."""
+    """The workers leave after all tasks have finished; this and the next two may then wait for the durable store."""
     FAILING = "FAILING"
     CANCELLING = "CANCELLING"
     SUSPENDING = "SUSPENDING"
-    """Another driver has taken over the job; the workers of this one leave."""
+    """Another driver has taken over the job; this driver's workers leave."""
     FINISHED = "FINISHED"
     FAILED = "FAILED"
     CANCELED = "CANCELED"
     SUSPENDED = "SUSPENDED"
 
-    __hash__ = object.__hash__  # each is the only one of its name; an Enum's own hash is a call of Python's
+    __hash__ = object.__hash__  # members are unique, and an Enum's own hash is slow Python
 
     @property
     def status(self) -> JobStatus:
-        """What the user sees of it."""
+        """The status that the user sees."""
         return _STATUS[self]
 
     @property
     def ending_as(self) -> JobStatus | None:
-        """How the job has ended, or will once its workers have left; None while it may go on."""
+        """The status in which the job has ended, or will end once its workers have left; None while it may continue."""
         return _ENDING_AS.get(self)
 
 
 class JobEvent(Enum):
-    """What happens to a job as a whole."""
+    """The events in the life of a job."""
 
     KNOWN = "all is known"
     CANNOT_BEGIN = "it cannot begin"

@@ -2,15 +2,14 @@
 
 The coordinator and its operator are snapshotted at different moments: the coordinator first, the operator when its
 barrier passes. An event that the coordinator sends in between would be in neither snapshot, or in both. So the gate
-closes behind the coordinator's snapshot, and opens when the subtask has its barrier; what was sent in between
-follows.
+closes behind the coordinator's snapshot and opens when the subtask has its barrier; events sent in between follow.
 
     mark(n)    the coordinator was asked for its snapshot of checkpoint n: events still pass
-    close(n)   it gave the snapshot: events are held from here on; refused when n was given up in the meantime
-    open(n)    the subtask's barrier is on its way before anything that follows, or n was given up
+    close(n)   it took the snapshot: events are held from here on; rejected if n was aborted in the meantime
+    open(n)    the subtask's barrier is on its way before anything that follows, or n was aborted
 
-With several checkpoints under way the gate is closed as long as one of them holds it, and events move back behind the
-checkpoint before, in order, when a later one is opened first.
+With several pending checkpoints the gate is closed as long as one of them holds it. If a later one is opened first, its
+events move back behind the checkpoint before it, in order.
 
 Follows Flink's `SubtaskGatewayImpl`.
 """
@@ -22,7 +21,7 @@ from collections.abc import Callable
 from kit.stream.operators.coordinator import NO_CHECKPOINT, Payload
 
 Send = Callable[[int, int, Payload], None]
-"""Takes subtask, attempt and payload."""
+"""A function of subtask, attempt and payload."""
 
 
 class GatedSubtask:
@@ -39,7 +38,7 @@ class GatedSubtask:
 
     @property
     def is_closed(self) -> bool:
-        """Whether events are held."""
+        """True if events are held."""
         return bool(self._held)
 
     def send_event(self, payload: Payload) -> None:
@@ -50,21 +49,21 @@ class GatedSubtask:
             self._send(self.subtask, self.attempt, payload)
 
     def mark(self, checkpoint_id: int) -> None:
-        """A snapshot was asked for; raises ValueError unless it is the newest so far."""
+        """Record that a snapshot was requested. Raises ValueError unless it is the newest so far."""
         if checkpoint_id <= self._latest_id:
             raise ValueError(f"chk-{checkpoint_id} comes after chk-{self._latest_id} at the gate of {self.subtask}")
         self._latest_id = checkpoint_id
         self._marked.add(checkpoint_id)
 
     def close(self, checkpoint_id: int) -> bool:
-        """Hold what is sent from now on; False when the checkpoint was opened, that is given up, before."""
+        """Hold what is sent from now on; return False if the checkpoint was opened, that is, aborted, before."""
         if checkpoint_id not in self._marked:
             return False
         self._held.setdefault(checkpoint_id, [])
         return True
 
     def open(self, checkpoint_id: int) -> None:
-        """Let go what this checkpoint holds; nothing happens when it holds nothing."""
+        """Release what this checkpoint holds; do nothing if it holds nothing."""
         self._marked.discard(checkpoint_id)
         held = self._held.pop(checkpoint_id, [])
         before = max((other for other in self._held if other < checkpoint_id), default=None)
@@ -75,7 +74,7 @@ class GatedSubtask:
             self._send(self.subtask, self.attempt, payload)
 
     def open_latest(self) -> None:
-        """The checkpoint marked last was given up while it was being triggered."""
+        """Open the gate for the last marked checkpoint, which was aborted while it was being triggered."""
         if self._marked:
             self.open(max(self._marked))
 

@@ -1,10 +1,10 @@
-"""From a checkpoint to the tasks' restores: the job's graph handed to state assignment, and the result told.
+"""The restore of a job: its graph and a checkpoint are passed to state assignment, and the result is described.
 
-The execution graph comes back with the maximum parallelism that the checkpoint recorded where the job configures
-none. What went to whom is described per task, operator and kind of state, for the trace and for the table that a user
-sees after a restore.
+If the job configures no maximum parallelism, the execution graph adopts the one that the checkpoint recorded. The
+assignment is described per task, operator and kind of state, for the trace and for the table that a user sees after a
+restore.
 
-Follows Flink's `CheckpointCoordinator.restoreLatestCheckpointedStateInternal`; the work is `kit.machines.restore`'s.
+Follows Flink's `CheckpointCoordinator.restoreLatestCheckpointedStateInternal`; `kit.machines.restore` does the work.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kit.stream.graph.job_graph import JobGraph
 
 @dataclass(frozen=True, slots=True)
 class RestoredJob:
-    """The graph to deploy, each task's restore (None: it begins empty), and the state `before` by operator id."""
+    """The graph to deploy, each task's restore (None: it starts empty), and the state `before` by operator id."""
 
     graph: ExecutionGraph
     restores: Mapping[str, TaskRestore | None]
@@ -45,7 +45,7 @@ class RestoredJob:
     checkpoint_id: int
 
     def note(self, epoch: int, path: str) -> Note:
-        """What the trace keeps of it: the epoch that begins so, where the checkpoint is, and what went to whom."""
+        """Return the note for the trace: the epoch, the path of the checkpoint, and the assignments."""
         assignments = describe_assignments(self.graph.job_graph, self.restores, self.before)
         data = {"epoch": epoch, "path": path, "assignments": assignments}
         return Note(kind="StateAssigned", checkpoint_id=self.checkpoint_id, data=data)
@@ -53,7 +53,7 @@ class RestoredJob:
 
 @dataclass(frozen=True, slots=True)
 class Restoring:
-    """The checkpoint that a job goes back to, and what each of its tasks gets of that."""
+    """The checkpoint that a job goes back to, and the state of each of its tasks."""
 
     latest: CompletedCheckpoint
     job: RestoredJob
@@ -66,7 +66,7 @@ def restore_job(
     *,
     allow_non_restored_state: bool,
 ) -> RestoredJob:
-    """Assign a checkpoint's state to the tasks of `graph`; raises `kit.machines.restore.errors.RestoreError`."""
+    """Assign a checkpoint's state to the tasks of `graph`. Raises `kit.machines.restore.errors.RestoreError`."""
     job = graph.job_graph
     assigned = assign_states(
         assignment_vertices(graph),
@@ -88,7 +88,7 @@ def restore_job(
 
 
 def hold_in_flight_data(restores: Iterable[TaskRestore | None]) -> bool:
-    """Whether any task has in-flight data to recover."""
+    """Return True if any task has in-flight data to recover."""
     states = (state for restore in restores if restore is not None for state in restore.state.subtask_states.values())
     return any(
         state.input_channel_state
@@ -99,7 +99,7 @@ def hold_in_flight_data(restores: Iterable[TaskRestore | None]) -> bool:
 
 
 def assignment_vertices(graph: ExecutionGraph) -> list[AssignmentVertex]:
-    """The job's vertices as state assignment sees them: operators tail first, maximum parallelism if configured."""
+    """Return the job's vertices for state assignment: operators tail first, maximum parallelism if configured."""
     return [
         AssignmentVertex(
             name=vertex.name,
@@ -117,7 +117,7 @@ def _id_pair(job: JobGraph, operator_id: str) -> OperatorIDPair:
 
 
 def assignment_edges(job: JobGraph) -> list[AssignmentEdge]:
-    """The job's edges as state assignment sees them, vertices by number."""
+    """Return the job's edges for state assignment, with vertices as numbers."""
     number = {vertex.name: index for index, vertex in enumerate(job.vertices)}
     return [
         AssignmentEdge.of(
@@ -130,7 +130,7 @@ def assignment_edges(job: JobGraph) -> list[AssignmentEdge]:
 def describe_assignments(
     job: JobGraph, restores: Mapping[str, TaskRestore | None], before: Mapping[str, OperatorState]
 ) -> list[dict[str, Any]]:
-    """What each task was given: one entry per task, operator and kind of state, with the old subtasks it came from."""
+    """Describe what each task restores: one entry per task, operator and kind, with the old subtasks it came from."""
     rows: list[dict[str, Any]] = []
     origins = {operator_id: _Origins(state) for operator_id, state in before.items()}
     nothing = _Origins(None)
@@ -146,7 +146,7 @@ def describe_assignments(
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """What some handles of operator state come to: the old subtasks, in order, entries of all names, and bytes."""
+    """The total of some handles of operator state: the old subtasks, in order, the number of entries, and bytes."""
 
     subtasks: list[int]
     entries: int
@@ -154,9 +154,9 @@ class _Total:
 
 
 class _Origins:
-    """Where the state of one operator was: the old subtask behind each stored stream.
+    """The origin of one operator's state: the old subtask behind each stored stream.
 
-    Union state reaches every subtask as one shared list; it is added up once, and the subtasks share the answer.
+    Union state reaches every subtask as one shared list; it is added up once, and the subtasks share the result.
     """
 
     def __init__(self, state: OperatorState | None) -> None:
@@ -173,11 +173,11 @@ class _Origins:
         self._shared: dict[int, tuple[_Total, frozenset[int]]] = {}
 
     def subtasks(self, handles: Iterable[StateObject]) -> list[int]:
-        """The old subtasks that the handles are from, each once, in order."""
+        """Return the old subtasks of the handles, each once, in order."""
         return sorted({self._subtasks[stream_of(handle)] for handle in handles})
 
     def total(self, handles: Sequence[OperatorStreamStateHandle]) -> _Total:
-        """The total of what one subtask was given."""
+        """Return the total of one subtask's handles."""
         if not isinstance(handles, SharedHandles):
             return self._add_up(handles)
         if id(handles.shared) not in self._shared:
@@ -201,7 +201,7 @@ class _Origins:
 
 
 def stream_of(handle: Any) -> object:
-    """What identifies the stream behind a state handle: its file, or its bytes' name."""
+    """Return the identity of the stream behind a state handle: its file, or the name of its bytes."""
     delegate = getattr(handle, "delegate", handle)
     return getattr(delegate, "path", None) or getattr(delegate, "handle_name", None) or delegate
 
@@ -239,7 +239,7 @@ def _describe_operator(kind: str, handles: Sequence[OperatorStreamStateHandle], 
 
 
 def _describe_in_flight(state: OperatorSubtaskState) -> Iterator[dict[str, Any]]:
-    """Buffers that were on their way; entries counts them."""
+    """Describe in-flight buffers, with their number as entries."""
     upstream = state.upstream_output_buffer_state if isinstance(state, RestoredSubtaskState) else ()
     kinds: list[tuple[str, Sequence[ChannelsHandle]]] = [
         ("in flight, input", (*state.input_channel_state, *upstream)),

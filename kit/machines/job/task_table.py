@@ -1,8 +1,8 @@
-"""What the JobMaster knows of the tasks of the present epoch.
+"""The JobMaster's knowledge of the tasks of the present epoch.
 
-A table is made when its tasks are deployed, so they begin as DEPLOYING. Before that Flink's are SCHEDULED while slots
-are asked for; here the host starts slots and tasks together (`StartEpoch`), and there is nothing to wait for. A task
-says nothing when it is INITIALIZING: it stays DEPLOYING in the table until it runs.
+A table is created when its tasks are deployed, so they begin as DEPLOYING. Before that, Flink's tasks are SCHEDULED
+while slots are requested; here the host starts slots and tasks together (`StartEpoch`), and there is nothing to wait
+for. A task does not report that it is INITIALIZING: it stays DEPLOYING in the table until it runs.
 
 Follows Flink's `Execution` and `ExecutionGraph`, as far as they keep states.
 """
@@ -18,7 +18,7 @@ from kit.core.protocol.tasks import ExecutionState
 
 @dataclass(slots=True)
 class TaskRecord:
-    """One attempt of a task; `data_ended` when it has processed all its input and still runs."""
+    """One attempt of a task; `data_ended` if it has processed all its input and still runs."""
 
     state: ExecutionState = ExecutionState.DEPLOYING
     error: str = ""
@@ -43,21 +43,21 @@ class TaskTable:
         return self._records[task]
 
     def items(self) -> Iterable[tuple[str, TaskRecord]]:
-        """Names and records."""
+        """Return names and records."""
         return self._records.items()
 
     def state_of(self, task: str) -> ExecutionState:
-        """Where a task stands; CREATED for one that this epoch does not have."""
+        """Return the state of a task; CREATED for one that this epoch does not have."""
         record = self._records.get(task)
         return ExecutionState.CREATED if record is None else record.state
 
     def is_live(self, task: str) -> bool:
-        """Whether the epoch has this task, and nothing final is known of it."""
+        """Return True if the epoch has this task and it has not ended."""
         record = self._records.get(task)
         return record is not None and not record.state.is_terminal
 
     def report(self, message: TaskStateChanged) -> None:
-        """A live task says where it stands."""
+        """Record the state that a live task reports."""
         record = self._records[message.task]
         record.state, record.error = message.state, message.error
         if message.state in (ExecutionState.RUNNING, ExecutionState.FINISHED):
@@ -66,36 +66,36 @@ class TaskTable:
             self._not_yet_finished.discard(message.task)
 
     def end_data(self, task: str) -> None:
-        """A task has processed all its input, and goes on."""
+        """Record that a task has processed all its input and still runs."""
         self._records[task].data_ended = True
 
     def end(self, task: str, state: ExecutionState, error: str = "") -> None:
-        """A task failed or was cancelled."""
+        """Record that a task failed or was cancelled."""
         self._records[task].state, self._records[task].error = state, error
 
     def cancel(self) -> None:
-        """All live tasks have been told to leave."""
+        """Record that all live tasks have been told to stop."""
         for record in self._records.values():
             if not record.state.is_terminal:
                 record.state = ExecutionState.CANCELING
 
     def canceling(self) -> list[str]:
-        """The tasks that were told to leave."""
+        """Return the tasks that were told to stop."""
         return [task for task, record in self._records.items() if record.state is ExecutionState.CANCELING]
 
     @property
     def all_running(self) -> bool:
-        """Whether every task runs, or has finished already."""
+        """True if every task runs, or has already finished."""
         return not self._not_yet_running
 
     @property
     def all_finished(self) -> bool:
-        """Whether every task has finished."""
+        """True if every task has finished."""
         return not self._not_yet_finished
 
     @property
     def all_data_ended(self) -> bool:
-        """Whether every task has processed all its input, or has finished."""
+        """True if every task has processed all its input, or has finished."""
         return all(record.data_ended or record.state is ExecutionState.FINISHED for record in self._records.values())
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
-"""Which operators share a task, and for those that do not: why.
+"""The rules that decide which operators share a task, with the reason for those that do not.
 
-Two operators are chained when records can pass from one to the other by a plain call: the second has no other input,
-every record stays in its subtask, and nobody forbade it. `RULES` says so line by line; the first rule that refuses an
-edge gives the reason that pictures and tables show.
+Two operators are chained if records can pass from one to the other by a plain call: the second has no other input,
+every record stays in its subtask, and chaining is not disabled. `RULES` lists the conditions. The first rule that
+rejects an edge gives the reason that pictures and tables show.
 
 Follows `StreamingJobGraphGenerator.isChainable`.
 """
@@ -29,7 +29,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class ChainingRule:
-    """`refuses` tells whether the rule forbids the chaining, `reason` says so in words."""
+    """A rule: `refuses` returns True if it forbids the chaining, and `reason` returns the reason as text."""
 
     name: str
     refuses: Callable[[Link], bool]
@@ -82,12 +82,12 @@ RULES: tuple[ChainingRule, ...] = (
 
 
 def chaining_reason(edge: StreamEdge, graph: StreamGraph) -> str | None:
-    """Why the two ends of this edge cannot share a task; None when they do."""
+    """Return why the two ends of this edge cannot share a task, or None if they do."""
     downstream = graph.node(edge.target)
     link = Link(edge, graph.node(edge.source), downstream, len(graph.inputs(downstream)), graph.chaining)
     return next((rule.reason(link) for rule in RULES if rule.refuses(link)), None)
 
 
 def is_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
-    """Whether the two ends of this edge share a task."""
+    """Return True if the two ends of this edge share a task."""
     return chaining_reason(edge, graph) is None

@@ -1,7 +1,7 @@
 """The shape of an execution graph as a trace keeps it.
 
-An exchange among a thousand senders and a thousand receivers has a million channels, which a driver must not name one
-by one before it starts the job. So they are named when somebody looks at them.
+An exchange between a thousand senders and a thousand receivers has a million channels, which a driver must not create
+one by one before it starts the job. So they are created on demand.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kit.stream.graph.job_graph import JobGraph
 
 
 def epoch_shape(graph: ExecutionGraph, epoch: int = 1) -> EpochShape:
-    """The shape of the epoch in which this graph was deployed."""
+    """Return the shape of the epoch in which this graph was deployed."""
     vertices = tuple(
         ShapeVertex(
             vertex.name,
@@ -37,7 +37,7 @@ def epoch_shape(graph: ExecutionGraph, epoch: int = 1) -> EpochShape:
 
 
 class _Channels(Sequence[ShapeChannel]):
-    """The channels of a graph, named at the first look."""
+    """The channels of a graph, created on first use."""
 
     def __init__(self, graph: ExecutionGraph) -> None:
         self._graph = graph
@@ -71,14 +71,14 @@ class _Channels(Sequence[ShapeChannel]):
         return iter(self._all)
 
     def __eq__(self, other: object) -> bool:
-        """With whatever holds the same channels: a shape that was saved has them in a tuple."""
+        """Return True for any sequence of the same channels: a shape that was saved has them in a tuple."""
         return isinstance(other, Sequence) and len(self) == len(other) and self._all == tuple(other)
 
     def __hash__(self) -> int:
         return hash(self._graph.channel_count)
 
     def __reduce__(self) -> tuple[type, tuple[tuple[ShapeChannel, ...]]]:
-        """A copy, and what travels, is a plain tuple."""
+        """Copy and pickle as a plain tuple."""
         return tuple, (self._all,)
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class _Channels(Sequence[ShapeChannel]):
 
 
 def _edges(job: JobGraph) -> Iterator[ShapeEdge]:
-    """Vertex by vertex the edges into it, then those inside."""
+    """Yield the edges vertex by vertex: first those into it, then those inside."""
     chained = [operator for vertex in job.vertices for operator in vertex.operators]
     index = {operator.operator_id: number for number, operator in enumerate(chained)}
     for vertex in job.vertices:

@@ -1,12 +1,12 @@
 """The job as it runs: every subtask of every vertex, and every channel between two subtasks.
 
 A *channel* joins one subpartition of a sending subtask's result partition with one input channel of a receiving
-subtask's gate. Channels are numbered through the whole job, edge by edge, within an edge by sender and then by
-receiver; so a number is turned into its channel, and a partition or gate into the range of its channels, by arithmetic.
-Building the graph costs one object per edge; tasks and channels are made when asked for.
+subtask's gate. Channels are numbered through the whole job: edge by edge, within an edge by sender and then by
+receiver. So arithmetic turns a number into its channel, and a partition or gate into the range of its channels.
+Building the graph costs one object per edge; tasks and channels are created on demand.
 
-Follows Flink's `ExecutionGraph`, `ExecutionVertex`, `VertexInputInfoComputationUtils` (which subtasks are opposite
-each other), and `DefaultVertexParallelismInfo` (what may be rescaled).
+Follows Flink's `ExecutionGraph`, `ExecutionVertex`, `VertexInputInfoComputationUtils` (which subtasks are opposite each
+other), and `DefaultVertexParallelismInfo` (what may be rescaled).
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from kit.stream.graph.stream_graph import GraphError
 
 
 class ParallelismError(GraphError):
-    """A vertex cannot run with the parallelism, or the maximum parallelism, asked for."""
+    """A vertex cannot run with the requested parallelism or maximum parallelism."""
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One connection: subpartition `subpartition` of `source_task`'s partition `partition` is input channel `index`
-    of `target_task`'s gate `gate`.
+    """One connection between two subtasks.
+
+    Subpartition `subpartition` of `source_task`'s partition `partition` is input channel `index` of `target_task`'s
+    gate `gate`.
     """
 
     number: int
@@ -59,7 +61,7 @@ class InputGate:
 class ResultPartition:
     """The subpartitions of one edge in one sending subtask: `channels[i]` is the number of subpartition i's channel.
 
-    `partitioner` is the edge's, save that FORWARD turns into REBALANCE when the ends were rescaled to different
+    `partitioner` is the edge's, except that FORWARD becomes REBALANCE if the ends were rescaled to different
     parallelisms. `max_parallelism` is the receiver's.
     """
 
@@ -71,7 +73,7 @@ class ResultPartition:
     max_parallelism: int
 
     def create_partitioner(self) -> Partitioner:
-        """What splits batches among the subpartitions, at its beginning."""
+        """Create the partitioner that splits batches among the subpartitions."""
         return create_partitioner(
             self.partitioner,
             subpartitions=len(self.channels),
@@ -110,13 +112,13 @@ class Wiring:
 
     @property
     def count(self) -> int:
-        """Number of channels."""
+        """The number of channels."""
         if self.edge.is_pointwise:
             return max(self.senders, self.receivers)
         return self.senders * self.receivers
 
     def of_sender(self, sender: int) -> range:
-        """The channels of a sending subtask, in order of subpartition."""
+        """Return the channels of a sending subtask, in order of subpartition."""
         if not self.edge.is_pointwise:
             return self._range(sender * self.receivers, (sender + 1) * self.receivers)
         if self.senders >= self.receivers:
@@ -124,7 +126,7 @@ class Wiring:
         return self._range(self._first_receiver(sender), self._first_receiver(sender + 1))
 
     def of_receiver(self, receiver: int) -> range:
-        """The channels of a receiving subtask, in order of input channel."""
+        """Return the channels of a receiving subtask, in order of input channel."""
         if not self.edge.is_pointwise:
             return range(self.first + receiver, self.first + self.count, self.receivers)
         if self.senders >= self.receivers:
@@ -132,7 +134,7 @@ class Wiring:
         return self._range(receiver, receiver + 1)
 
     def receivers_of(self, sender: int) -> range:
-        """The subtasks that a sending subtask has channels to."""
+        """Return the subtasks that a sending subtask has channels to."""
         if not self.edge.is_pointwise:
             return range(self.receivers)
         if self.senders >= self.receivers:
@@ -141,7 +143,7 @@ class Wiring:
         return range(self._first_receiver(sender), self._first_receiver(sender + 1))
 
     def senders_of(self, receiver: int) -> range:
-        """The subtasks that have channels to a receiving subtask."""
+        """Return the subtasks that have channels to a receiving subtask."""
         if not self.edge.is_pointwise:
             return range(self.senders)
         if self.senders >= self.receivers:
@@ -150,7 +152,7 @@ class Wiring:
         return range(sender, sender + 1)
 
     def channel(self, number: int) -> Channel:
-        """The channel with this number."""
+        """Return the channel with this number."""
         offset = number - self.first
         if not self.edge.is_pointwise:
             sender, receiver = divmod(offset, self.receivers)
@@ -184,9 +186,9 @@ class Wiring:
 class ExecutionGraph:
     """A job graph at a given parallelism per vertex.
 
-    `parallelism` and `max_parallelism` give vertices, by name, other numbers than the job graph's: after rescaling,
-    and when a restore adopts the maximum parallelism that a checkpoint recorded. Raises ParallelismError for a
-    parallelism above the maximum, and for another maximum than the one the user configured.
+    `parallelism` and `max_parallelism` override the job graph's values for vertices, by name: after rescaling, and when
+    a restore adopts the maximum parallelism that a checkpoint recorded. Raises ParallelismError for a parallelism above
+    the maximum, and for a maximum other than the one the user configured.
 
     Follows Flink's `ExecutionGraph`, which `ExecutionGraphBuilder` makes.
     """
@@ -219,17 +221,17 @@ class ExecutionGraph:
         self._tasks: dict[str, ExecutionVertex] = {}
 
     def with_parallelism(self, parallelism: Mapping[str, int]) -> ExecutionGraph:
-        """The graph with these vertices rescaled."""
+        """Return the graph with these vertices rescaled."""
         return ExecutionGraph(self.job_graph, self.parallelism | dict(parallelism), self.max_parallelism)
 
     def with_max_parallelism(self, max_parallelism: Mapping[str, int]) -> ExecutionGraph:
-        """The graph with the maximum parallelism that a checkpoint recorded for these vertices."""
+        """Return the graph with the maximum parallelism that a checkpoint recorded for these vertices."""
         return ExecutionGraph(self.job_graph, self.parallelism, self.max_parallelism | dict(max_parallelism))
 
     # ---- tasks
 
     def task(self, name: str) -> ExecutionVertex:
-        """The subtask of this name, `totals/1`; KeyError when there is none."""
+        """Return the subtask with this name, such as `totals/1`. Raises KeyError for an unknown one."""
         if name not in self._tasks:
             vertex, subtask = split_task_name(name)
             if not 0 <= subtask < self.parallelism.get(vertex, 0):
@@ -239,24 +241,24 @@ class ExecutionGraph:
         return self._tasks[name]
 
     def vertex_tasks(self, vertex: str) -> tuple[ExecutionVertex, ...]:
-        """All subtasks of a vertex, in order."""
+        """Return all subtasks of a vertex, in order."""
         self.job_graph.vertex(vertex)
         return tuple(self.task(task_name(vertex, i)) for i in range(self.parallelism[vertex]))
 
     @cached_property
     def tasks(self) -> tuple[ExecutionVertex, ...]:
-        """All subtasks; those of a vertex stand after those of the vertices that send to it."""
+        """All subtasks; those of a vertex come after those of the vertices that send to it."""
         return tuple(task for vertex in self.job_graph.vertices for task in self.vertex_tasks(vertex.name))
 
     def tasks_with_index(self, subtask: int) -> tuple[ExecutionVertex, ...]:
-        """The subtasks of all vertices that have this index, in the order of `tasks`."""
+        """Return the subtasks of all vertices that have this index, in the order of `tasks`."""
         wide = (vertex.name for vertex in self.job_graph.vertices if subtask < self.parallelism[vertex.name])
         return tuple(self.task(task_name(name, subtask)) for name in wide)
 
     # ---- channels
 
     def opposite(self, subtask: int) -> tuple[range, ...]:
-        """The indices that the subtasks with this index have channels to or from, edge by edge."""
+        """Return the indices that the subtasks with this index have channels to or from, edge by edge."""
         found: dict[range, None] = {}
         for wiring in self._wirings:
             if subtask < wiring.senders:
@@ -266,7 +268,7 @@ class ExecutionGraph:
         return tuple(found)
 
     def channel(self, number: int) -> Channel:
-        """The channel of this number; IndexError when there is none."""
+        """Return the channel with this number. Raises IndexError for an unknown one."""
         if not 0 <= number < self.channel_count:
             raise IndexError(f"no channel {number}: there are {self.channel_count}, counted from 0")
         return self._wirings[bisect_right(self._firsts, number) - 1].channel(number)

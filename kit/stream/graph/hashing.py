@@ -1,9 +1,9 @@
-"""Operator ids: how an operator is recognised in a checkpoint, exactly as Flink does.
+"""Operator ids: the identity of an operator in a checkpoint, computed exactly as in Flink.
 
-An operator's id is 16 bytes, written as 32 hex digits. With a uid it is the uid's hash and stays whatever happens to
-the job around it. Without one it is made from where the operator stands: its number in a walk over the graph, how
-many operators are chained to it, and the ids of its inputs. Then almost any change of the job gives another id, and
-the state is not found again. That is why operators with state want a uid.
+An operator's id is 16 bytes, written as 32 hex digits. With a uid it is the uid's hash and does not change when the job
+around it does. Without one it depends on the operator's place: its number in a walk over the graph, the number of
+operators chained to it, and the ids of its inputs. Then almost any change of the job gives another id, and the state is
+not found again. That is why operators with state need a uid.
 
 Follows `StreamGraphHasherV2` (unchanged between Flink 1.2 and 2.x) and Guava's `Hashing.murmur3_128(0)`.
 """
@@ -21,7 +21,7 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
 
 def murmur3_128(data: bytes) -> bytes:
-    """MurmurHash3 for x64, 128 bits, seed 0; the bytes as Guava's `HashCode.asBytes` gives them."""
+    """Return the MurmurHash3 for x64, 128 bits, seed 0, as bytes in the order of Guava's `HashCode.asBytes`."""
     h1 = h2 = 0
     whole = len(data) - len(data) % 16
     for k1, k2 in struct.iter_unpack("<QQ", data[:whole]):
@@ -59,14 +59,14 @@ def _rotate_left(value: int, bits: int) -> int:
 
 
 def operator_id_of_uid(uid: str) -> str:
-    """The id of the operator with this uid (`generateUserSpecifiedHash`)."""
+    """Return the id of the operator with this uid (`generateUserSpecifiedHash`)."""
     return murmur3_128(uid.encode()).hex()
 
 
 def operator_ids(graph: StreamGraph) -> dict[int, str]:
-    """The id of each node's operator, by node number (`traverseStreamGraphAndGenerateHashes`).
+    """Return the id of each node's operator, by node number (`traverseStreamGraphAndGenerateHashes`).
 
-    The walk is breadth first from the sources. A node that is met before all its inputs is put off until it is met
+    The walk is breadth first from the sources. A node that is met before all its inputs is postponed until it is met
     again.
     """
     ids: dict[int, bytes] = {}
@@ -89,7 +89,7 @@ def operator_ids(graph: StreamGraph) -> dict[int, str]:
 
 
 def _topological_id(node: StreamNode, graph: StreamGraph, ids: dict[int, bytes]) -> bytes:
-    """The id made from place, chained outputs and inputs (`generateDeterministicHash`)."""
+    """Return the id made from place, chained outputs and inputs (`generateDeterministicHash`)."""
     place = struct.pack("<i", len(ids))
     chained = sum(is_chainable(edge, graph) for edge in graph.outputs(node))
     digest = murmur3_128(place * (1 + chained))

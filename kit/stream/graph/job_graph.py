@@ -1,9 +1,9 @@
 """The job as tasks: chains of operators, and the edges between chains.
 
-A `JobVertex` is a chain: a head that receives records from outside, and the operators that get theirs by a call. A
-chain may branch (two consumers of one operator, both chained), so it is a tree. A `JobEdge` runs from one operator of
-a vertex to the head of another; it is a *result partition* of the one and an *input gate* of the other, both numbered
-per vertex. All of it is plain data: it travels to the workers as it is.
+A `JobVertex` is a chain: a head that receives records from outside, and operators that get theirs by a call. A chain
+may branch (two consumers of one operator, both chained), so it is a tree. A `JobEdge` runs from one operator of a
+vertex to the head of another; it is a *result partition* of the one and an *input gate* of the other, both numbered per
+vertex. All of it is plain data, which is sent to the workers unchanged.
 
 Follows Flink's `JobGraph`, `JobVertex`, `JobEdge` and `StreamingJobGraphGenerator`.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChainedOperator:
-    """An operator in its chain; `input_operator` is the id of the one that calls it, None for the head.
+    """An operator in its chain; `input_operator` is the id of the operator that calls it, None for the head.
 
     `input_tag` names the side output of that operator which it takes; None is the main output.
     """
@@ -72,12 +72,12 @@ class JobEdge:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether a subtask is connected to the subtasks opposite only (`DistributionPattern.POINTWISE`)."""
+        """True if a subtask is connected to the subtasks opposite only (`DistributionPattern.POINTWISE`)."""
         return self.partitioner.is_pointwise
 
     @property
     def shipping(self) -> str:
-        """The partitioning in words: `hash(carrier, day)`."""
+        """The partitioning as text, such as `hash(carrier, day)`."""
         return self.partitioner.value + (f"({', '.join(self.key_columns)})" if self.key_columns else "")
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class JobEdge:
 class JobVertex:
     """A chain of operators, run by `parallelism` subtasks, named `<name>/<subtask>`.
 
-    `vertex_id` is the head's operator id. `operators` come head first, each after the one that calls it.
+    `vertex_id` is the head's operator id. `operators` begin with the head, each after the operator that calls it.
     `max_parallelism` is what the user set on the head or for the job (then `max_parallelism_configured`), else Flink's
     default for the parallelism.
     """
@@ -104,12 +104,12 @@ class JobVertex:
 
     @property
     def head(self) -> ChainedOperator:
-        """The operator that receives what comes from outside."""
+        """The operator that receives records from outside."""
         return self.operators[0]
 
     @property
     def is_source(self) -> bool:
-        """Whether records are born here."""
+        """True if the vertex has no inputs."""
         return not self.inputs
 
     @property
@@ -119,7 +119,7 @@ class JobVertex:
 
     @property
     def chain(self) -> str:
-        """The chain in words: `flights -> (late, parse -> totals)` (Flink's name of the vertex)."""
+        """The chain as text, such as `flights -> (late, parse -> totals)` (Flink's name of the vertex)."""
         return self._chain_from(self.head)
 
     @cached_property
@@ -128,11 +128,11 @@ class JobVertex:
         return tuple(operator.operator_id for operator in self._calls_first(self.head))
 
     def chained_after(self, operator_id: str) -> tuple[ChainedOperator, ...]:
-        """The operators of the chain that this one calls."""
+        """Return the operators of the chain that this one calls."""
         return tuple(operator for operator in self.operators if operator.input_operator == operator_id)
 
     def outputs_of(self, operator_id: str) -> tuple[JobEdge, ...]:
-        """The edges that carry this operator's records out of the task."""
+        """Return the edges that carry this operator's records out of the task."""
         return tuple(edge for edge in self.outputs if edge.source_operator == operator_id)
 
     def _chain_from(self, operator: ChainedOperator) -> str:
@@ -152,7 +152,7 @@ class JobVertex:
 
 @dataclass(frozen=True)
 class JobGraph:
-    """The vertices of a job, each after those that send to it, the job's settings, and parts of the user's own."""
+    """The vertices of a job, each after those that send to it, the job's settings, and user-defined parts."""
 
     job_id: str
     name: str
@@ -169,21 +169,21 @@ class JobGraph:
         return {operator.operator_id: (vertex, operator) for vertex in self.vertices for operator in vertex.operators}
 
     def vertex(self, name: str) -> JobVertex:
-        """The vertex of this name; KeyError with the names there are."""
+        """Return the vertex with this name. Raises KeyError, which lists the known names, for another one."""
         if name not in self._by_name:
             raise KeyError(f"job {self.name!r} has no vertex {name!r}; it has {', '.join(self._by_name)}")
         return self._by_name[name]
 
     def vertex_of(self, operator_id: str) -> JobVertex:
-        """The vertex in whose chain the operator is; KeyError for an unknown id."""
+        """Return the vertex in whose chain the operator is. Raises KeyError for an unknown id."""
         return self._by_operator[operator_id][0]
 
     def operator(self, operator_id: str) -> ChainedOperator:
-        """The operator of this id; KeyError for an unknown id."""
+        """Return the operator with this id. Raises KeyError for an unknown id."""
         return self._by_operator[operator_id][1]
 
     def with_parts(self, parts: Parts | None) -> JobGraph:
-        """The job with parts of the user's own; None: as it is. Raises PartError for what is no `Parts`."""
+        """Return the job with user-defined parts; None leaves it unchanged. Raises PartError for another type."""
         if parts is None:
             return self
         if not isinstance(parts, Parts):
@@ -191,16 +191,16 @@ class JobGraph:
         return replace(self, parts=parts)
 
     def checked_to_act(self) -> JobGraph:
-        """Return the job. Raises GraphError for one without a sink or a function, which would give nothing."""
+        """Return the job. Raises GraphError for a job without a sink, which would have no effect."""
         if not any(operator.spec.acts for vertex in self.vertices for operator in vertex.operators):
             raise GraphError(
-                f"job {self.name!r} would give nothing: no stream reaches a sink; end one with .sink_to(...)"
+                f"job {self.name!r} would have no effect: no stream reaches a sink;  end one with .sink_to(...)"
             )
         return self
 
     @property
     def sources(self) -> tuple[JobVertex, ...]:
-        """The vertices without inputs: where barriers begin."""
+        """The vertices without inputs: barriers start there."""
         return tuple(vertex for vertex in self.vertices if vertex.is_source)
 
     @property
@@ -224,7 +224,7 @@ def create_job_graph(graph: StreamGraph) -> JobGraph:
 
 
 class _JobGraphBuilder:
-    """One pass each: who is chained to whom, chains, names, edges, vertices."""
+    """The builder, in passes: which operators are chained, the chains, their names, edges, vertices."""
 
     def __init__(self, graph: StreamGraph) -> None:
         self.graph = graph
@@ -242,7 +242,7 @@ class _JobGraphBuilder:
         return self.reasons[id(edge)] is None
 
     def walk(self, node: StreamNode) -> tuple[list[StreamNode], list[StreamEdge]]:
-        """The operators chained from `node` on, and the edges that leave them, those furthest down the chain first."""
+        """Return the operators chained from `node` on, and the edges that leave them, from the end of the chain."""
         chain, leaving = [node], []
         outputs = self.graph.outputs(node)
         for edge in filter(self.is_chained, outputs):
@@ -262,7 +262,7 @@ class _JobGraphBuilder:
         return JobGraph(self.graph.job_id, self.graph.name, vertices, self.graph.settings)
 
     def job_edge(self, edge: StreamEdge, head: int, partition: int) -> JobEdge:
-        """The edge between two tasks that this edge between two operators becomes."""
+        """Return the edge between two tasks that this edge between two operators becomes."""
         target = self.graph.node(edge.target)
         gate = next(i for i, other in enumerate(self.graph.inputs(target)) if other is edge)
         return JobEdge(
@@ -312,14 +312,14 @@ _LONGEST_NAME = 40
 
 
 def _short_name(chain: list[StreamNode]) -> str:
-    """The first uid or name that the user gave in the chain, else what the head is; fit for a file name."""
+    """Return the first uid or name that the user gave in the chain, else the head's name; it is a valid file name."""
     given = [node.uid or node.name for node in chain if node.uid or node.named]
     name = (given or [chain[0].name])[0]
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:_LONGEST_NAME] or "vertex"
 
 
 def unique_names(names: list[str]) -> list[str]:
-    """The names, with -2, -3, ... after those that were there before."""
+    """Return the names, with -2, -3, ... added to repeated ones."""
     taken: set[str] = set()
     unique = []
     for name in names:

@@ -1,4 +1,4 @@
-"""A job at another parallelism: how many subtasks its vertices have, within their numbers of key groups."""
+"""A job at another parallelism: the parallelism of its vertices, limited by their numbers of key groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kit.stream.graph.job_graph import JobGraph
 
 
 def at_parallelism(job: JobGraph, parallelism: int | Mapping[str, int]) -> JobGraph:
-    """The job with other numbers of subtasks, as `parallelism_of` says."""
+    """Return the job with other parallelisms, as `parallelism_of` determines them."""
     wanted = parallelism_of(job, parallelism)
     vertices = tuple(
         replace(vertex, parallelism=wanted.get(vertex.name, vertex.parallelism)) for vertex in job.vertices
@@ -18,11 +18,13 @@ def at_parallelism(job: JobGraph, parallelism: int | Mapping[str, int]) -> JobGr
 
 
 def parallelism_of(job: JobGraph, parallelism: int | Mapping[str, int]) -> dict[str, int]:
-    """Numbers of subtasks by vertex. A vertex may be named by the uid or name of an operator in it; a number alone is
-    for all vertices that are as wide as the widest, so that one that was given fewer keeps them.
+    """Return the parallelism by vertex.
 
-    Raises ValueError for a vertex that there is not, for one that is given two numbers, for what is no whole number,
-    and for more subtasks than a vertex has key groups.
+    A vertex may be named by the uid or name of an operator in it. A number alone applies to all vertices that are as
+    wide as the widest, so a vertex with a smaller parallelism keeps it.
+
+    Raises ValueError for an unknown vertex, for one that is given two numbers, for anything but a whole number, and for
+    more subtasks than a vertex has key groups.
     """
     if not isinstance(parallelism, Mapping):
         _check_whole("parallelism", parallelism)

@@ -1,11 +1,11 @@
-"""Which record goes to which subtask: the ways to partition an edge, and the columnar code that does it.
+"""The partitioning of an edge: which record goes to which subtask, and the columnar code that splits batches.
 
-A `PartitionerKind` is the choice as the graph holds it. A `Partitioner` is that choice at work in one subtask: it
-splits a batch into a batch per receiving subpartition, in a few passes over columns. Subpartitions count from 0
-among those that this subtask can reach.
+A `PartitionerKind` is the choice as the graph holds it. A `Partitioner` applies it in one subtask: it splits a batch
+into one batch per receiving subpartition, in a few passes over columns. Subpartitions count from 0 among those that
+this subtask can reach.
 
-Follows Flink's `StreamPartitioner` classes. Flink's round robin begins at a random channel; here it begins at the
-subtask's own number, so that two runs are alike and small inputs spread.
+Follows Flink's `StreamPartitioner` classes. Flink's round robin begins at a random channel. Here it begins at the
+subtask's own number, so that runs are repeatable and small inputs spread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kit.stream.backend.picking import picked
 
 
 class PartitionerKind(Enum):
-    """How the records of an edge find their subtask (the `StreamPartitioner` classes)."""
+    """The rule that assigns an edge's records to subtasks (the `StreamPartitioner` classes)."""
 
     FORWARD = "forward"
     """Subtask i sends to subtask i."""
@@ -39,21 +39,21 @@ class PartitionerKind(Enum):
     GLOBAL = "global"
     """Every record to subtask 0."""
     CUSTOM = "custom"
-    """Where the user's function says."""
+    """By a user-defined function."""
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether a subtask reaches only the subtasks opposite, not all of them (`DistributionPattern.POINTWISE`)."""
+        """True if a subtask reaches only the subtasks opposite, not all of them (`DistributionPattern.POINTWISE`)."""
         return self in (PartitionerKind.FORWARD, PartitionerKind.RESCALE)
 
     @property
     def supports_unaligned(self) -> bool:
-        """Whether a barrier may overtake records on such an edge: not where in-flight data could not be
-        redistributed (`isSupportsUnalignedCheckpoint`).
+        """True if a barrier may overtake records on such an edge (`isSupportsUnalignedCheckpoint`).
 
-        On CUSTOM not by force either: `CustomPartitionerWrapper` of Flink 2.3 switches it off for itself, and
-        `force_unaligned` merely lets such a job start. Older ones let barriers overtake there, and data in flight in
-        a snapshot of such a Flink is still dealt out (`FULL` in `SubtaskStateMapper`).
+        It is False where in-flight data could not be redistributed. For CUSTOM it cannot be forced either:
+        `CustomPartitionerWrapper` of Flink 2.3 disables it for itself, and `force_unaligned` merely lets such a job
+        start. Older versions let barriers overtake there, and data in flight in a snapshot of such a Flink is still
+        redistributed (`FULL` in `SubtaskStateMapper`).
         """
         return not self.is_pointwise and self not in (PartitionerKind.BROADCAST, PartitionerKind.CUSTOM)
 
@@ -61,43 +61,43 @@ class PartitionerKind(Enum):
 _FEW_ROWS = 16
 _MOST_OWNERS = 4_096
 _ROWS_AN_OWNER = 8_192
-"""From so many rows on it costs less to look through all of them for each owner than to sort them."""
+"""From this number of rows per owner on, sorting is cheaper than one scan of all rows for each owner."""
 
 Split = list[tuple[int, pa.RecordBatch]]
 PartitionFunction = Callable[[Any, int], int]
-"""The user's choice: a value of the column and the number of subtasks in, the number of one of them out."""
+"""A user-defined function from a value of the column and the number of subtasks to the number of one of them."""
 
 
 class Partitioner(Protocol):
-    """Splits batches among the subpartitions of one result partition."""
+    """A splitter of batches among the subpartitions of one result partition."""
 
     def split(self, batch: pa.RecordBatch) -> Split:
-        """The rows for each subpartition, in their order; subpartitions without rows are left out."""
+        """Return the rows for each subpartition, in their order; subpartitions without rows are left out."""
 
 
 class ForwardPartitioner:
-    """All to the only subpartition; also the global partitioner, whose every record goes to subtask 0."""
+    """Sends everything to the only subpartition; also the global partitioner, whose only target is subtask 0."""
 
     def split(self, batch: pa.RecordBatch) -> Split:
-        """The batch as it is."""
+        """Return the batch unchanged."""
         return [(0, batch)] if batch.num_rows else []
 
 
 class BroadcastPartitioner:
-    """All to everyone."""
+    """Sends everything to all subpartitions."""
 
     def __init__(self, subpartitions: int) -> None:
         self.subpartitions = subpartitions
 
     def split(self, batch: pa.RecordBatch) -> Split:
-        """The same batch for each; nothing is copied."""
+        """Return the same batch for each; nothing is copied."""
         return [(i, batch) for i in range(self.subpartitions)] if batch.num_rows else []
 
 
 class RebalancePartitioner:
-    """Row by row to one subpartition after the other; where it stands does not depend on how rows come in batches.
+    """Sends one row after the other to the next subpartition, whatever the batches are.
 
-    The first row goes to `first`, counted around.
+    The first row goes to `first`, modulo the number of subpartitions.
     """
 
     def __init__(self, subpartitions: int, first: int = 0) -> None:
@@ -105,7 +105,7 @@ class RebalancePartitioner:
         self.next = first % subpartitions
 
     def split(self, batch: pa.RecordBatch) -> Split:
-        """Every `subpartitions`-th row, from where the last batch ended."""
+        """Return every `subpartitions`-th row for each, continuing where the last batch ended."""
         rows, n = batch.num_rows, self.subpartitions
         start, self.next = self.next, (self.next + rows) % n
         if rows <= 1 or n == 1:
@@ -115,9 +115,9 @@ class RebalancePartitioner:
 
 
 class HashPartitioner:
-    """By key: the key's key group names the subtask (`KeyGroupStreamPartitioner`).
+    """Sends rows to the subtask that owns their key's key group (`KeyGroupStreamPartitioner`).
 
-    One key column hashes as its Java type does, several as a tuple of them, so keys land where Flink puts them.
+    One key column hashes as its Java type does, several as a tuple of them, so keys go to the same subtask as in Flink.
     `max_parallelism` is that of the receiving operator. Raises ValueError for a null key.
     """
 
@@ -126,10 +126,10 @@ class HashPartitioner:
         self.max_parallelism = max_parallelism
         self.subpartitions = subpartitions
         self._owner_of: dict[str | int, int] = {}
-        """The owners of keys in small batches, for which all the passes over their columns would take longer."""
+        """The owners of keys in small batches, for which the passes over columns would take longer."""
 
     def split(self, batch: pa.RecordBatch) -> Split:
-        """The rows by owner of their key; order within a subpartition is kept."""
+        """Return the rows by owner of their key, with the order within a subpartition kept."""
         rows = batch.num_rows
         if not rows:
             return []
@@ -149,9 +149,9 @@ class HashPartitioner:
 
 
 class CustomPartitioner:
-    """Where `function` says, asked for each value of `column` (`CustomPartitionerWrapper`).
+    """Sends rows where `function` says, called with each value of `column` (`CustomPartitionerWrapper`).
 
-    Raises ValueError, naming value and answer, when it names a subtask that there is not.
+    Raises ValueError with the value and the result if it returns an unknown subtask.
     """
 
     def __init__(self, function: PartitionFunction, column: str, subpartitions: int) -> None:
@@ -160,7 +160,7 @@ class CustomPartitioner:
         self.subpartitions = subpartitions
 
     def split(self, batch: pa.RecordBatch) -> Split:
-        """The rows by owner; order within a subpartition is kept."""
+        """Return the rows by owner, with the order within a subpartition kept."""
         if not batch.num_rows:
             return []
         owners = [self._owner(value) for value in batch.column(self.column).to_pylist()]
@@ -170,20 +170,20 @@ class CustomPartitioner:
         owner = self.function(value, self.subpartitions)
         if not 0 <= owner < self.subpartitions:
             raise ValueError(
-                f"partition_custom({self.column!r}): the function gave {owner!r} for {value!r}, expected 0 to "
+                f"partition_custom({self.column!r}): the function returned {owner!r} for {value!r}, expected 0 to "
                 f"{self.subpartitions - 1}"
             )
         return owner
 
 
 def key_array(batch: pa.RecordBatch, key_columns: tuple[str, ...]) -> pa.Array:
-    """The key of each row: the column itself, or a struct (Flink's TupleN) of several."""
+    """Return the key of each row: the column itself, or a struct (Flink's TupleN) of several."""
     columns = [batch.column(name) for name in key_columns]
     return columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, list(key_columns))
 
 
 def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
-    """The rows of each owner: uint8 or uint16 numbers, one per row, at least one row."""
+    """Return the rows of each owner, given as uint8 or uint16 numbers, one per row, at least one row."""
     if len(owners) == 1:
         return [(owners.item(0), batch)]
     first, last = int(owners.min()), int(owners.max())
@@ -192,7 +192,7 @@ def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
     if last - first == 1 or len(owners) >= _ROWS_AN_OWNER * (last - first + 1):
         rows_of = ((owner, np.flatnonzero(owners == owner)) for owner in range(first, last + 1))
         return [(owner, picked(batch, rows, are_there=True)) for owner, rows in rows_of if len(rows)]
-    order = np.argsort(owners, kind="stable")  # by radix, as the numbers are small
+    order = np.argsort(owners, kind="stable")  # a radix sort, since the numbers are small
     sorted_owners = owners.take(order)
     sorted_batch = picked(batch, order, are_there=True)
     starts = np.searchsorted(sorted_owners, np.arange(first, last + 2)).tolist()
@@ -201,7 +201,7 @@ def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
 
 
 def _split_few(batch: pa.RecordBatch, owners: list[int]) -> Split:
-    """What `split_by_owner` does, without all the passes where there are two owners at most."""
+    """Return what `split_by_owner` returns, in fewer passes if there are at most two owners."""
     first, last = min(owners), max(owners)
     if first == last:
         return [(first, batch)]
@@ -220,7 +220,7 @@ def create_partitioner(
     max_parallelism: int,
     function: PartitionFunction | None = None,
 ) -> Partitioner:
-    """The partitioner of subtask `subtask` for `subpartitions` receivers of the given maximum parallelism."""
+    """Create the partitioner of subtask `subtask` for `subpartitions` receivers of the given maximum parallelism."""
     if kind is PartitionerKind.HASH:
         return HashPartitioner(key_columns, max_parallelism, subpartitions)
     if kind is PartitionerKind.REBALANCE:

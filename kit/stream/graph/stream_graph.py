@@ -1,6 +1,6 @@
 """The job as the user wrote it: a node for each operator, an edge for each stream between two.
 
-Unions and partitionings are no nodes: a union is several edges into one node, a partitioning is a property of the
+Unions and partitionings are not nodes: a union is several edges into one node, and a partitioning is a property of the
 edge. Nodes are numbered in the order in which the user made them, so a node's inputs always have smaller numbers.
 
 Follows Flink's `StreamGraph`, `StreamNode` and `StreamEdge`.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class GraphError(ValueError):
-    """The program cannot become a job: what is wrong, at which operator, and what to do."""
+    """The program cannot become a job; the message says what is wrong, at which operator, and what to do."""
 
 
 class DuplicateUidError(GraphError):
@@ -31,14 +31,14 @@ class DuplicateUidError(GraphError):
 
 
 class ChainingStrategy(Enum):
-    """Whether an operator may share a task with its neighbours (`ChainingStrategy`)."""
+    """The neighbours that an operator may share a task with (`ChainingStrategy`)."""
 
     ALWAYS = "ALWAYS"
-    """With the operator before it and the one after it, where the rules allow."""
+    """The operator before it and the one after it, where the rules allow."""
     HEAD = "HEAD"
-    """Only with the one after it (`start_new_chain`)."""
+    """Only the one after it (`start_new_chain`)."""
     NEVER = "NEVER"
-    """With none (`disable_chaining`)."""
+    """None (`disable_chaining`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class StreamNode:
 
     @property
     def label(self) -> str:
-        """What error messages call it."""
+        """The node's name in error messages."""
         return f"{self.name!r} (uid {self.uid!r})" if self.uid and self.uid != self.name else repr(self.name)
 
     def __repr__(self) -> str:
@@ -67,9 +67,9 @@ class StreamNode:
 class StreamEdge:
     """A stream from node `source` to the input `input_index` of node `target`.
 
-    `key_columns` are given for HASH and CUSTOM, `partition_function` for CUSTOM. `supports_unaligned` is false when
-    this edge, or another into the same node, is one on which in-flight data could not be redistributed. `output_tag`
-    names the side output of the source that is carried; None is the main output.
+    `key_columns` are given for HASH and CUSTOM, `partition_function` for CUSTOM. `supports_unaligned` is False if
+    in-flight data could not be redistributed on this edge, or on another one into the same node. `output_tag` names the
+    side output of the source that is carried; None is the main output.
     """
 
     source: int
@@ -83,7 +83,7 @@ class StreamEdge:
 
     @property
     def shipping(self) -> str:
-        """The partitioning in words: `hash(carrier, day)`."""
+        """The partitioning as text, such as `hash(carrier, day)`."""
         return self.partitioner.value + (f"({', '.join(self.key_columns)})" if self.key_columns else "")
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class StreamEdge:
 
 @dataclass(frozen=True)
 class StreamGraph:
-    """Nodes in order of their numbers, edges in the order in which they were made. Checked when made."""
+    """Nodes in order of their numbers, edges in the order in which they were made; checked on creation."""
 
     name: str
     job_id: str
@@ -116,15 +116,15 @@ class StreamGraph:
         object.__setattr__(self, "_outputs", outputs)
 
     def node(self, node_id: int) -> StreamNode:
-        """The node of this number."""
+        """Return the node with this number."""
         return self._nodes[node_id]  # type: ignore[attr-defined]
 
     def inputs(self, node: StreamNode) -> list[StreamEdge]:
-        """The edges into a node."""
+        """Return the edges into a node."""
         return self._inputs[node.node_id]  # type: ignore[attr-defined]
 
     def outputs(self, node: StreamNode) -> list[StreamEdge]:
-        """The edges out of a node."""
+        """Return the edges out of a node."""
         return self._outputs[node.node_id]  # type: ignore[attr-defined]
 
     @property
@@ -133,7 +133,7 @@ class StreamGraph:
         return [node for node in self.nodes if not self.inputs(node)]
 
     def _check_sinks(self) -> None:
-        """Two sinks with one path would give their files the same names."""
+        """Check that no two sinks have the same path: their files would have the same names."""
         writers: dict[str, StreamNode] = {}
         for node in self.nodes:
             if isinstance(node.spec, SinkSpec):
@@ -154,7 +154,10 @@ class StreamGraph:
             )
 
     def _check_custom(self, edge: StreamEdge) -> None:
-        """Records in flight behind a user's function cannot be rescaled (`StreamingJobGraphGenerator.preValidate`)."""
+        """Reject in-flight records behind a user's function: they cannot be rescaled.
+
+        Source: `StreamingJobGraphGenerator.preValidate`.
+        """
         checkpoint = self.settings.checkpoint
         if edge.partitioner is PartitionerKind.CUSTOM and checkpoint.unaligned and not checkpoint.force_unaligned:
             raise GraphError(
@@ -168,7 +171,7 @@ class StreamGraph:
 
 
 def check_uids(labelled: Iterable[tuple[str | None, str]]) -> None:
-    """Raise DuplicateUidError when two of the (uid, label of operator) pairs have the same uid."""
+    """Raise DuplicateUidError if two of the (uid, label of operator) pairs have the same uid."""
     pairs = [(uid, label) for uid, label in labelled if uid is not None]
     for uid, times in Counter(uid for uid, _ in pairs).items():
         if times > 1:

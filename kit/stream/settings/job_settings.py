@@ -1,11 +1,11 @@
-"""A job's settings: how it is checkpointed and how it is restarted, as values.
+"""A job's settings for checkpoints and restarts, as values.
 
-`CheckpointConfig` is what the user writes down; it is checked when it is made, and an error names the setting, the
-value found and what is allowed. `CheckpointCoordinatorConfiguration` is what the coordinator works with: the same
-after the rules that combine settings have been applied (no interval means "never by itself", a pause longer than the
-interval stretches it). A `RestartStrategy` says when a failed job is started again.
+`CheckpointConfig` is what the user writes. It is checked on creation, and an error names the setting, the value found
+and what is allowed. `CheckpointCoordinatorConfiguration` is what the coordinator uses: the same settings after the
+rules that combine them (no interval means no periodic checkpoints, a pause longer than the interval stretches it). A
+`RestartStrategy` says when a failed job is restarted.
 
-What a single setting may be is in the table of `kit.stream.settings.setting_rules`; rules about two of them are here.
+The rules for single settings are in the table of `kit.stream.settings.setting_rules`; rules about two of them are here.
 
 Follows Flink's `CheckpointConfig`, `CheckpointCoordinatorConfiguration` and `JobCheckpointingSettings`.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DISABLED_CHECKPOINT_INTERVAL_MS = 2**63 - 1
-"""The interval of a job that takes no checkpoints by itself (`DISABLED_CHECKPOINT_INTERVAL`)."""
+"""The interval of a job without periodic checkpoints (`DISABLED_CHECKPOINT_INTERVAL`)."""
 MAX_PAUSE_MS = 365 * 24 * 60 * 60 * 1000
 """A longer pause counts as one year."""
 
@@ -44,42 +44,44 @@ SAVEPOINTS = "savepoints"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointConfig:
-    """How a job is checkpointed; `settings_table` shows what each setting may be and Flink's name for it.
+    """The settings of a job's checkpoints; `settings_table` shows the values of each and Flink's name for it.
 
-    `interval_ms` None: only when asked to. While a source works through a backlog `interval_during_backlog_ms` takes
-    its place, 0 for none. A pending checkpoint expires after `timeout_ms`; `min_pause_ms` lie between the end of one
-    and the start of the next; at most `max_concurrent` are pending at once. The job fails when more than
-    `tolerable_failures` checkpoints fail in a row. Files go below `directory`; savepoints whose request names no place
-    go below `savepoint_directory`, or else to `savepoints` in `directory`. State up to `memory_threshold_bytes` is
-    inlined into `_metadata`. The newest `max_retained` checkpoints are kept, and after the job what `retention` says.
+    With `interval_ms` None, checkpoints are taken only on request. While a source processes a backlog,
+    `interval_during_backlog_ms` replaces it, 0 for none. A pending checkpoint expires after `timeout_ms`,
+    `min_pause_ms` is the least time between the end of one and the start of the next, and at most `max_concurrent` are
+    pending at once. The job fails if more than `tolerable_failures` checkpoints fail in a row. Files are written below
+    `directory`; savepoints without a directory of their own are written below `savepoint_directory`, or else to
+    `savepoints` in `directory`. State up to `memory_threshold_bytes` is inlined into `_metadata`. The newest
+    `max_retained` checkpoints are kept, and after the job those that `retention` names.
 
     `unaligned` barriers overtake records, at once or, with `aligned_timeout_ms` > 0, only once alignment has taken that
-    long; a job with `partition_custom` needs `force_unaligned` for it. What barriers overtook goes into files that up
-    to `max_subtasks_per_channel_state_file` subtasks share, and is left out of a restore from the checkpoint
+    long; a job with `partition_custom` needs `force_unaligned` for it. The data that barriers overtook is written to
+    files that up to `max_subtasks_per_channel_state_file` subtasks share. It is not restored from the checkpoint
     `checkpoint_id_of_ignored_in_flight_data`.
 
     With `checkpoints_after_tasks_finish` False no checkpoint completes once a task has finished, as in Flink 1.11 to
     1.13 (and in 1.14 unless it is enabled). Sinks publish with checkpoints: rows that reach one after the last
     completed checkpoint are then never published, although the job ends FINISHED. Both hosts warn of it at the start.
 
-    With `local_recovery` each slot keeps a copy of its state of the last checkpoint on its own machine, below the
-    directory for temporary files, and a restarted task reads that instead, where it is there and whole.
+    With `local_recovery` each slot keeps a copy of its state in the last checkpoint on its own machine, below the
+    directory for temporary files. A restarted task reads that copy instead, if it is present and intact.
 
-    `durability` "fsync": state, `_metadata`, entries of the store and published rows are on the disk before anybody is
-    told of them, so that a loss of power costs nothing that was complete. "page_cache" leaves that to the operating
-    system: whatever dies but the machine loses nothing, and a checkpoint takes less long.
+    With `durability` "fsync", state, `_metadata`, store entries and published rows reach the disk before they are
+    reported, so that a power failure loses nothing that was complete. "page_cache" leaves that to the operating system:
+    only a crash of the machine loses anything, and a checkpoint is faster.
 
-    `store` is where the driver notes which checkpoints are complete: "memory", or one that outlives it, "filesystem"
+    `store` is where the driver records which checkpoints are complete: "memory", or one that outlives it, "filesystem"
     (beside the checkpoints), "zookeeper://host:port,host:port/root" or "sqlite:///path/of/file.db". With these, which
-    need a `directory`, a new driver can go on where one that died left the job.
+    need a `directory`, a new driver can resume a job after its driver died.
 
     A driver that takes over starts from the newest checkpoint in the store, and fails if that is damaged, as in Flink.
-    With `fall_back_if_damaged` it passes over checkpoints whose `_metadata` cannot be read, or whose files are missing,
-    and starts from the newest intact one (see `max_retained`); never when a sink has published rows after that one,
-    since they would be published again.
+    With `fall_back_if_damaged` it skips checkpoints whose `_metadata` cannot be read, or whose files are missing, and
+    starts from the newest intact one (see `max_retained`). It never does so if a sink has published rows after that
+    one, since they would be published again.
 
-    Raises SettingError. Where Flink 2.x switches `unaligned` off with a warning (AT_LEAST_ONCE), this refuses. Where
-    Flink falls back to AT_LEAST_ONCE when there is no interval, `mode` holds here, since checkpoints may be asked for.
+    Raises SettingError. Where Flink 2.x disables `unaligned` with a warning (AT_LEAST_ONCE), this is rejected. Where
+    Flink falls back to AT_LEAST_ONCE because there is no interval, `mode` is kept here, since checkpoints may be
+    requested.
 
     Follows Flink's `CheckpointConfig`; setting `interval_ms` is what `enableCheckpointing` does.
     """
@@ -125,7 +127,7 @@ class CheckpointConfig:
         )
 
     def _check_backlog(self) -> None:
-        """Checkpoints are not more frequent during a backlog."""
+        """Check that checkpoints are not more frequent during a backlog."""
         least = DISABLED_CHECKPOINT_INTERVAL_MS if self.interval_ms is None else self.interval_ms
         expect(
             self.interval_during_backlog_ms in (None, 0) or self.interval_during_backlog_ms >= least,
@@ -146,12 +148,12 @@ class CheckpointConfig:
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether each record counts once."""
+        """True if each record counts once."""
         return self.mode is CheckpointingMode.EXACTLY_ONCE
 
     @property
     def default_savepoint_directory(self) -> str | None:
-        """The directory of savepoints whose request names none; None where `directory` is not set either.
+        """The directory of savepoints whose request names none; None if `directory` is not set either.
 
         Flink has no default: a request must name a directory unless `savepoint_directory` is set.
         """
@@ -161,7 +163,7 @@ class CheckpointConfig:
 
     @property
     def is_durable(self) -> bool:
-        """Whether the store of completed checkpoints outlives the driver."""
+        """True if the store of completed checkpoints outlives the driver."""
         return self.store != IN_MEMORY
 
 
@@ -169,9 +171,9 @@ class CheckpointConfig:
 class CheckpointCoordinatorConfiguration:
     """The settings as the coordinator uses them (`CheckpointCoordinatorConfiguration`).
 
-    `interval_ms` is the distance between two periodic triggers, never less than `min_pause_ms`;
-    `interval_during_backlog_ms` takes its place while a source has a backlog. Either is
-    DISABLED_CHECKPOINT_INTERVAL_MS when there are none.
+    `interval_ms` is the time between two periodic triggers, never less than `min_pause_ms`;
+    `interval_during_backlog_ms` replaces it while a source has a backlog. DISABLED_CHECKPOINT_INTERVAL_MS means no
+    triggers.
     """
 
     interval_ms: int
@@ -215,7 +217,7 @@ class CheckpointCoordinatorConfiguration:
 
     @property
     def is_periodic(self) -> bool:
-        """Whether checkpoints are taken without being asked for (`isCheckpointingEnabled`)."""
+        """True if checkpoints are taken without a request (`isCheckpointingEnabled`)."""
         return self.interval_ms < DISABLED_CHECKPOINT_INTERVAL_MS
 
 
@@ -224,7 +226,7 @@ class CheckpointCoordinatorConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class NoRestart:
-    """The first failure is the last."""
+    """No restart: the first failure ends the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +242,12 @@ class FixedDelay:
 
 @dataclass(frozen=True, slots=True)
 class ExponentialDelay:
-    """A delay that grows by `multiplier` from failure to failure, and begins again after a quiet time.
+    """A delay that grows by `multiplier` with each failure, and is reset after a quiet time.
 
-    `jitter_factor` is the share by which the delay may be off, either way, so that jobs do not restart in step. With
-    `first_at_once`, which Flink does not have, the first restart does not wait, and the delay grows from the second on;
-    a run of `max_delay_ms` in which a checkpoint completed makes the next failure a first one again. A worker that dies
-    now and then is so replaced at once, and a job that fails again and again is slowed down as in Flink.
+    `jitter_factor` is the share by which the delay may vary in both directions, so that jobs do not restart in
+    lockstep. With `first_at_once`, which Flink does not have, the first restart does not wait, and the delay grows from
+    the second on. A failure is a first one again after a run of `max_delay_ms` in which a checkpoint completed. So a
+    worker that dies occasionally is replaced at once, and a job that fails repeatedly is slowed down as in Flink.
     """
 
     initial_delay_ms: int = 1_000
@@ -268,7 +270,7 @@ class ExponentialDelay:
 
 @dataclass(frozen=True, slots=True)
 class FailureRate:
-    """Restart `delay_ms` after a failure, unless that was one more than `max_failures` within `interval_ms`."""
+    """A restart `delay_ms` after a failure, unless it exceeds `max_failures` within `interval_ms`."""
 
     max_failures: int = 1
     interval_ms: int = 60_000
@@ -282,11 +284,13 @@ RestartStrategy = NoRestart | FixedDelay | ExponentialDelay | FailureRate
 
 
 def default_restart_strategy(checkpoint: CheckpointConfig) -> RestartStrategy:
-    """Return the strategy of a job that chooses none: with periodic checkpoints it restarts, at once and then ever
-    more slowly (Flink: after a second, and then ever more slowly; 1.11: after a fixed second), else it does not.
+    """Return the strategy of a job that chooses none.
 
-    A failure that comes again and again, such as that of a function that always raises, ends the job all the same
-    (`kit.machines.job.failures`); in Flink it restarts for ever. The lab, where time is virtual, restarts ten times.
+    With periodic checkpoints it restarts, at once and then with growing delays (Flink: after a second, and then with
+    growing delays; 1.11: after a fixed second). Otherwise it does not restart.
+
+    A failure that recurs, such as that of a function that always raises, ends the job nevertheless
+    (`kit.machines.job.failures`); in Flink it restarts forever. The lab, where time is virtual, restarts ten times.
     """
     return NoRestart() if checkpoint.interval_ms is None else ExponentialDelay(first_at_once=True)
 
@@ -296,16 +300,18 @@ def default_restart_strategy(checkpoint: CheckpointConfig) -> RestartStrategy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleConfig:
-    """When a running job goes on at another parallelism, which takes a deployment from its latest checkpoint.
+    """The settings that decide when a running job changes its parallelism.
 
-    With `reactive` it does so by itself: when slots are lost it goes on with those that are left, and with more when
-    they come back, up to what is wanted. On fewer than `minimum_parallelism` it does not run, and may not be rescaled
-    to fewer. A job that is to be deployed and has too few slots (one that is not reactive: fewer than it wants) waits
-    for them, at most `slot_wait_ms` (None: forever); one that has enough waits `submission_stabilization_ms` for all
+    A change redeploys the job from its latest checkpoint.
+
+    With `reactive` the job changes by itself: if slots are lost it continues with those that are left, and with more
+    when they come back, up to what is wanted. It does not run on fewer than `minimum_parallelism`, and may not be
+    rescaled to fewer. A job that is to be deployed and has too few slots (if not reactive: fewer than it wants) waits
+    for them, at most `slot_wait_ms` (None: forever). One that has enough waits `submission_stabilization_ms` for all
     that are wanted.
 
-    A change is not acted on within `cooldown_ms` of a deployment, and until `stabilization_ms` after the first change
-    only when there are all slots that are wanted. Then the next completed checkpoint is the moment, or the
+    A change has no effect within `cooldown_ms` of a deployment, and until `stabilization_ms` after the first change
+    only if all wanted slots are available. Then the job is redeployed with the next completed checkpoint, with the
     `max_checkpoint_failures`-th that fails, or `max_trigger_delay_ms` after the change, whichever comes first (None:
     the checkpoint interval times one more than those failures; at once without periodic checkpoints).
 
@@ -333,11 +339,11 @@ class RescaleConfig:
 class JobSettings:
     """All settings of a job that are not of one operator (with Flink's `JobCheckpointingSettings` in it).
 
-    A source hands on at most `buffer_rows` rows at once; a sender may have `channel_credits` buffers
-    under way on a channel before the receiver has taken one. A buffer carries at most `buffer_bytes`: larger batches
-    are split by rows, and a record that is larger by itself goes in fragments, so that a barrier waits for a buffer's
-    worth of bytes at most. Flink's buffers have 32 KiB; here each costs a turn of Python, and 4 MiB leave a full batch
-    of a few numeric columns (64k rows of two are 1 MiB) in one piece.
+    A source emits at most `buffer_rows` rows at once. A sender may have `channel_credits` buffers in flight on a
+    channel before the receiver has taken one. A buffer carries at most `buffer_bytes`: larger batches are split by
+    rows, and a larger single record is sent in fragments, so that a barrier waits for one buffer at most. Flink's
+    buffers have 32 KiB. Here each costs a Python turn, and 4 MiB keep a full batch of a few numeric columns (64k rows
+    of two are 1 MiB) in one piece.
 
     Flink 1.11 carries them as `SnapshotSettings` in the `JobCheckpointingSettings`.
     """
@@ -345,7 +351,7 @@ class JobSettings:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     restart: RestartStrategy = field(default_factory=NoRestart)
     restart_is_default: bool = False
-    """Whether nobody chose `restart`: the lab then has a default of its own."""
+    """True if the user did not choose `restart`: the lab then has a default of its own."""
     rescaling: RescaleConfig = field(default_factory=RescaleConfig)
     buffer_rows: int = 65_536
     buffer_bytes: int = 4 * 1024 * 1024
@@ -365,7 +371,7 @@ CLASSES: tuple[type, ...] = (CheckpointConfig, FixedDelay, ExponentialDelay, Fai
 
 
 def settings_table() -> pd.DataFrame:
-    """All settings: one row each with the class that takes it, its default, what is allowed, and Flink's option."""
+    """Return one row per setting: the class that takes it, its default, what is allowed, and Flink's option."""
     import pandas as pd
 
     rows = []

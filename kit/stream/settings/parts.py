@@ -1,4 +1,4 @@
-"""Parts of the protocol that a user may replace by ones of their own: a barrier handler, a decider, and others.
+"""Parts of the protocol that a user may replace: a barrier handler, a request decider, and others.
 
     class Mine(CheckpointBarrierHandler): ...
 
@@ -6,11 +6,11 @@
     explore(env, exactly_once(rows), parts=Parts(barrier_handler=Mine))
     swarm(range(100), job=env.job_graph().with_parts(Parts(barrier_handler=Mine)), faults=["kill"])
 
-Parts belong to the job's graph, so whoever runs that runs them. Each is held to its contract (`OwnPart`): whatever it
-raises, and whatever it gives back that is of another type than it should be, ends in a `PartError` with its name.
+Parts belong to the job's graph, so every host that runs the job uses them. Each is checked against its contract
+(`OwnPart`). An exception it raises, or a return value of the wrong type, becomes a `PartError` with the part's name.
 
-What all parts must keep to: they are machines' parts, so they use no clock, chance, thread or file, and their state is
-in their attributes. A function that closes over a part is not copied with it; a bound method is.
+All parts are parts of machines. They must use no clock, random number, thread or file, and must keep their state in
+their attributes. A function that closes over a part is not copied with it; a bound method is.
 """
 
 from __future__ import annotations
@@ -27,33 +27,34 @@ Factory = Callable[..., object]
 
 
 class PartError(ProtocolError):
-    """A part of the user's own broke its contract."""
+    """A user-defined part broke its contract."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a job uses instead of the kit's own parts; None: the kit's. Each is called for the part when one is made: a
-    class, as a rule.
+    """User-defined parts that a job uses instead of the built-in ones; None means built-in.
 
-    `barrier_handler(gates, actions, checkpoints_after_tasks_finish=...)` makes a task's
+    Each is a function, usually a class, that is called to create one part.
+
+    `barrier_handler(gates, actions, checkpoints_after_tasks_finish=...)` creates a task's
     `kit.machines.task.barrier_handler.CheckpointBarrierHandler`.
 
-    `channel_state_capture(writer)` makes a task's
-    `kit.machines.channel.channel_state.channel_state_capture.ChannelStateCapture`: what is in flight when a barrier
-    overtakes.
+    `channel_state_capture(writer)` creates a task's
+    `kit.machines.channel.channel_state.channel_state_capture.ChannelStateCapture`: the decision what is in flight when
+    a barrier overtakes.
 
-    `request_decider(max_concurrent, min_pause_ms, refuse, reschedule)` makes the job's
+    `request_decider(max_concurrent, min_pause_ms, refuse, reschedule)` creates the job's
     `kit.machines.coordinator.request_decider.RequestDecider`.
 
-    `pending_checkpoint(tasks)` makes what a checkpoint under way knows of its tasks
+    `pending_checkpoint(tasks)` creates a pending checkpoint's record of its tasks
     (`kit.machines.coordinator.own_pending_checkpoint.TaskAcknowledgements`).
 
-    `operator_state_repartitioner()` makes a `kit.machines.restore.own_repartitioner.OperatorStateRepartitioner`.
+    `operator_state_repartitioner()` creates a `kit.machines.restore.own_repartitioner.OperatorStateRepartitioner`.
 
-    A sink is no part but an operator, and needs nothing here: derive from `kit.CollectSink`, let `create_operator` make
-    a `kit.stream.connectors.sink.SinkOperator` of your own, and hand it to `stream.sink_to`.
+    A sink is not a part but an operator, and needs nothing here: derive from `kit.CollectSink`, let `create_operator`
+    return your own `kit.stream.connectors.sink.SinkOperator`, and pass it to `stream.sink_to`.
 
-    Raises PartError for what cannot be called.
+    Raises PartError for anything that cannot be called.
     """
 
     barrier_handler: Factory | None = None
@@ -70,7 +71,7 @@ class Parts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Which parts are the user's own."""
+        """The names of the user-defined parts."""
         return tuple(each.name for each in fields(self) if getattr(self, each.name) is not None)
 
     def __repr__(self) -> str:
@@ -78,10 +79,10 @@ class Parts:
 
 
 class OwnPart:
-    """A user's part, held to its contract: does what it does, and names it when something is wrong.
+    """A wrapper that checks a user-defined part against its contract, and names the part in errors.
 
-    `RETURNS` has the types that its methods may return, where that matters. What is raised beyond the modules `BEYOND`,
-    in functions that the part only led to, goes its own way.
+    `RETURNS` has the types that its methods may return, where that matters. Exceptions from the modules `BEYOND`,
+    raised in functions that the part only triggered, pass through unchanged.
     """
 
     RETURNS: ClassVar[Mapping[str, tuple[type, ...]]] = {}
@@ -132,7 +133,7 @@ class OwnPart:
 
 
 def made(name: str, make: Factory, contract: type[T], held: type[OwnPart], *given: Any, **named: Any) -> T:
-    """The user's part, made and held to its contract. Raises PartError when that is not what is made."""
+    """Create the user-defined part, checked against its contract. Raises PartError if it does not fit."""
     try:
         part = make(*given, **named)
     except PartError:

@@ -1,13 +1,12 @@
-"""What each setting may be, as a table: its name here, Flink's option for it, and the values allowed.
+"""The rules for single settings, as a table: the name here, Flink's option, and the allowed values.
 
-`RULES` is the one place for it. Settings check themselves against it when they are made (`check`), and
+`RULES` is their only definition. Settings check themselves against it on creation (`check`), and
 `kit.stream.settings.job_settings.settings_table` shows it with the defaults. Rules that concern two settings at once
-are with the class that has both. `NOT_HERE` names the options of Flink's that the kit has no use for, with the reason.
+are in the class that has both. `NOT_HERE` names the options of Flink that the kit does not have, with the reason.
 
 Follows Flink's `CheckpointingOptions`, `StateRecoveryOptions`, `RestartStrategyOptions` and, of rescaling,
-`JobManagerOptions`, and the checks in
-`CheckpointConfig`, `CheckpointCoordinatorConfiguration`, `FileSystemCheckpointStorage` and the
-`RestartBackoffTimeStrategy` classes.
+`JobManagerOptions`, and the checks in `CheckpointConfig`, `CheckpointCoordinatorConfiguration`,
+`FileSystemCheckpointStorage` and the `RestartBackoffTimeStrategy` classes.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from kit.core.protocol.properties import Durability, RetentionPolicy
 from kit.stream.settings.store_addresses import EXAMPLES, IN_MEMORY, store_named
 
 MINIMAL_CHECKPOINT_TIME_MS = 10
-"""Intervals and timeouts shorter than this are refused (`MINIMAL_CHECKPOINT_TIME`)."""
+"""Shorter intervals and timeouts are rejected (`MINIMAL_CHECKPOINT_TIME`)."""
 MAX_MEMORY_THRESHOLD_BYTES = 1024 * 1024
-"""State inlined into `_metadata` may not be larger than this (`MAX_FILE_STATE_THRESHOLD`)."""
+"""The maximum size of state inlined into `_metadata` (`MAX_FILE_STATE_THRESHOLD`)."""
 MAX_BUFFER_BYTES = 128 * 1024 * 1024
-"""A buffer may not be larger than this, so that with all that goes around it, it fits into a frame of the network."""
+"""The maximum size of a buffer, which with its header must fit into a frame of the network."""
 LONGEST_MS = 2**63 - 1
-"""No time is longer (`Long.MAX_VALUE`)."""
+"""The longest time (`Long.MAX_VALUE`)."""
 UNLIMITED = 2**31 - 1
-"""As a number of attempts or tolerated failures: any number (`Integer.MAX_VALUE`)."""
+"""An unlimited number of attempts or tolerated failures (`Integer.MAX_VALUE`)."""
 
 
 class CheckpointingMode(Enum):
-    """What state means after a failure: each record counted once, or at least once (`CheckpointingMode`)."""
+    """The guarantee for state after a failure: each record counts once, or at least once (`CheckpointingMode`)."""
 
     EXACTLY_ONCE = "exactly_once"
     AT_LEAST_ONCE = "at_least_once"
@@ -52,40 +51,40 @@ def expect(ok: bool, setting: str, found: object, allowed: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """A set of values: in words, and as a test."""
+    """A set of values, as text and as a test."""
 
     text: str
     test: Callable[[Any], bool]
 
 
 def whole(least: int, most: int) -> Allowed:
-    """Whole numbers; the largest ones that Java has go without saying."""
+    """Return the whole numbers in a range; Java's largest numbers are not mentioned in the text."""
     text = f"{least} or more" if most in (UNLIMITED, LONGEST_MS) else f"{least} to {most}"
     return Allowed(text, lambda found: type(found) is int and least <= found <= most)
 
 
 def count(least: int) -> Allowed:
-    """How many, as Java's int."""
+    """Return the counts, as Java's int."""
     return whole(least, UNLIMITED)
 
 
 def milliseconds(least: int) -> Allowed:
-    """How long, as Java's long."""
+    """Return the durations, as Java's long."""
     return whole(least, LONGEST_MS)
 
 
 def number(text: str, test: Callable[[float], bool]) -> Allowed:
-    """Numbers, whole or not."""
+    """Return the numbers that pass a test, whole or not."""
     return Allowed(text, lambda found: type(found) in (int, float) and test(found))
 
 
 def or_none(allowed: Allowed, meaning: str) -> Allowed:
-    """None as well, for what `meaning` says."""
+    """Return `allowed` and None, which means `meaning`."""
     return Allowed(f"{allowed.text}, or None for {meaning}", lambda found: found is None or allowed.test(found))
 
 
 def one_of(kind: type[Enum]) -> Allowed:
-    """The members of an enumeration; settings take their values too, see `member`."""
+    """Return the members of an enumeration; settings take their values too, see `member`."""
     return Allowed(" or ".join(repr(each.value) for each in kind), lambda found: isinstance(found, kind))
 
 
@@ -204,7 +203,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("channel_credits", "taskmanager.network.memory.buffers-per-channel", count(1)),
     ),
 }
-"""By the class that has the settings. An empty option: Flink has none."""
+"""The rules by the class that has the settings. An empty option means that Flink has none."""
 
 NOT_HERE = {
     f"{_CHECKPOINTING}.storage": "checkpoints are always files; `directory` says where",
@@ -222,11 +221,11 @@ NOT_HERE = {
     f"{_RECOVERY}.from-local": "`local_recovery`: copies are kept to be restored from",
     "restart-strategy.type": "the class of `restart`: NoRestart, FixedDelay, ExponentialDelay or FailureRate",
 }
-"""Options of Flink's without a setting by that name, and where to look or why not."""
+"""Flink's options without a setting of that name, with the reason or the alternative."""
 
 
 def check(settings: object) -> None:
-    """Hold an object's settings against the rules of its class; durations become ms. Raises SettingError."""
+    """Check an object's settings against the rules of its class; durations become ms. Raises SettingError."""
     for rule in RULES[type(settings).__name__]:
         found = getattr(settings, rule.setting)
         if rule.setting.endswith("_ms") and found is not None:
@@ -239,5 +238,5 @@ def check(settings: object) -> None:
 
 
 def member(kind: type[Enum], found: object) -> object:
-    """The member of an enumeration that a setting's value says, by itself or in words; else what was found."""
+    """Return the member of an enumeration that a setting names, by itself or by value, else the value found."""
     return next((each for each in kind if found in (each, each.value)), found)

@@ -1,4 +1,4 @@
-"""Where a driver may note its completed checkpoints: how each store is named in `CheckpointConfig.store`.
+"""The stores in which a driver may record its completed checkpoints, by their names in `CheckpointConfig.store`.
 
 A store in another database is a row in `STORES`, and a function in `kit.hosts.files.stores.opening.OPEN_RECORDS` that
 opens its `Records`, given the named parts of the address. `tests/host/contract.py` holds all stores to one contract.
@@ -35,7 +35,7 @@ EXAMPLES = tuple(kind.example for kind in STORES)
 
 
 def store_named(setting: str) -> tuple[StoreKind, dict[str, str]] | None:
-    """The kind of a durable store and the parts of its address; None when no store is named so."""
+    """Return the kind of a durable store and the parts of its address, or None for an unknown name."""
     for kind in STORES:
         found = kind.address.fullmatch(setting)
         if found is not None:
