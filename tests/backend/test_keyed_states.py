@@ -219,7 +219,7 @@ def test_a_list_or_map_takes_all_or_nothing() -> None:
     state.set_current_key("a")
     with pytest.raises(StateTypeError, match=r"'list' \(list of list<.*refuses 'x'"):
         state.state(LIST).add_all([1, "x"])
-    with pytest.raises(StateTypeError, match="None is no value"):
+    with pytest.raises(StateTypeError, match="None is not a value"):
         state.state(LIST).add(None)
     with pytest.raises(StateTypeError, match=r"'map' .*refuses 7"):
         state.state(MAP).put_all({"x": 1, 7: 2})

@@ -170,7 +170,7 @@ def test_values_that_do_not_fit_are_refused_at_once() -> None:
     for write, message in [
         (lambda: store.list_state(SPLITS).add({"path": 1}), r"'splits' \(struct<.*refuses .*1 \(int\) is not string"),
         (lambda: store.union_list_state(PENDING).add_all([9, "x"]), r"'pending' \(int64\) refuses 'x'"),
-        (lambda: store.union_list_state(PENDING).update([None]), "None is no value"),
+        (lambda: store.union_list_state(PENDING).update([None]), "None is not a value"),
         (lambda: store.broadcast_state(RULES).put_all({"c": 1.0, "d": "x"}), "refuses 'x'"),
         (lambda: store.broadcast_state(RULES).put(3, 1.0), "refuses 3"),
     ]:

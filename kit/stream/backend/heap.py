@@ -1,6 +1,6 @@
-"""Heap keyed state backend: the keyed state of one subtask, columnar and in memory.
+"""The heap keyed state backend: the keyed state of one subtask, columnar and in memory.
 
-Batch operators ask for tables, functions that see one key at a time for states, both for timers:
+Batch operators ask for tables, functions that process one key at a time for states, and both for timers:
 
     backend = HeapKeyedStateBackend(pa.string(), KeyGroupRange(0, 63), max_parallelism=128)
     table = backend.table(ReducingStateDescriptor("flights", pa.int64(), "count"))
@@ -9,8 +9,8 @@ Batch operators ask for tables, functions that see one key at a time for states,
     backend.set_current_key("UA")
     backend.state(ValueStateDescriptor("last", pa.int64())).update(17)
 
-Snapshots are full: `kit.stream.backend.files.snapshot` says what is written. Follows `HeapKeyedStateBackend` with its
-`HeapRestoreOperation`.
+Snapshots are full: `kit.stream.backend.files.snapshot` describes what is written. Follows `HeapKeyedStateBackend` with
+its `HeapRestoreOperation`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from kit.stream.backend.timers import EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFI
 
 
 class KeyGroupOffsets(Protocol):
-    """Where the key groups of a file start: what a KeyGroupsStateHandle says."""
+    """The offsets of a file's key groups, as in a KeyGroupsStateHandle."""
 
     @property
     def key_group_range(self) -> KeyGroupRange: ...
@@ -99,9 +99,9 @@ class HeapKeyedStateBackend:
     # ---- states -------------------------------------------------------------------------------------------------
 
     def table(self, descriptor: StateDescriptor, namespace_type: pa.DataType | None = None) -> StateTable:
-        """The table of a state, registered on first use; a restored one is adopted.
+        """Return the table of a state, registered on first use; a restored one is adopted.
 
-        Raises StateDescriptorError when a state of this name has another kind, type, namespace or definition.
+        Raises StateDescriptorError if a state of this name has another kind, type, namespace or definition.
         """
         table = self._tables.get(descriptor.name)
         if table is None:
@@ -114,16 +114,16 @@ class HeapKeyedStateBackend:
 
     @property
     def tables(self) -> Mapping[str, StateTable]:
-        """The tables there are, by the name of their state."""
+        """The existing tables, by the name of their state."""
         return self._tables
 
     @property
     def timer_services(self) -> Mapping[str, TimerService]:
-        """The timers there are, by the name of their service."""
+        """The existing timer services, by name."""
         return self._timers
 
     def timer_service(self, name: str, namespace_type: pa.DataType | None = None) -> TimerService:
-        """The timers of this name, registered on first use; restored ones are adopted.
+        """Return the timers of this name, registered on first use; restored ones are adopted.
 
         Flink: `InternalTimeServiceManager`, an operator's `timeServiceManager`.
         """
@@ -139,17 +139,17 @@ class HeapKeyedStateBackend:
 
     @property
     def current_key(self) -> Any:
-        """The key that states work on."""
+        """The key that states use."""
         return self._context.current_key
 
     def set_current_key(self, key: Any) -> None:
-        """Let states work on this key. It is checked when a state first looks at it."""
+        """Set the key that states use. It is checked when a state first uses it."""
         self._context.set_current_key(key)
 
     def in_turn(self, keys: pa.Array) -> Iterator[None]:
-        """Let states and timers be those of one key after another.
+        """Set the key of states and timers to one key after another.
 
-        What is written, and what is asked of timers, is there when the last has had its turn.
+        Writes and timer requests take effect after the last key.
         """
         return self._context.in_turn(keys)
 
@@ -176,8 +176,9 @@ class HeapKeyedStateBackend:
     def state(
         self, descriptor: StateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
     ) -> KeyedState:
-        """The state of the current key (`getPartitionedState`). A namespace's type is inferred when it is an int or a
-        string.
+        """Return the state of the current key (`getPartitionedState`).
+
+        The type of a namespace that is an int or a string is inferred.
         """
         if namespace is not None and namespace_type is None:
             namespace_type = infer_key_type(namespace)
@@ -193,7 +194,7 @@ class HeapKeyedStateBackend:
     # ---- snapshot -----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> KeyedSnapshot | None:
-        """The synchronous part: nothing is encoded, and no large array copied. None when there is no state."""
+        """Take the synchronous part of a snapshot: encode nothing and copy no large array. None without state."""
         states = [self._freeze_table(table) for _, table in sorted(self._tables.items()) if len(table)]
         for _, service in sorted(self._timers.items()):
             for queue, kind in ((service.event_time, EVENT_TIMERS), (service.processing_time, PROCESSING_TIMERS)):
@@ -221,24 +222,22 @@ class HeapKeyedStateBackend:
         return FrozenState(queue.name, kind, tuple(fields), queue.index.freeze(), decoders, 1, None, aspects)
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
-        """Nothing will be restored from this checkpoint any more. Full snapshots share no files: there is nothing to
-        forget.
-        """
+        """Do nothing: full snapshots share no files with the subsumed checkpoint."""
 
     def close(self) -> None:
-        """The subtask ends: let go of all state. Snapshots that were taken keep theirs."""
+        """Release all state, because the subtask ends. Snapshots that were taken keep theirs."""
         self._tables.clear()
         self._timers.clear()
 
     # ---- restore ------------------------------------------------------------------------------------------------
 
     def restore(self, parts: Iterable[tuple[KeyGroupOffsets, Piece | Sliceable]]) -> None:
-        """Take in the key groups of this subtask's range from files of any number of subtasks.
+        """Restore the key groups of this subtask's range from files of any number of subtasks.
 
-        Each part is a handle (its key group range and offsets) and the bytes of its file, or those of them that are
-        wanted (`kit.stream.backend.files.partial_file`). States may be registered before or after. Raises
-        StateRestoreError for damaged files and StateDescriptorError when a stored state has another type than the
-        registered one, or was made from something else (`kit.stream.backend.states.state_definition`).
+        Each part is a handle (its key group range and offsets) and the bytes of its file, or the wanted ones
+        (`kit.stream.backend.files.partial_file`). States may be registered before or after. Raises StateRestoreError
+        for damaged files, and StateDescriptorError if a stored state has another type than the registered one, or
+        another definition (`kit.stream.backend.states.state_definition`).
         """
         stored: dict[tuple[str, str], list[_StoredRows]] = defaultdict(list)
         seen: dict[int, str] = {}

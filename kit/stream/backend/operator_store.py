@@ -1,14 +1,14 @@
 """Operator state: lists and broadcast maps that belong to a subtask, not to keys.
 
-A list state is a list of independent entries (the splits of a source, say), so that a rescale can deal them out anew:
-`SPLIT_DISTRIBUTE` deals each entry to one subtask, `UNION` gives all entries to all. A broadcast state is a map that is
-the same on all subtasks; each gets one copy. Follows `DefaultOperatorStateBackend`.
+A list state is a list of independent entries (the splits of a source, for instance), so that a rescale can redistribute
+them: `SPLIT_DISTRIBUTE` assigns each entry to one subtask, `UNION` all entries to all. A broadcast state is a map that
+is the same on all subtasks; each gets one copy. Follows `DefaultOperatorStateBackend`.
 
-The file, framed as `kit.stream.backend.files.framing` says, is a header and a section for each entry: u32 state | u32 0
-| u32 0, then an Arrow IPC record batch message, of one row (`element`) for an entry of a list, of all rows (`key`,
-`value`) for a map. Every section has an offset of its own, which is what the handle lists and a rescale deals out.
-States are ordered by name and maps by key, so that equal state makes equal bytes; a state without entries is not
-written.
+The file is framed as `kit.stream.backend.files.framing` defines: a header, and a section for each entry. A section is
+u32 state | u32 0 | u32 0, then an Arrow IPC record batch message, of one row (`element`) for an entry of a list, of all
+rows (`key`, `value`) for a map. Every section has an offset of its own; the handle lists these, and a rescale
+redistributes them. States are ordered by name and maps by key, so that equal state produces equal bytes; a state
+without entries is not written.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ MAGIC = b"OPERSTAT"
 
 
 class EntryOffsets(Protocol):
-    """Where the entries of a file are: what an OperatorStreamStateHandle says."""
+    """The offsets of a file's entries, as in an OperatorStreamStateHandle."""
 
     @property
     def state_name_to_partition_offsets(self) -> Mapping[str, StateMetaInfo]: ...
 
 
 class _Typed:
-    """What lists and maps have: a name, a mode, and values checked when they come in."""
+    """The common base of lists and maps: a name, a mode, and checks of added values."""
 
     def __init__(self, name: str, mode: OperatorStateMode) -> None:
         self.name = name
@@ -49,14 +49,14 @@ class _Typed:
     ) -> Any:
         try:
             if value is None:
-                raise MisfitError("None is no value")
+                raise MisfitError("None is not a value")
             return of(arrow_type)(value)
         except MisfitError as error:
             raise StateTypeError(f"Operator state {self.name!r} ({arrow_type}) refuses {value!r}: {error}") from None
 
 
 class OperatorListState(_Typed):
-    """A list of entries, each of which may go to another subtask on a rescale."""
+    """A list of entries, each of which may move to another subtask on a rescale."""
 
     def __init__(self, name: str, mode: OperatorStateMode, element_type: pa.DataType) -> None:
         super().__init__(name, mode)
@@ -70,7 +70,7 @@ class OperatorListState(_Typed):
         return len(self._elements)
 
     def get(self) -> list[Any]:
-        """A copy of the list."""
+        """Return a copy of the list."""
         return list(self._elements)
 
     def add(self, value: Any) -> None:
@@ -78,7 +78,7 @@ class OperatorListState(_Typed):
         self._elements.append(self._converted(self.element_type, value))
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append entries, all of them or, when one does not fit, none."""
+        """Append entries: all of them, or none if one does not fit."""
         self._elements += [self._converted(self.element_type, value) for value in values]
 
     def update(self, values: Iterable[Any]) -> None:
@@ -90,11 +90,11 @@ class OperatorListState(_Typed):
         self._elements = []
 
     def schema(self) -> pa.Schema:
-        """The columns of an entry."""
+        """Return the columns of an entry."""
         return _schema([pa.field("element", self.element_type, nullable=False)], self.name, StateKind.LIST)
 
     def batches(self) -> list[pa.RecordBatch]:
-        """One row for each entry."""
+        """Return one row for each entry."""
         elements = pa.array(self._elements, self.element_type)
         whole = pa.RecordBatch.from_arrays([elements], schema=self.schema())
         return [whole.slice(row, 1) for row in range(len(elements))]
@@ -104,14 +104,14 @@ class OperatorListState(_Typed):
         self._elements += batch.column(0).to_pylist()
 
     def copy(self) -> OperatorListState:
-        """The list as it is now."""
+        """Return a copy of the list."""
         copied = OperatorListState(self.name, self.mode, self.element_type)
         copied._elements = list(self._elements)
         return copied
 
 
 class BroadcastState(_Typed):
-    """A map that is to be the same on every subtask."""
+    """A map that must be the same on every subtask."""
 
     def __init__(self, name: str, key_type: pa.DataType, value_type: pa.DataType) -> None:
         super().__init__(name, OperatorStateMode.BROADCAST)
@@ -126,7 +126,7 @@ class BroadcastState(_Typed):
         return len(self._entries)
 
     def get(self, key: Any) -> Any:
-        """The value under `key`, or None."""
+        """Return the value under `key`, or None."""
         return self._entries.get(key)
 
     def put(self, key: Any, value: Any) -> None:
@@ -134,7 +134,7 @@ class BroadcastState(_Typed):
         self._entries[self._converted(self.key_type, key, key_converter)] = self._converted(self.value_type, value)
 
     def put_all(self, entries: Mapping[Any, Any]) -> None:
-        """Set many entries, all of them or, when one does not fit, none."""
+        """Set many entries: all of them, or none if one does not fit."""
         self._entries |= {
             self._converted(self.key_type, key, key_converter): self._converted(self.value_type, value)
             for key, value in entries.items()
@@ -145,11 +145,11 @@ class BroadcastState(_Typed):
         self._entries.pop(key, None)
 
     def contains(self, key: Any) -> bool:
-        """Whether there is an entry under `key`."""
+        """Return True if there is an entry under `key`."""
         return key in self._entries
 
     def items(self) -> list[tuple[Any, Any]]:
-        """The entries, in the order of a checkpoint: by key."""
+        """Return the entries, in the order of a checkpoint: by key."""
         return sorted_items(self._entries)
 
     def clear(self) -> None:
@@ -157,12 +157,12 @@ class BroadcastState(_Typed):
         self._entries = {}
 
     def schema(self) -> pa.Schema:
-        """The columns of the map."""
+        """Return the columns of the map."""
         fields = [pa.field("key", self.key_type, nullable=False), pa.field("value", self.value_type, nullable=False)]
         return _schema(fields, self.name, StateKind.MAP)
 
     def batches(self) -> list[pa.RecordBatch]:
-        """All entries at once: a broadcast state is not divided."""
+        """Return all entries at once: a broadcast state is not divided."""
         items = self.items()
         columns = [
             pa.array([key for key, _ in items], self.key_type),
@@ -175,7 +175,7 @@ class BroadcastState(_Typed):
         self._entries |= zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
 
     def copy(self) -> BroadcastState:
-        """The map as it is now."""
+        """Return a copy of the map."""
         copied = BroadcastState(self.name, self.key_type, self.value_type)
         copied._entries = dict(self._entries)
         return copied
@@ -191,7 +191,7 @@ class OperatorStateSnapshot:
     states: tuple[OperatorStateEntry, ...]
 
     def encode(self) -> tuple[bytes, dict[str, StateMetaInfo]]:
-        """The file, and for each state the offset of each entry and the mode. A pure function, for any thread."""
+        """Return the file, and for each state its mode and its entries' offsets. A pure function, for any thread."""
         pieces: list[Piece] = header(MAGIC, [state.schema() for state in self.states])
         position = size_of(pieces)
         layout = {}
@@ -213,7 +213,7 @@ class OperatorStateFile(FramedFile):
     what = "operator state"
 
     def entry(self, name: str, offset: int) -> pa.RecordBatch:
-        """The rows of the entry of state `name` at `offset`."""
+        """Return the rows of the entry of state `name` at `offset`."""
         where = f"the entry of {name!r} at offset {offset}"
         (number, _, _), body = self.section(where, offset)
         batch = self.batch(where, number, pa.BufferReader(body))
@@ -234,19 +234,19 @@ class OperatorStateStore:
 
     @property
     def states(self) -> Mapping[str, OperatorStateEntry]:
-        """The lists and maps there are, by name."""
+        """The existing lists and maps, by name."""
         return self._states
 
     def list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
-        """The list of this name, whose entries are dealt out on a rescale; registered, or adopted if restored."""
+        """Return the list of this name, whose entries a rescale redistributes; registered, or adopted if restored."""
         return self._list(descriptor, OperatorStateMode.SPLIT_DISTRIBUTE)
 
     def union_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
-        """The list of this name, all of whose entries go to all subtasks on a restore."""
+        """Return the list of this name, all of whose entries go to all subtasks on a restore."""
         return self._list(descriptor, OperatorStateMode.UNION)
 
     def broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
-        """The map of this name, the same on all subtasks."""
+        """Return the map of this name, the same on all subtasks."""
         stored = descriptor.stored_type
         wanted = BroadcastState(descriptor.name, stored.key_type, stored.item_type)
         state = self._registered_as(wanted)
@@ -254,20 +254,20 @@ class OperatorStateStore:
         return state
 
     def snapshot(self) -> OperatorStateSnapshot | None:
-        """The synchronous part: lists and maps are copied without their elements. None when there are no entries."""
+        """Take the synchronous part of a snapshot: copy lists and maps without their elements. None without entries."""
         states = tuple(state.copy() for _, state in sorted(self._states.items()) if len(state))
         return OperatorStateSnapshot(states) if states else None
 
     def close(self) -> None:
-        """The subtask ends: let go of all state. Snapshots that were taken keep theirs."""
+        """Release all state, because the subtask ends. Snapshots that were taken keep theirs."""
         self._states.clear()
         self._registered.clear()
 
     def restore(self, parts: Iterable[tuple[EntryOffsets, bytes | pa.Buffer]]) -> None:
-        """Take in the entries that handles list, from the files they are in, in this order.
+        """Restore the entries that handles list from their files, in this order.
 
-        States may be registered before or after. Raises StateRestoreError for damaged files and StateDescriptorError
-        when a stored state has another type or mode than the registered one.
+        States may be registered before or after. Raises StateRestoreError for damaged files, and StateDescriptorError
+        if a stored state has another type or mode than the registered one.
         """
         origins: dict[str, str] = defaultdict(str)
         for handle, data in parts:

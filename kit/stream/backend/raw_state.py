@@ -1,17 +1,17 @@
 """Raw state: bytes that an operator writes into a checkpoint itself, and reads again when it is restored.
 
-Nothing looks into them. What a checkpoint knows is where a part begins, so that parts can be dealt out on a rescale:
+The content is opaque. A checkpoint only knows where each part starts, so that parts can be redistributed on a rescale:
 
 - *raw keyed state* has one part per key group, which goes to the subtask that the key group goes to;
-- *raw operator state* is a list of partitions, each of which goes to one subtask, all getting about as many.
+- *raw operator state* is a list of partitions, each of which goes to one subtask, distributed evenly.
 
-Where a part ends is not known: its stream goes on to the end of the file, with whatever comes behind. So what is
-written must say itself how long it is.
+The end of a part is not known: its stream continues to the end of the file, including later parts. So the content must
+contain its own length.
 
 Follows Flink's `KeyedStateCheckpointOutputStream`, `OperatorStateCheckpointOutputStream`,
 `KeyGroupStatePartitionStreamProvider` and `StatePartitionStreamProvider`, and writes the same bytes and offsets. Two
-mistakes that go unseen there are none here: bytes written before the first key group, which nobody could read again,
-are refused, and such before the first partition begin it.
+mistakes that Flink does not notice are handled here. Bytes before the first key group, which could not be read again,
+are rejected. Bytes before the first partition start that partition.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ from kit.core.state.handles import (
 )
 
 DEFAULT_OPERATOR_STATE_NAME = "_default_"
-"""The name under which a handle lists the partitions of raw operator state."""
+"""The name of raw operator state's partitions in a handle."""
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------
 
 
 class _RawStateOutput(io.RawIOBase):
-    """A binary file to write to; it is the checkpoint that closes it, so `close` does nothing."""
+    """A binary file for writing; only the checkpoint closes it, so `close` does nothing."""
 
     def __init__(self) -> None:
         self._written = bytearray()
 
     def writable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """How many bytes have been written."""
+        """Return the number of bytes written."""
         return len(self._written)
 
     def write(self, data: Any) -> int:
-        """Append bytes; returns how many."""
+        """Append bytes, and return how many."""
         before = len(self._written)
         self._written += memoryview(data).cast("B")
         return len(self._written) - before
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class RawKeyedStateOutput(_RawStateOutput):
-    """Where the raw keyed state of one subtask goes; `start_new_key_group` before what belongs to a key group."""
+    """The output for the raw keyed state of one subtask; call `start_new_key_group` before each key group's bytes."""
 
     def __init__(self, key_groups: KeyGroupRange) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class RawKeyedStateOutput(_RawStateOutput):
         self._offsets = [NO_OFFSET_SET] * len(key_groups)
 
     def start_new_key_group(self, key_group: int) -> None:
-        """What is written from now on belongs to this key group, one of `key_groups`, in any order, each once."""
+        """Start a key group, one of `key_groups`, in any order, each once."""
         key_group = index(key_group)
         if key_group not in self.key_groups:
             raise StateError(f"key group {key_group} is not this subtask's: write one of {self.key_groups!r}")
@@ -83,17 +83,17 @@ class RawKeyedStateOutput(_RawStateOutput):
         self._offsets[key_group - self.key_groups.start] = self.tell()
 
     def is_key_group_already_started(self, key_group: int) -> bool:
-        """Whether `start_new_key_group` was called for it."""
+        """Return True if `start_new_key_group` was called for the key group."""
         return self._offsets[key_group - self.key_groups.start] != NO_OFFSET_SET
 
     def write(self, data: Any) -> int:
-        """Append bytes to the current key group. Raises StateError when none was started."""
+        """Append bytes to the current key group. Raises StateError if none was started."""
         if self.current_key_group is None:
             raise StateError("raw keyed state belongs to a key group: call start_new_key_group(key_group) first")
         return super().write(data)
 
     def taken(self) -> RawStateSnapshot | None:
-        """What was written; None when nothing was."""
+        """Return what was written, or None if nothing was."""
         return RawStateSnapshot(bytes(self._written), tuple(self._offsets)) if self._written else None
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class RawKeyedStateOutput(_RawStateOutput):
 
 
 class RawOperatorStateOutput(_RawStateOutput):
-    """Where the raw operator state of one subtask goes; `start_new_partition` before each part that may move alone."""
+    """The output for the raw operator state of one subtask; call `start_new_partition` before each separable part."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,21 +109,21 @@ class RawOperatorStateOutput(_RawStateOutput):
 
     @property
     def number_of_partitions(self) -> int:
-        """How many have been started."""
+        """The number of partitions started."""
         return len(self._offsets)
 
     def start_new_partition(self) -> None:
-        """What is written from now on may go to another subtask than what was written before."""
+        """Start a partition, which may go to another subtask than the previous one."""
         self._offsets.append(self.tell())
 
     def write(self, data: Any) -> int:
-        """Append bytes to the current partition; the first of all begins one."""
+        """Append bytes to the current partition; the first bytes start one."""
         if not self._offsets:
             self.start_new_partition()
         return super().write(data)
 
     def taken(self) -> RawStateSnapshot | None:
-        """What was written; None when nothing was."""
+        """Return what was written, or None if nothing was."""
         if not self._written:
             return None
         info = StateMetaInfo(tuple(self._offsets), OperatorStateMode.SPLIT_DISTRIBUTE)
@@ -135,24 +135,24 @@ class RawOperatorStateOutput(_RawStateOutput):
 
 @dataclass(frozen=True, slots=True)
 class RawStateSnapshot:
-    """The raw state of one kind that a subtask wrote: the file, and what its handle says of where parts begin."""
+    """The raw state of one kind that a subtask wrote: the file, and its handle's information on where parts start."""
 
     data: bytes
     where: Any
 
     def encode(self) -> tuple[bytes, Any]:
-        """The file as it is."""
+        """Return the file unchanged."""
         return self.data, self.where
 
 
 class RawStateOutputs:
-    """Both outputs of one operator at one checkpoint, each made when it is first asked for.
+    """Both outputs of one operator at one checkpoint, each created on first use.
 
     Flink: `setKeyedStateRawFuture` and `setOperatorStateRawFuture` take what is written here.
     """
 
     def __init__(self, operator: str, key_groups: KeyGroupRange | None) -> None:
-        """`key_groups`: those of the subtask, None where the operator has no key."""
+        """Initialize with the subtask's `key_groups`, None if the operator has no key."""
         self._operator = operator
         self._key_groups = key_groups
         self._keyed: RawKeyedStateOutput | None = None
@@ -160,20 +160,20 @@ class RawStateOutputs:
 
     @property
     def keyed(self) -> RawKeyedStateOutput:
-        """For raw keyed state (`getRawKeyedOperatorStateOutput`). Raises StateError where there is no key."""
+        """The output for raw keyed state (`getRawKeyedOperatorStateOutput`). Raises StateError without a key."""
         if self._keyed is None:
             self._keyed = RawKeyedStateOutput(_keyed(self._operator, self._key_groups))
         return self._keyed
 
     @property
     def operator(self) -> RawOperatorStateOutput:
-        """For raw operator state (`getRawOperatorStateOutput`)."""
+        """The output for raw operator state (`getRawOperatorStateOutput`)."""
         if self._operator_output is None:
             self._operator_output = RawOperatorStateOutput()
         return self._operator_output
 
     def take(self) -> tuple[RawStateSnapshot | None, RawStateSnapshot | None]:
-        """What was written as keyed state, and as operator state; the next checkpoint starts from scratch."""
+        """Return what was written as keyed and as operator state; the next checkpoint starts from scratch."""
         keyed, self._keyed = self._keyed, None
         operator, self._operator_output = self._operator_output, None
         return None if keyed is None else keyed.taken(), None if operator is None else operator.taken()
@@ -186,32 +186,32 @@ class RawStateOutputs:
 
 
 class RawStateStream(io.RawIOBase):
-    """A binary file to read from, which begins with one part and goes on to the end of the file that it is in."""
+    """A binary file for reading, which starts with one part and continues to the end of the file that contains it."""
 
     def __init__(self, data: Any, offset: int) -> None:
         self._data = memoryview(data).cast("B")[offset:]
         self._position = 0
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Yes: position 0 is where the part begins."""
+        """Return True; position 0 is the start of the part."""
         return True
 
     def tell(self) -> int:
-        """How many bytes behind the beginning of the part."""
+        """Return the number of bytes from the start of the part."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to another position; returns it."""
+        """Move to another position, and return it."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._data)}[whence]
         self._position = max(0, base + offset)
         return self._position
 
     def readinto(self, into: Any) -> int:
-        """Fill `into` as far as there is something; returns how far."""
+        """Fill `into` as far as bytes are available, and return how many."""
         target = memoryview(into).cast("B")
         part = self._data[self._position : self._position + len(target)]
         target[: len(part)] = part
@@ -230,31 +230,31 @@ class KeyGroupStatePartition(NamedTuple):
 
 
 class RawStateInputs:
-    """The raw state that one operator was given when it was restored; whoever asks for a kind is taken to read it."""
+    """The raw state that one operator restores; a kind that was requested counts as read."""
 
     def __init__(self, operator: str, key_groups: KeyGroupRange | None) -> None:
-        """`key_groups`: those of the subtask, None where the operator has no key."""
+        """Initialize with the subtask's `key_groups`, None if the operator has no key."""
         self._operator = operator
         self._key_groups = key_groups
         self._given: dict[str, list[tuple[Any, Any]]] = {}
         self._asked: set[str] = set()
 
     def give(self, kind: str, parts: Iterable[tuple[Any, Any]]) -> None:
-        """Handles of this kind ("keyed" or "operator") with the bytes of their files."""
+        """Add handles of this kind ("keyed" or "operator") with the bytes of their files."""
         self._given.setdefault(kind, []).extend(parts)
 
     @property
     def keyed(self) -> Iterator[KeyGroupStatePartition]:
-        """A part per key group of this subtask that has one (`getRawKeyedStateInputs`).
+        """One part per key group of this subtask that has one (`getRawKeyedStateInputs`).
 
-        Raises StateError where there is no key.
+        Raises StateError without a key.
         """
         mine = _keyed(self._operator, self._key_groups)
         return _key_groups_of(self._asked_for("keyed"), mine)
 
     @property
     def operator(self) -> Iterator[RawStateStream]:
-        """A stream per partition that was dealt to this subtask (`getRawOperatorStateInputs`)."""
+        """One stream per partition that was assigned to this subtask (`getRawOperatorStateInputs`)."""
         return _partitions_of(self._asked_for("operator"))
 
     def _asked_for(self, kind: str) -> list[tuple[Any, Any]]:
@@ -263,12 +263,12 @@ class RawStateInputs:
 
     @property
     def unread(self) -> dict[str, int]:
-        """The bytes of each kind that nobody has asked for."""
+        """The number of bytes of each kind that were not requested."""
         parts = {kind: given for kind, given in self._given.items() if given and kind not in self._asked}
         return {kind: sum(handle.state_size for handle, _ in given) for kind, given in parts.items()}
 
     def close(self) -> None:
-        """The operator has taken up its state: let go of the files."""
+        """Release the files, after the operator has read its state."""
         self._given.clear()
 
     def __repr__(self) -> str:

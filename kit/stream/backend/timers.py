@@ -1,13 +1,13 @@
-"""Timers: what is to happen for a key at a time.
+"""Timers: actions for a key at a time.
 
-A timer is a (timestamp, key, namespace); registering it twice is registering it once. There is a queue for event time,
-which watermarks move on, and one for processing time, which the host's clock does. Timers are kept in columns, and a
-queue that moves on hands out all that are due at once: by timestamp, then key group, key and namespace, so that two
-hosts fire alike.
+A timer is a (timestamp, key, namespace); registering it twice has no further effect. There is a queue for event time,
+which watermarks advance, and one for processing time, which the host's clock advances. Timers are kept in columns, and
+a queue that advances returns all due timers at once: by timestamp, then key group, key and namespace, so that two hosts
+fire them alike.
 
 Follows `InternalTimerServiceImpl`; timers are part of the keyed state and are written key group by key group. Unlike
-there, what is due comes back as columns: whoever fires them calls `advance` again until nothing is due, since a timer
-that fires may register another that is due already.
+there, due timers are returned as columns. The caller calls `advance` again until nothing is due, since a timer that
+fires may register another that is already due.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NEVER = (1 << 63) - 1
 
 
 EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX = "_timer_state/event_", "_timer_state/processing_"
-"""What the name of a service follows in the name of its queues' states (`InternalTimeServiceManagerImpl`)."""
+"""The prefixes of a service's name in the names of its queues' states (`InternalTimeServiceManagerImpl`)."""
 
 
 class DueTimers(NamedTuple):
@@ -53,7 +53,7 @@ class TimerQueue:
         self.index = SlotIndex(2 if namespace_type is None else 3)
         self._earliest_ms = _NEVER  # never later than the earliest timer
         self._earliest_known = True
-        self._asked: dict[tuple[int, int], bool] = {}  # in a run: whether this timer of this key is to be there
+        self._asked: dict[tuple[int, int], bool] = {}  # in a run: whether this timer of this key should exist
 
     def __len__(self) -> int:
         return len(self.index)
@@ -62,7 +62,7 @@ class TimerQueue:
         return f"TimerQueue({self.name!r}, {len(self)} timers)"
 
     def next_timestamp_ms(self) -> int | None:
-        """When the earliest timer is due; None when there is none."""
+        """Return when the earliest timer is due, or None without timers."""
         if not self._earliest_known:
             in_use = self.index.slots_in_use()
             self._earliest_ms = int(self.index.columns[0].take(in_use).min(initial=_NEVER))
@@ -74,7 +74,7 @@ class TimerQueue:
         self._add(self._codes(keys, timestamps_ms, namespaces, create=True))
 
     def register_several(self, keys: Column, times_ms: Sequence[Codes], namespaces: Column | None = None) -> None:
-        """Register as many timers for each row as there are columns of times."""
+        """Register one timer for each row and column of times."""
         if not len(times_ms):
             return
         _, *others = self._codes(keys, times_ms[0], namespaces, create=True)
@@ -86,7 +86,7 @@ class TimerQueue:
             self._take_in(added)
 
     def delete(self, keys: Column, timestamps_ms: Column, namespaces: Column | None = None) -> None:
-        """Delete the timer of each row, where there is one."""
+        """Delete the timer of each row, if it exists."""
         slots = self.index.find(self._codes(keys, timestamps_ms, namespaces, create=False))
         self._remove(distinct(slots[slots >= 0], self.index.size))
 
@@ -99,7 +99,7 @@ class TimerQueue:
             self._take_in(np.array([self.index.add_one(codes)]))
 
     def delete_one(self, timestamp_ms: int, namespace: Any) -> None:
-        """Delete a timer of the current key, if there is one."""
+        """Delete a timer of the current key, if it exists."""
         if self._postpones(timestamp_ms, registers=False):
             return
         slot = self.index.find_one(self._codes_of_one(timestamp_ms, namespace, create=False))
@@ -107,7 +107,7 @@ class TimerQueue:
             self._remove(np.array([slot]))
 
     def _postpones(self, timestamp_ms: int, *, registers: bool) -> bool:
-        """Whether there is a run, at whose end this is done."""
+        """Return True if there is a run, at whose end this is done."""
         run = self.context.run
         if run is None or self.namespace_codec is not None:
             return False
@@ -117,7 +117,7 @@ class TimerQueue:
         return True
 
     def settle(self, run: KeyRun) -> None:
-        """Do what was asked for in a run."""
+        """Apply the requests of a run."""
         asked, self._asked = self._asked, {}
         wanted = np.fromiter(asked.values(), np.bool_, len(asked))
         timers = np.array(list(asked), np.int64)
@@ -129,7 +129,7 @@ class TimerQueue:
                 change(run.keys.take(pa.array(positions)), timestamps_ms)
 
     def pop_due(self, until_ms: int) -> DueTimers:
-        """Remove and return the timers up to and with `until_ms`."""
+        """Remove and return the timers up to and including `until_ms`."""
         slots = np.empty(0, np.int64)
         earliest_ms = self.next_timestamp_ms()
         if earliest_ms is not None and earliest_ms <= until_ms:
@@ -140,7 +140,7 @@ class TimerQueue:
         return due
 
     def entries(self) -> DueTimers:
-        """All timers, in the order they would fire; they stay."""
+        """Return all timers, in the order they would fire, without removing them."""
         return self._in_order(self.index.slots_in_use())
 
     def _in_order(self, slots: npt.NDArray[np.int64]) -> DueTimers:
@@ -154,7 +154,7 @@ class TimerQueue:
         )
 
     def decoders(self) -> list[KeyCodec]:
-        """The codec of each column of the index."""
+        """Return the codec of each column of the index."""
         namespace = [] if self.namespace_codec is None else [self.namespace_codec]
         return [codec_for(pa.int64(), "timestamp"), self.context.codec, *namespace]
 
@@ -202,7 +202,7 @@ class TimerQueue:
 
 
 class TimerService:
-    """The timers of one operator: event time, processing time, and the watermark it has come to."""
+    """The timers of one operator: event time, processing time, and the current watermark."""
 
     def __init__(self, name: str, context: KeyContext, namespace_type: pa.DataType | None) -> None:
         self.name = name
@@ -226,11 +226,11 @@ class TimerService:
         self.processing_time.register(keys, timestamps_ms, namespaces)
 
     def delete_event_time(self, keys: Column, timestamps_ms: Column, namespaces: Column | None = None) -> None:
-        """Delete the event time timer of each row, where there is one."""
+        """Delete the event time timer of each row, if it exists."""
         self.event_time.delete(keys, timestamps_ms, namespaces)
 
     def delete_processing_time(self, keys: Column, timestamps_ms: Column, namespaces: Column | None = None) -> None:
-        """Delete the processing time timer of each row, where there is one."""
+        """Delete the processing time timer of each row, if it exists."""
         self.processing_time.delete(keys, timestamps_ms, namespaces)
 
     def register_event_time_timer(self, timestamp_ms: int, namespace: Any = None) -> None:
@@ -250,21 +250,21 @@ class TimerService:
         self.processing_time.delete_one(timestamp_ms, namespace)
 
     def advance(self, watermark_ms: int) -> DueTimers:
-        """Take note of a watermark; the event time timers it makes due, removed."""
+        """Set the watermark; remove and return the event time timers that are due."""
         self.current_watermark_ms = watermark_ms
         return self.event_time.pop_due(watermark_ms)
 
     def advance_processing_time(self, now_ms: int) -> DueTimers:
-        """The processing time timers that are due at `now_ms`, removed."""
+        """Remove and return the processing time timers that are due at `now_ms`."""
         return self.processing_time.pop_due(now_ms)
 
     def next_processing_time_ms(self) -> int | None:
-        """When the host should come back; None when no processing time timer is registered."""
+        """Return when the next processing time timer is due, or None without one."""
         return self.processing_time.next_timestamp_ms()
 
 
 def time_of_timer(timestamp_ms: Any) -> int:
-    """Return the time. Raises StateTypeError, with what to write, for what is no whole number of ms."""
+    """Return the time. Raises StateTypeError, with what to write, for anything but a whole number of ms."""
     if type(timestamp_ms) is int:
         return timestamp_ms
     if isinstance(timestamp_ms, np.integer) and not isinstance(timestamp_ms, np.timedelta64):

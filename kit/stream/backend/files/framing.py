@@ -1,12 +1,12 @@
-"""Framing: how a file of state is cut into pieces that can be read, and checked, one at a time.
+"""The framing of state files: pieces that can be read, and checked, one at a time.
 
 Integers are little endian, and every piece is padded to 8 bytes:
 
     header    magic, 8 bytes | u32 states | u64 length | u32 crc | length bytes: an Arrow IPC schema message a state
     section   u32 | u32 | u32 | u64 length | u32 crc | length bytes
 
-What the three numbers of a section are, and what is in it, is for the kind of file to say. A crc covers all of its
-header or section, the numbers before it included. A schema message's metadata holds the name and kind of its state.
+The kind of file defines the three numbers of a section and its content. A crc covers all of its header or section,
+including the numbers before it. A schema message's metadata holds the name and kind of its state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Piece: TypeAlias = "bytes | pa.Buffer"
 
 @runtime_checkable
 class Sliceable(Protocol):
-    """The bytes of a file, or of as much of it as is wanted: an Arrow buffer, or what can be asked as one can."""
+    """The bytes of a file, or of the wanted part of it: an Arrow buffer, or an object with the same methods."""
 
     @property
     def size(self) -> int: ...
@@ -36,27 +36,27 @@ _HEADER = struct.Struct("<8sIQ")
 _SECTION = struct.Struct("<IIIQ")
 _CRC = struct.Struct("<I")
 _SMALL_BYTES = 1 << 16
-PREFIX_BYTES = _SECTION.size + _CRC.size  # before the body of a section, and of the header alike
+PREFIX_BYTES = _SECTION.size + _CRC.size  # before the body of a section, and of the header too
 
 
 def header(magic: bytes, schemas: list[pa.Schema]) -> list[Piece]:
-    """The pieces of a header."""
+    """Return the pieces of a header."""
     messages: list[Piece] = [schema.serialize() for schema in schemas]
     return _sealed(_HEADER.pack(magic, len(messages), size_of(messages)), messages)
 
 
 def section(numbers: tuple[int, int, int], body: list[Piece]) -> list[Piece]:
-    """The pieces of a section."""
+    """Return the pieces of a section."""
     return _sealed(_SECTION.pack(*numbers, size_of(body)), body)
 
 
 def size_of(pieces: list[Piece]) -> int:
-    """Their size together, in bytes."""
+    """Return the total size of the pieces, in bytes."""
     return sum(map(len, pieces))
 
 
 def joined(pieces: list[Piece]) -> pa.Buffer:
-    """The pieces as one; many bytes are copied in a way that lets other threads run."""
+    """Return the pieces as one buffer; large ones are copied in a way that lets other threads run."""
     if size_of(pieces) <= _SMALL_BYTES:
         return pa.py_buffer(b"".join(pieces))
     whole = pa.allocate_buffer(size_of(pieces))
@@ -74,17 +74,17 @@ def _sealed(prefix: bytes, body: list[Piece]) -> list[Piece]:
 
 
 def header_bytes(start: pa.Buffer) -> int:
-    """How long the header is that begins so, with all that is before its body."""
+    """Return the length of the header with this start, including everything before its body."""
     return PREFIX_BYTES + int(_HEADER.unpack(start[: _HEADER.size])[2])
 
 
 def body_bytes(prefix: pa.Buffer) -> int:
-    """How long the body of the section is that begins so."""
+    """Return the length of the body of the section with this start."""
     return int(_SECTION.unpack(prefix[: _SECTION.size])[3])
 
 
 class FramedFile:
-    """A file of state to be read. `name` is what errors call it; all of them are StateRestoreErrors."""
+    """A state file for reading. `name` is its name in errors, all of which are StateRestoreErrors."""
 
     magic: ClassVar[bytes]
     what: ClassVar[str]
@@ -107,12 +107,12 @@ class FramedFile:
         return tuple(self._arrow(where, pa.ipc.read_schema, reader) for _ in range(states))
 
     def section(self, where: str, offset: int) -> tuple[tuple[int, int, int], pa.Buffer]:
-        """The numbers and the body of the section at `offset`; errors call it `where`."""
+        """Return the numbers and the body of the section at `offset`; errors call it `where`."""
         *numbers, length = self._prefix(where, offset, _SECTION)
         return (numbers[0], numbers[1], numbers[2]), self._body(where, offset, length)
 
     def batch(self, where: str, number: int, message: Any) -> pa.RecordBatch:
-        """The record batch of state `number` that `message` (a buffer, or a reader that stands at it) holds."""
+        """Return the record batch of state `number` in `message` (a buffer, or a reader positioned at it)."""
         if number >= len(self.schemas):
             raise self._damaged(where, f"it holds rows of state number {number}, the header names {len(self.schemas)}")
         schema = self.schemas[number]
@@ -156,16 +156,16 @@ class FramedFile:
 
 
 def file_name(handle: Any) -> str:
-    """What errors call the file of a handle: its path, else its id."""
+    """Return the name of a handle's file in errors: its path, else its id."""
     delegate = getattr(handle, "delegate", None)
     return getattr(delegate, "path", None) or getattr(delegate, "physical_id", None) or repr(handle)
 
 
 def state_name(schema: pa.Schema) -> str:
-    """The name of the state a schema of a file belongs to."""
+    """Return the name of the state that a schema of a file belongs to."""
     return schema.metadata[b"state"].decode()
 
 
 def state_kind(schema: pa.Schema) -> str:
-    """Its kind: a StateKind's word, or the kind of timers."""
+    """Return the kind of a schema's state: a StateKind's value, or the kind of timers."""
     return schema.metadata[b"kind"].decode()

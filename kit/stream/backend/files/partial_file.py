@@ -1,8 +1,8 @@
-"""The parts of a file of keyed state that a subtask wants, read without the rest.
+"""The parts of a keyed state file that a subtask needs, read without the rest.
 
-After a rescale a subtask wants some of a file's key groups. They lie one after another; its handle says where each of
-them begins, and the first bytes of the last say where that ends. So three ranges are read: the header, those first
-bytes, and from the first key group that is wanted to the end of the last. A short file is read at once.
+After a rescale a subtask needs some of a file's key groups. They are stored one after another. Its handle has the start
+of each of them, and the first bytes of the last one contain its length. So three ranges are read: the header, those
+first bytes, and everything from the first to the last needed key group. A short file is read at once.
 
 Follows `HeapRestoreOperation`, which seeks its way through a stream.
 """
@@ -18,16 +18,16 @@ from kit.core.state.handles import NO_OFFSET_SET, KeyGroupsStateHandle
 from kit.stream.backend.files.framing import PREFIX_BYTES, body_bytes, header_bytes
 
 READ_WHOLE_BYTES = 1 << 20
-"""Up to this size a file is read at once: another request takes longer than so many bytes."""
+"""The size up to which a file is read at once: a second request takes longer than that many bytes."""
 HEADER_READ_BYTES = 1 << 14
-"""A header is hardly ever longer."""
+"""A size that headers hardly ever exceed."""
 
 ReadRange: TypeAlias = Callable[[int, int], pa.Buffer]
-"""So many bytes of a file from an offset on: called with offset and length."""
+"""A function of offset and length that reads a range of a file."""
 
 
 class PartialFile:
-    """A file of `size` bytes of which some ranges are here: offset and bytes of each."""
+    """A file of `size` bytes of which some ranges are available, as pairs of offset and bytes."""
 
     def __init__(self, size: int, ranges: list[tuple[int, pa.Buffer]]) -> None:
         self.size = size
@@ -41,27 +41,27 @@ class PartialFile:
         return f"PartialFile({here} of {self.size} bytes)"
 
     def to_loggable(self) -> dict[str, object]:
-        """What a trace says of it: how many bytes are here."""
+        """Return its description in a trace: the number of available bytes."""
         return {"bytes": len(self)}
 
     def __deepcopy__(self, memo: dict[int, object]) -> PartialFile:
-        """Bytes never change: copies of a world share them."""
+        """Return the file itself: it is immutable, so copies of a world share it."""
         return self
 
     def slice(self, offset: int, length: int) -> pa.Buffer:
-        """`length` bytes from `offset` on. Raises ValueError when they are not here."""
+        """Return `length` bytes from `offset` on. Raises ValueError if they are not available."""
         for start, data in self._ranges:
             if start <= offset and offset + length <= start + data.size:
                 return data.slice(offset - start, length)
-        raise ValueError(f"bytes {offset} to {offset + length} are none of its key groups'")
+        raise ValueError(f"bytes {offset} to {offset + length} do not belong to its key groups")
 
 
 def read_wanted(
     handle: KeyGroupsStateHandle, read_range: ReadRange, whole_bytes: int = READ_WHOLE_BYTES
 ) -> pa.Buffer | PartialFile:
-    """What a file holds of the key groups of `handle`, and its header; all of it up to `whole_bytes`.
+    """Read what a file holds of the key groups of `handle`, and its header; all of it up to `whole_bytes`.
 
-    Raises what `read_range` raises. What is damaged is found when it is parsed.
+    Raises what `read_range` raises. Damage is found when the file is parsed.
     """
     size = handle.delegate.state_size
     if size <= whole_bytes:

@@ -1,12 +1,12 @@
-"""Row order: the rows of a large state as a checkpoint has them, by key group and then by key.
+"""Row order: the rows of a large state in the order of a checkpoint, by key group and then by key.
 
-Keys keep their order, so what was sorted for one snapshot is remembered for the next (`slot_index.Remembered`). That
-one asks only which rows are new and which are gone: the new are sorted by themselves and merged in. Where a row's key
-is its own code, what is gone is found by comparing codes; keys that are interned may have had their codes given to
-others meanwhile, and are sorted anew once a row has gone.
+Keys keep their order, so the order of one snapshot is remembered for the next (`slot_index.Remembered`), which only
+determines the new and the removed rows. The new ones are sorted separately and merged in. If a row's key is its own
+code, removed rows are found by comparing codes. Codes of interned keys may have been reused meanwhile, so these are
+sorted again once a row was removed.
 
-What is remembered says how a state is written, never what: bytes are the same with it and without. All large pieces are
-worked on within numpy and Arrow, which let other threads run.
+The remembered order affects only the speed of a snapshot: the bytes are the same without it. All large steps run within
+numpy and Arrow, which let other threads run.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Slots = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 SPAN_ROWS = 1 << 16
-"""So many are sorted by key, and encoded, at a time. No order of fewer is remembered."""
+"""The number of rows that are sorted by key, and encoded, at a time. Smaller orders are not remembered."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowOrder:
-    """The slots of all rows in order, their codes, and how many rows each key group has.
+    """The slots of all rows in order, their codes, and the number of rows of each key group.
 
     `size` and `removals` are those of the index at that moment.
     """
@@ -47,8 +47,9 @@ class RowOrder:
         return f"RowOrder({len(self.slots)} rows in {np.count_nonzero(self.counts)} key groups)"
 
     def spans(self) -> Iterator[tuple[int, int, int, int]]:
-        """Neighbouring key groups, enough of them at a time to be worth the while: the first group and the one behind
-        the last, the first of their rows and the one behind the last.
+        """Yield ranges of adjacent key groups that are large enough to process together.
+
+        Each has the first group and the one after the last, the first of their rows and the one after the last.
         """
         return _spans(self.counts)
 
@@ -56,7 +57,7 @@ class RowOrder:
 def row_order(
     index: FrozenIndex, decoders: Sequence[Decoder], key_column: int, max_parallelism: int, last: RowOrder | None
 ) -> RowOrder:
-    """The rows of `index` in order; `last` is any order of the same index's rows at another moment."""
+    """Return the rows of `index` in order; `last` is any order of the same index's rows at another moment."""
     by_codes = not any(decoder.interned for decoder in decoders)
     if last is None or not (by_codes or last.removals == index.removals):
         return _sorted(index, index.slots, decoders, key_column, max_parallelism)
@@ -70,7 +71,7 @@ def row_order(
 
 
 def _what_changed(index: FrozenIndex, last: RowOrder) -> tuple[Mask | None, npt.NDArray[np.int64]]:
-    """Which rows of `last` are still there (None: all), and the slots that are not among these."""
+    """Return which rows of `last` still exist (None: all), and the slots that are not among these."""
     size = index.size
     if index.removals == last.removals and len(index) == size and len(last.slots) == last.size <= size:
         return None, np.arange(len(last.slots), size)
@@ -85,7 +86,7 @@ def _what_changed(index: FrozenIndex, last: RowOrder) -> tuple[Mask | None, npt.
 
 
 def _without(order: RowOrder, there: Mask) -> RowOrder:
-    """The rows that are still there."""
+    """Return the rows that still exist."""
     groups = np.repeat(np.arange(len(order.counts)), order.counts)[there]
     columns = tuple(column[there] for column in order.columns)
     counts = np.bincount(groups, minlength=len(order.counts))
@@ -93,7 +94,7 @@ def _without(order: RowOrder, there: Mask) -> RowOrder:
 
 
 def _merged(some: RowOrder, new: RowOrder) -> RowOrder:
-    """The rows of two orders whose codes are their ranks."""
+    """Merge the rows of two orders whose codes are their ranks."""
     ends, new_ends = some.counts.cumsum(), new.counts.cumsum()
     (codes,), (new_codes,) = some.columns, new.columns
     places = np.arange(len(new_codes))
@@ -116,7 +117,7 @@ def _merged(some: RowOrder, new: RowOrder) -> RowOrder:
 def _sorted(
     index: FrozenIndex, slots: npt.NDArray[np.int64], decoders: Sequence[Decoder], key_column: int, max_parallelism: int
 ) -> RowOrder:
-    """The rows of these slots, sorted: by key group first, then span by span."""
+    """Return the rows of these slots, sorted: by key group first, then span by span."""
     groups = key_groups(decoders[key_column].decode(index.columns[key_column].take(slots)), max_parallelism)
     counts = np.bincount(groups, minlength=max_parallelism)
     in_order = slots.take(np.argsort(groups, kind="stable")).astype(np.int32)

@@ -1,10 +1,10 @@
 """Keyed snapshots: what a keyed backend writes at a checkpoint, and how it is read back.
 
-A snapshot is taken in two steps. `backend.snapshot()` is the synchronous part: it notes which columns there are, and
-has them keep what is overwritten from then on. `KeyedSnapshot.encode()` is the asynchronous part: a pure function of
-what was there at that moment, for any thread, and made of steps that let other threads run.
+A snapshot is taken in two steps. `backend.snapshot()` is the synchronous part: it records the columns, which keep what
+is overwritten from then on. `KeyedSnapshot.encode()` is the asynchronous part: a pure function of the state at that
+moment, for any thread, in steps that let other threads run.
 
-The file, framed as `kit.stream.backend.files.framing` says:
+The file is framed as `kit.stream.backend.files.framing` defines:
 
     header    magic "KEYSTATE"; an Arrow IPC schema message for each state
     section   u32 key group | u32 frames | u32 0; then frame, frame, ...
@@ -66,13 +66,14 @@ class FrozenState:
     aspects: Aspects
 
     def schema(self, max_parallelism: int) -> pa.Schema:
-        """The columns, with the state's name, kind, maximum parallelism and definition as metadata."""
+        """Return the columns, with the state's name, kind, maximum parallelism and definition as metadata."""
         metadata = {"state": self.name, "kind": self.kind, "max_parallelism": str(max_parallelism)}
         return pa.schema(self.fields, metadata | to_metadata(self.aspects))
 
     def messages(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
-        """For each key group that has rows, in order, a record batch message with these: by key and namespace, timers
-        by timestamp before these.
+        """Yield a record batch message for each key group that has rows, in order.
+
+        Rows are sorted by key and namespace, timers by timestamp first.
         """
         if not self.is_large:
             self.index.remembered.order = None
@@ -81,11 +82,11 @@ class FrozenState:
 
     @property
     def is_large(self) -> bool:
-        """Whether its rows are brought into order and encoded span by span."""
+        """True if its rows are sorted and encoded span by span."""
         return len(self.index) > row_order.SPAN_ROWS
 
     def _messages_at_once(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
-        """Of few rows: all are decoded once and brought into order together."""
+        """Yield the messages of few rows: all are decoded once and sorted together."""
         slots = self.index.slots
         codes = [column.take(slots) for column in self.index.columns]
         columns = [decoder.decode(column) for decoder, column in zip(self.decoders, codes, strict=True)]
@@ -131,21 +132,23 @@ class KeyedSnapshot:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is better written piece by piece."""
+        """True if it should be written piece by piece."""
         return any(state.is_large for state in self.states)
 
     def encode(self) -> tuple[pa.Buffer, tuple[int, ...]]:
-        """The file, and the offset of each key group of the range (`NO_OFFSET_SET` where it has no rows).
+        """Return the file, and the offset of each key group of the range (`NO_OFFSET_SET` without rows).
 
-        A pure function of the snapshot: may run in any thread while the backend goes on.
+        A pure function of the snapshot, which may run in any thread while the backend continues.
         """
         pieces: list[Piece] = []
         offsets = self.write(pieces.append)
         return joined(pieces), offsets
 
     def write(self, out: Callable[[Piece], object]) -> tuple[int, ...]:
-        """The same, with the file handed to `out` in pieces, a key group at a time: they are still in the processor's
-        cache then, and never all of them in memory.
+        """Write the file to `out` in pieces, and return the offsets as `encode` does.
+
+        A piece has one key group at a time, so it is still in the processor's cache, and the file is never entirely in
+        memory.
         """
         for state in self.states:
             if state.values is not None:
@@ -162,7 +165,7 @@ class KeyedSnapshot:
         return tuple(offsets)
 
     def _frames(self, schemas: list[pa.Schema]) -> Iterator[tuple[int, int, pa.Buffer]]:
-        """Key group, number of the state and message, by key group and state."""
+        """Yield key group, number of the state and message, by key group and state."""
 
         def of_state(number: int, state: FrozenState) -> Iterator[tuple[int, int, pa.Buffer]]:
             for key_group, message in state.messages(schemas[number], self.max_parallelism):
@@ -172,7 +175,7 @@ class KeyedSnapshot:
 
 
 def _written(pieces: list[Piece], out: Callable[[Piece], object]) -> int:
-    """How many bytes they are."""
+    """Write pieces, and return their size in bytes."""
     for piece in pieces:
         out(piece)
     return size_of(pieces)
@@ -185,7 +188,7 @@ class KeyedStateFile(FramedFile):
     what = "keyed state"
 
     def key_group(self, key_group: int, offset: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The number of each state with rows in the key group whose section is at `offset`, and these rows."""
+        """Yield the number of each state with rows in the key group whose section is at `offset`, and these rows."""
         where = f"key group {key_group} at offset {offset}"
         (found, frames, _), body = self.section(where, offset)
         if found != key_group:

@@ -1,4 +1,4 @@
-"""Numbers in order, without comparing them where that can be done: a place is marked for each number instead."""
+"""Sorting of numbers, without comparisons where possible: each number marks a place instead."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.int64]
 
-_SPAN_TO_MARK = 64  # this many bytes are written and read while one number is sorted
+_SPAN_TO_MARK = 64  # this many bytes are written and read in the time of sorting one number
 
 
 def distinct(numbers: Numbers, size: int | None = None) -> Numbers:
-    """The distinct ones, ascending; `size` says that all are from 0 to below it. (`np.unique` hashes them, which takes
-    twenty times as long as sorting.)
+    """Return the distinct numbers, ascending; with `size`, all are from 0 to below it.
+
+    `np.unique` hashes them, which takes twenty times as long as sorting.
     """
     if size is not None and size <= _SPAN_TO_MARK * len(numbers):
         marked = np.zeros(size, np.bool_)
@@ -25,7 +26,7 @@ def distinct(numbers: Numbers, size: int | None = None) -> Numbers:
 
 
 def order_of_rows(columns: list[Numbers]) -> Numbers:
-    """The order that sorts distinct rows by the first column, then the second, and so on."""
+    """Return the order that sorts distinct rows by the first column, then the second, and so on."""
     if len(columns) > 1:
         return np.lexsort(columns[::-1])
     (values,) = columns

@@ -1,12 +1,12 @@
 """Interned keys: strings, bytes, decimals and structs, numbered.
 
-A key that is not a number gets one: its *code*. Looking up the codes of a batch takes a few passes over its columns
-and no loop over its rows: every key is hashed to 64 bits, a slot index finds the hash, the slot is the code, and the
-key stored under it is compared with the one that was given.
+A key that is not a number gets one: its *code*. Looking up the codes of a batch takes a few passes over its columns and
+no loop over its rows. Every key is hashed to 64 bits, a slot index finds the hash, and the slot is the code. The key
+stored under it is compared with the given one.
 
-Two keys with one hash are *twins*. The first has its place by the hash; the others, which hardly ever exist, are found
-in a dict, and have the place of some hash that nobody has. A code is counted as long as states use it, and given out
-anew when none does; the bytes of keys that are gone are dropped when they are more than those that stay.
+Two keys with the same hash are *twins*. The first is found by the hash. The others, which hardly ever occur, are found
+in a dict, and take the place of some unused hash. A code is counted as long as states use it, and reused afterwards.
+The bytes of removed keys are dropped once they exceed those of the remaining ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kit.stream.backend.picking import picked
 from kit.stream.backend.types.repeated_text import as_dictionary
 
 UNKNOWN = ABSENT
-"""The code of a key that nobody has stored."""
+"""The code of a key that is not stored."""
 
 _MIN_GARBAGE = 1 << 16
 _DENSE = pc.RankOptions(sort_keys="ascending", tiebreaker="dense")
@@ -45,17 +45,17 @@ class FrozenKeys:
         self._rows = rows
 
     def decode(self, codes: Codes) -> pa.Array:
-        """The keys, in their Arrow type."""
+        """Return the keys, in their Arrow type."""
         return self._store.take(self._rows.take(codes))
 
     def decode_one(self, code: int) -> Any:
-        """The key of one code, as Python has it."""
+        """Return the key of one code as a Python value."""
         if is_text_or_bytes(self._type):
             return cast(TextStore, self._store).one(self._rows.item(code))
         return self.decode(np.array([code]))[0].as_py()
 
     def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
-        """Numbers that order the keys: strings by their UTF-8 bytes, structs field by field with nulls last."""
+        """Return numbers that order the keys: strings by their UTF-8 bytes, structs field by field with nulls last."""
         if keys is not None and is_text_or_bytes(self._type):
             return cast(Codes, pc.rank(keys, options=_DENSE).to_numpy().view(np.int64))
         distinct, inverse = np.unique(codes, return_inverse=True)
@@ -68,7 +68,7 @@ class FrozenKeys:
 
 
 class InternedCodec(FrozenKeys):
-    """Numbers the distinct keys it meets."""
+    """A codec that numbers the distinct keys it meets."""
 
     def __init__(self, arrow_type: pa.DataType, what: str) -> None:
         super().__init__(arrow_type, key_store(arrow_type), np.zeros(16, np.int64))
@@ -79,7 +79,7 @@ class InternedCodec(FrozenKeys):
         self._uses = np.zeros(16, np.int64)
         self._twins: dict[Hashable, int] = {}
         self._seen = Known()  # the codes of single keys by their token, all in use
-        self._frozen_size = 0  # a reader may still look at codes below
+        self._frozen_size = 0  # a reader may still read the codes below
 
     def __repr__(self) -> str:
         return f"InternedCodec({len(self._by_hash)} {self._what}s of {self.type})"
@@ -87,7 +87,7 @@ class InternedCodec(FrozenKeys):
     # ---- codes --------------------------------------------------------------------------------------------------
 
     def encode(self, keys: Column, create: bool) -> Codes:
-        """The code of each key. Without `create` one that nobody has stored gets `UNKNOWN`.
+        """Return the code of each key. Without `create`, a key that is not stored gets `UNKNOWN`.
 
         Raises StateTypeError for a column of another type or with nulls.
         """
@@ -106,7 +106,7 @@ class InternedCodec(FrozenKeys):
         return self._encode(column, create)
 
     def encode_one(self, key: Any, create: bool) -> int:
-        """The code of one Python key."""
+        """Return the code of one Python key."""
         token = _token(key)
         known = self._seen.get(token)
         if known is not None:
@@ -158,14 +158,14 @@ class InternedCodec(FrozenKeys):
         return codes
 
     def _add(self, codes: Codes, hashed: Codes, parts: Any) -> None:
-        """Give a code to each hash that has none, and to all its rows; the key of one of them is stored."""
+        """Give a code to each hash that has none, and to all its rows; store the key of one of them."""
         rows = np.flatnonzero(codes == ABSENT)
         if not len(rows):
             return
         new, added = self._by_hash.find_or_add([hashed.take(rows)])
         codes[rows] = new
         self._make_room(added)
-        self._rows[new[::-1]] = rows[::-1]  # of equal ones the first stays
+        self._rows[new[::-1]] = rows[::-1]  # of equal ones the first is kept
         self._store_keys(added, parts, self._rows.take(added))
 
     def _store_keys(self, codes: Codes, parts: Any, rows: Rows) -> None:
@@ -173,7 +173,7 @@ class InternedCodec(FrozenKeys):
         self._store.append(parts, rows)
 
     def _tell_twins_apart(self, codes: Codes, hashed: Codes, parts: Any, create: bool) -> None:
-        """Where another key is stored under the hash, the code of the right one."""
+        """Correct the codes where another key is stored under the hash."""
         if (codes == UNKNOWN).any():
             found = np.flatnonzero(codes != UNKNOWN)
             other = found[~self._store.equal(self._rows.take(codes[found]), parts, found)]
@@ -188,7 +188,7 @@ class InternedCodec(FrozenKeys):
             codes[row] = code
 
     def _code_of_twin(self, hashed: int) -> int:
-        """A new code, by the next hash that has none."""
+        """Return a new code, for the next unused hash."""
         while self._by_hash.find_one([hashed]) != ABSENT:
             hashed = hashed + 1 if hashed < np.iinfo(np.int64).max else 0
         code = self._by_hash.add_one([hashed])
@@ -196,7 +196,7 @@ class InternedCodec(FrozenKeys):
         return code
 
     def _make_room(self, added: Codes) -> None:
-        """Let there be a row and a count for these new codes; what a reader looks at stays as it is."""
+        """Make room for a row and a count for these new codes; what a reader reads does not change."""
         size = self._by_hash.size
         if size > len(self._rows):
             longer = np.zeros((2, 2 * size), np.int64)
@@ -210,7 +210,7 @@ class InternedCodec(FrozenKeys):
     # ---- use ----------------------------------------------------------------------------------------------------
 
     def retain(self, codes: Codes) -> None:
-        """Count one use more of each code."""
+        """Count one more use of each code."""
         if len(codes) <= FEW_ROWS:
             for code in codes.tolist():
                 self._uses[code] += 1
@@ -218,7 +218,7 @@ class InternedCodec(FrozenKeys):
             np.add.at(self._uses, codes, 1)
 
     def release(self, codes: Codes) -> None:
-        """Count one use less of each code; what nobody uses is forgotten."""
+        """Count one use less of each code, and forget unused codes."""
         np.subtract.at(self._uses, codes, 1)
         gone = distinct(codes[self._uses.take(codes) == 0], self._by_hash.size)
         if not len(gone):
@@ -239,14 +239,14 @@ class InternedCodec(FrozenKeys):
         self._frozen_size = 0
 
     def freeze(self) -> FrozenKeys:
-        """A decoder of the codes in use now."""
+        """Return a decoder of the codes in use now."""
         size = self._by_hash.size
-        self._frozen_size = max(self._frozen_size, size)  # an earlier reader may look at more, if keys are gone since
+        self._frozen_size = max(self._frozen_size, size)  # an earlier reader may read more, if keys were removed since
         return FrozenKeys(self.type, copy.copy(self._store), self._rows[:size])
 
 
 def _token(key: Any) -> Hashable:
-    """What single keys are remembered by; None for one that Python compares differently."""
+    """Return the identity of a single key, or None for one that Python compares differently."""
     if type(key) in (str, bytes):
         return key
     if isinstance(key, dict):
@@ -257,7 +257,7 @@ def _token(key: Any) -> Hashable:
 
 
 def _flat_columns(column: pa.Array) -> list[pa.Array]:
-    """The leaves of a struct, with floats as their codes, so that Arrow's order of them is total."""
+    """Return the leaves of a struct, with floats as their codes, so that Arrow's order of them is total."""
     if pa.types.is_struct(column.type):
         present = [column.is_null()] if column.null_count else []
         return [*present, *(leaf for child in column.flatten() for leaf in _flat_columns(child))]
@@ -268,7 +268,7 @@ def _flat_columns(column: pa.Array) -> list[pa.Array]:
 
 
 def sortable(column: pa.Array) -> pa.Array:
-    """A column of keys in a type that Arrow knows an order of."""
+    """Return a column of keys in a type that Arrow can sort."""
     if pa.types.is_decimal(column.type) and column.type.bit_width < 128:
         return column.cast(pa.decimal128(column.type.precision, column.type.scale))
     return column

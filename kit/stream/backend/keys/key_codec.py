@@ -2,9 +2,9 @@
 
 An index works on int64 codes whatever the type of the keys. Numbers, bools and times *are* their code (floats by their
 bits, with one NaN). Strings, bytes, decimals and structs are *interned* (`kit.stream.backend.keys.interned_keys`): the
-distinct ones are numbered, and numbers no longer used are given out again.
+distinct ones are numbered, and unused numbers are reused.
 
-A codec also says how keys are ordered in a checkpoint, so that equal state makes equal bytes: numbers and times by
+A codec also defines the order of keys in a checkpoint, so that equal state produces equal bytes: numbers and times by
 value, floats by their bits, strings by their UTF-8 bytes, structs field by field with nulls last.
 """
 
@@ -36,47 +36,47 @@ __all__ = ["UNKNOWN", "Codes", "Column", "Decoder", "KeyCodec", "codec_for"]
 
 
 class Decoder(Protocol):
-    """Turns codes back into keys; unaffected by what its codec learns or forgets later."""
+    """A converter of codes to keys, unaffected by later changes of its codec."""
 
     interned: bool
-    """Whether codes are numbers given to keys. Else a key is its own code, and the order of codes that of keys."""
+    """True if codes are numbers given to keys. Else a key is its own code, and codes have the order of keys."""
 
     def decode(self, codes: Codes) -> pa.Array:
-        """The keys, in their Arrow type."""
+        """Return the keys, in their Arrow type."""
 
     def decode_one(self, code: int) -> Any:
-        """The key of one code, as Python has it."""
+        """Return the key of one code as a Python value."""
 
     def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
-        """Numbers that order the keys as a checkpoint does; `keys` are those of the codes, if decoded already."""
+        """Return numbers in the order of keys in a checkpoint; `keys` are the decoded codes, if available."""
 
 
 class KeyCodec(Decoder, Protocol):
-    """Turns keys or namespaces of one Arrow type into codes and back."""
+    """A converter between keys or namespaces of one Arrow type and codes."""
 
     type: pa.DataType
 
     def encode(self, keys: Column, create: bool) -> Codes:
-        """The code of each key. Without `create` an interned key never seen gets `UNKNOWN`.
+        """Return the code of each key. Without `create`, an unknown interned key gets `UNKNOWN`.
 
         Raises StateTypeError for a column of another type or with nulls.
         """
 
     def encode_one(self, key: Any, create: bool) -> int:
-        """The code of one Python key."""
+        """Return the code of one Python key."""
 
     def retain(self, codes: Codes) -> None:
-        """Count one use more of each code."""
+        """Count one more use of each code."""
 
     def release(self, codes: Codes) -> None:
-        """Count one use less of each code; what nobody uses is forgotten."""
+        """Count one use less of each code, and forget unused codes."""
 
     def freeze(self) -> Decoder:
-        """A decoder of the codes in use now."""
+        """Return a decoder of the codes in use now."""
 
 
 def codec_for(arrow_type: pa.DataType, what: str = "key") -> KeyCodec:
-    """The codec for keys of one type; StateTypeError for a type that cannot be a key."""
+    """Return the codec for keys of one type. Raises StateTypeError for a type that cannot be a key."""
     if is_direct(arrow_type):
         return _DirectCodec(arrow_type, what)
     if can_be_key(arrow_type):
@@ -117,10 +117,10 @@ class _DirectCodec:
         return codes
 
     def retain(self, codes: Codes) -> None:
-        """Nothing to count: the code is the key."""
+        """Do nothing: the code is the key."""
 
     def release(self, codes: Codes) -> None:
-        """Nothing to forget."""
+        """Do nothing: the code is the key."""
 
     def freeze(self) -> Decoder:
         return self

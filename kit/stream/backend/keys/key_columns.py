@@ -1,7 +1,7 @@
-"""Key columns: what an Arrow column of keys is to the code around it.
+"""Key columns: Arrow columns of keys as the code around them uses them.
 
-Which types can be keys, the checks that a column of them goes through, and numbers, bools and times as int64 codes and
-back: floats by their bits, with one NaN.
+The types that can be keys, the checks of their columns, and the conversion of numbers, bools and times to int64 codes
+and back: floats by their bits, with one NaN.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
 
 
 def is_direct(arrow_type: pa.DataType) -> bool:
-    """Whether values of this type are kept in a numpy array: numbers, bools, times. As a key each is its own code."""
+    """Return True for numbers, bools and times: they are kept in a numpy array, and such keys are their own codes."""
     return (
         pa.types.is_integer(arrow_type)
         or pa.types.is_boolean(arrow_type)
@@ -36,29 +36,29 @@ def is_direct(arrow_type: pa.DataType) -> bool:
 
 
 def is_text(arrow_type: pa.DataType) -> bool:
-    """Whether keys of this type are strings."""
+    """Return True if keys of this type are strings."""
     return pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type)
 
 
 def is_text_or_bytes(arrow_type: pa.DataType) -> bool:
-    """Whether keys of this type are strings or bytes."""
+    """Return True if keys of this type are strings or bytes."""
     return is_text(arrow_type) or pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
 
 
 def is_fixed_bytes(arrow_type: pa.DataType) -> bool:
-    """Whether keys of this type are this many bytes each: decimals, and bytes of a fixed size."""
+    """Return True if keys of this type have a fixed number of bytes: decimals, and bytes of a fixed size."""
     return pa.types.is_decimal(arrow_type) or pa.types.is_fixed_size_binary(arrow_type)
 
 
 def can_be_key(arrow_type: pa.DataType) -> bool:
-    """Whether there can be keys of this type."""
+    """Return True if this type can be a key."""
     if pa.types.is_struct(arrow_type):
         return arrow_type.num_fields > 0 and all(can_be_key(field.type) for field in arrow_type)
     return is_direct(arrow_type) or is_text_or_bytes(arrow_type) or is_fixed_bytes(arrow_type)
 
 
 def storage_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:
-    """How a direct type is stored in memory."""
+    """Return the dtype in which a direct type is stored in memory."""
     if pa.types.is_temporal(arrow_type):
         return np.dtype(np.int32 if arrow_type.bit_width == 32 else np.int64)
     return np.dtype(arrow_type.to_pandas_dtype())
@@ -68,7 +68,7 @@ def storage_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:
 
 
 def checked(keys: pa.Array | pa.ChunkedArray, arrow_type: pa.DataType, what: str) -> pa.Array:
-    """The keys as one array; StateTypeError when they are of another type, or some are null."""
+    """Return the keys as one array. Raises StateTypeError if they are of another type, or some are null."""
     if isinstance(keys, pa.ChunkedArray):
         keys = keys.combine_chunks()
     found = keys.type.value_type if pa.types.is_dictionary(keys.type) else keys.type
@@ -80,7 +80,7 @@ def checked(keys: pa.Array | pa.ChunkedArray, arrow_type: pa.DataType, what: str
 
 
 def one(key: Any, arrow_type: pa.DataType, what: str) -> pa.Array:
-    """A Python key as a column of one; StateTypeError when it does not fit the type."""
+    """Return a Python key as a column of one row. Raises StateTypeError if it does not fit the type."""
     if key is None:
         raise StateTypeError(f"A {what} must not be null")
     try:
@@ -95,14 +95,14 @@ def one(key: Any, arrow_type: pa.DataType, what: str) -> pa.Array:
 
 
 def numbers(keys: pa.Array) -> npt.NDArray[Any]:
-    """Keys of a direct type, without nulls, as numpy holds them."""
+    """Return keys of a direct type, without nulls, as a numpy array."""
     if pa.types.is_dictionary(keys.type):
         keys = keys.dictionary_decode()
     return keys.to_numpy(zero_copy_only=False) if pa.types.is_boolean(keys.type) else as_numbers(keys)
 
 
 def as_codes(values: npt.NDArray[Any]) -> Codes:
-    """Numbers as codes."""
+    """Return numbers as codes."""
     dtype = values.dtype
     if dtype.kind != "f":
         return values.view(np.int64) if dtype == np.uint64 else values.astype(np.int64, copy=False)
@@ -112,7 +112,7 @@ def as_codes(values: npt.NDArray[Any]) -> Codes:
 
 
 def from_codes(codes: Codes, arrow_type: pa.DataType, storage: np.dtype[Any]) -> pa.Array:
-    """Codes as the keys of a direct type, which is stored in memory as `storage`."""
+    """Return codes as keys of a direct type, which is stored in memory as `storage`."""
     if storage.kind == "f":
         values: npt.NDArray[Any] = codes.astype(np.int64 if storage.itemsize == 8 else np.int32).view(storage)
     else:

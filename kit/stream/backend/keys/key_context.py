@@ -1,6 +1,6 @@
-"""Key context: the keys a backend is working on, as codes.
+"""Key context: the keys that a backend is working on, as codes.
 
-All states of an operator share one codec, so a batch of keys is encoded once however many states it touches, and the
+All states of an operator share one codec. So a batch of keys is encoded once however many states it touches, and the
 current key once however many calls a user function makes.
 """
 
@@ -25,7 +25,7 @@ _NO_KEY = object()
 
 
 class KeyContext:
-    """The codec of the keys, the batch encoded last, the current key, and the key groups that may come."""
+    """The codec of the keys, the last encoded batch, the current key, and the key groups of the subtask."""
 
     def __init__(self, key_type: pa.DataType, key_group_range: KeyGroupRange, max_parallelism: int) -> None:
         check_parallelism(max_parallelism)
@@ -37,16 +37,16 @@ class KeyContext:
         self._batch: Any = None
         self._batch_codes = np.empty(0, np.int64)
         self._batch_created = True
-        self.turn = 0  # counts the current keys, so that a table can tell whether it has looked this one up
+        self.turn = 0  # counts the current keys, so that a table knows if it has looked this one up
         self.run: KeyRun | None = None
         self._key: Any = _NO_KEY
         self._code = UNKNOWN
         self._code_known = False
-        self._code_at = -1  # where in a run the code was known
+        self._code_at = -1  # the position in a run where the code was known
 
     @property
     def current_key(self) -> Any:
-        """The key set last; StateError when there was none."""
+        """The key set last. Raises StateError without one."""
         if self.run is not None:
             return self.run.key
         if self._key is _NO_KEY:
@@ -54,14 +54,14 @@ class KeyContext:
         return self._key
 
     def set_current_key(self, key: Any) -> None:
-        """Let the states that work on one key at a time work on this one."""
+        """Set the key for states that work on one key at a time."""
         self.run = None
         self._key = key
         self._code_known = False
         self.turn += 1
 
     def in_turn(self, keys: pa.Array) -> Iterator[None]:
-        """Let states work on the key of one row after another; a few are not worth a run."""
+        """Set the key of one row after another; a few rows are not worth a `KeyRun`."""
         if len(keys) <= FEW_ROWS:
             for key in keys.to_pylist():
                 self.set_current_key(key)
@@ -70,14 +70,14 @@ class KeyContext:
         numbers, distinct = numbered(keys)
         run = self.run = KeyRun(distinct)
         self._code_at = -1
-        for run.position in numbers.tolist():  # nothing else here: this is done for each row
+        for run.position in numbers.tolist():  # nothing else here: this runs for each row
             yield
         self.set_current_key(run.key)
         for each in run.postponed:
             each.settle(run)
 
     def current_code(self, create: bool) -> int:
-        """The code of the current key."""
+        """Return the code of the current key."""
         if self.run is not None and self._code_at != self.run.position:
             self._code_known, self._code_at = False, self.run.position
         if not self._code_known or (create and self._code == UNKNOWN):
@@ -86,8 +86,8 @@ class KeyContext:
         return self._code
 
     def codes(self, keys: Column, create: bool) -> Codes:
-        """The codes of a batch of keys; the same Arrow array again costs nothing."""
-        if not self.codec.interned or isinstance(keys, np.ndarray):  # numbers are quick, numpy's may have changed
+        """Return the codes of a batch of keys; the same Arrow array again costs nothing."""
+        if not self.codec.interned or isinstance(keys, np.ndarray):  # numbers are fast; numpy arrays may have changed
             return self.codec.encode(keys, create)
         if keys is not self._batch or (create and not self._batch_created):
             self._batch_codes = self.codec.encode(keys, create)
@@ -95,11 +95,11 @@ class KeyContext:
         return self._batch_codes
 
     def key_groups(self, codes: Codes) -> npt.NDArray[np.uint16]:
-        """The key group of each code."""
+        """Return the key group of each code."""
         return key_groups(self.codec.decode(codes), self.max_parallelism)
 
     def misplaced(self, codes: Codes) -> str | None:
-        """What is wrong with the first code whose key belongs to another subtask; None when there is none."""
+        """Return what is wrong with the first code whose key belongs to another subtask, or None."""
         if len(codes) <= FEW_ROWS and all(map(self._is_placed, codes.tolist())):
             return None
         groups = self.key_groups(codes)
@@ -114,13 +114,13 @@ class KeyContext:
         )
 
     def _is_placed(self, code: int) -> bool:
-        """Whether the key of this code belongs to this subtask."""
+        """Return True if the key of this code belongs to this subtask."""
         key = self.codec.decode_one(code)
         group = assign_to_key_group(key, self.max_parallelism, self.codec.type)
         return self.key_group_range.start <= group <= self.key_group_range.end
 
     def release(self, codes: Codes) -> None:
-        """Count one use less of each code; remembered codes may be void after that."""
+        """Count one use less of each code; remembered codes may be invalid afterwards."""
         self.codec.release(codes)
         if self.codec.interned:
             self._batch, self._code_known = None, False

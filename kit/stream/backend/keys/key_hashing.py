@@ -1,17 +1,17 @@
-"""Which key group a key belongs to.
+"""The key group of a key.
 
-A key's Java `hashCode` goes through a murmur mix, modulo the maximum parallelism, and names a *key group*; which
-subtask owns that, `kit.core.state.key_groups` says. Everything here answers exactly what Flink answers for the same key
-and type, hence a key lands in the key group where Flink would put it.
+A key's Java `hashCode` goes through a murmur mix, modulo the maximum parallelism; the result is its *key group*.
+`kit.core.state.key_groups` computes which subtask owns it. Everything here returns exactly what Flink returns for the
+same key and type, so a key is in the same key group as in Flink.
 
-Each question has a scalar form (one Python key) and a column form (an Arrow array, one numpy pass). Follows
+Each function has a scalar form (one Python key) and a column form (an Arrow array, one numpy pass). Follows
 `KeyGroupRangeAssignment` and `MathUtils.murmurHash`.
 
-Arrow type to the Java type whose `hashCode` is used: int8/16/32, uint8/16, date32, time32 -> Integer (Byte, Short);
+Arrow types and the Java types whose `hashCode` is used: int8/16/32, uint8/16, date32, time32 -> Integer (Byte, Short);
 int64, uint32/64, timestamp, duration, date64, time64 -> Long; float -> Float; double -> Double; bool -> Boolean;
 decimal -> BigDecimal of the type's scale; string -> String (UTF-16 code units); struct -> TupleN (fields in order, null
-fields count 0). A dictionary is its values. Binary keys hash like `Arrays.hashCode(byte[])`; Flink itself refuses
-arrays as keys.
+fields count 0). A dictionary is hashed as its values. Binary keys hash like `Arrays.hashCode(byte[])`; Flink itself
+rejects arrays as keys.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from kit.stream.backend.types.repeated_text import as_dictionary
 KEY_TYPES = "integers, floats (32 or 64 bits), decimals, bool, string, binary, dates, times, or a struct of these"
 
 _UINT32 = 0xFFFFFFFF
-_FEW_ROWS = 4  # so many are hashed one by one: quicker than to begin with all the passes
-_FEW_STRINGS = 128  # the same of strings, most of which were hashed before
+_FEW_ROWS = 4  # up to this number, one by one is faster than the passes
+_FEW_STRINGS = 128  # the same for strings, most of which were hashed before
 _MOST_STRINGS = 1 << 14
-_BLOCK_ROWS = 1 << 16  # two uint32 scratch arrays of this size stay in the second-level cache
+_BLOCK_ROWS = 1 << 16  # two uint32 scratch arrays of this size fit in the second-level cache
 _CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
 
 
@@ -44,7 +44,7 @@ _CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
 
 
 def murmur_hash(code: int) -> int:
-    """Flink's mix of a Java int: a non-negative int."""
+    """Return Flink's mix of a Java int: a non-negative int."""
     code = (code * 0xCC9E2D51) & _UINT32
     code = ((code << 15) | (code >> 17)) & _UINT32
     code = (code * 0x1B873593) & _UINT32
@@ -60,16 +60,16 @@ def murmur_hash(code: int) -> int:
 
 
 def key_group_for_hash(key_hash: int, max_parallelism: int) -> int:
-    """The key group of a key whose Java hash code is `key_hash`."""
+    """Return the key group of a key with the Java hash code `key_hash`."""
     return murmur_hash(key_hash) % max_parallelism
 
 
 def java_hash_code(key: Any, key_type: pa.DataType | None = None) -> int:
-    """Java's `hashCode` of one key.
+    """Return Java's `hashCode` of one key.
 
-    `key_type` is the Arrow type of the key; without it int means int64, float means float64 and a tuple means a
-    TupleN of such. A struct key may be a tuple or a dict. Raises ValueError for None, TypeError for a type that
-    cannot be a key.
+    `key_type` is the Arrow type of the key. Without it int means int64, float means float64 and a tuple means a TupleN
+    of such. A struct key may be a tuple or a dict. Raises ValueError for None, TypeError for a type that cannot be a
+    key.
     """
     if key is None:
         raise ValueError("Assigned key must not be null: a record without a key cannot be given to a key group")
@@ -97,7 +97,7 @@ def java_hash_code(key: Any, key_type: pa.DataType | None = None) -> int:
 
 
 def assign_to_key_group(key: Any, max_parallelism: int, key_type: pa.DataType | None = None) -> int:
-    """The key group of one key."""
+    """Return the key group of one key."""
     if type(key) is str and (key_type is None or _is_string(key_type)):
         return _group_of_string(key, max_parallelism)
     return key_group_for_hash(java_hash_code(key, key_type), max_parallelism)
@@ -105,7 +105,7 @@ def assign_to_key_group(key: Any, max_parallelism: int, key_type: pa.DataType | 
 
 @lru_cache(maxsize=_MOST_STRINGS)
 def _group_of_string(key: str, max_parallelism: int) -> int:
-    """The key group of a string, worked out once: the same keys come again and again."""
+    """Return the key group of a string, computed once because keys repeat."""
     units = memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H")
     return key_group_for_hash(_polynomial(units, 0), max_parallelism)
 
@@ -113,14 +113,14 @@ def _group_of_string(key: str, max_parallelism: int) -> int:
 def assign_key_to_parallel_operator(
     key: Any, max_parallelism: int, parallelism: int, key_type: pa.DataType | None = None
 ) -> int:
-    """The subtask that owns one key."""
+    """Return the subtask that owns one key."""
     return operator_index_for_key_group(
         max_parallelism, parallelism, assign_to_key_group(key, max_parallelism, key_type)
     )
 
 
 def infer_key_type(key: Any) -> pa.DataType:
-    """The Arrow type of a Python key: int64, double, bool, string, binary, or a struct f0, f1, ... for a tuple."""
+    """Return the Arrow type of a Python key: int64, double, bool, string, binary, or a struct f0, f1, ..."""
     if isinstance(key, tuple):
         return pa.struct([(f"f{i}", infer_key_type(field)) for i, field in enumerate(key)])
     return pa.scalar(key).type
@@ -144,13 +144,13 @@ def _polynomial(units: memoryview, start: int) -> int:
 
 
 def _fold(value: int) -> int:
-    """`Long.hashCode`: the upper half xor the lower half."""
+    """Return `Long.hashCode`: the upper half xor the lower half."""
     bits = value & 0xFFFFFFFFFFFFFFFF
     return _as_int(bits ^ (bits >> 32))
 
 
 def _as_int(value: int) -> int:
-    """The low 32 bits as a Java int."""
+    """Return the low 32 bits as a Java int."""
     value &= _UINT32
     return value - (1 << 32) if value >= 1 << 31 else value
 
@@ -159,9 +159,9 @@ def _as_int(value: int) -> int:
 
 
 def key_groups(keys: pa.Array | npt.NDArray[Any], max_parallelism: int) -> npt.NDArray[np.uint16]:
-    """The key group of each key: uint16. A column may be an Arrow array or a numpy array of numbers or bools.
+    """Return the key group of each key: uint16. A column is an Arrow array or a numpy array of numbers or bools.
 
-    Raises ValueError when a key is null, TypeError for a type that cannot be a key.
+    Raises ValueError if a key is null, TypeError for a type that cannot be a key.
     """
     if len(keys) <= _FEW_ROWS and isinstance(keys, pa.Array) and not keys.null_count and _is_quick_alone(keys.type):
         return np.array([assign_to_key_group(key, max_parallelism, keys.type) for key in keys.to_pylist()], np.uint16)
@@ -175,7 +175,7 @@ def key_groups(keys: pa.Array | npt.NDArray[Any], max_parallelism: int) -> npt.N
 
 
 def _numbered(keys: pa.Array | npt.NDArray[Any]) -> pa.DictionaryArray | None:
-    """Keys whose groups are worked out once for each that is distinct; None: row by row, or to be refused there."""
+    """Return keys as a dictionary if hashing only distinct keys pays; None if not, or if they are invalid."""
     if not isinstance(keys, pa.Array) or keys.null_count:
         return None
     if pa.types.is_dictionary(keys.type):
@@ -188,7 +188,7 @@ def _is_quick_alone(key_type: pa.DataType) -> bool:
 
 
 def key_groups_for_hashes(hashes: npt.NDArray[np.int32], max_parallelism: int) -> npt.NDArray[np.uint16]:
-    """The key group of each Java hash code."""
+    """Return the key group of each Java hash code."""
     check_parallelism(max_parallelism)
     groups = np.empty(len(hashes), np.uint16)
     codes = hashes.view(np.uint32)
@@ -199,7 +199,7 @@ def key_groups_for_hashes(hashes: npt.NDArray[np.int32], max_parallelism: int) -
         _murmur_into(source, mixed, scratch[: len(source)])
         if max_parallelism & (max_parallelism - 1) == 0:
             mixed &= np.uint32(max_parallelism - 1)
-        else:  # numpy divides by a constant faster than it takes a remainder
+        else:  # numpy divides by a constant faster than it computes a remainder
             quotient = np.floor_divide(mixed, np.uint32(max_parallelism), out=scratch[: len(source)])
             quotient *= np.uint32(max_parallelism)
             mixed -= quotient
@@ -208,7 +208,7 @@ def key_groups_for_hashes(hashes: npt.NDArray[np.int32], max_parallelism: int) -
 
 
 def java_hash(keys: pa.Array | pa.ChunkedArray | npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """Java's `hashCode` of each key: int32. Same types and errors as `java_hash_code`."""
+    """Return Java's `hashCode` of each key: int32. Same types and errors as `java_hash_code`."""
     if isinstance(keys, np.ndarray):
         return _hash_numbers(keys)
     if isinstance(keys, pa.ChunkedArray):
@@ -257,7 +257,7 @@ def _hash_strings(keys: pa.Array) -> npt.NDArray[np.int32]:
     data, offsets = bytes_and_offsets(keys, pa.large_string())
     if not len(data) or data.max() < 0x80:
         return _hash_segments(data, offsets, 0)
-    # A UTF-16 unit per character, and a second one for each character of four UTF-8 bytes.
+    # One UTF-16 unit per character, and a second one for each character of four UTF-8 bytes.
     units_of_byte = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
     units_before = np.concatenate(([0], np.cumsum(units_of_byte)))
     units = np.frombuffer(data.tobytes().decode().encode("utf-16-le"), np.uint16)
@@ -265,7 +265,7 @@ def _hash_strings(keys: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def bytes_and_offsets(keys: pa.Array, large: pa.DataType) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The bytes of a string or binary column, and where each row starts (and the last one ends) in them."""
+    """Return the bytes of a string or binary column, and where each row starts (and the last one ends) in them."""
     keys = keys.cast(large)
     _, offset_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64)[keys.offset : keys.offset + len(keys) + 1]
@@ -274,8 +274,10 @@ def bytes_and_offsets(keys: pa.Array, large: pa.DataType) -> tuple[npt.NDArray[n
 
 
 def _hash_segments(units: npt.NDArray[Any], offsets: npt.NDArray[np.int64], start: int) -> npt.NDArray[np.int32]:
-    """The polynomial in 31 of each segment. Position by position over all rows while rows are short and plenty,
-    else one weighted sum, differenced at the segment borders (exact, as both wrap around at 32 bits).
+    """Return the polynomial in 31 of each segment.
+
+    If rows are short and many, it goes position by position over all rows. Otherwise it is one weighted sum,
+    differenced at the segment borders (exact, as both wrap around at 32 bits).
     """
     starts, lengths = offsets[:-1], np.diff(offsets)
     longest = int(lengths.max(initial=0))
@@ -322,11 +324,11 @@ def _hash_numbers(values: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
 
 
 def as_numbers(column: pa.Array) -> npt.NDArray[Any]:
-    """A number or time column without nulls as the numpy integers or floats it is stored as."""
+    """Return a number or time column without nulls as the numpy integers or floats in which it is stored."""
     dtype = _dtype_of_numbers(column.type)
     if not len(column):
         return np.empty(0, dtype)
-    # As `to_numpy` does, but that lets other threads run meanwhile, which costs more than all else here.
+    # Like `to_numpy`, which would let other threads run meanwhile, and that costs more than everything else here.
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
 
 
@@ -340,7 +342,7 @@ def _dtype_of_numbers(arrow_type: pa.DataType) -> np.dtype[Any]:
 
 
 def _murmur_into(source: npt.NDArray[np.uint32], out: npt.NDArray[np.uint32], scratch: npt.NDArray[np.uint32]) -> None:
-    """`murmur_hash` of a block, in place, without allocating."""
+    """Compute `murmur_hash` of a block, in place, without allocating."""
     np.multiply(source, np.uint32(0xCC9E2D51), out=out)
     _rotate_left(out, 15, scratch)
     out *= np.uint32(0x1B873593)
@@ -354,7 +356,7 @@ def _murmur_into(source: npt.NDArray[np.uint32], out: npt.NDArray[np.uint32], sc
         if factor != 1:
             out *= np.uint32(factor)
     signed = out.view(np.int32)
-    np.absolute(signed, out=signed)  # leaves Integer.MIN_VALUE, whose low 31 bits are 0
+    np.absolute(signed, out=signed)  # keeps Integer.MIN_VALUE, whose low 31 bits are 0
     out &= np.uint32(0x7FFFFFFF)
 
 

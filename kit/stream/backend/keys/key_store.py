@@ -1,11 +1,11 @@
-"""Key stores: keys of one type by row, which are only ever added to, taken, hashed and compared, a batch at a time.
+"""Key stores: keys of one type by row, which are only appended, taken, hashed and compared, a batch at a time.
 
-A store has the shape of its type. Numbers are kept in an int64 array; strings and bytes one after the other in one
-buffer, with the offsets beside it, so that Arrow reads them where they are; a struct has a store for each field, and
-says besides which fields are null. A row that was written never changes, and arrays grow by being replaced: a shallow
-copy of a store therefore is a snapshot of it.
+A store has the shape of its type. Numbers are kept in an int64 array. Strings and bytes are concatenated in one buffer,
+with separate offsets, so that Arrow reads them in place. A struct has a store for each field, and the mask of null
+fields. A written row never changes, and arrays grow by being replaced, so a shallow copy of a store is a snapshot of
+it.
 
-Each store first brings a column of keys into the form it works on (`parts`); rows are those of that form.
+Each store first converts a column of keys into its own form (`parts`); rows refer to that form.
 """
 
 from __future__ import annotations
@@ -41,18 +41,16 @@ _HALF = np.uint64(32)
 _UINT64 = 0xFFFFFFFFFFFFFFFF
 _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 _LONG_BYTES = 128
-"""Longer strings are hashed one by one: they are few, and a batch would take a pass for every eight bytes of the
-longest.
-"""
+"""The length from which strings are hashed one by one: in a batch each eight bytes of the longest cost a pass."""
 
 
 class KeyStore(Protocol):
-    """Keys of one type. `size` counts the rows."""
+    """Keys of one type; `size` is the number of rows."""
 
     size: int
 
     def parts(self, keys: pa.Array) -> Any:
-        """The form this store works on; nulls become any value."""
+        """Return the keys in the form that this store uses; nulls become any value."""
 
     def mix(self, hashes: Hashes, parts: Any) -> None:
         """Mix each key into its hash."""
@@ -61,17 +59,17 @@ class KeyStore(Protocol):
         """Add these rows of a batch."""
 
     def equal(self, stored: Rows, parts: Any, rows: Rows | None = None) -> Mask:
-        """Whether each stored row is the same as that of the batch (all of it, unless `rows` says which)."""
+        """Return where each stored row equals that of the batch (all of it, unless `rows` selects some)."""
 
     def take(self, stored: Rows) -> pa.Array:
-        """The keys of rows, in their Arrow type."""
+        """Return the keys of rows, in their Arrow type."""
 
     def value(self, parts: Any, row: int) -> Hashable:
-        """One key of a batch as Python values that are equal where keys are."""
+        """Return one key of a batch as Python values that are equal where keys are."""
 
 
 def key_store(arrow_type: pa.DataType) -> KeyStore:
-    """The store for keys of a type that can be one."""
+    """Return the store for keys of a type that can be one."""
     if pa.types.is_struct(arrow_type):
         return StructStore(arrow_type)
     if is_fixed_bytes(arrow_type):
@@ -80,14 +78,14 @@ def key_store(arrow_type: pa.DataType) -> KeyStore:
 
 
 def hashes(store: KeyStore, parts: Any, rows: int) -> Hashes:
-    """64 bits for each key of a batch: the same for equal keys, in every process."""
+    """Return 64 bits for each key of a batch: the same for equal keys, in every process."""
     mixed = np.zeros(rows, np.uint64)
     store.mix(mixed, parts)
     return mixed
 
 
 def hash_of_text(data: bytes) -> int:
-    """What `hashes` gives for a string (its UTF-8 bytes) or bytes."""
+    """Return what `hashes` returns for a string (its UTF-8 bytes) or bytes."""
     mixed = _mixed_one(0, len(data))
     if len(data) > _LONG_BYTES:
         return mixed ^ int.from_bytes(_digest(data), "little")
@@ -106,7 +104,7 @@ class NumberStore:
         self._codes = np.empty(0, np.int64)
 
     def parts(self, keys: pa.Array) -> Rows:
-        """Codes."""
+        """Return the codes of keys."""
         if keys.null_count:
             if pa.types.is_temporal(keys.type):
                 keys = keys.view(pa.int32() if keys.type.bit_width == 32 else pa.int64())
@@ -114,26 +112,26 @@ class NumberStore:
         return as_codes(numbers(keys))
 
     def mix(self, hashes: Hashes, parts: Rows) -> None:
-        """One round."""
+        """Mix in one round."""
         _mix(hashes, parts.view(np.uint64))
 
     def append(self, parts: Rows, rows: Rows) -> None:
-        """Codes behind codes."""
+        """Append codes."""
         end = self.size + len(rows)
         self._codes = _with_room(self._codes, end)
         self._codes[self.size : end] = parts.take(rows)
         self.size = end
 
     def equal(self, stored: Rows, parts: Rows, rows: Rows | None = None) -> Mask:
-        """Equal codes."""
+        """Compare codes."""
         return np.equal(self._codes.take(stored), parts if rows is None else parts.take(rows))
 
     def take(self, stored: Rows) -> pa.Array:
-        """From codes."""
+        """Convert codes to keys."""
         return from_codes(self._codes.take(stored), self._type, self._storage)
 
     def value(self, parts: Rows, row: int) -> int:
-        """The code."""
+        """Return the code."""
         return int(parts[row])
 
 
@@ -148,12 +146,12 @@ class TextStore:
         self._bytes = np.empty(0, np.uint8)
 
     def parts(self, keys: pa.Array) -> pa.Array:
-        """An array with offsets of 64 bits."""
+        """Return an array with 64-bit offsets."""
         keys = keys.cast(self._large)
         return keys.fill_null("" if is_text(self._type) else b"") if keys.null_count else keys
 
     def mix(self, hashes: Hashes, parts: pa.Array) -> None:
-        """A round for the length, and one for every eight bytes."""
+        """Mix in a round for the length, and one for every eight bytes."""
         data, offsets = bytes_and_offsets(parts, self._large)
         starts, lengths = offsets[:-1], np.diff(offsets)
         _mix(hashes, lengths.view(np.uint64))
@@ -166,7 +164,7 @@ class TextStore:
         _mix_words(hashes, data, starts, short)
 
     def append(self, parts: pa.Array, rows: Rows) -> None:
-        """Bytes behind bytes."""
+        """Append bytes."""
         data, offsets = bytes_and_offsets(parts.take(pa.array(rows)), self._large)
         end, begin = self.size + len(rows), int(self._offsets[self.size])
         self._offsets = _with_room(self._offsets, end + 1)
@@ -176,21 +174,21 @@ class TextStore:
         self.size = end
 
     def equal(self, stored: Rows, parts: pa.Array, rows: Rows | None = None) -> Mask:
-        """Equal bytes."""
+        """Compare bytes."""
         given = parts if rows is None else parts.take(pa.array(rows))
         return pc.equal(self._taken(stored), given).to_numpy(zero_copy_only=False)
 
     def take(self, stored: Rows) -> pa.Array:
-        """A copy of their bytes."""
+        """Return a copy of the bytes."""
         return self._taken(stored).cast(self._type)
 
     def one(self, stored: int) -> str | bytes:
-        """The string, or the bytes, of one row."""
+        """Return the string, or the bytes, of one row."""
         data = self._bytes[self._offsets.item(stored) : self._offsets.item(stored + 1)].tobytes()
         return data.decode() if is_text(self._type) else data
 
     def value(self, parts: pa.Array, row: int) -> Hashable:
-        """As Arrow gives it to Python."""
+        """Return the key as a Python value."""
         return parts[row].as_py()
 
     def _taken(self, stored: Rows) -> pa.Array:
@@ -199,10 +197,10 @@ class TextStore:
 
 
 class FixedStore(TextStore):
-    """Decimals, and bytes of a fixed size: each as the bytes that Arrow holds it as."""
+    """Decimals, and bytes of a fixed size, each as the bytes in which Arrow holds it."""
 
     def parts(self, keys: pa.Array) -> pa.Array:
-        """The bytes, with offsets of 64 bits."""
+        """Return the bytes, with 64-bit offsets."""
         width = self._type.bit_width // 8
         data = np.empty(0, np.uint8)
         if len(keys):
@@ -214,13 +212,13 @@ class FixedStore(TextStore):
         return pa.Array.from_buffers(self._large, len(keys), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
     def take(self, stored: Rows) -> pa.Array:
-        """A copy of their bytes."""
+        """Return a copy of the bytes."""
         data, _ = bytes_and_offsets(self._taken(stored), self._large)
         return pa.Array.from_buffers(self._type, len(stored), [None, pa.py_buffer(data)])
 
 
 class StructStore:
-    """Structs: a store for each field, and which fields are null."""
+    """Structs: a store for each field, and the mask of null fields."""
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self.size = 0
@@ -236,21 +234,21 @@ class StructStore:
         return copied
 
     def parts(self, keys: pa.StructArray) -> list[tuple[Mask | None, Any]]:
-        """For each field which rows are null there (None: no row is), and its parts."""
+        """Return for each field which rows are null (None: no row is), and its parts."""
         return [
             (column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None, field.parts(column))
             for field, column in zip(self._fields, keys.flatten(), strict=True)
         ]
 
     def mix(self, hashes: Hashes, parts: list[tuple[Mask | None, Any]]) -> None:
-        """Field by field."""
+        """Mix in field by field."""
         for field, (nulls, part) in zip(self._fields, parts, strict=True):
             field.mix(hashes, part)
             if nulls is not None:
                 hashes[nulls] ^= _ODD
 
     def append(self, parts: list[tuple[Mask | None, Any]], rows: Rows) -> None:
-        """Field by field."""
+        """Append field by field."""
         end = self.size + len(rows)
         for number, (field, (nulls, part)) in enumerate(zip(self._fields, parts, strict=True)):
             field.append(part, rows)
@@ -262,7 +260,7 @@ class StructStore:
         self.size = end
 
     def equal(self, stored: Rows, parts: list[tuple[Mask | None, Any]], rows: Rows | None = None) -> Mask:
-        """All fields equal, and null where the other is."""
+        """Return where all fields are equal, and null in both."""
         same = np.ones(len(stored), np.bool_)
         for field, stored_nulls, (nulls, part) in zip(self._fields, self._nulls, parts, strict=True):
             same &= field.equal(stored, part, rows)
@@ -273,7 +271,7 @@ class StructStore:
         return same
 
     def take(self, stored: Rows) -> pa.StructArray:
-        """Field by field."""
+        """Take field by field."""
         columns = []
         for field, nulls in zip(self._fields, self._nulls, strict=True):
             column = field.take(stored)
@@ -284,7 +282,7 @@ class StructStore:
         return pa.StructArray.from_arrays(columns, fields=list(self._type))
 
     def value(self, parts: list[tuple[Mask | None, Any]], row: int) -> Hashable:
-        """A pair for each field."""
+        """Return a pair for each field."""
         return tuple(
             (nulls is not None and bool(nulls[row]), field.value(part, row))
             for field, (nulls, part) in zip(self._fields, parts, strict=True)
@@ -307,10 +305,10 @@ def _digest(string: bytes) -> bytes:
 
 
 def _mix_words(hashes: Hashes, data: npt.NDArray[np.uint8], starts: Rows, lengths: Rows) -> None:
-    """Every eight bytes of each row as one word, position by position over all rows that go so far."""
+    """Mix in every eight bytes of each row as one word, position by position over all rows that are long enough."""
     padded = np.zeros(len(data) + 8, np.uint8)
     padded[: len(data)] = data
-    words = np.ndarray((len(data) + 1,), "<u8", padded, 0, (1,))  # the word that begins at each byte
+    words = np.ndarray((len(data) + 1,), "<u8", padded, 0, (1,))  # the word that starts at each byte
     shortest, longest = int(lengths.min(initial=_LONG_BYTES)), int(lengths.max(initial=0))
     for position in range(0, longest, 8):
         if position < shortest:
@@ -323,7 +321,7 @@ def _mix_words(hashes: Hashes, data: npt.NDArray[np.uint8], starts: Rows, length
 
 
 def _with_room(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
-    """The array, or a larger copy of it with room for this many elements."""
+    """Return the array, or a larger copy of it with room for this many elements."""
     if size <= len(array):
         return array
     longer = np.zeros(max(size, 2 * len(array), 16), array.dtype)

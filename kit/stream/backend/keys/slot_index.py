@@ -1,18 +1,18 @@
 """Slot index: from codes to dense slots, a batch at a time.
 
-A *code* is an int64 that stands for a key, a namespace or a time (`kit.stream.backend.keys.key_codec`). An index maps
-tuples of `width` codes to *slots*: small dense numbers that say where, in plain numpy columns, the state of that tuple
-is. Freed slots are handed out again.
+A *code* is an int64 for a key, a namespace or a time (`kit.stream.backend.keys.key_codec`). An index maps tuples of
+`width` codes to *slots*: small dense numbers, the positions of the tuple's state in plain numpy columns. Freed slots
+are reused.
 
-Two ways to find a slot, changed over as the index grows:
+There are two ways to find a slot, and the index switches between them as it grows:
 
-* *direct*: `slot_at[code - base]`, while there is one code and the codes are close together;
-* *hashed*: open addressing with linear probing, every step taken for all unresolved rows of the batch at once. Two new
-  rows that meet at one free place both write their claim; whoever is still there on reading back has won, and the other
-  looks again.
+- *direct*: `slot_at[code - base]`, while there is one code and the codes are close together;
+- *hashed*: open addressing with linear probing, with every step taken for all unresolved rows of the batch at once. Two
+  new rows that meet at one free place both write their claim. The row whose claim is read back has won, and the other
+  one continues.
 
-`freeze` gives a reader the columns without a copy: new slots are beyond what it sees, and a slot it does see is
-written again only after the columns were copied.
+`freeze` gives a reader the columns without a copy: new slots are outside its view, and a slot within it is written
+again only after the columns were copied.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Codes = npt.NDArray[np.int64]
 Slots = npt.NDArray[np.int64]
 
 ABSENT = -1  # no such tuple
-_EMPTY, _REMOVED = -1, -2  # what a place holds that holds no slot
+_EMPTY, _REMOVED = -1, -2  # a place without a slot
 _FIRST_CLAIM = -3  # a row's claim on a place: -3, -4, ...
 _MIN_DIRECT_SPAN = 1 << 14
 _DIRECT_SPAN_PER_SLOT = 4
@@ -36,26 +36,26 @@ _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 _UINT64 = 0xFFFFFFFFFFFFFFFF
 _BLOCK_ROWS = 1 << 16
 _MOST_USED = 0.45
-"""Half as much memory as at a third costs look-ups nothing that can be measured; at a half they are a fifth slower."""
+"""The highest load factor: half the memory of a third without a measurable cost; at a half, look-ups are a fifth
+slower."""
 _NO_SLOTS = np.empty(0, np.int64)
 FEW_ROWS = 16
-"""So many rows are taken one by one, here and by all that work on slots: quicker than to begin with all the passes."""
+"""The number of rows up to which rows are processed one by one, here and elsewhere: faster than the passes."""
 _MANY_LEFT, _AHEAD = 512, np.arange(1, 13)
-"""Up to so many rows that are not where they were looked for are looked for in so many places at once: with a pass for
-each place the last few rows take as long as the first thousands.
-"""
+"""With at most `_MANY_LEFT` unresolved rows, many places are examined at once: one pass per place would make the last
+few rows as slow as the first thousands."""
 _FEW_LEFT = 24
-"""So many rows that are not added yet are added one by one, for the same reason."""
+"""The number of rows, not yet added, up to which they are added one by one, for the same reason."""
 MOST_KNOWN = 1 << 14
 
 
 def lowest(numbers: npt.NDArray[np.int64]) -> int:
-    """The smallest of at least one number."""
+    """Return the smallest of at least one number."""
     return min(numbers.tolist()) if len(numbers) <= FEW_ROWS else int(numbers.min())
 
 
 class Known(dict[Any, int]):
-    """What was found one by one before, to be found again at once. Whoever has one forgets what no longer holds."""
+    """A cache of earlier look-ups. Its owner removes entries that are no longer valid."""
 
     __slots__ = ()
 
@@ -65,25 +65,25 @@ class Known(dict[Any, int]):
         super().__setitem__(what, found)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Known:
-        """Empty: a copy of a world finds it anew, if it is ever used."""
+        """Return an empty cache: a copy of a world fills its own."""
         return Known()
 
 
 class Remembered:
-    """What the reader of a frozen index leaves for the readers of the next ones, in whatever thread they are."""
+    """What the reader of a frozen index leaves for the readers of the next ones, in any thread."""
 
     def __init__(self) -> None:
         self.order: Any = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Remembered:
-        """Empty: a copy of a world works it out anew."""
+        """Return an empty one: a copy of a world computes its own."""
         return Remembered()
 
 
 class FrozenIndex:
-    """What an index held at one moment. Which slots were in use is worked out when somebody asks, not before.
+    """The content of an index at one moment. The slots in use are computed on demand.
 
-    `removals` counts how often slots were freed until then: as long as it stays, a slot keeps its codes.
+    `removals` counts how often slots were freed until then: while it does not change, a slot keeps its codes.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class FrozenIndex:
 
     @property
     def size(self) -> int:
-        """All slots are below."""
+        """The number above all slots."""
         return len(self.columns[0])
 
     @cached_property
@@ -113,16 +113,16 @@ class FrozenIndex:
 
 
 class SlotIndex:
-    """Maps tuples of `width` int64 codes to slots 0, 1, 2, ..."""
+    """A map from tuples of `width` int64 codes to slots 0, 1, 2, ..."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self.columns: list[Codes]
         self.live: npt.NDArray[np.bool_]
-        self.size: int  # slots ever handed out: all in use are below
+        self.size: int  # slots ever allocated: all slots in use are below
         self._free: Slots
-        self._frozen_size: int  # a reader may still look at slots below
-        self._known = Known()  # the slots of rows that came in small batches, all in use
+        self._frozen_size: int  # a reader may still read the slots below
+        self._known = Known()  # the slots of rows in small batches, all in use
         self._removals = 0
         self._remembered = Remembered()
         self._places: _DirectPlaces | _HashedPlaces
@@ -136,19 +136,19 @@ class SlotIndex:
 
     @property
     def capacity(self) -> int:
-        """How many slots fit before the columns grow."""
+        """The number of slots before the columns grow."""
         return len(self.live)
 
     def slots_in_use(self) -> Slots:
-        """All slots in use, ascending."""
+        """Return all slots in use, ascending."""
         return np.arange(self.size) if not len(self._free) else np.flatnonzero(self.live[: self.size])
 
     def find(self, codes: Sequence[Codes]) -> Slots:
-        """The slot of each row, `ABSENT` where there is none."""
+        """Return the slot of each row, `ABSENT` if it has none."""
         return self._places.find(codes)
 
     def find_or_add(self, codes: Sequence[Codes]) -> tuple[Slots, Slots]:
-        """The slot of each row, and the slots that are new."""
+        """Return the slot of each row, and the slots that are new."""
         if len(codes[0]) <= FEW_ROWS:
             return self._find_or_add_few(codes)
         slots = self._places.find(codes)
@@ -173,9 +173,7 @@ class SlotIndex:
         return np.array(slots, np.int64), np.array(added, np.int64) if added else _NO_SLOTS
 
     def load(self, codes: Sequence[Codes]) -> None:
-        """Give slots 0, 1, 2, ... to distinct tuples, all at once: for an index that is empty. The arrays are its own
-        from then on.
-        """
+        """Assign slots 0, 1, 2, ... to distinct tuples at once, in an empty index, which takes over the arrays."""
         assert not len(self), f"{self!r} is not empty"
         self._restart()
         self.size = len(codes[0])
@@ -189,11 +187,11 @@ class SlotIndex:
             self._places.fill()
 
     def find_one(self, codes: Sequence[int]) -> int:
-        """The slot of one tuple, or `ABSENT`."""
+        """Return the slot of one tuple, or `ABSENT`."""
         return self._places.find_one(codes)
 
     def add_one(self, codes: Sequence[int]) -> int:
-        """The slot of one tuple that has none yet."""
+        """Return the slot of one tuple that has none yet."""
         if not self._places.has_room_for_one(codes):
             self._make_room([np.array([code], np.int64) for code in codes])
         return self._places.add_one(codes)
@@ -210,14 +208,14 @@ class SlotIndex:
         self._free = np.concatenate((self._free, slots))
 
     def freeze(self, unset: Slots | None = None) -> FrozenIndex:
-        """The slots in use, except for those in `unset`, and their codes, safe from later changes."""
+        """Return the slots in use, except those in `unset`, and their codes, safe from later changes."""
         self._frozen_size = self.size
         unused = self._free if unset is None else np.concatenate((self._free, unset))
         columns = tuple(column[: self.size] for column in self.columns)
         return FrozenIndex(columns, unused, self._removals, self._remembered)
 
     def validate(self) -> None:
-        """Check that live slots, free slots and places agree; raise AssertionError otherwise."""
+        """Check that live slots, free slots and places agree. Raises AssertionError."""
         slots = self.slots_in_use()
         assert len(slots) == len(self) == np.count_nonzero(self.live)
         assert not self.live[self._free].any()
@@ -227,7 +225,7 @@ class SlotIndex:
     # ---- for the places -----------------------------------------------------------------------------------------
 
     def allocate(self, codes: Sequence[Codes]) -> Slots:
-        """A slot for each row, reusing freed ones first, with its codes written down."""
+        """Allocate a slot for each row, freed ones first, and record its codes."""
         wanted = len(codes[0])
         reused = self._free[len(self._free) - min(wanted, len(self._free)) :]
         self._free = self._free[: len(self._free) - len(reused)]
@@ -244,7 +242,7 @@ class SlotIndex:
         return slots
 
     def allocate_one(self, codes: Sequence[int]) -> int:
-        """The same for one row."""
+        """Allocate a slot for one row."""
         if len(self._free):
             slot = self._free.item(-1)
             self._free = self._free[:-1]
@@ -260,7 +258,7 @@ class SlotIndex:
         return slot
 
     def _let_readers_be(self) -> None:
-        """Slots below are about to be written again, and a reader may still look at them."""
+        """Copy the columns before writing slots that a reader may still read."""
         if self._frozen_size:
             self.columns = [column.copy() for column in self.columns]
             self._frozen_size = 0
@@ -271,7 +269,7 @@ class SlotIndex:
         self._frozen_size = 0
 
     def _restart(self) -> None:
-        """Forget everything, memory included: a closed window leaves nothing behind."""
+        """Reset the index, including its memory: a closed window leaves nothing behind."""
         self.columns = [np.empty(0, np.int64) for _ in range(self.width)]
         self.live = np.zeros(0, np.bool_)
         self.size = self._frozen_size = 0
@@ -280,7 +278,7 @@ class SlotIndex:
         self._places = _HashedPlaces(self, 0)
 
     def _make_room(self, codes: Sequence[Codes]) -> None:
-        """Let the places take all rows of `codes`, changing over from one kind to the other where that pays."""
+        """Make room in the places for all rows of `codes`, switching to the other kind if that pays."""
         if self._places.has_room_for(codes):
             return
         rows = len(self) + len(codes[0])
@@ -295,15 +293,15 @@ class SlotIndex:
         self._places.fill()
 
     def _are_close(self, low: int, high: int, rows: int) -> bool:
-        """Whether so many rows between two codes are found directly."""
+        """Return True if this number of rows between two codes is found directly."""
         return self.width == 1 and high - low < max(_MIN_DIRECT_SPAN, _DIRECT_SPAN_PER_SLOT * rows)
 
 
 class _DirectPlaces:
-    """A slot for each code in a span of codes."""
+    """A slot for each code in a range of codes."""
 
     def __init__(self, index: SlotIndex, low: int, high: int) -> None:
-        slack = (high - low) // 4  # on both sides, so that a creeping span is not copied for every batch
+        slack = (high - low) // 4  # on both sides, so that a growing range is not copied for every batch
         self._index = index
         self._base = max(low - slack, np.iinfo(np.int64).min)
         self._slot_at = np.full(high - self._base + 1 + slack, _EMPTY, np.int32)
@@ -381,7 +379,7 @@ class _HashedPlaces:
         return slots
 
     def _find_ahead(self, at: Slots, codes: Sequence[Codes]) -> Slots:
-        """The slot of each of a few rows, which is none of those up to `at`: many places are looked at together."""
+        """Return the slots of a few rows, which are not at the places up to `at`: many places are examined together."""
         slots, left = np.full(len(at), ABSENT, np.int64), np.arange(len(at))
         while len(left):
             there = self._table.take((at[left, np.newaxis] + _AHEAD) & self._mask)
@@ -401,7 +399,7 @@ class _HashedPlaces:
         return max(ABSENT, self._table.item(self._place_of_one(self._home_of_one(codes), codes)))
 
     def _place_of_one(self, at: int, codes: Sequence[int]) -> int:
-        """From `at` on the place of a tuple, or else the first that is empty."""
+        """Return the place of a tuple from `at` on, or else the first empty one."""
         table, columns = self._table, self._index.columns
         while (slot := table.item(at)) != _EMPTY:
             if slot >= 0:
@@ -442,7 +440,7 @@ class _HashedPlaces:
         return slots, np.concatenate(added)
 
     def _add_few(self, rows: Slots, at: Slots, codes: Sequence[Codes], slots: Slots) -> Slots:
-        """Set the slots of the rows that are left, one by one; the new ones."""
+        """Set the slots of the remaining rows, one by one; return the new ones."""
         added = []
         tuples = zip(*[column[rows].tolist() for column in codes])
         for row, start, wanted in zip(rows.tolist(), at.tolist(), tuples):
@@ -455,7 +453,7 @@ class _HashedPlaces:
         return np.array(added, np.int64)
 
     def _claim(self, rows: Slots, at: Slots, codes: Sequence[Codes]) -> Slots:
-        """Give a slot to one row at each empty place of `at`; the new slots."""
+        """Assign a slot to one row at each empty place of `at`; return the new slots."""
         free = np.flatnonzero(self._table.take(at) == _EMPTY)
         places, claims = at[free], _FIRST_CLAIM - free
         self._table[places] = claims
@@ -466,8 +464,9 @@ class _HashedPlaces:
         return new
 
     def fill(self) -> None:
-        """Put all slots in use into an empty table: all write to their homes, and who is not there on reading back goes
-        on to the next place.
+        """Insert all slots in use into an empty table.
+
+        All write to their home places; those that are not read back there continue with the next place.
         """
         table = self._table
         for slots, at in self._homes():
@@ -484,7 +483,7 @@ class _HashedPlaces:
         self._used = len(self._index)
 
     def _homes(self) -> Iterator[tuple[npt.NDArray[np.int32], Slots]]:
-        """The slots in use and their homes, so many at a time as stay in the cache: memory that is new costs more."""
+        """Yield the slots in use and their homes, in pieces that stay in the cache: new memory costs more."""
         index = self._index
         in_use = None if len(index) == index.size else index.slots_in_use().astype(np.int32)
         for begin in range(0, len(index), _BLOCK_ROWS):
@@ -497,7 +496,7 @@ class _HashedPlaces:
             yield slots, self._home(codes)
 
     def _gone(self, slots: npt.NDArray[np.int32], at: Slots) -> Slots:
-        """Whose claim on a place was overwritten, or never made."""
+        """Return the slots whose claim on a place was overwritten, or never made."""
         return np.flatnonzero(self._table.take(at) != slots)
 
     def remove(self, slots: Slots) -> None:
@@ -516,10 +515,10 @@ class _HashedPlaces:
         return matches
 
     def _elsewhere(self, slots: Slots, codes: Sequence[Codes]) -> Slots:
-        """The rows that must look at the next place: another tuple is at this one, or one was removed from it."""
+        """Return the rows that must try the next place: this one has another tuple, or one was removed from it."""
         if not self._index.size or not len(slots):
             return slots[:0]
-        other = self._index.columns[0].take(slots) != codes[0]  # -1 and -2 take whatever is last, and are set below
+        other = self._index.columns[0].take(slots) != codes[0]  # -1 and -2 read the last element, and are set below
         for column, wanted in zip(self._index.columns[1:], codes[1:], strict=True):
             other |= column.take(slots) != wanted
         if slots.min() < 0:

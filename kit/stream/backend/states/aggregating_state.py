@@ -1,4 +1,4 @@
-"""Aggregating state: an accumulator for each key, which an `AggregateFunction` folds values into.
+"""Aggregating state: one accumulator per key, to which an `AggregateFunction` adds values.
 
 Follows `AggregatingState`.
 """
@@ -14,13 +14,13 @@ from kit.stream.backend.states.tables import KeyedState, Slots, StateTable, Valu
 
 
 class AggregatingState(KeyedState):
-    """An accumulator for each key."""
+    """The accumulator of the current key."""
 
     __slots__ = ()
     _table: AggregatingTable
 
     def get(self) -> Any:
-        """The aggregate's result, or None when nothing was added."""
+        """Return the aggregate's result, or None if nothing was added."""
         accumulator = self._read()
         return None if accumulator is None else self._table.aggregate.get_result(accumulator)
 
@@ -38,18 +38,18 @@ class AggregatingTable(StateTable):
 
     @property
     def aggregate(self) -> AggregateFunction:
-        """The function that the descriptor brings."""
+        """The descriptor's function."""
         return cast(AggregatingStateDescriptor, self.descriptor).aggregate
 
     def add(self, slots: Slots, values: Values = None) -> None:
-        """Add a value to each row's accumulator, rows in order."""
+        """Add a value to each row's accumulator, in row order."""
         self.check_slots(slots)
         rows = values.to_pylist() if isinstance(values, (pa.Array, pa.ChunkedArray)) else list(values)
         for slot, value in zip(slots.tolist(), rows, strict=True):
             self.write(slot, self.converted(self.added(self.read(slot), value), self.convert))
 
     def merge(self, into: Slots, slots: Slots) -> None:
-        """Merge the accumulator of each of `slots` into that of `into`, rows in order, and remove it."""
+        """Merge the accumulator of each of `slots` into that of `into`, in row order, and remove it."""
         self.check_slots(into)
         for slot, other in zip(into.tolist(), self.get(slots).to_pylist(), strict=True):
             before = self.read(slot)
@@ -58,5 +58,5 @@ class AggregatingTable(StateTable):
         self.clear(slots)
 
     def added(self, accumulator: Any, value: Any) -> Any:
-        """The accumulator (None: none yet) with one value more."""
+        """Return the accumulator (None: none yet) with one value added."""
         return self.aggregate.add(value, self.aggregate.create_accumulator() if accumulator is None else accumulator)

@@ -1,11 +1,11 @@
 """State descriptors: the name and the Arrow type of a keyed or operator state.
 
-A type that a checkpoint could not give back is refused here (StateDescriptorError). The values of a dictionary, of runs
-and of views are kept as what they are: `stored_type` says as what.
+A type that a checkpoint could not restore is rejected here (StateDescriptorError). Dictionaries, runs and views are
+kept as their plain values, in the form that `stored_type` returns.
 
-A descriptor is what a user function asks its backend with. It is immutable and compared by value; functions in it
-(a `reduce`, an `aggregate`) are never stored in a checkpoint, so a job that is restored brings its own.
-Follows `StateDescriptor` and its subclasses.
+A user function passes a descriptor to its backend to get the state. A descriptor is immutable and compared by value.
+Functions in it (a `reduce`, an `aggregate`) are never stored in a checkpoint, so a restored job brings its own. Follows
+`StateDescriptor` and its subclasses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Reduction = str | Mapping[str, str] | Callable[[Any, Any], Any]
 
 
 class StateKind(StrEnum):
-    """The kinds of state, by the word a snapshot names them with."""
+    """The kinds of state, by their names in a snapshot."""
 
     VALUE = "value"
     LIST = "list"
@@ -37,31 +37,31 @@ class StateKind(StrEnum):
 
 
 class AggregateFunction(ABC):
-    """Values folded into an accumulator, and a result read from it. Follows `AggregateFunction`.
+    """A function that folds values into an accumulator and reads a result from it. Follows `AggregateFunction`.
 
     A struct accumulator is a dict with its fields' names.
     """
 
     @abstractmethod
     def create_accumulator(self) -> Any:
-        """A fresh accumulator, which stands for no values."""
+        """Return a new accumulator without values."""
 
     @abstractmethod
     def add(self, value: Any, accumulator: Any) -> Any:
-        """The accumulator with one value more; it may be changed in place."""
+        """Return the accumulator with one value added; it may be changed in place."""
 
     @abstractmethod
     def get_result(self, accumulator: Any) -> Any:
-        """What the accumulated values come to."""
+        """Return the result for the accumulated values."""
 
     @abstractmethod
     def merge(self, one: Any, other: Any) -> Any:
-        """One accumulator for the values of both, as merged windows need."""
+        """Return one accumulator for the values of both, as merging windows need."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueStateDescriptor:
-    """One value a key; `default` is read where none was written."""
+    """One value per key; `default` is read if none was written."""
 
     name: str
     type: pa.DataType
@@ -74,13 +74,13 @@ class ValueStateDescriptor:
 
     @property
     def stored_type(self) -> pa.DataType:
-        """The Arrow type of what is stored for a key."""
+        """The Arrow type of the stored value of a key."""
         return stored_type(self.type)
 
 
 @dataclass(frozen=True, slots=True)
 class ListStateDescriptor:
-    """A list of elements a key, or of an operator's subtask."""
+    """A list of elements per key, or per subtask of an operator."""
 
     name: str
     element_type: pa.DataType
@@ -92,13 +92,13 @@ class ListStateDescriptor:
 
     @property
     def stored_type(self) -> pa.DataType:
-        """The Arrow type of what is stored for a key."""
+        """The Arrow type of the stored value of a key."""
         return pa.list_(stored_type(self.element_type))
 
 
 @dataclass(frozen=True, slots=True)
 class MapStateDescriptor:
-    """A map a key, or, as broadcast state, a map an operator. Its keys are numbers, strings, bytes or times."""
+    """A map per key or, as broadcast state, per operator. Its keys are numbers, strings, bytes or times."""
 
     name: str
     key_type: pa.DataType
@@ -115,18 +115,18 @@ class MapStateDescriptor:
 
     @property
     def stored_type(self) -> pa.DataType:
-        """The Arrow type of what is stored for a key."""
+        """The Arrow type of the stored value of a key."""
         return pa.map_(stored_type(self.key_type), stored_type(self.value_type))
 
 
 @dataclass(frozen=True, slots=True)
 class ReducingStateDescriptor:
-    """One value a key, into which each added value is folded.
+    """One value per key, into which each added value is folded.
 
-    `reduce` is "sum", "min", "max" or "count" for a number, "min" or "max" for whatever else has an order (times,
-    strings, bytes, bools); for a struct of these one such word a field, as in `{"flights": "sum", "delay": "max"}`; or
-    a function of two values for any type. A NaN is larger than any number, as in Spark SQL and Java. A sum of decimals
-    or of uint64 that its type cannot hold is a StateOverflowError; other integer sums wrap around in a batch, as in
+    `reduce` is "sum", "min", "max" or "count" for a number, and "min" or "max" for other ordered types (times, strings,
+    bytes, bools). For a struct it has one such word per field, as in `{"flights": "sum", "delay": "max"}`. For any type
+    it may be a function of two values. A NaN is larger than any number, as in Spark SQL and Java. A sum of decimals or
+    of uint64 that its type cannot hold raises StateOverflowError; other integer sums wrap around in a batch, as in
     Java.
     """
 
@@ -142,13 +142,13 @@ class ReducingStateDescriptor:
 
     @property
     def stored_type(self) -> pa.DataType:
-        """The Arrow type of what is stored for a key."""
+        """The Arrow type of the stored value of a key."""
         return stored_type(self.type)
 
 
 @dataclass(frozen=True, slots=True)
 class AggregatingStateDescriptor:
-    """An accumulator a key; what is added and what is read may have other types than it."""
+    """One accumulator per key; added values and results may have other types."""
 
     name: str
     accumulator_type: pa.DataType
@@ -161,7 +161,7 @@ class AggregatingStateDescriptor:
 
     @property
     def stored_type(self) -> pa.DataType:
-        """The Arrow type of what is stored for a key."""
+        """The Arrow type of the stored value of a key."""
         return stored_type(self.accumulator_type)
 
 
@@ -182,7 +182,7 @@ def aspects_of_values(descriptor: StateDescriptor) -> Aspects:
 
 
 _PYTHONS = ("element_type", "key_type", "value_type", "accumulator_type")
-"""What is kept as Python's values, not in columns."""
+"""The types whose values are kept as Python objects, not in columns."""
 
 
 def _check(name: str, **types: pa.DataType) -> None:
@@ -234,7 +234,7 @@ def _can_reduce(arrow_type: pa.DataType, word: str) -> bool:
 
 
 def has_order(arrow_type: pa.DataType) -> bool:
-    """Whether there is a smallest value among several, by an order that Arrow knows."""
+    """Return True if Arrow defines an order of such values."""
     return (
         pa.types.is_integer(arrow_type)
         or pa.types.is_float32(arrow_type)

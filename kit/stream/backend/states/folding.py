@@ -1,7 +1,7 @@
-"""Folds that numpy has no ufunc for: exact sums of decimals and of uint64, the least and the greatest of anything.
+"""Folds for which numpy has no ufunc: exact sums of decimals and of uint64, minimum and maximum of any type.
 
-A batch is first folded by slot within Arrow, then into what the slots hold. Sums are worked out with more digits than
-any type has that they are kept in, and an overflow is an error: the sum never wraps around.
+A batch is first folded by slot within Arrow, then into the slots' entries. Sums are computed with more digits than any
+type has in which they are kept, and an overflow is an error: the sum never wraps around.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kit.stream.backend.types.value_columns import DecimalColumn, NumberColumn, 
 
 Slots = npt.NDArray[np.int64]
 _DIGITS = 60
-"""Digits that sums are worked out with; what is summed has so many less that a batch cannot overflow them."""
+"""The digits with which sums are computed; the summands have fewer, so that a batch cannot overflow them."""
 _MOST_DIGITS = 50
 _UINT64 = 1 << 64
 
 
 class FoldOverflowError(Exception):
-    """The entry of `slot` would come to `total`, which its type cannot hold."""
+    """The entry of `slot` would become `total`, which its type cannot hold."""
 
     def __init__(self, slot: int, total: Any) -> None:
         super().__init__(slot, total)
@@ -36,10 +36,10 @@ class FoldOverflowError(Exception):
 def fold(
     column: NumberColumn | DecimalColumn | ObjectColumn, word: str, slots: Slots, values: pa.Array, fresh: Slots
 ) -> None:
-    """Fold values, none of them null, into the entries of their slots: "sum", "min" or "max". `fresh` are slots that
-    were never set; those of them that meet no value become null.
+    """Fold non-null values into the entries of their slots: "sum", "min" or "max".
 
-    Raises FoldOverflowError, and then has changed nothing but that.
+    `fresh` are slots that were never set; those that meet no value become null. Raises FoldOverflowError, and then
+    changes nothing else.
     """
     if len(fresh):
         column.put(fresh, pa.nulls(len(fresh), column.type))
@@ -67,13 +67,13 @@ def fold(
 
 
 def may_overflow(column: NumberColumn, slots: Slots, numbers: npt.NDArray[Any]) -> bool:
-    """Whether a sum of these uint64 might come to 2^64 or more: only then is the exact sum worth its price."""
+    """Return True if a sum of these uint64 might reach 2^64: only then is an exact sum worth its cost."""
     most = int(numbers.max(initial=0)) * len(numbers) + int(column.values[slots].max(initial=0))
     return most >= _UINT64
 
 
 def _arrow_can_sum(arrow_type: pa.DataType) -> bool:
-    """With digits to spare; Arrow does not count in tens or hundreds."""
+    """Return True if Arrow can sum with enough spare digits; it does not support a negative scale."""
     return bool(arrow_type.precision <= _MOST_DIGITS and arrow_type.scale >= 0)
 
 
@@ -90,7 +90,7 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _sum_one_by_one(column: Any, slots: Slots, values: pa.Array) -> None:
-    """What Arrow cannot sum."""
+    """Sum what Arrow cannot sum."""
     totals: dict[int, Any] = {}
     for slot, value in zip(slots.tolist(), values.to_pylist(), strict=True):
         before = totals[slot] if slot in totals else column.get_one(slot)

@@ -1,6 +1,6 @@
-"""The kinds of keyed state: of each a table, and what a function that works on one key at a time sees of it.
+"""The kinds of keyed state: for each a table, and the view of it for a function that works on one key at a time.
 
-A kind is a file with a `StateTable`, which says how its entries are kept, added to and merged, and a `KeyedState`.
+A kind is a file with a `StateTable`, which defines how its entries are kept, added to and merged, and a `KeyedState`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""List state: a list for each key, which elements are appended to. Follows `ListState`."""
+"""List state: one list per key, to which elements are appended. Follows `ListState`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kit.stream.backend.types.value_types import converter
 
 
 class ListState(KeyedState):
-    """A list for each key."""
+    """The list of the current key."""
 
     __slots__ = ()
     _table: ListTable
 
     def get(self) -> list[Any]:
-        """A copy of the list; empty when nothing was added."""
+        """Return a copy of the list; empty if nothing was added."""
         return list(self._read() or ())
 
     def add(self, value: Any) -> None:
@@ -28,7 +28,7 @@ class ListState(KeyedState):
         self.add_all((value,))
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append elements, all of them or, when one does not fit, none."""
+        """Append elements: all of them, or none if one does not fit."""
         elements = self._table.elements(values)
         if elements:
             self._table.container(self._slot_to_write()).extend(elements)
@@ -50,7 +50,7 @@ class ListTable(StateTable):
     column: ContainerColumn
 
     def new_column(self) -> ContainerColumn:
-        """Lists that are changed in place."""
+        """Return a column of lists that are changed in place."""
         return ContainerColumn(self.stored_type, list)
 
     @property
@@ -59,26 +59,26 @@ class ListTable(StateTable):
         return self.stored_type.value_type
 
     def add(self, slots: Slots, values: Values = None) -> None:
-        """Append an element to each row's list, rows in order."""
+        """Append an element to each row's list, in row order."""
         self.check_slots(slots)
         rows = values.to_pylist() if isinstance(values, (pa.Array, pa.ChunkedArray)) else list(values)
         for slot, element in zip(slots.tolist(), self.elements(rows), strict=True):
             self.container(slot).append(element)
 
     def merge(self, into: Slots, slots: Slots) -> None:
-        """Append the list of each of `slots` to that of `into`, rows in order, and remove it."""
+        """Append the list of each of `slots` to that of `into`, in row order, and remove it."""
         self.check_slots(into)
         for slot, elements in zip(into.tolist(), self.get(slots).to_pylist(), strict=True):
             self.container(slot).extend(elements or ())
         self.clear(slots)
 
     def container(self, slot: int) -> list[Any]:
-        """The list of a slot, empty at first, to be changed in place."""
+        """Return the list of a slot, initially empty, to be changed in place."""
         if self.is_unset(slot):
             self.write(slot, [])
         return self.column.owned(slot)
 
     def elements(self, values: Iterable[Any]) -> list[Any]:
-        """Elements as their type holds them."""
+        """Return elements as their type holds them."""
         convert = converter(self.stored_type.value_type)
         return [self.converted(value, convert) for value in values]

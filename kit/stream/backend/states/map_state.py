@@ -1,4 +1,4 @@
-"""Map state: a map for each key. Follows `MapState`."""
+"""Map state: one map per key. Follows `MapState`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kit.stream.backend.types.value_types import converter, key_converter
 
 
 class MapState(KeyedState):
-    """A map for each key. A value may be None, a key may not."""
+    """The map of the current key. A value may be None, a key may not."""
 
     __slots__ = ()
     _table: MapTable
 
     def get(self, key: Any) -> Any:
-        """The value under `key`, or None."""
+        """Return the value under `key`, or None."""
         return self._entries().get(key)
 
     def put(self, key: Any, value: Any) -> None:
@@ -26,13 +26,13 @@ class MapState(KeyedState):
         self.put_all({key: value})
 
     def put_all(self, entries: Mapping[Any, Any]) -> None:
-        """Set many entries, all of them or, when one does not fit, none."""
+        """Set many entries: all of them, or none if one does not fit."""
         converted = self._table.entries_of_map(entries)
         if converted:
             self._table.container(self._slot_to_write()).update(converted)
 
     def remove(self, key: Any) -> None:
-        """Remove the entry under `key`, if there is one; a map left empty is removed as a whole."""
+        """Remove the entry under `key`, if there is one; an empty map is removed entirely."""
         if key in self._entries():
             container = self._table.container(self._slot())
             del container[key]
@@ -40,23 +40,23 @@ class MapState(KeyedState):
                 self.clear()
 
     def contains(self, key: Any) -> bool:
-        """Whether there is an entry under `key`."""
+        """Return True if there is an entry under `key`."""
         return key in self._entries()
 
     def keys(self) -> list[Any]:
-        """The keys, in order of insertion."""
+        """Return the keys, in order of insertion."""
         return list(self._entries())
 
     def values(self) -> list[Any]:
-        """The values, in the order of `keys`."""
+        """Return the values, in the order of `keys`."""
         return list(self._entries().values())
 
     def items(self) -> list[tuple[Any, Any]]:
-        """The entries, in the order of `keys`."""
+        """Return the entries, in the order of `keys`."""
         return list(self._entries().items())
 
     def is_empty(self) -> bool:
-        """Whether there are no entries."""
+        """Return True if there are no entries."""
         return not self._entries()
 
     def _entries(self) -> dict[Any, Any]:
@@ -73,17 +73,17 @@ class MapTable(StateTable):
     column: ContainerColumn
 
     def new_column(self) -> ContainerColumn:
-        """Dicts that are changed in place, and are stored in the order of their keys."""
+        """Return a column of dicts that are changed in place, and stored in the order of their keys."""
         return ContainerColumn(self.stored_type, dict, sorted_items)
 
     def container(self, slot: int) -> dict[Any, Any]:
-        """The dict of a slot, empty at first, to be changed in place."""
+        """Return the dict of a slot, initially empty, to be changed in place."""
         if self.is_unset(slot):
             self.write(slot, {})
         return self.column.owned(slot)
 
     def entries_of_map(self, entries: Mapping[Any, Any]) -> dict[Any, Any]:
-        """The entries of a map as their types hold them."""
+        """Return the entries of a map as their types hold them."""
         convert_key, convert_item = key_converter(self.stored_type.key_type), converter(self.stored_type.item_type)
         return {
             self.converted(key, convert_key): None if value is None else self.converted(value, convert_item)

@@ -1,7 +1,7 @@
-"""Reducing state: one value for each key, into which each added one is folded.
+"""Reducing state: one value per key, into which each added one is folded.
 
-What a descriptor says in words ("sum", "min", "max", "count") is done by column: with numpy where it has a ufunc, else
-by `kit.stream.backend.states.folding`. A function of two values goes row by row. Follows `ReducingState`.
+Reductions by word ("sum", "min", "max", "count") are computed by column: with numpy if it has a ufunc, else by
+`kit.stream.backend.states.folding`. A function of two values is called row by row. Follows `ReducingState`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from kit.stream.backend.types.decimals import EXACT
 from kit.stream.backend.types.value_columns import FieldColumn, NumberColumn, StructColumn, numbers_of
 
 _UFUNCS: dict[str, np.ufunc] = {"sum": np.add, "count": np.add, "min": np.fmin, "max": np.maximum}
-"""A NaN is larger than any number, as in Spark SQL."""
+"""The reductions that numpy computes; a NaN is larger than any number, as in Spark SQL."""
 
 
 class ReducingState(KeyedState):
-    """One value for each key, into which each added one is folded."""
+    """The folded value of the current key."""
 
     __slots__ = ()
     _table: ReducingTable
 
     def get(self) -> Any:
-        """The folded value, or None when nothing was added."""
+        """Return the folded value, or None if nothing was added."""
         return self._read()
 
     def add(self, value: Any) -> None:
@@ -50,11 +50,11 @@ class ReducingTable(StateTable):
 
     @property
     def reduction(self) -> Reduction:
-        """How the descriptor says that values are folded."""
+        """The descriptor's reduction."""
         return cast(ReducingStateDescriptor, self.descriptor).reduce
 
     def adopt(self, descriptor: StateDescriptor) -> None:
-        """Let entries start from what changes nothing. Raises StateDescriptorError for other words than before."""
+        """Let entries start from the neutral value. Raises StateDescriptorError for another reduction than before."""
         reduction = cast(ReducingStateDescriptor, descriptor).reduce
         before = None if self.descriptor is None else self.reduction
         if callable(reduction) or before == reduction:
@@ -73,11 +73,11 @@ class ReducingTable(StateTable):
                 column.start_from(start, np.flatnonzero(unused))
 
     def add(self, slots: Slots, values: Values = None) -> None:
-        """Fold a value into each row's entry, rows in order."""
+        """Fold a value into each row's entry, in row order."""
         self.reduce(slots, values)
 
     def reduce(self, slots: Slots, values: Values = None, validity: Values = None) -> None:
-        """Fold a value into each row's entry, rows in order, except for rows that are not valid."""
+        """Fold a value into each row's entry, in row order, except for rows that are not valid."""
         self.check_slots(slots)
         reduction = self.reduction
         if callable(reduction):
@@ -89,7 +89,7 @@ class ReducingTable(StateTable):
             self._reduce_numbers(column, _word(reduction, field), slots, part, valid, fresh)
 
     def merge(self, into: Slots, slots: Slots) -> None:
-        """Fold the entry of each of `slots` into that of `into`, rows in order, and remove it."""
+        """Fold the entry of each of `slots` into that of `into`, in row order, and remove it."""
         self.check_slots(into)
         reduction, values = self.reduction, self.get(slots)
         if callable(reduction):
@@ -103,7 +103,7 @@ class ReducingTable(StateTable):
         self.clear(slots)
 
     def _columns(self) -> dict[str, FieldColumn]:
-        """The columns that are reduced by words: by struct field, "" where the value is no struct."""
+        """Return the columns that are reduced by words: by struct field, "" if the value is not a struct."""
         return self.column.fields if isinstance(self.column, StructColumn) else {"": cast(FieldColumn, self.column)}
 
     def _reduce_numbers(
@@ -137,7 +137,7 @@ class ReducingTable(StateTable):
             column.reduce(_UFUNCS[word], slots, numbers, valid, fresh)
 
     def _fold(self, column: FieldColumn, word: str, slots: Slots, values: Values, valid: Any, fresh: Slots) -> None:
-        """What numpy cannot fold."""
+        """Fold what numpy cannot fold."""
         values = as_type(values if isinstance(values, pa.Array) else pa.array(values), column.type)
         if valid is not None:
             rows = np.flatnonzero(valid)
@@ -168,12 +168,12 @@ class ReducingTable(StateTable):
 
 
 def _word(reduce: Any, field: str) -> str:
-    """The word by which a field of a struct, or a bare number, is reduced."""
+    """Return the word by which a field of a struct, or a bare number, is reduced."""
     return reduce if isinstance(reduce, str) else str(reduce[field])
 
 
 def _few_numbers(values: Values, word: str, wanted: pa.DataType, rows: int) -> list[Any] | None:
-    """What is to be folded in as Python's numbers, None where there is none; nothing where that needs a closer look."""
+    """Return the summands as Python numbers, None without a number; no list if that needs a closer check."""
     if values is None:
         return [1] * rows if word == "count" else None
     if word == "count" or not isinstance(values, pa.Array) or values.type != wanted or len(values) != rows:
@@ -182,7 +182,7 @@ def _few_numbers(values: Values, word: str, wanted: pa.DataType, rows: int) -> l
 
 
 def _start_of(word: str, dtype: np.dtype[Any]) -> Any:
-    """The number that changes nothing when another is folded into it."""
+    """Return the neutral number of a reduction."""
     if word in {"sum", "count"}:
         return 0
     if dtype.kind == "f":
@@ -208,7 +208,7 @@ def _sum(one: Any, other: Any) -> Any:
 
 
 def _least(one: Any, other: Any) -> Any:
-    """A NaN is larger than any number, and no number is the same as itself but it."""
+    """Return the smaller number; a NaN, the only number that differs from itself, is larger than any other."""
     return other if one != one else one if other != other else min(one, other)  # noqa: PLR0124
 
 
@@ -220,11 +220,11 @@ _FOLDS: dict[str, Callable[[Any, Any], Any]] = {"sum": _sum, "min": _least, "max
 
 
 def _folded(reduce: Any, before: Any, value: Any) -> Any:
-    """`value` folded into what there was before (None: nothing)."""
+    """Return `value` folded into the previous one (None: no value)."""
     if isinstance(reduce, Mapping):
         fields = value if isinstance(value, Mapping) else dict(zip(reduce, value, strict=True))
         old = before or {}
-        # A field that is only counted need not be given.
+        # A field that is only counted may be missing.
         return {
             name: _folded(word, old.get(name), fields.get(name, 1 if word == "count" else None))
             for name, word in reduce.items()

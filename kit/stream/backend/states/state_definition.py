@@ -10,9 +10,9 @@ holds, in the metadata of each state's schema, the aspects that give its values 
     reduce       the words by which a reducing state folds values
 
 A restore compares the aspects that both sides have, and raises StateDescriptorError for one that differs. So a snapshot
-without a definition is restored as it is, as is state whose reduction was a word and is a function now. Functions
-and classes of the user's are not compared: their names change with harmless refactoring, and their meaning without it.
-Flink compares what its serializers know, the types, and nothing else.
+without a definition is restored unchanged, and so is state whose reduction was a word and is a function now. User
+functions and classes are not compared: harmless refactoring changes their names, and their meaning may change without
+their names. Flink compares what its serializers know, the types, and nothing else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _METADATA = "definition"
 
 
 def to_metadata(aspects: Aspects) -> dict[str, str]:
-    """Return the entry of a schema's metadata; none where there is nothing to say. Equal aspects make equal bytes."""
+    """Return the entry of a schema's metadata, none without aspects. Equal aspects make equal bytes."""
     return {_METADATA: json.dumps(aspects, sort_keys=True, separators=(",", ":"))} if aspects else {}
 
 
@@ -52,7 +52,7 @@ class StateDefinition:
     aspects: Aspects = field(default_factory=dict)
 
     def check(self, state: str, stored: Aspects, declared: Aspects | None = None) -> None:
-        """Raise StateDescriptorError where a snapshot's state was made from something else than is declared.
+        """Raise StateDescriptorError if a snapshot's state was made from something else than is declared.
 
         `declared` are the operator's own aspects, unless those of one state are given.
         """
@@ -67,7 +67,7 @@ class StateDefinition:
                 )
 
     def without_shared(self, aspects: Aspects) -> dict[str, Any]:
-        """Return the aspects that are a state's own."""
+        """Return the aspects that are specific to a state."""
         return {aspect: value for aspect, value in aspects.items() if aspect not in self.aspects}
 
 

@@ -1,15 +1,15 @@
 """State tables: all entries of one named state, in columns.
 
-A table is a `SlotIndex` from (key, namespace) to slots, and a value column by slot.
-Operators that work on batches ask it for the slots of a batch once and then read, write or reduce whole columns:
+A table is a `SlotIndex` from (key, namespace) to slots, and a value column by slot. Operators that work on batches ask
+it for the slots of a batch once and then read, write or reduce whole columns:
 
     slots = table.slots(keys)                       # int64, one per row
     table.reduce(slots, {"flights": ones, "delay": delays})
     totals = table.get(slots)                       # Arrow, one per row
 
-A `KeyedState` is the same table seen by a function that works on one key at a time. What is particular to a kind of
-state (how its entries are kept, added to and merged) is in a file of its own; `kit.stream.backend.states.keyed_states`
-lists them. Follows `StateTable`; a namespace (a window, say) is part of the entry's key as it is there.
+A `KeyedState` is the same table seen by a function that works on one key at a time. What is specific to a kind of state
+(how its entries are kept, added to and merged) is in a file of its own; `kit.stream.backend.states.keyed_states` lists
+them. Follows `StateTable`; as in Flink, a namespace (a window, for instance) is part of the entry's key.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ Values = Any  # an Arrow or numpy column; for a struct also a mapping of these, 
 
 
 class KeyedState:
-    """A table as user functions see it: the state of the current key, in one namespace. All kinds can `clear` it.
+    """A table as user functions see it: the state of the current key, in one namespace. All kinds have `clear`.
 
-    What is written is checked against the state's Arrow type at once (StateTypeError names state, type and value).
+    Written values are checked against the state's Arrow type at once (StateTypeError names state, type and value).
     """
 
     __slots__ = ("_namespace", "_table")
@@ -91,7 +91,7 @@ class KeyedState:
 
 @dataclass(slots=True, eq=False)
 class _Within:
-    """A table in a run of rows: by number of the key the slot, or the entry and whether it has changed."""
+    """A table within a key run: by number of the key the slot, or the entry and whether it has changed."""
 
     of: KeyRun | None = None
     slots: list[int] = field(default_factory=list)
@@ -104,11 +104,11 @@ class StateTable:
 
     kind: ClassVar[StateKind]
     view: ClassVar[type[KeyedState]]
-    """What a function that works on one key at a time sees."""
+    """The class for a function that works on one key at a time."""
     in_batches: ClassVar[bool] = True
-    """Whether a function that works on batches may see it."""
+    """True if functions that work on batches may use it."""
     by_value: ClassVar[bool] = True
-    """Whether entries are set as a whole, and not changed in place."""
+    """True if entries are set as a whole, and not changed in place."""
 
     def __init__(
         self, context: KeyContext, name: str, stored_type: pa.DataType, namespace_type: pa.DataType | None
@@ -120,13 +120,13 @@ class StateTable:
         self.namespace_codec = None if namespace_type is None else codec_for(namespace_type, "namespace")
         self.descriptor: StateDescriptor | None = None
         self.aspects: Aspects = {}
-        """What its values were made from, where its descriptor or its snapshot knows."""
+        """What its values were made from, if its descriptor or its snapshot says so."""
         self.index = SlotIndex(1 if namespace_type is None else 2)
         self.column = self.new_column()
         self.convert = converter(stored_type)
-        self._unset = np.zeros(0, np.bool_)  # slots handed out whose entry was not written yet
+        self._unset = np.zeros(0, np.bool_)  # allocated slots whose entry was not written yet
         self._unset_slots = np.empty(0, np.int64)
-        self._looked_up = -1  # the turn of the key context at which `_current_slot` was right
+        self._looked_up = -1  # the turn of the key context for which `_current_slot` is valid
         self._current_slot = ABSENT
         self.run = _Within()
         self.nested = self.by_value and pa.types.is_nested(stored_type)
@@ -140,9 +140,9 @@ class StateTable:
         return f"{type(self).__name__}({self.name!r}, {self.kind} of {self.stored_type}{by}, {len(self)} entries)"
 
     def attach(self, descriptor: StateDescriptor, namespace_type: pa.DataType | None) -> None:
-        """Let `descriptor` say how entries are reduced and what is read where there is none.
+        """Let `descriptor` define how entries are reduced and what is read without an entry.
 
-        Raises StateDescriptorError when the table was registered or restored with another kind or type.
+        Raises StateDescriptorError if the table was registered or restored with another kind or type.
         """
         found = (self.kind, self.stored_type, self.namespace_type)
         wanted = (descriptor.kind, descriptor.stored_type, namespace_type)
@@ -157,7 +157,7 @@ class StateTable:
         self.aspects = aspects_of_values(descriptor)
 
     def check_restored(self, kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> None:
-        """Raise StateDescriptorError when what a checkpoint holds under this name is something else."""
+        """Raise StateDescriptorError if a checkpoint holds something else under this name."""
         stored, registered = (kind, stored_type, namespace_type), (self.kind, self.stored_type, self.namespace_type)
         if stored != registered:
             raise StateDescriptorError(
@@ -165,59 +165,60 @@ class StateTable:
                 f"{_described(*stored)}: use another name, or the descriptor it was stored with"
             )
 
-    # ---- what each kind of state may do in its own way --------------------------------------------------------------
+    # ---- overridden by kinds of state --------------------------------------------------------------------------------
 
     def new_column(self) -> ValueColumn:
-        """What entries are kept in."""
+        """Create the column that keeps the entries."""
         return column_for(self.stored_type)
 
     def adopt(self, descriptor: StateDescriptor) -> None:
-        """Take over what a descriptor of the table's kind and type says besides."""
+        """Take over the remaining properties of a descriptor of the table's kind and type."""
 
     @property
     def default(self) -> Any:
-        """What is read where there is no entry."""
+        """The value that is read without an entry."""
         return None
 
     @property
     def added_type(self) -> pa.DataType:
-        """The type of what `add` takes."""
+        """The type of the values that `add` takes."""
         return self.stored_type
 
     def add(self, slots: Slots, values: Values = None) -> None:
-        """Add a value to each row's entry, rows in order: append it to a list, fold it into a reducing state's entry
-        or an aggregating state's accumulator.
+        """Add a value to each row's entry, in row order.
+
+        It is appended to a list, or folded into a reducing state's entry or an aggregating state's accumulator.
         """
         raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: nothing can be added to it")
 
     def reduce(self, slots: Slots, values: Values = None, validity: Values = None) -> None:
-        """Fold a value into each row's entry, rows in order; an integer sum wraps around as in Java.
+        """Fold a value into each row's entry, in row order; an integer sum wraps around as in Java.
 
-        `values` is a column; for a struct a mapping from field to column, a struct column or a record batch. A field
-        that is only counted needs none. Nulls, and rows where `validity` (bool; or a mapping by field) is False, are
-        passed over: an entry that met nothing else is null in that field (a count is 0). A sum of decimals or of
-        uint64 that its type cannot hold raises StateOverflowError.
+        `values` is a column; for a struct it is a mapping from field to column, a struct column or a record batch. A
+        field that is only counted needs none. Nulls, and rows where `validity` (bool; or a mapping by field) is False,
+        are skipped: an entry that met nothing else is null in that field (a count is 0). A sum of decimals or of uint64
+        that its type cannot hold raises StateOverflowError.
         """
         raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: only a reducing state reduces")
 
     def merge(self, into: Slots, slots: Slots) -> None:
-        """Fold the entry of each of `slots` into that of `into`, rows in order, and remove it (`mergeNamespaces`).
+        """Fold the entry of each of `slots` into that of `into`, in row order, and remove it (`mergeNamespaces`).
 
         For reducing and aggregating states and lists. No slot may be in both.
         """
         raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: its entries do not merge")
 
     def freeze(self) -> tuple[FrozenIndex, FrozenColumn]:
-        """The entries at this moment, safe from later changes: the synchronous part of a snapshot."""
+        """Return the entries at this moment, safe from later changes: the synchronous part of a snapshot."""
         index = self.index.freeze(self._unset_slots)
         return index, self.column.freeze(self.index.size)
 
     # ---- slots --------------------------------------------------------------------------------------------------
 
     def slots(self, keys: Column, namespaces: Column | None = None, create: bool = True) -> Slots:
-        """The slot of each (key, namespace): int64, -1 where there is none and `create` is off.
+        """Return the slot of each (key, namespace): int64, -1 if there is none and `create` is False.
 
-        A created slot becomes an entry with its first `put` or `reduce`. Slots are good until they are cleared.
+        A created slot becomes an entry with its first `put` or `reduce`. Slots are valid until they are cleared.
         """
         codes = [self.context.codes(keys, create)]
         if self.namespace_codec is None:
@@ -237,10 +238,10 @@ class StateTable:
         return slots
 
     def load(self, keys: pa.ChunkedArray, namespaces: pa.ChunkedArray | None, values: pa.ChunkedArray) -> bool:
-        """Set the entries of a table that is empty, all at once; the keys are known to be this subtask's.
+        """Set all entries of an empty table at once; the keys are known to belong to this subtask.
 
-        The columns have the same chunks. In each the order of a checkpoint begins anew, with other keys. False, and
-        nothing is done, unless that order shows that no key comes twice.
+        The columns have the same chunks. In each chunk the order of a checkpoint begins again, with other keys. Returns
+        False and does nothing, unless that order shows that no key occurs twice.
         """
         codecs = [self.context.codec] if self.namespace_codec is None else [self.context.codec, self.namespace_codec]
         if len(self.index) or not len(values) or values.null_count or any(codec.interned for codec in codecs):
@@ -261,26 +262,26 @@ class StateTable:
         return True
 
     def keys(self, slots: Slots) -> pa.Array:
-        """The key of each slot."""
+        """Return the key of each slot."""
         return self.context.codec.decode(self.index.columns[0].take(slots))
 
     def namespaces(self, slots: Slots) -> pa.Array | None:
-        """The namespace of each slot; None when the state has no namespaces."""
+        """Return the namespace of each slot, or None if the state has no namespaces."""
         if self.namespace_codec is None:
             return None
         return self.namespace_codec.decode(self.index.columns[1].take(slots))
 
     def is_entry(self, slots: Slots) -> npt.NDArray[np.bool_]:
-        """Whether each slot in use is an entry already: not yet one whose first value is still to come."""
+        """Return True for each slot in use that is an entry already, not one whose first value is still to come."""
         return ~self._unset[slots] if len(self._unset_slots) else np.ones(len(slots), np.bool_)
 
     def entries(self) -> Slots:
-        """The slots of all entries, ascending."""
+        """Return the slots of all entries, ascending."""
         slots = self.index.slots_in_use()
         return slots[~self._unset[slots]] if len(self._unset_slots) else slots
 
     def clear(self, slots: Slots) -> None:
-        """Remove entries; their slots will be given to others. Slots without an entry and -1 are passed over."""
+        """Remove entries; their slots are reused. Slots without an entry and -1 are ignored."""
         slots = distinct(slots[slots >= 0], self.index.size)
         slots = slots[self.index.live[slots]]
         if not len(slots):
@@ -298,7 +299,7 @@ class StateTable:
     # ---- columns ------------------------------------------------------------------------------------------------
 
     def get(self, slots: Slots) -> pa.Array:
-        """The entry of each slot, null where there is none."""
+        """Return the entry of each slot, null if there is none."""
         absent = slots < 0
         if len(self._unset_slots):
             absent |= self._unset[slots]
@@ -308,7 +309,7 @@ class StateTable:
         return present.take(pa.array(np.cumsum(~absent) - 1, mask=absent))
 
     def get_fields(self, slots: Slots) -> list[pa.Array]:
-        """The fields of the entries of slots that all have one, of a struct state: `get(slots).flatten()`."""
+        """Return the fields of a struct state's entries, which all exist: `get(slots).flatten()`."""
         assert isinstance(self.column, StructColumn), f"{self!r} is no state of structs"
         return [column.get(slots) for column in self.column.fields.values()]
 
@@ -328,7 +329,7 @@ class StateTable:
     # ---- one entry ----------------------------------------------------------------------------------------------
 
     def current_slot(self, namespace: Any, create: bool) -> int:
-        """The slot of the current key, or -1."""
+        """Return the slot of the current key, or -1."""
         plain, run = self.namespace_codec is None, self.context.run
         if run is not None and plain:
             return self._slot_in(run, create)
@@ -346,7 +347,7 @@ class StateTable:
         return slot
 
     def _slot_in(self, run: KeyRun, create: bool) -> int:
-        """The same in a run: all its keys are looked up together."""
+        """Return the slot of the current key in a run: all its keys are looked up together."""
         if self.run.of is not run:
             self.run = _Within(run, self.slots(run.keys, create=False).tolist())
         slot = self.run.slots[run.position]
@@ -357,14 +358,14 @@ class StateTable:
         return slot
 
     def begin(self, run: KeyRun) -> _Within:
-        """The entries of all keys of a run, to be read and written there; they are put back when it ends."""
+        """Read the entries of all keys of a run; they are used there, and written back when it ends."""
         entries = self.get(self.slots(run.keys, create=False)).to_pylist()
         run.postponed.append(self)
         self.run = _Within(run, [], entries, bytearray(len(entries)))
         return self.run
 
     def settle(self, run: KeyRun) -> None:
-        """Put back what a run has changed."""
+        """Write back what a run has changed."""
         within, self.run = self.run, _Within()
         changed = np.flatnonzero(np.frombuffer(within.changed, np.bool_))
         if not len(changed):
@@ -384,12 +385,12 @@ class StateTable:
             return
         within, run = self.run, self.context.run
         self.clear(np.array([slot]))
-        if run is not None and within.of is run:  # the slots of its other keys are as good as before
+        if run is not None and within.of is run:  # the slots of its other keys remain valid
             self.run = within
             within.slots[run.position] = ABSENT
 
     def read(self, slot: int) -> Any:
-        """The entry of a slot as a Python value; None where there is none."""
+        """Return the entry of a slot as a Python value, None if there is none."""
         if slot < 0 or self._unset.item(slot):
             return None
         value = self.column.get_one(slot)
@@ -402,10 +403,10 @@ class StateTable:
             self.mark_set(np.array([slot]))
 
     def converted(self, value: Any, convert: Any) -> Any:
-        """The value as its type holds it; StateTypeError when it does not fit."""
+        """Return the value as its type holds it. Raises StateTypeError if it does not fit."""
         try:
             if value is None:
-                raise MisfitError("None is no value")
+                raise MisfitError("None is not a value")
             return convert(value)
         except MisfitError as error:
             raise StateTypeError(
@@ -415,11 +416,11 @@ class StateTable:
     # ---- for kinds ----------------------------------------------------------------------------------------------
 
     def is_unset(self, slot: int) -> bool:
-        """Whether a slot was handed out whose entry was not written yet."""
+        """Return True if the slot was allocated but its entry was not written yet."""
         return self._unset.item(slot)
 
     def mark_set(self, slots: Slots) -> Slots:
-        """Note that entries are written; the slots that were not before."""
+        """Mark entries as written; return the slots that were not before."""
         if not len(self._unset_slots):
             return slots[:0]
         self._unset[slots] = False
@@ -429,7 +430,7 @@ class StateTable:
         return fresh
 
     def as_column(self, values: Values, rows: int) -> pa.Array:
-        """Values of one column as the type that is stored, which must be as many as the rows."""
+        """Return the values of one column as the stored type; their number must be that of the rows."""
         if isinstance(values, np.ndarray):
             values = pa.array(values)
         column = one_array(values)
@@ -458,7 +459,7 @@ class StateTable:
     # ---- within -------------------------------------------------------------------------------------------------
 
     def _take_in(self, added: Slots) -> None:
-        """Make new slots ready: room for their entries, their codes counted, their keys ours."""
+        """Prepare new slots: room for their entries, their codes counted, their keys checked."""
         self._looked_up = -1
         codes = [column.take(added) for column in self.index.columns]
         misplaced = self.context.misplaced(codes[0])
@@ -481,7 +482,7 @@ class StateTable:
 
 
 def fresh(value: Any) -> Any:
-    """A value that can be changed without changing the one that is stored."""
+    """Return a copy of a value that can be changed without changing the stored one."""
     if isinstance(value, dict):
         return {name: fresh(part) for name, part in value.items()}
     return [fresh(part) for part in value] if isinstance(value, list) else value
@@ -492,12 +493,12 @@ def _described(kind: StateKind, stored_type: pa.DataType, namespace_type: pa.Dat
 
 
 def one_array(values: Values) -> Any:
-    """The same with its chunks, if it has any, as one."""
+    """Return the same values as one array, if they have chunks."""
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def _side_by_side(columns: list[pa.ChunkedArray]) -> Iterator[tuple[int, list[pa.Array]]]:
-    """The chunks of columns, which have the same, with the number of their first row."""
+    """Yield the chunks of columns, which have the same lengths, with the number of their first row."""
     begin = 0
     for chunks in zip(*(column.iterchunks() for column in columns), strict=True):
         yield begin, list(chunks)
@@ -505,7 +506,7 @@ def _side_by_side(columns: list[pa.ChunkedArray]) -> Iterator[tuple[int, list[pa
 
 
 def _ascend(codes: list[Slots]) -> bool:
-    """Whether each row comes after the one before it, by the first column and then by the next."""
+    """Return True if each row comes after the one before it, by the first column and then by the next."""
     after = codes[-1][1:] > codes[-1][:-1]
     for column in codes[-2::-1]:
         after &= column[1:] == column[:-1]

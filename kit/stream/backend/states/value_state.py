@@ -1,4 +1,4 @@
-"""Value state: one value for each key. Follows `ValueState`."""
+"""Value state: one value per key. Follows `ValueState`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kit.stream.backend.types.value_types import MisfitError
 
 
 class ValueState(KeyedState):
-    """One value for each key. What is done in a run is written out: it is done for each row."""
+    """The value of the current key. The code for a run is inlined, because it runs for each row."""
 
     __slots__ = ()
 
     def value(self) -> Any:
-        """The value of the current key, or the descriptor's default."""
+        """Return the value of the current key, or the descriptor's default."""
         table = self._table
         run = table.context.run
         if run is None or table.nested or not table.in_runs:
@@ -37,7 +37,7 @@ class ValueState(KeyedState):
         try:
             value = table.convert(value)
         except MisfitError:
-            table.converted(value, table.convert)  # says what is wrong
+            table.converted(value, table.convert)  # raises with the reason
             raise
         within = table.run
         if within.of is not run:
@@ -55,5 +55,5 @@ class ValueTable(StateTable):
 
     @property
     def default(self) -> Any:
-        """What the descriptor says."""
+        """The descriptor's default."""
         return cast(ValueStateDescriptor, self.descriptor).default

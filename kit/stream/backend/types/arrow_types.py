@@ -1,9 +1,9 @@
-"""Arrow types: how each travels in a stream and is stored in a state, and which cannot.
+"""Arrow types: the form of each in a stream and in a state, and the types that are rejected.
 
-Arrow can send every type, but not pick rows of every one, and a checkpoint holds no dictionaries beside its rows. So a
-column of views or of runs becomes one of plain values where it enters a job (`stream_type`), and a state keeps the
-values of a dictionary (`stored_type`); `as_type` brings a column from one such form to the other. What no form can give
-back is refused where it is declared (`why_not_in_stream`, `why_not_in_state`).
+Arrow can send every type, but cannot select rows of every one, and a checkpoint holds no dictionaries beside its rows.
+So a column of views or of runs becomes one of plain values when it enters a job (`stream_type`), and a state keeps the
+values of a dictionary (`stored_type`); `as_type` converts a column between such forms. A type that no form can restore
+is rejected where it is declared (`why_not_in_stream`, `why_not_in_state`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LISTS: dict[str, Callable[..., pa.DataType]] = {
 
 @lru_cache(maxsize=1024)
 def stream_type(arrow_type: pa.DataType) -> pa.DataType:
-    """As what a column of this type travels: strings for string views, values for runs of values."""
+    """Return the form in which a column of this type is sent: strings for string views, values for runs of values."""
     if pa.types.is_string_view(arrow_type):
         return pa.string()
     if pa.types.is_binary_view(arrow_type):
@@ -36,14 +36,15 @@ def stream_type(arrow_type: pa.DataType) -> pa.DataType:
     if pa.types.is_run_end_encoded(arrow_type):
         return stream_type(arrow_type.value_type)
     if pa.types.is_dictionary(arrow_type) and _has_extensions(arrow_type.value_type):
-        return stream_type(arrow_type.value_type)  # Arrow does not read what it writes of these
+        return stream_type(arrow_type.value_type)  # Arrow cannot read what it writes of these
     return _with_parts(arrow_type, stream_type)
 
 
 @lru_cache(maxsize=1024)
 def stored_type(arrow_type: pa.DataType) -> pa.DataType:
-    """As what a state keeps a column of this type: as it travels, and values for dictionaries of values, the storage of
-    an extension type for that.
+    """Return the form in which a state keeps a column of this type.
+
+    It is the form in which the column is sent, with values for dictionaries and the storage for extension types.
     """
     plain = stream_type(arrow_type)
     if pa.types.is_dictionary(plain):
@@ -54,18 +55,18 @@ def stored_type(arrow_type: pa.DataType) -> pa.DataType:
 
 
 def stream_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns as they travel."""
+    """Return the columns in the form in which they are sent."""
     fields = [field.with_type(stream_type(field.type)) for field in schema]
     return schema if fields == list(schema) else pa.schema(fields, schema.metadata)
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """No rows of any columns."""
+    """Return a batch of these columns without rows."""
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The same values in another form of their type."""
+    """Return the same values in another form of their type."""
     if column.type == wanted:
         return column
     if pa.types.is_dictionary(column.type):
@@ -85,20 +86,20 @@ def as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _as_dictionary(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Raises ArrowInvalid for more different values than the indices can count."""
+    """Encode a column as a dictionary. Raises ArrowInvalid if the indices cannot count its distinct values."""
     small_decimal = pa.types.is_decimal(column.type) and column.type.bit_width < 128
     encodable = column.cast(pa.decimal128(column.type.precision, column.type.scale)) if small_decimal else column
     try:
         encoded = encodable.dictionary_encode()
         indices, values = encoded.indices, encoded.dictionary.cast(column.type)
-    except pa.ArrowNotImplementedError:  # of structs and lists Arrow does not know which are the same
+    except pa.ArrowNotImplementedError:  # Arrow cannot compare structs and lists
         numbers = pa.array(range(len(column)), pa.int64())
         indices, values = pc.if_else(column.is_valid(), numbers, pa.scalar(None, pa.int64())), column
     return pa.DictionaryArray.from_arrays(indices.cast(wanted.index_type), values, ordered=wanted.ordered)
 
 
 def _nested_as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Arrow's own casts do not know all of these, and Python not all of their values."""
+    """Convert nested values: Arrow's own casts do not support all of these, nor does Python all of their values."""
     nulls = column.is_null() if column.null_count else None
     if pa.types.is_struct(wanted):
         parts = [as_type(part, field.type) for part, field in zip(column.flatten(), wanted, strict=True)]
@@ -120,12 +121,12 @@ def _nested_as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _whole(offsets: pa.Array) -> pa.Array:
-    """Those of a list or map in memory of their own; Arrow takes no mask beside the offsets of a slice."""
+    """Return a list's or map's offsets in memory of their own; Arrow accepts no mask beside the offsets of a slice."""
     return pa.array(offsets.to_numpy(), offsets.type)
 
 
 def _with_parts(arrow_type: pa.DataType, form: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The type with what it is made of in another form."""
+    """Return the type with its parts in another form."""
 
     def changed(field: pa.Field) -> pa.Field:
         return field.with_type(form(field.type))
@@ -153,12 +154,12 @@ def _with_parts(arrow_type: pa.DataType, form: Callable[[pa.DataType], pa.DataTy
 NO_NANOSECONDS = "Python's time has no nanoseconds; use time64('us')"
 
 
-# ---- what cannot be ---------------------------------------------------------------------------------------------
+# ---- rejected types ---------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)
 def why_not_in_stream(arrow_type: pa.DataType) -> str | None:
-    """Why no column of a stream can have this type; None when it can."""
+    """Return why no column of a stream can have this type, or None if it can."""
     if stream_type(arrow_type) != arrow_type:
         return f"Arrow cannot pick rows of it, or not read it back; use {stream_type(arrow_type)}"
     return _twice_named(arrow_type) or _not_given_back(arrow_type)
@@ -166,7 +167,7 @@ def why_not_in_stream(arrow_type: pa.DataType) -> str | None:
 
 @lru_cache(maxsize=1024)
 def type_in_rows(arrow_type: pa.DataType) -> pa.DataType | None:
-    """As what a function of rows makes a column: as itself, or a dictionary as its values; None: not at all."""
+    """Return the type in which a function of rows makes a column (for a dictionary its values), or None."""
     if _comes_from_python(arrow_type):
         return arrow_type
     stored = stored_type(arrow_type)
@@ -174,7 +175,7 @@ def type_in_rows(arrow_type: pa.DataType) -> pa.DataType | None:
 
 
 def why_not_in_rows(arrow_type: pa.DataType) -> str | None:
-    """Why a function of rows cannot make values of this type; None when it can."""
+    """Return why a function of rows cannot make values of this type, or None if it can."""
     if has_nanosecond_times(arrow_type):
         return NO_NANOSECONDS
     if type_in_rows(arrow_type) is not None:
@@ -183,12 +184,12 @@ def why_not_in_rows(arrow_type: pa.DataType) -> str | None:
 
 
 _PLAIN = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_struct)
-"""Of such types Arrow makes columns of Python's values, whatever its version."""
+"""Types of which every version of Arrow makes columns from Python values."""
 
 
 def _comes_from_python(arrow_type: pa.DataType) -> bool:
     if all(map(_is_plain, _parts(arrow_type))):
-        return True  # to ask Arrow takes as long as to import pandas, when nothing has been asked before
+        return True  # asking Arrow imports pandas the first time, which takes long
     try:
         pa.array([], arrow_type)
     except (pa.ArrowException, NotImplementedError):
@@ -202,7 +203,7 @@ def _is_plain(arrow_type: pa.DataType) -> bool:
 
 @lru_cache(maxsize=1024)
 def why_not_in_state(arrow_type: pa.DataType) -> str | None:
-    """Why no state can hold values of this type; None when it can."""
+    """Return why no state can hold values of this type, or None if it can."""
     if pa.types.is_null(arrow_type):
         return "it has no values; use the type of what is to be kept"
     for each in _parts(arrow_type):
@@ -219,12 +220,12 @@ def why_not_in_state(arrow_type: pa.DataType) -> str | None:
 
 
 def has_nanosecond_times(arrow_type: pa.DataType) -> bool:
-    """Whether some of it is a time of day in ns, which Python's own cannot hold."""
+    """Return True if some part is a time of day in ns, which Python's `time` cannot hold."""
     return any(each.equals(pa.time64("ns")) for each in _parts(arrow_type))
 
 
 def _parts(arrow_type: pa.DataType) -> Iterator[pa.DataType]:
-    """The type and all that it is made of."""
+    """Yield the type and all its parts."""
     yield arrow_type
     if isinstance(arrow_type, pa.BaseExtensionType):
         yield from _parts(arrow_type.storage_type)
@@ -240,7 +241,7 @@ def _has_extensions(arrow_type: pa.DataType) -> bool:
 
 
 def _within_lists(arrow_type: pa.DataType) -> Iterator[pa.DataType]:
-    """What is kept as Python objects: all but a value itself, and the fields of a struct."""
+    """Yield the parts that are kept as Python objects: all but the value itself and the fields of a struct."""
     fields = [field.type for field in arrow_type] if pa.types.is_struct(arrow_type) else [arrow_type]
     for each in fields:
         yield from (part for part in _parts(each) if part is not each)
@@ -256,7 +257,7 @@ def _twice_named(arrow_type: pa.DataType) -> str | None:
 
 
 def _not_given_back(arrow_type: pa.DataType) -> str | None:
-    """Whether a schema that was written is read back as another one: extension types that nobody registered."""
+    """Return why a written schema is not read back as the same type: its extension type is not registered."""
     written = pa.schema([pa.field("value", arrow_type)])
     if pa.ipc.read_schema(pa.py_buffer(written.serialize())).field("value").type == arrow_type:
         return None
@@ -264,7 +265,7 @@ def _not_given_back(arrow_type: pa.DataType) -> str | None:
 
 
 def _comes_back_from_python(extension: Any) -> bool:
-    """Whether a value of an extension type that Python was given becomes one again."""
+    """Return True if an extension type accepts its own Python values."""
     storage = extension.storage_type
     width = storage.byte_width if pa.types.is_fixed_size_binary(storage) else 0
     samples: tuple[Any, ...] = (0, "", bytes(width), [])

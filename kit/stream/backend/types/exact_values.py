@@ -1,8 +1,8 @@
-"""Python's values that Arrow would replace by other ones without an error.
+"""Python values that Arrow would silently replace by other ones.
 
-`pyarrow.array` drops the zone of a datetime in a column that has none, and takes a datetime without a zone for UTC in
-a column that has one. It drops the time of a datetime among dates, and the fraction of a number among whole numbers.
-Rows of two meanings would then meet under one key or in one window.
+`pyarrow.array` drops the zone of a datetime in a column that has none, and treats a datetime without a zone as UTC in a
+column that has one. It drops the time of a datetime among dates, and the fraction of a number among whole numbers. Rows
+of two meanings would then meet under one key or in one window.
 
 `exact_array` makes the same array and raises `InexactError` for such values. The markers of pandas for missing values
 of any type, `NaT` and `NA`, are null.
@@ -32,7 +32,7 @@ _MISSING = frozenset({"NaTType", "NAType"})
 
 
 class InexactError(TypeError):
-    """A value that Arrow would replace by another one: the message says why, and `number` is its position."""
+    """A value that Arrow would replace by another one; the message says why, and `number` is its position."""
 
     def __init__(self, reason: str, number: int) -> None:
         super().__init__(reason)
@@ -51,7 +51,7 @@ def exact_array(values: Sequence[Any], arrow_type: pa.DataType | None = None) ->
     try:
         array = pa.array(values, arrow_type)
     except (pa.ArrowException, TypeError, ValueError):
-        check_exact(values, _guessed(values) if arrow_type is None else arrow_type)  # which may say more
+        check_exact(values, _guessed(values) if arrow_type is None else arrow_type)  # its message may be more specific
         raise
     check_exact(values, array.type, types)
     return array

@@ -1,8 +1,8 @@
-"""Strings that come again and again, as the words of a text do: each of a batch once, and numbers.
+"""Dictionary encoding of strings that repeat, such as the words of a text.
 
-To hash a string, or to look it up, takes a pass for each of its bytes or for every eight of them. Where a batch names
-few strings often, Arrow numbers them faster than that, and what has to be known of a string is worked out once. A batch
-that names most of its strings once would pay for both; a sample of its first rows tells the two apart.
+Hashing a string, or looking it up, takes a pass for each of its bytes or for every eight of them. If a batch contains
+few distinct strings, Arrow encodes them faster than that, and each distinct string is processed once. If most strings
+of a batch are distinct, the encoding would be wasted; a sample of the first rows decides.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from __future__ import annotations
 import pyarrow as pa
 
 MIN_ROWS = 1 << 13
-"""Fewer are done before a dictionary pays."""
+"""The number of rows from which a dictionary pays."""
 _SAMPLED = 16
 _MOST_DISTINCT = 0.6
-"""Of a sixteenth of the rows. Measured: numbering pays until some 15 % of a whole batch are distinct, and then about
-0.65 of such a sample are.
-"""
+"""The share of a sixteenth of the rows. Measured: encoding pays until some 15 % of a whole batch are distinct, and then
+about 0.65 of such a sample are."""
 
 
 def as_dictionary(column: pa.Array) -> pa.DictionaryArray | None:
-    """The strings or bytes of a column without nulls numbered, each of them used; None where that would not pay."""
+    """Return strings or bytes without nulls as a dictionary without unused values, or None if that does not pay."""
     rows = len(column)
     if rows < MIN_ROWS:
         return None

@@ -1,9 +1,9 @@
-"""Value columns: what a state holds, one entry per slot.
+"""Value columns: the values of a state, one entry per slot.
 
 Numbers, bools and times are kept in a numpy array, decimals in one per limb; a struct has one column per field;
-everything else is a Python list of values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps
-what is overwritten from then on (`kit.stream.backend.files.frozen_array`), Python lists are copied without their
-elements, and a list or dict state is copied when it is next changed (copy on write).
+everything else is a Python list of values, lists or dicts. `freeze` gives a snapshot its own view. Arrays keep what is
+overwritten from then on (`kit.stream.backend.files.frozen_array`), and Python lists are copied without their elements.
+The elements of a list or map state are copied when they are next changed (copy on write).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Entries(Protocol):
     """Entries that can be read."""
 
     def get(self, slots: SomeSlots) -> pa.Array:
-        """The entries of slots, in order."""
+        """Return the entries of slots, in order."""
 
 
 class FrozenColumn(Entries, Protocol):
     """The entries at one moment. Any thread may read them."""
 
     def settle(self) -> None:
-        """Copy what the living column would otherwise have to keep; `get` does when nobody did before."""
+        """Copy what the live column would otherwise have to keep; `get` does so if it was not done before."""
 
 
 class ValueColumn(Entries, Protocol):
@@ -51,26 +51,26 @@ class ValueColumn(Entries, Protocol):
     type: pa.DataType
 
     def ensure(self, capacity: int) -> None:
-        """Have room for slots below `capacity`."""
+        """Make room for slots below `capacity`."""
 
     def put(self, slots: Slots, values: pa.Array) -> None:
         """Set entries; of equal slots the last wins."""
 
     def get_one(self, slot: int) -> Any:
-        """One entry as a Python value."""
+        """Return one entry as a Python value."""
 
     def put_one(self, slot: int, value: Any) -> None:
         """Set one entry from a value that went through its converter."""
 
     def clear(self, slots: Slots) -> None:
-        """Make entries as if they were never set."""
+        """Reset entries to the state of never having been set."""
 
     def freeze(self, size: int) -> FrozenColumn:
-        """The entries of slots below `size`, safe from later changes."""
+        """Return the entries of slots below `size`, safe from later changes."""
 
 
 def column_for(arrow_type: pa.DataType) -> ValueColumn:
-    """The column for values of a type that are set as a whole."""
+    """Return the column for values of a type that are set as a whole."""
     if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
         return StructColumn(arrow_type)
     return _field_column(arrow_type)
@@ -88,16 +88,16 @@ class NumberColumn:
         self._readers, self._null_readers = Readers(), Readers()
 
     def ensure(self, capacity: int) -> None:
-        """Have room for slots below `capacity`."""
+        """Make room for slots below `capacity`."""
         if capacity > len(self.values):
             self.values = _extended(self.values, capacity, self.initial)
-            self._readers.clear()  # they look at the array that was, which stays as it is
+            self._readers.clear()  # they refer to the old array, which no longer changes
             if self.nulls is not None:
                 self.nulls = _extended(self.nulls, capacity, False)
                 self._null_readers.clear()
 
     def get(self, slots: SomeSlots) -> pa.Array:
-        """The entries of slots, as Arrow."""
+        """Return the entries of slots, as Arrow."""
         return _as_arrow(self.type, self.values.take(slots), None if self.nulls is None else self.nulls.take(slots))
 
     def put(self, slots: Slots, values: pa.Array) -> None:
@@ -109,7 +109,7 @@ class NumberColumn:
             self._null_mask()[slots] = False if valid is None else ~valid
 
     def get_one(self, slot: int) -> Any:
-        """One entry as a Python value."""
+        """Return one entry as a Python value."""
         if self.nulls is not None and self.nulls[slot]:
             return None
         if self._temporal:
@@ -130,14 +130,14 @@ class NumberColumn:
             self.values[slot] = value
 
     def clear(self, slots: Slots) -> None:
-        """Back to what an entry starts from."""
+        """Reset entries to the initial value."""
         self._before_write(slots)
         self.values[slots] = self.initial
         if self.nulls is not None:
             self.nulls[slots] = False
 
     def start_from(self, initial: Any, unused: Slots) -> None:
-        """Change what entries not yet set start from."""
+        """Change the initial value of entries that are not set yet."""
         self.initial = initial
         self.values[unused] = initial
 
@@ -146,7 +146,7 @@ class NumberColumn:
     ) -> None:
         """Fold numbers into entries, in row order; `fresh` are the slots among them that were never set.
 
-        Where `valid` is False there is no number; an entry that never met a number is null.
+        Rows where `valid` is False have no number; an entry that never met a number is null.
         """
         self._before_write(slots)
         if valid is not None:
@@ -160,17 +160,15 @@ class NumberColumn:
         if self.values.dtype.kind != "f":
             fold.at(self.values, slots, numbers)
             return
-        with np.errstate(invalid="ignore"):  # of a NaN, or of infinities of both signs
+        with np.errstate(invalid="ignore"):  # for a NaN, or infinities of both signs
             fold.at(self.values, slots, numbers)
 
     def folds(self, word: str) -> bool:
-        """Whether `reduce_few` can do this."""
+        """Return True if `reduce_few` supports this reduction."""
         return word in _FOLDS.get(self.type, ())
 
     def reduce_few(self, word: str, slots: list[int], numbers: Sequence[Any], fresh: Slots) -> None:
-        """What `reduce` does, for a few rows in Python's numbers, None where there is none: quicker than to begin with
-        all the passes.
-        """
+        """Do what `reduce` does for a few rows of Python numbers, None without a number: faster than the passes."""
         if self._readers or self._null_readers:
             self._before_write(np.array(slots))
         if None in numbers:
@@ -185,7 +183,7 @@ class NumberColumn:
             values[slot] = fold(values.item(slot), number)
 
     def freeze(self, size: int) -> FrozenNumbers:
-        """What a snapshot sees."""
+        """Return a snapshot's view."""
         nulls = None if self.nulls is None else self._null_readers.freeze(self.nulls, size)
         return FrozenNumbers(self.type, self._readers.freeze(self.values, size), nulls)
 
@@ -208,7 +206,7 @@ class NumberColumn:
 
 
 def _wrapping_sum(one: int, other: int) -> int:
-    """As of two longs in Java."""
+    """Return the sum of two Java longs."""
     return (one + other + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -216,7 +214,7 @@ _FOLDS: Mapping[pa.DataType, Mapping[str, Fold]] = {
     pa.int64(): {"sum": _wrapping_sum, "count": add, "min": min, "max": max},
     pa.float64(): {"sum": add},
 }
-"""By type and word, what Python's numbers are folded by to what numpy's are; all else is left to numpy."""
+"""The folds of Python numbers that equal numpy's, by type and word; everything else is left to numpy."""
 
 
 class FrozenNumbers:
@@ -228,7 +226,7 @@ class FrozenNumbers:
         self._nulls = nulls
 
     def get(self, slots: SomeSlots) -> pa.Array:
-        """The entries of slots, as Arrow."""
+        """Return the entries of slots, as Arrow."""
         values = self._values.array()
         if self._nulls is None and values.dtype != np.bool_:
             return picked(column_of(values, self.type), slots, are_there=True)
@@ -292,7 +290,7 @@ class FrozenDecimals:
 
 
 class StructColumn:
-    """Structs: one column a field, of numbers, decimals or, for all else, of objects."""
+    """Structs: one column per field, of numbers, decimals or, for other types, objects."""
 
     def __init__(self, arrow_type: pa.StructType) -> None:
         self.type = arrow_type
@@ -340,7 +338,7 @@ class FrozenStructs:
 
 
 class ObjectColumn:
-    """Anything else: a Python list of values, none of which is ever changed."""
+    """Other values: a Python list of values, none of which is ever changed."""
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self.type = arrow_type
@@ -367,13 +365,13 @@ class ObjectColumn:
             self._values[slot] = None
 
     def freeze(self, size: int) -> ObjectColumn:
-        """A copy for a snapshot."""
+        """Return a copy for a snapshot."""
         frozen = self._like()
         frozen._values = self._values[:size]
         return frozen
 
     def settle(self) -> None:
-        """Nothing to copy: `freeze` did."""
+        """Do nothing: `freeze` has copied."""
 
     def _like(self) -> ObjectColumn:
         return ObjectColumn(self.type)
@@ -382,7 +380,7 @@ class ObjectColumn:
 class ContainerColumn(ObjectColumn):
     """Lists or dicts, which are changed in place, and only through `owned`: after a freeze the first change copies.
 
-    `container` makes one of what Arrow gives; `stored` brings one into the order of a checkpoint.
+    `container` makes one from Arrow's values; `stored` brings one into the order of a checkpoint.
     """
 
     def __init__(
@@ -394,13 +392,13 @@ class ContainerColumn(ObjectColumn):
         self._owned: bytearray | None = None  # after a freeze: 1 where the element is no longer shared with it
 
     def ensure(self, capacity: int) -> None:
-        """Have room for slots below `capacity`."""
+        """Make room for slots below `capacity`."""
         super().ensure(capacity)
         if self._owned is not None:
             self._owned.extend(bytes(len(self._values) - len(self._owned)))
 
     def get(self, slots: SomeSlots) -> pa.Array:
-        """The entries of slots, as Arrow."""
+        """Return the entries of slots, as Arrow."""
         if self._stored is None:
             return super().get(slots)
         values = [self._values[slot] for slot in slots.tolist()]
@@ -418,13 +416,13 @@ class ContainerColumn(ObjectColumn):
             self._owned[slot] = 1
 
     def owned(self, slot: int) -> Any:
-        """The container of a slot, safe to change in place."""
+        """Return the container of a slot, safe to change in place."""
         if self._owned is not None and not self._owned[slot]:
             self.put_one(slot, self._values[slot].copy())
         return self._values[slot]
 
     def freeze(self, size: int) -> ObjectColumn:
-        """A copy for a snapshot, of the containers once they are changed."""
+        """Return a snapshot's copy, which shares the containers until they are changed."""
         self._owned = bytearray(len(self._values))
         return super().freeze(size)
 
@@ -436,19 +434,19 @@ FieldColumn = NumberColumn | DecimalColumn | ObjectColumn
 
 
 def _field_column(arrow_type: pa.DataType) -> FieldColumn:
-    """The column of a field of a struct: structs within it are objects."""
+    """Return the column of a field of a struct: structs within it are objects."""
     if is_direct(arrow_type):
         return NumberColumn(arrow_type)
     return DecimalColumn(arrow_type) if pa.types.is_decimal(arrow_type) else ObjectColumn(arrow_type)
 
 
 def sorted_items(entries: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
-    """The entries of a map in the order of a checkpoint: by key."""
+    """Return the entries of a map in the order of a checkpoint: by key."""
     return sorted(entries.items(), key=lambda entry: entry[0])
 
 
 def numbers_of(values: pa.Array | npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Mask | None]:
-    """A column as numpy numbers (0 where null), and where it is valid (None: everywhere)."""
+    """Return a column as numpy numbers (0 where null), and where it is valid (None: everywhere)."""
     if isinstance(values, np.ndarray):
         return values, None
     if pa.types.is_temporal(values.type):
@@ -461,10 +459,10 @@ def numbers_of(values: pa.Array | npt.NDArray[Any]) -> tuple[npt.NDArray[Any], M
 
 
 def _as_arrow(arrow_type: pa.DataType, values: npt.NDArray[Any], nulls: Mask | None) -> pa.Array:
-    """Fresh arrays as a column of numbers, bools or times."""
+    """Return new arrays as a column of numbers, bools or times."""
     if nulls is not None:
-        values[nulls] = 0  # equal state makes equal bytes, also where nobody looks
-    elif values.dtype != np.bool_:  # what numpy holds is what Arrow holds
+        values[nulls] = 0  # equal state makes equal bytes, also under nulls
+    elif values.dtype != np.bool_:  # numpy and Arrow have the same layout
         return column_of(values, arrow_type)
     if pa.types.is_temporal(arrow_type):
         return pa.array(values, mask=nulls).view(arrow_type)

@@ -1,8 +1,8 @@
-"""Value types: whether a Python value fits an Arrow type.
+"""Value types: the check that a Python value fits an Arrow type.
 
-Values that user functions hand to a state are checked when they are handed in, not when a checkpoint is written: the
-error then points at the line that did it. What fits comes back as Arrow itself would give it back (a tuple for a struct
-as a dict, numpy's numbers as Python's), so a value reads the same before and after a restore.
+Values that user functions write to a state are checked at once, not when a checkpoint is written: the error then points
+at the line that wrote it. A value that fits is returned as Arrow itself would return it (a tuple for a struct as a
+dict, numpy numbers as Python's), so it reads the same before and after a restore.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class MisfitError(Exception):
 
 @lru_cache(maxsize=256)
 def converter(arrow_type: pa.DataType) -> Converter:
-    """A function that returns a value as `arrow_type` holds it, or raises MisfitError. None is not a value."""
+    """Return a function that converts a value to `arrow_type`, or raises MisfitError. None is not a value."""
     if pa.types.is_integer(arrow_type):
         return _integer_converter(arrow_type)
     if pa.types.is_float64(arrow_type) or pa.types.is_float32(arrow_type):
@@ -45,7 +45,7 @@ def converter(arrow_type: pa.DataType) -> Converter:
 
 @lru_cache(maxsize=256)
 def key_converter(arrow_type: pa.DataType) -> Converter:
-    """The same for the keys of a map, which must be equal to themselves to be found again: a NaN is not."""
+    """Return the same for keys of a map, which must equal themselves to be found again: a NaN does not."""
     convert = converter(arrow_type)
     if not pa.types.is_floating(arrow_type):
         return convert
@@ -125,7 +125,7 @@ def _struct_converter(arrow_type: pa.StructType) -> Converter:
         if isinstance(value, Mapping):
             unknown = value.keys() - set(names)
             if unknown:
-                raise MisfitError(f"{value!r} has fields {sorted(map(str, unknown))} that {arrow_type} has not")
+                raise MisfitError(f"{value!r} has fields {sorted(map(str, unknown))} that {arrow_type} does not have")
             parts = [value.get(name) for name in names]
         elif isinstance(value, (tuple, list)) and len(value) == len(names):
             parts = list(value)
