@@ -121,7 +121,7 @@ def test_a_stream_without_a_key_reads_what_is_broadcast() -> None:
 
 def test_broadcast_state_that_was_not_named_is_refused() -> None:
     harness = Harness(BroadcastProcess((FunctionInput(FLIGHTS, ("tail",)), FunctionInput(REPAIRS)), Apply, FLIGHTS))
-    with pytest.raises(UserFunctionError, match="'rules' is none of the states that broadcast"):
+    with pytest.raises(UserFunctionError, match="'rules' is not one of the states passed to broadcast"):
         harness.process([flight("N1", 1)])
 
 

@@ -1,8 +1,7 @@
 """Running totals per key, a batch at a time.
 
-The totals are kept in columns, one row per key; a batch is folded in with one look-up of its keys and one pass for each
-aggregate. What comes out are the new totals of the keys that the batch touched, in the order in which it first named
-them.
+The totals are kept in columns, one row per key. A batch is folded in with one look-up of its keys and one pass for each
+aggregate. The output is the new totals of the keys in the batch, in order of their first row.
 
 Follows Flink's `KeyedStream.reduce` (`StreamGroupedReduceOperator`) and the SQL runtime's `GroupAggFunction`.
 """
@@ -29,10 +28,10 @@ Emit = Literal["updates", "final", "none"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KeyedAggregate(ResolvedSpec):
-    """Totals of `aggregates` for each key, the key being one or more columns.
+    """Totals of `aggregates` for each key, which is one or more columns.
 
-    `emit`: "updates" gives the new totals of the keys of each batch; "final" gives all totals once, by key, when the
-    input has ended; "none" only keeps them.
+    With `emit` "updates", the new totals of the keys of each batch are emitted; with "final", all totals once, by key,
+    when the input has ended; with "none", nothing.
     """
 
     input_schema: pa.Schema
@@ -55,12 +54,12 @@ class KeyedAggregate(ResolvedSpec):
         return {"key_by": list(self.keys), "aggregates": aggregate_aspects(self.aggregates)}
 
     def create(self) -> KeyedAggregateOperator:
-        """One subtask's operator."""
+        """Create one subtask's operator."""
         return KeyedAggregateOperator(self)
 
 
 class KeyedAggregateOperator(Operator):
-    """Keeps the totals, and emits those that change."""
+    """The operator that keeps the totals, and emits those that change."""
 
     def __init__(self, spec: KeyedAggregate) -> None:
         self._spec = spec
@@ -74,7 +73,7 @@ class KeyedAggregateOperator(Operator):
         self._table = self.context.keyed_state.table(self._totals.descriptor("totals"))
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        """Fold the rows in; emit the new totals of the keys among them."""
+        """Fold the rows in; emit the new totals of their keys."""
         keys = keys_of(batch, self._spec.keys)
         slots = self._table.slots(keys)
         self._table.reduce(slots, *self._totals.inputs(batch))
@@ -86,8 +85,10 @@ class KeyedAggregateOperator(Operator):
                 self._emit(picked(keys, first), slots[first])
 
     def finish(self) -> None:
-        """Emit all totals by key, where that was asked for, and forget them: a task that goes on from the checkpoint
-        behind the end of the data finishes once more, and must have nothing left to emit.
+        """Emit all totals by key, if `emit` is "final", and clear them.
+
+        A task that resumes from the checkpoint after the end of the data finishes once more, and must have nothing left
+        to emit.
         """
         if self._spec.emit != "final":
             return

@@ -1,10 +1,10 @@
-"""Aggregate functions as data: what is kept for them, how rows are folded in, and what they come to.
+"""Aggregate functions as data: their state, how rows are folded in, and their results.
 
 `count()`, `count("delay")`, `sum_("delay")`, `min_("delay")`, `max_("delay")`, `avg("delay")`: as in Spark SQL, nulls
-are passed over, and except for a count the aggregate of nothing is null. A NaN is a value: a sum or a mean with one is
-NaN, and NaN is larger than any number, so `max_` gives it where there is one, `min_` only where there is nothing else.
-(pandas passes NaN over: turn NaN to null for that.) Each is kept as one or two numbers a key (`KINDS`), so that a batch
-is folded in column by column; how rows come in batches makes no difference.
+are ignored, and except for a count the aggregate of no values is null. A NaN is a value: a sum or a mean with one is
+NaN. NaN is larger than any number, so `max_` returns it if there is one, and `min_` only if there is nothing else.
+(pandas ignores NaN: convert NaN to null for that.) Each aggregate is kept as one or two numbers per key (`KINDS`), so a
+batch is folded in column by column. How rows are divided into batches makes no difference.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from kit.stream.operators.spec import SchemaError, column_field, unique_names
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate: its kind, the column it is of (None: of rows), and the name of the column it makes."""
+    """One aggregate: its kind, its column (None: rows), and the name of the resulting column."""
 
     kind: str
     column: str | None
     name: str
 
     def as_(self, name: str) -> Aggregate:
-        """The same under another name."""
+        """Return the same aggregate under another name."""
         return replace(self, name=name)
 
     def __repr__(self) -> str:
@@ -43,21 +43,21 @@ class Aggregate:
 
 
 def count(column: str | None = None) -> Aggregate:
-    """The number of rows, or of those where `column` is not null (int64)."""
+    """Return the number of rows, or of those where `column` is not null (int64)."""
     return Aggregate("count", column, "count" if column is None else f"count_{column}")
 
 
 def sum_(column: str) -> Aggregate:
-    """The sum: int64 of integers (wrapping around as in Java), double of floats, a duration of durations.
+    """Return the sum: int64 of integers (wrapping around as in Java), double of floats, a duration of durations.
 
-    The sum of decimals is exact, ten digits longer than the column (38 at most); that of uint64 is a uint64. Where one
-    of these does not suffice, the job fails with a StateOverflowError that names the key.
+    The sum of decimals is exact, with ten digits more than the column (38 at most); that of uint64 is a uint64. If the
+    result does not fit one of these, the job fails with a StateOverflowError that names the key.
     """
     return Aggregate("sum", column, f"sum_{column}")
 
 
 def min_(column: str) -> Aggregate:
-    """The smallest value, of the column's type: of numbers, decimals, dates, times, strings, bytes or bools.
+    """Return the smallest value, of the column's type: numbers, decimals, dates, times, strings, bytes or bools.
 
     Strings are compared by their UTF-8 bytes, as in Spark SQL; a NaN is larger than any number.
     """
@@ -65,15 +65,15 @@ def min_(column: str) -> Aggregate:
 
 
 def max_(column: str) -> Aggregate:
-    """The largest value, of the column's type; compared as by `min_`."""
+    """Return the largest value, of the column's type; compared as by `min_`."""
     return Aggregate("max", column, f"max_{column}")
 
 
 def avg(column: str) -> Aggregate:
-    """The mean: double of numbers; of decimals a decimal with four digits more, before and behind the point together
-    38 at most, rounded half up.
+    """Return the mean: double of numbers; of decimals a decimal with four more digits, rounded half up.
 
-    The sum within is kept as `sum_` keeps it, but that of uint64, which is kept with 38 digits.
+    A decimal has 38 digits at most, before and behind the point together. The internal sum is kept as `sum_` keeps it,
+    except that of uint64, which has 38 digits.
     """
     return Aggregate("avg", column, f"avg_{column}")
 
@@ -90,7 +90,7 @@ def _sum_type(found: pa.DataType) -> pa.DataType | None:
 
 
 def _total_type(found: pa.DataType) -> pa.DataType | None:
-    """As what the sum of a mean is kept."""
+    """Return the type in which the sum of a mean is kept."""
     total = _sum_type(found)
     if total is None or pa.types.is_duration(total):
         return None
@@ -110,7 +110,7 @@ def _order_type(found: pa.DataType) -> pa.DataType | None:
 
 
 def _decimal(found: pa.DataType, precision: int, scale: int) -> pa.DataType:
-    """A decimal of this many digits, bounded as `DecimalType.bounded` of Spark does; Arrow counts in no tens."""
+    """Return a decimal of this many digits, bounded like `DecimalType.bounded` of Spark, without a negative scale."""
     if found.scale < 0:
         precision, scale = precision - found.scale, scale - found.scale
     if pa.types.is_decimal256(found):
@@ -123,7 +123,7 @@ def _count_type(_: pa.DataType) -> pa.DataType:
 
 
 def _mean(total: pa.Array, rows: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The totals divided by the numbers of rows: null where there are none."""
+    """Divide the totals by the numbers of rows: null without rows."""
     if pa.types.is_decimal(wanted):
         return _decimal_mean(total, rows, wanted)
     return pc.divide(total.cast(pa.float64(), safe=False), rows.cast(pa.float64()))
@@ -147,9 +147,10 @@ def _decimal_mean(total: pa.Array, rows: pa.Array, wanted: pa.DataType) -> pa.Ar
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a kind of aggregate keeps: (suffix of the state field, how it reduces, type of the column -> type kept).
+    """The state of a kind of aggregate: (suffix of the state field, how it reduces, type of the column -> type kept).
 
-    `result` makes the result of these, of the type that `result_type` gives for the column; without, the first is it.
+    `result` computes the result, of the type that `result_type` returns for the column; without it, the first field is
+    the result.
     """
 
     parts: tuple[tuple[str, str, Callable[[pa.DataType], pa.DataType | None]], ...]
@@ -172,7 +173,7 @@ KINDS: Mapping[str, _Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One number kept a key: a field of the state, folded by `word` from `column`."""
+    """One number kept per key: a field of the state, folded by `word` from `column`."""
 
     field: pa.Field
     word: str
@@ -180,9 +181,10 @@ class _Part:
 
 
 class AggregateSet:
-    """Several aggregates over one schema: the state that holds them, and the columns that they make.
+    """Several aggregates over one schema: the state that holds them, and the columns that they produce.
 
-    Raises SchemaError for a column that is not there, has a type that the aggregate cannot take, or is made twice.
+    Raises SchemaError for a column that does not exist, has a type that the aggregate cannot take, or is produced
+    twice.
     """
 
     def __init__(self, aggregates: Iterable[Aggregate], schema: pa.Schema, operator: str) -> None:
@@ -197,13 +199,13 @@ class AggregateSet:
         ]
 
     def descriptor(self, name: str) -> ReducingStateDescriptor:
-        """The reducing state that holds all of them."""
+        """Return the reducing state that holds all of them."""
         parts = [part for parts in self._parts for part in parts]
         reduce = {part.field.name: part.word for part in parts}
         return ReducingStateDescriptor(name, pa.struct([part.field for part in parts]), reduce)
 
     def inputs(self, batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[np.bool_]] | None]:
-        """What a batch adds to the state: values and validity by field."""
+        """Return what a batch adds to the state: values and validity by field."""
         values: dict[str, pa.Array] = {}
         validity: dict[str, npt.NDArray[np.bool_]] = {}
         for part in (part for parts in self._parts for part in parts if part.column is not None):
@@ -215,7 +217,7 @@ class AggregateSet:
         return values, validity or None
 
     def results(self, state: Sequence[pa.Array]) -> list[pa.Array]:
-        """What the fields of the state come to: one column an aggregate."""
+        """Return the results for the fields of the state: one column per aggregate."""
         columns = iter(state)
         kept = [[next(columns) for _ in parts] for parts in self._parts]
         results = []
@@ -264,13 +266,13 @@ _ONLY_ROW = np.zeros(1, np.int64)
 
 
 class FirstRows:
-    """Finds, without sorting, the rows of a batch at which each slot first appears."""
+    """A finder, without sorting, of the rows of a batch at which each slot first appears."""
 
     def __init__(self) -> None:
         self._row_of = np.empty(0, np.int64)
 
     def of(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The first row of each slot, ascending. Written backwards, the first row is the one that stays."""
+        """Return the first row of each slot, ascending. Written backwards, the first row is the one that remains."""
         if len(slots) == 1:
             return _ONLY_ROW
         if len(slots) <= FEW_ROWS:
@@ -287,10 +289,10 @@ class FirstRows:
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
-    """One thing or several, as a tuple."""
+    """Return one value or several as a tuple."""
     return (value,) if isinstance(value, str | Aggregate) else tuple(value)
 
 
 def named_aggregates(aggregates: tuple[Aggregate, ...], named: Mapping[str, Aggregate]) -> tuple[Aggregate, ...]:
-    """Aggregates as `aggregate(count(), delay=sum_("arr_delay"))` gives them."""
+    """Return aggregates as `aggregate(count(), delay=sum_("arr_delay"))` passes them."""
     return (*aggregates, *(aggregate.as_(name) for name, aggregate in named.items()))

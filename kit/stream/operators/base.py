@@ -1,14 +1,14 @@
-"""What an operator is: the contract between a task and the code in its chain.
+"""Operators: the contract between a task and the code in its chain.
 
-A task owns a chain of operators, head first. Records reach the head as Arrow batches; each operator hands what it
-makes to its `Output`, which is the next operator or, behind the tail, the task's result partitions. Operators never
-block, never read a clock and never touch a file: what is to be done outside (publish a sink's output, ask a
-coordinator for a split) goes through the `OperatorContext`, which turns it into commands.
+A task owns a chain of operators, head first. Records reach the head as Arrow batches. Each operator passes its results
+to its `Output`: the next operator or, behind the tail, the task's result partitions. Operators never block, never read
+a clock and never touch a file. Effects outside (publishing a sink's output, asking a coordinator for a split) go
+through the `OperatorContext`, which turns them into commands.
 
-The life of an operator, in order: `setup` (context given), `initialize_state` (state restored: register descriptors),
+The life of an operator, in order: `setup` (context passed), `initialize_state` (state restored: register descriptors),
 `open`, then batches, watermarks, timers and checkpoints, then `finish` (no more records; flush), later `close`. For a
-checkpoint: `prepare_snapshot_pre_barrier` head to tail, then the barrier goes out, then `snapshot_state` tail to
-head, then the backends copy their state; `notify_checkpoint_complete` or `..._aborted` follow later.
+checkpoint: `prepare_snapshot_pre_barrier` head to tail, then the barrier is sent, then `snapshot_state` tail to head,
+then the backends copy their state; `notify_checkpoint_complete` or `..._aborted` follow later.
 
 Follows Flink's `StreamOperator`, `AbstractStreamOperatorV2` and `StreamOperatorStateHandler`.
 """
@@ -32,23 +32,23 @@ from kit.stream.operators.coordinator import OperatorCoordinator, OperatorCoordi
 
 
 class Output(Protocol):
-    """Where an operator puts what it makes."""
+    """The receiver of an operator's results."""
 
     def emit(self, batch: pa.RecordBatch) -> None:
-        """Hand records on; an empty batch is dropped."""
+        """Send records on; an empty batch is dropped."""
 
     def emit_to(self, tag: str, batch: pa.RecordBatch) -> None:
-        """Hand records on to a side output; they are dropped where nobody takes it."""
+        """Send records to a side output; they are dropped if no operator reads it."""
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """Hand a watermark on, to side outputs too."""
+        """Send a watermark on, to side outputs too."""
 
     def emit_watermark_status(self, *, idle: bool) -> None:
-        """Say that this output takes no part in event time for now, or that it does again."""
+        """Report that this output takes no part in event time for now, or that it does again."""
 
 
 class OperatorContext(Protocol):
-    """What a task lends to one of its operators."""
+    """The services of a task for one of its operators."""
 
     operator_id: str
     name: str
@@ -62,9 +62,9 @@ class OperatorContext(Protocol):
     operator_state: OperatorStateStore
     restored_checkpoint_id: int | None
     raw_inputs: RawStateInputs
-    """To be read in `initialize_state`."""
+    """The raw state to restore, for `initialize_state`."""
     raw_outputs: RawStateOutputs
-    """To be written in `snapshot_state`."""
+    """The raw state to write, for `snapshot_state`."""
 
     @property
     def keyed_state(self) -> HeapKeyedStateBackend:
@@ -85,18 +85,18 @@ class OperatorContext(Protocol):
         """Publish staged output; safe to repeat. `Operator.effects_committed` follows."""
 
     def drop(self, effects: Sequence[Effect]) -> None:
-        """Delete staged output that no checkpoint will publish; what is no longer there does not matter."""
+        """Delete staged output that no checkpoint will publish; missing output is ignored."""
 
     def send_to_coordinator(self, payload: dict[str, Any]) -> None:
-        """Say something to this operator's coordinator."""
+        """Send an event to this operator's coordinator."""
 
 
 class Operator:
-    """Base of all operators: every hook has a default that does nothing or hands on."""
+    """The base of all operators: the default of every hook does nothing or passes its argument on."""
 
     context: OperatorContext
     late_rows_dropped = 0
-    """Rows that came after the watermark had passed their time, and went nowhere (`numLateRecordsDropped`)."""
+    """The number of late rows that were dropped (`numLateRecordsDropped`)."""
 
     @property
     def checkpoint_listener(self) -> CheckpointListener | None:
@@ -104,68 +104,68 @@ class Operator:
         return None
 
     def setup(self, context: OperatorContext) -> None:
-        """Take the context; no state is to be had yet."""
+        """Set the context; state is not available yet."""
         self.context = context
 
     def initialize_state(self) -> None:
-        """Register state descriptors; restored state is there when this is called."""
+        """Register state descriptors; restored state is available."""
 
     def open(self) -> None:
         """Prepare for the first record."""
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        """Take records of the `input_index`-th input."""
+        """Process records of the `input_index`-th input."""
         raise NotImplementedError(f"{type(self).__name__} takes no records")
 
     def process_watermark(self, timestamp_ms: int) -> None:
-        """Event time has advanced on all inputs; fire what is due, then hand on."""
+        """Handle the advance of event time on all inputs: fire what is due, then send the watermark on."""
         self.context.output.emit_watermark(timestamp_ms)
 
     def process_watermark_status(self, *, idle: bool) -> None:
-        """The inputs have become idle, all of them, or one is active again."""
+        """Handle the change that all inputs have become idle, or that one is active again."""
         self.context.output.emit_watermark_status(idle=idle)
 
     def on_processing_time(self, now_ms: int) -> None:
-        """Processing time has advanced; fire what is due."""
+        """Handle the advance of processing time: fire what is due."""
 
     def next_processing_time_ms(self) -> int | None:
-        """When this operator's earliest processing-time timer is due; None when it has none."""
+        """Return when this operator's earliest processing-time timer is due, or None without one."""
         return None
 
     def finish(self) -> None:
-        """All inputs ended: flush what is held back (`StreamOperator.finish`)."""
+        """Flush what is held back, since all inputs have ended (`StreamOperator.finish`)."""
 
     def close(self) -> None:
-        """The task ends."""
+        """Release resources, because the task ends."""
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         """Emit what must still come before the barrier."""
 
     def snapshot_state(self, checkpoint_id: int) -> None:
-        """Put into the operator state store what belongs to this checkpoint; call `context.stage` for output.
+        """Write the state of this checkpoint to the operator state store; call `context.stage` for output.
 
         Flink: `AbstractStreamOperator.snapshotState`.
         """
 
     def emit_collected(self) -> None:
-        """Send what the user's function has made since the last call, if it is not sent at once."""
+        """Send what the user's function has emitted since the last call, if it is not sent at once."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """The checkpoint is stored for good: publish what it covers."""
+        """Publish what the checkpoint covers, because it is complete."""
 
     def effects_committed(self, checkpoint_id: int) -> None:
-        """What `context.commit(checkpoint_id, ...)` asked for has been published."""
+        """Handle the confirmation that the output of `context.commit(checkpoint_id, ...)` is published."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint will not complete."""
+        """Handle the abort of a checkpoint."""
 
     def handle_coordinator_event(self, payload: dict[str, Any]) -> None:
-        """The operator's coordinator said something."""
+        """Handle an event of the operator's coordinator."""
 
 
 @dataclass(frozen=True)
 class OperatorSpec:
-    """An operator as the graph holds it: a description, the same for all subtasks, from which each makes its own.
+    """An operator in the graph: a description, the same for all subtasks, from which each creates its own.
 
     `input_schemas` (one per input; none for a source) and `output_schema` (None for a sink) are Arrow schemas, known
     before the job runs. `key_type` is the Arrow type of the key for keyed operators.
@@ -178,20 +178,18 @@ class OperatorSpec:
     key_type: pa.DataType | None = None
 
     acts: ClassVar[bool] = True
-    """Whether the operator may do something by itself. One that does not is left out of a job where its records reach
-    no sink.
-    """
+    """True if the operator may have side effects. Others are left out of a job if their records reach no sink."""
 
     def create(self) -> Operator:
-        """A new operator for one subtask."""
+        """Create an operator for one subtask."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to create its operator")
 
     def state_aspects(self) -> Aspects:
-        """Return what the keyed state is made from (`kit.stream.backend.states.state_definition`): a restore compares
-        it.
+        """Return the aspects of the keyed state (`kit.stream.backend.states.state_definition`), which a restore
+        compares.
         """
         return {}
 
     def create_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator | None:
-        """A new coordinator of this operator, None for an operator that has none (`OperatorCoordinator.Provider`)."""
+        """Create a coordinator of this operator, or return None if it has none (`OperatorCoordinator.Provider`)."""
         return None

@@ -40,20 +40,20 @@ from __future__ import annotations
 
 
 class CheckpointListener:
-    """A second base class of a user's function that is to be notified of how checkpoints end.
+    """A second base class of a user's function that is notified of how checkpoints end.
 
     The module `kit.stream.operators.checkpoint_listener` says what a listener can rely on.
     """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Take note that this checkpoint is complete, and with it all earlier ones that have ended.
+        """Handle the completion of this checkpoint, and with it of all earlier ones that have ended.
 
         Flink: `CheckpointListener.notifyCheckpointComplete`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define notify_checkpoint_complete(checkpoint_id)")
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Take note that this checkpoint will not complete; discard nothing, since the next one covers it too.
+        """Handle the abort of this checkpoint; discard nothing, since the next one covers it too.
 
         Flink: `CheckpointListener.notifyCheckpointAborted`.
         """

@@ -1,9 +1,9 @@
-"""All rows of a key so far reduced to one, by a function of two rows.
+"""The reduction of all rows of a key so far to one, by a function of two rows.
 
 The reduced row of each key is kept in keyed state, one column per field. The function is called row by row; the state
 is read and written once per batch for each key in it.
 
-Follows Flink's `StreamGroupedReduceOperator`: what has been reduced so far is emitted for each row.
+Follows Flink's `StreamGroupedReduceOperator`: the row reduced so far is emitted for each row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kit.stream.operators.windows.window_contents import ReduceFunction
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KeyedReduce(ResolvedSpec):
-    """`function` takes what the rows of the key came to so far and the next row, and gives what they come to now."""
+    """A reduction by `function`, which takes the key's row reduced so far and the next row, and returns the new one."""
 
     input_schema: pa.Schema
     keys: tuple[str, ...]
@@ -43,12 +43,12 @@ class KeyedReduce(ResolvedSpec):
         return {"key_by": list(self.keys)}
 
     def create(self) -> KeyedReduceOperator:
-        """One subtask's operator."""
+        """Create one subtask's operator."""
         return KeyedReduceOperator(self)
 
 
 class KeyedReduceOperator(Operator):
-    """Keeps the reduced row of each key."""
+    """The operator that keeps the reduced row of each key."""
 
     def __init__(self, spec: KeyedReduce) -> None:
         self._spec = spec
@@ -60,7 +60,7 @@ class KeyedReduceOperator(Operator):
         self._table = self.context.keyed_state.table(descriptor)
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        """Reduce row by row; emit what each row leads to."""
+        """Reduce row by row; emit the result of each row."""
         spec = self._spec
         slots = self._table.slots(keys_of(batch, spec.keys))
         distinct, number_of = np.unique(slots, return_inverse=True)

@@ -1,10 +1,10 @@
-"""Rows that a user's function makes, dicts, become columns: all of those declared and no others.
+"""The conversion of a user's rows, which are dicts, to columns: all of the declared ones and no others.
 
-The columns of a stream are known before the job runs, are the same in all its subtasks and after each restore. So they
-are never guessed from the first row that a function makes: they are those of its input, or those given as `returns`,
-and every row is held to them. A row without one of the columns, with one more, or with a value that its column cannot
-hold, ends in one `UserFunctionError` that names operator, function, row and column, and says how to declare what the
-function makes. None is a value of every column that may be null.
+The columns of a stream are known before the job runs, and are the same in all its subtasks and after each restore. So
+they are never guessed from the first row of a function: they are those of its input, or those given as `returns`, and
+every row is checked against them. A row without one of the columns, with an additional one, or with a value that its
+column cannot hold, raises a `UserFunctionError`. It names operator, function, row and column, and says how to declare
+the columns. None is a value of every nullable column.
 """
 
 from __future__ import annotations
@@ -37,24 +37,26 @@ _LONGEST_LIST = 400
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch a few thousand rows at a time: so many of Python's objects stay in the processor's cache, where a
-    function by the row costs half of what it costs among those of a whole batch.
+    """Yield the batch a few thousand rows at a time.
+
+    That many Python objects stay in the processor's cache, where a function per row costs half of what it costs among
+    those of a whole batch.
     """
     for start in range(0, batch.num_rows, ROWS_AT_ONCE):
         yield batch.slice(start, ROWS_AT_ONCE)
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches, at least one, as one."""
+    """Return batches, at least one, as one."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:
-    """The rows of a batch as dicts: what `to_pylist` gives. Few columns are written out, which takes half the time."""
+    """Return the rows of a batch as dicts, like `to_pylist`, but in half the time for few columns."""
     names, columns = batch.schema.names, [column.to_pylist() for column in batch.columns]
     match names:
         case []:
-            return batch.to_pylist()  # there are rows all the same
+            return batch.to_pylist()  # the rows exist nevertheless
         case [a]:
             return [{a: x} for x in columns[0]]
         case [a, b]:
@@ -67,7 +69,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
 
 
 def _columns_of(rows: Sequence[Any], names: Sequence[str]) -> Columns | None:
-    """The values by column of rows that are dicts with these keys and no others; None for others."""
+    """Return the values by column of rows that are dicts with exactly these keys; None for others."""
     if set(map(type, rows)) != {dict} or set(map(len, rows)) != {len(names)}:
         return None
     try:
@@ -77,7 +79,7 @@ def _columns_of(rows: Sequence[Any], names: Sequence[str]) -> Columns | None:
 
 
 def _columns_of_tuples(rows: Sequence[Any], width: int) -> Columns | None:
-    """The same of tuples of this many values."""
+    """Return the values by column of rows that are tuples of this many values; None for others."""
     if set(map(type, rows)) != {tuple}:
         return None
     try:
@@ -88,7 +90,7 @@ def _columns_of_tuples(rows: Sequence[Any], width: int) -> Columns | None:
 
 
 def _fitting(columns: Columns | None, schema: pa.Schema) -> pa.RecordBatch | None:
-    """Values by column as a batch; None where one of them does not fit."""
+    """Return values by column as a batch, or None if one of them does not fit."""
     if columns is None:
         return None
     try:
@@ -105,8 +107,10 @@ def _fitting(columns: Columns | None, schema: pa.Schema) -> pa.RecordBatch | Non
 
 @dataclass(frozen=True, slots=True)
 class RowMaker:
-    """A function that makes rows for an operator; `remedy` says what to do about rows that do not fit, and may name
-    the `{columns}` of such a row, `instead` what to do about what is no row at all.
+    """A function that makes rows for an operator.
+
+    `remedy` says what to do about rows that do not fit, and may refer to the `{columns}` of such a row; `instead` says
+    what to do about anything that is not a row.
     """
 
     operator: str
@@ -115,7 +119,7 @@ class RowMaker:
     instead: str = ""
 
     def batch(self, rows: Sequence[Any], schema: pa.Schema, given: Sequence[Row]) -> pa.RecordBatch:
-        """The rows as columns; `given` has for each the row that it was made of. Raises UserFunctionError."""
+        """Return the rows as columns; `given` has for each the row it was made from. Raises UserFunctionError."""
         batch = _fitting(_columns_of(rows, schema.names), schema)
         if batch is not None:
             return batch
@@ -124,7 +128,7 @@ class RowMaker:
         return batch_of([[row[name] for row in rows] for name in schema.names], schema)
 
     def batch_of_tuples(self, made: Sequence[Any], schema: pa.Schema, given: pa.RecordBatch) -> pa.RecordBatch:
-        """The same of tuples that have a value for each column in order; of bare values where there is one column."""
+        """Return tuples with a value for each column as columns; with one column, bare values."""
         names = schema.names
         if len(names) == 1:
             made = [(value,) for value in made]
@@ -138,7 +142,7 @@ class RowMaker:
         return self.batch([dict(zip(names, row, strict=True)) for row in made], schema, sources)
 
     def check(self, row: Any, schema: pa.Schema, at: str) -> None:
-        """Raise UserFunctionError unless the row, made of what `at` describes, fits the columns."""
+        """Raise UserFunctionError unless the row, made from what `at` describes, fits the columns."""
         problem = _misfit(row, schema)
         if problem:
             remedy = self.instead
@@ -156,7 +160,7 @@ class RowMaker:
 
 
 def _misfit(row: Any, schema: pa.Schema) -> str:
-    """What is wrong with a row, or nothing."""
+    """Return what is wrong with a row, or ""."""
     if not isinstance(row, Mapping):
         columns = column_list(schema, _LONGEST_LIST)
         return f"a row is a dict with the columns {columns}, and this is of type {type(row).__name__}"
@@ -174,7 +178,7 @@ def _misfit(row: Any, schema: pa.Schema) -> str:
 
 
 def _inner_misfit(row: Mapping[str, Any], columns: Iterable[pa.Field]) -> str:
-    """What is wrong with the dicts within a row, or nothing: Arrow itself would drop and fill in their keys."""
+    """Return what is wrong with the dicts within a row, or "": Arrow itself would drop and fill in their keys."""
     for column in columns:
         for keys in _misnamed_inside(row[column.name], column.type):
             return f"column {column.name!r} is {column.type}, and a dict in it has the keys {quoted(keys) or 'none'}"
@@ -182,7 +186,7 @@ def _inner_misfit(row: Mapping[str, Any], columns: Iterable[pa.Field]) -> str:
 
 
 def _misnamed_inside(value: Any, type: pa.DataType) -> Iterator[Iterable[str]]:
-    """The keys of each dict in a value that are not those of its struct."""
+    """Yield the keys of each dict in a value that differ from those of its struct."""
     if isinstance(value, Mapping) and pa.types.is_struct(type):
         if value.keys() != {each.name for each in type}:
             yield value.keys()
@@ -200,7 +204,7 @@ def _holds_values(type: pa.DataType) -> bool:
 
 
 def misnamed(row: Mapping[str, Any], schema: pa.Schema) -> str:
-    """Which columns a row, or columns by name, has too few or too many; nothing when they are those of the schema."""
+    """Return the missing or additional columns of a row, or of columns by name; "" if they are those of the schema."""
     missing = [name for name in schema.names if name not in row]
     new = [name for name in row if name not in schema.names]
     if not missing and not new:
@@ -214,7 +218,7 @@ def misnamed(row: Mapping[str, Any], schema: pa.Schema) -> str:
 
 
 def _why_not(value: Any, column: pa.Field) -> str | None:
-    """Why a column cannot hold a value, "" where there is no more to say of it; None where it can."""
+    """Return why a column cannot hold a value, "" without a specific reason, or None if it can."""
     try:
         array = exact_array([value], type_in_rows(column.type) or column.type)
     except InexactError as error:
@@ -231,7 +235,7 @@ def _forbidden_null(batch: pa.RecordBatch) -> bool:
 
 
 def quoted(names: Iterable[Any]) -> str:
-    """Names for a message: `'carrier', 'delay'`."""
+    """Return names for a message: `'carrier', 'delay'`."""
     return ", ".join(map(repr, names))
 
 
@@ -248,7 +252,7 @@ _SPELLED = {
 
 
 def spelled(type: pa.DataType) -> str:
-    """A type as it is written in Python: `pa.int64()`; `...` where that is not known."""
+    """Return a type as it is written in Python: `pa.int64()`; `...` for an unknown one."""
     if type in _SPELLED:
         return _SPELLED[type]
     if pa.types.is_integer(type) or pa.types.is_string(type) or pa.types.is_large_string(type):
@@ -267,7 +271,7 @@ def spelled(type: pa.DataType) -> str:
 
 
 def _declaration(row: Mapping[str, Any], schema: pa.Schema) -> str:
-    """The columns that the row has, declared: the types known of the stream where they fit, else the value's own."""
+    """Return a declaration of the row's columns: the stream's types if they fit, else the values' own."""
     return "{" + ", ".join(f"{json.dumps(name)}: {_type_of(name, row[name], schema)}" for name in row) + "}"
 
 

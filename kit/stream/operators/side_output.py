@@ -1,7 +1,7 @@
-"""Side outputs: records that an operator sets aside, with columns of their own.
+"""Side outputs: additional outputs of an operator, with columns of their own.
 
-A function gives them with `ctx.output(tag, row)`, a window those that came too late; whoever wants them asks the
-operator's stream for `side_output(tag)`. Where nobody does, they are dropped.
+A function emits to them with `ctx.output(tag, row)`, and a window emits late rows. Read them with `side_output(tag)` of
+the operator's stream. Records of a side output that is not read are dropped.
 
 Follows Flink's `OutputTag`.
 """
@@ -36,7 +36,7 @@ class OutputTag:
 
     @property
     def remedy(self) -> str:
-        """What to do about rows that have other columns."""
+        """What to do about rows that have other columns, for an error."""
         return f"set aside what has the columns of OutputTag({self.name!r}, ...), or give it these: {{columns}}"
 
     def __repr__(self) -> str:

@@ -1,8 +1,7 @@
-"""What the specs of this package share: schemas worked out and checked when a spec is made, and errors that name the
-culprit.
+"""The common base of this package's specs: resolved and checked schemas, and errors that name the cause.
 
-A spec takes the schema of its input and its own settings, and works out the schema of its output in `_resolve`;
-whatever is wrong with the columns ends there, before a job runs, in a `SchemaError`.
+A spec takes the schema of its input and its own settings, and determines the schema of its output in `_resolve`. Every
+problem with the columns is reported there, before a job runs, as a `SchemaError`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _LONGEST_VALUE = 200
 
 
 class SchemaError(ValueError):
-    """A column that an operator needs is not there, or has a type that it cannot use."""
+    """A required column does not exist, or has a type that the operator cannot use."""
 
 
 class UserFunctionError(RuntimeError):
@@ -39,7 +38,7 @@ class UserFunctionError(RuntimeError):
 
     @classmethod
     def of(cls, operator: str, function: Callable[..., Any], at: str, error: BaseException) -> UserFunctionError:
-        """The error of `function`, which `operator` called with what `at` describes."""
+        """Return the error of `function`, which `operator` called with what `at` describes."""
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return cls(f"{operator}: function {function_name(function)} failed on {shorten(at)}: {said}")
 
@@ -47,7 +46,7 @@ class UserFunctionError(RuntimeError):
     def of_batch(
         cls, operator: str, function: Callable[..., Any], batch: pa.RecordBatch, error: BaseException
     ) -> UserFunctionError:
-        """The same where it was called with a batch."""
+        """Return the error of a function that was called with a batch."""
         first = batch.slice(0, 1).to_pylist()
         at = f"a batch of {batch.num_rows} rows, the first being {first[0]}" if first else "a batch of no rows"
         return cls.of(operator, function, at, error)
@@ -55,7 +54,7 @@ class UserFunctionError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ResolvedSpec(OperatorSpec):
-    """A spec that works out its schemas from its settings; `name` is the operator's kind unless given."""
+    """A spec that determines its schemas from its settings; `name` is the operator's kind by default."""
 
     name: str = ""
     input_schemas: tuple[pa.Schema, ...] = field(init=False, default=())
@@ -76,7 +75,7 @@ class ResolvedSpec(OperatorSpec):
             check_stream(self.output_schema, self.name)
 
     def _resolve(self) -> None:
-        """Check the settings and set the schemas and the key type; raises SchemaError."""
+        """Check the settings and set the schemas and the key type. Raises SchemaError."""
         raise NotImplementedError
 
     def _check_functions(self) -> None:
@@ -90,7 +89,7 @@ class ResolvedSpec(OperatorSpec):
             object.__setattr__(self, attribute, value)
 
     def __deepcopy__(self, memo: dict[int, object]) -> ResolvedSpec:
-        """Itself: it never changes."""
+        """Return the spec itself: it is immutable."""
         return self
 
     def __repr__(self) -> str:
@@ -98,7 +97,7 @@ class ResolvedSpec(OperatorSpec):
 
 
 def column_field(schema: pa.Schema, column: str, operator: str) -> pa.Field:
-    """The field of a column; raises SchemaError naming the column, the operator and the columns there are."""
+    """Return the field of a column. Raises SchemaError naming the column, the operator and the existing columns."""
     if not isinstance(column, str):
         raise SchemaError(
             f"{operator}: a column is named by a string, found {shorten(repr(column))} ({type(column).__name__}); the "
@@ -120,7 +119,7 @@ def _instead(operator: str, column: object) -> str:
 
 
 def check_stream(schema: pa.Schema, operator: str) -> None:
-    """Raise SchemaError for a column of a type that cannot travel from task to task."""
+    """Raise SchemaError for a column of a type that cannot be sent from task to task."""
     for column in schema:
         reason = why_not_in_stream(column.type)
         if reason is not None:
@@ -138,9 +137,9 @@ def check_made_of_rows(schema: pa.Schema, operator: str) -> None:
 
 
 def batch_of(columns: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return Python's values, column by column, as a batch.
+    """Return Python values, column by column, as a batch.
 
-    Raises InexactError for a value that would become another one, and what Arrow raises for one that does not fit.
+    Raises InexactError for a value that would become another one, and Arrow's error for one that does not fit.
     """
     arrays = []
     for column, values in zip(schema, columns, strict=True):
@@ -151,7 +150,9 @@ def batch_of(columns: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBa
 
 
 def key_type_of(schema: pa.Schema, keys: Sequence[str], operator: str) -> pa.DataType:
-    """The Arrow type of a key: that of its one column, or a struct of several; a dictionary column is its values.
+    """Return the Arrow type of a key: that of its one column, or a struct of several.
+
+    A dictionary column counts as its values.
 
     Raises SchemaError for a missing column, for no columns, for one named twice, and for a type that cannot be a key.
     """
@@ -170,7 +171,7 @@ def _key_fields(schema: pa.Schema, keys: Sequence[str], operator: str) -> list[p
 
 
 def keys_of(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.Array:
-    """The keys of the rows: one column (a dictionary as it is), several as a struct array of `key_type_of`'s type."""
+    """Return the keys of the rows: one column, unchanged, or several as a struct array of `key_type_of`'s type."""
     if len(keys) == 1:
         column = batch.column(keys[0])
         return column if pa.types.is_dictionary(column.type) else as_type(column, stored_type(column.type))
@@ -181,15 +182,16 @@ def keys_of(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.Array:
 
 
 def key_columns(keys: pa.Array, types: Sequence[pa.DataType]) -> list[pa.Array]:
-    """The inverse of `keys_of`: the columns that a key consists of, of these types."""
+    """Return the columns that a key consists of, in these types; the inverse of `keys_of`."""
     columns = [keys] if len(types) == 1 else keys.flatten()
     return [as_type(column, wanted) for column, wanted in zip(columns, types, strict=True)]
 
 
 def row_type(schema: pa.Schema, operator: str, *, in_columns: bool = False) -> pa.DataType:
-    """The type of the rows of a schema as an operator keeps them; SchemaError for a column that no state can hold.
+    """Return the type in which an operator keeps the rows of a schema.
 
-    With `in_columns` they are never looked at as Python's.
+    Raises SchemaError for a column that no state can hold. With `in_columns` the rows are never converted to Python
+    values.
     """
     for column in schema:
         reason = why_not_in_state(stored_type(column.type) if in_columns else column.type)
@@ -204,13 +206,13 @@ def row_type(schema: pa.Schema, operator: str, *, in_columns: bool = False) -> p
 
 
 def as_rows(rows: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a state keeps them, as a batch again."""
+    """Return rows from a state as a batch again."""
     columns = [as_type(column, field.type) for column, field in zip(rows.flatten(), schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def unique_names(names: Iterable[str], operator: str) -> None:
-    """Raise SchemaError when two output columns would have one name."""
+    """Raise SchemaError if two output columns would have the same name."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -219,20 +221,20 @@ def unique_names(names: Iterable[str], operator: str) -> None:
 
 
 def check_function(function: object, operator: str, wanted: str) -> None:
-    """Raise TypeError for what cannot be called; `wanted` says what the operator takes."""
+    """Raise TypeError for anything that cannot be called; `wanted` says what the operator takes."""
     if not callable(function):
         raise TypeError(f"{operator} takes {wanted}; found {shorten(repr(function))} ({type(function).__name__})")
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """What to call a user's function in an error: its name, and its module unless that is the notebook."""
+    """Return a user's function's name in errors: with its module, unless that is the notebook."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
     module = getattr(function, "__module__", None) or "__main__"
     return name if module == "__main__" else f"{module}.{name}"
 
 
 def column_list(schema: pa.Schema, most: int | None = None) -> str:
-    """Columns for a message: `carrier: string, delay: int64`; those beyond `most` characters are only counted."""
+    """Return columns for a message: `carrier: string, delay: int64`; beyond `most` characters they are counted."""
     listed = [f"{column.name}: {column.type}" for column in schema]
     count = len(listed)
     while most is not None and count > 1 and len(", ".join(listed[:count])) > most:
@@ -242,5 +244,5 @@ def column_list(schema: pa.Schema, most: int | None = None) -> str:
 
 
 def shorten(text: str) -> str:
-    """A text for an error message, cut where it would drown the message."""
+    """Return a text for an error message, shortened if it is too long."""
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

@@ -1,7 +1,7 @@
-"""Operators without state: map, filter, flat map, and columns picked, renamed and added.
+"""Operators without state: map, filter, flat map, and selecting, renaming and adding columns.
 
-A function per row takes and returns dicts and is for lessons and odd cases; expressions (`pyarrow.compute`) and
-functions of whole batches are what is fast. A function that raises ends in a `UserFunctionError` that names operator,
+A function per row takes and returns dicts; use it for lessons and special cases. Expressions (`pyarrow.compute`) and
+functions of whole batches are much faster. A function that raises leads to a `UserFunctionError` that names operator,
 function and row.
 
 Follows Flink's `StreamMap`, `StreamFilter` and `StreamFlatMap`.
@@ -36,13 +36,13 @@ BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 class BatchOperator(Operator):
-    """Emits what a function makes of each batch."""
+    """The operator that emits a function's result for each batch."""
 
     def __init__(self, transform: BatchFunction) -> None:
         self._transform = transform
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        """Emit what becomes of the rows; nothing when none are left."""
+        """Emit the transformed rows, if there are any."""
         result = self._transform(batch)
         if result.num_rows:
             self.context.output.emit(result)
@@ -50,16 +50,16 @@ class BatchOperator(Operator):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Transform(ResolvedSpec):
-    """Base of the transforms: one input, and a function from batch to batch."""
+    """The base of the transforms: one input, and a function from batch to batch."""
 
     input_schema: pa.Schema
 
     def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What becomes of the rows of a batch."""
+        """Return the transformed rows of a batch."""
         raise NotImplementedError
 
     def create(self) -> BatchOperator:
-        """One subtask's operator."""
+        """Create one subtask's operator."""
         return BatchOperator(self.transform)
 
     def _resolve(self) -> None:
@@ -86,10 +86,10 @@ class _Transform(ResolvedSpec):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Map(_Transform):
-    """`function` makes of each row (a dict) one row of the schema `returns`.
+    """A map: `function` turns each row (a dict) into one row of the schema `returns`.
 
-    With `arguments` it is called with the values of these columns, and gives a tuple with a value for each column of
-    `returns` (the value itself where there is one): no dict is made, which is most of what a small function costs.
+    With `arguments` it is called with the values of these columns, and returns a tuple with a value for each column of
+    `returns` (the bare value if there is one). This avoids the dict, which is most of the cost of a small function.
     """
 
     function: Callable[..., Any]
@@ -124,7 +124,7 @@ class Map(_Transform):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FlatMap(_Transform):
-    """`function` makes of each row (a dict) any number of rows of the schema `returns`."""
+    """A flat map: `function` turns each row (a dict) into any number of rows of the schema `returns`."""
 
     function: Callable[[Row], Iterable[Mapping[str, Any]]]
     returns: pa.Schema
@@ -153,7 +153,7 @@ class FlatMap(_Transform):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MapBatches(_Transform):
-    """`function` makes of each record batch one of the schema `returns` (None: that of the input)."""
+    """A map of batches: `function` turns each record batch into one of the schema `returns` (None: the input's)."""
 
     function: BatchFunction
     returns: pa.Schema | None = None
@@ -180,17 +180,17 @@ class MapBatches(_Transform):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Filter(_Transform):
-    """Keep the rows for which `predicate` is true: an expression (`pyarrow.compute.field("delay") > 0`) or a function
-    of a row (a dict).
+    """A filter that keeps the rows for which `predicate` is true.
 
-    With `batched` the function takes a record batch and returns a boolean array. A null counts as false.
+    `predicate` is an expression (`pyarrow.compute.field("delay") > 0`) or a function of a row (a dict). With `batched`
+    the function takes a record batch and returns a boolean array. A null counts as false.
     """
 
     predicate: pc.Expression | Callable[[Any], Any]
     batched: bool = False
 
     def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are kept."""
+        """Return the rows that are kept."""
         if isinstance(self.predicate, pc.Expression):
             return batch.filter(self.predicate)
         if not self.batched:
@@ -232,12 +232,12 @@ class Filter(_Transform):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Select(_Transform):
-    """Only these columns, in this order."""
+    """A selection of columns, in this order."""
 
     columns: tuple[str, ...]
 
     def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns picked."""
+        """Return the selected columns."""
         return batch.select(list(self.columns))
 
     def _output_schema(self) -> pa.Schema:
@@ -248,12 +248,12 @@ class Select(_Transform):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rename(_Transform):
-    """Columns under new names, given as {old: new}; the others stay."""
+    """Columns under new names, given as {old: new}; the others are unchanged."""
 
     names: Mapping[str, str]
 
     def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The same columns under their new names."""
+        """Return the same columns under their new names."""
         return pa.RecordBatch.from_arrays(batch.columns, schema=self.output_schema)
 
     def _output_schema(self) -> pa.Schema:
@@ -266,8 +266,9 @@ class Rename(_Transform):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WithColumn(_Transform):
-    """One column more, or another in place of one: `value` is an expression, or a function from record batch to array
-    of Arrow type `type`.
+    """An added or replaced column.
+
+    `value` is an expression, or a function from record batch to array of Arrow type `type`.
     """
 
     column: str
@@ -275,13 +276,13 @@ class WithColumn(_Transform):
     type: pa.DataType | None = None
 
     def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the column."""
+        """Return the batch with the column."""
         added = evaluate(self.value, batch) if isinstance(self.value, pc.Expression) else self._made(batch)
         columns = dict(zip(batch.schema.names, batch.columns, strict=True)) | {self.column: added}
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=self.output_schema)
 
     def _made(self, batch: pa.RecordBatch) -> pa.Array:
-        """What the function makes of a batch, checked."""
+        """Return the function's result for a batch, checked."""
         made = self._call_batch(self.value, batch)
         try:
             column = pa.array(made, self.type)
@@ -309,8 +310,8 @@ class WithColumn(_Transform):
 
 
 def evaluate(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Array:
-    """The values of an expression over the rows of a batch."""
-    from pyarrow import acero  # brings pandas with it
+    """Return the values of an expression over the rows of a batch."""
+    from pyarrow import acero  # imports pandas
 
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch])))
     project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]), [source])

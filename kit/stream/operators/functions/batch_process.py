@@ -1,9 +1,9 @@
 """A function per batch on a keyed stream: state and timers for all its keys at once.
 
-Where a `KeyedProcessFunction` is called for each row, with the state of its key, a `KeyedBatchFunction` is called for
-each batch, and reads and writes state as columns with an entry for each row. It may do all that the other may, a
-hundred times as fast, if what it does can be said in columns. A key can have several rows in a batch: they all read
-one entry, of their updates the last stays, `add` adds all of them in order, and `ctx.rows_before` tells them apart.
+A `KeyedProcessFunction` is called for each row, with the state of its key. A `KeyedBatchFunction` is called for each
+batch, and reads and writes state as columns with an entry for each row. It can do the same a hundred times as fast, if
+its work can be expressed in columns. A key can have several rows in a batch. They all read one entry, the last of their
+updates wins, `add` adds all of them in order, and `ctx.rows_before` distinguishes them.
 
 Follows Flink's `KeyedProcessOperator`; Flink itself goes row by row.
 """
@@ -34,18 +34,18 @@ from kit.stream.operators.side_output import OutputTag
 from kit.stream.operators.spec import UserFunctionError, column_list, shorten
 from kit.stream.operators.watermarks import event_times_ms
 
-Mask = Any  # a bool column of Arrow or numpy: the rows meant; None for all of them
+Mask = Any  # a bool column of Arrow or numpy that selects rows; None for all of them
 Numbers = npt.NDArray[np.int64]
 
 BATCHES = Returned((pa.RecordBatch, Mapping), "batch", "a record batch, or columns by name")
-"""What hooks return that are called with batches."""
+"""The values that a hook called with batches may return."""
 Batch: TypeAlias = pa.RecordBatch | Mapping[str, Any]
 EmittedBatches: TypeAlias = Batch | tuple[OutputTag, Batch] | Iterable[Batch | tuple[OutputTag, Batch]] | None
-"""What a hook may return (`kit.stream.operators.functions.returned`)."""
+"""The values that a hook may return (`kit.stream.operators.functions.returned`)."""
 
 
 class BatchState:
-    """One state, with an entry for each row of the batch at hand."""
+    """One state, with an entry for each row of the current batch."""
 
     def __init__(self, table: StateTable, keys: pa.Array) -> None:
         self._table = table
@@ -55,7 +55,7 @@ class BatchState:
         return f"BatchState({self._table.name!r}, {len(self._keys)} rows)"
 
     def get(self) -> pa.Array:
-        """The entry of each row's key; where there is none the descriptor's default, or null."""
+        """Return the entry of each row's key; the descriptor's default, or null, for one without an entry."""
         entries = self._table.get(self._table.slots(self._keys, create=False))
         default = self._table.default
         if not entries.null_count or default is None:
@@ -63,7 +63,7 @@ class BatchState:
         return pc.if_else(entries.is_valid(), entries, pa.scalar(default, entries.type)).cast(entries.type)
 
     def update(self, values: Values, where: Mask = None) -> None:
-        """Set the entry of each row's key; a null removes it. `values` is one value, or has one for each row meant."""
+        """Set the entry of each row's key; a null removes it. `values` is one value, or one for each selected row."""
         slots = self._table.slots(_meant(self._keys, where))
         self._table.put(slots, self._column(values, len(slots), self._table.stored_type))
 
@@ -84,7 +84,7 @@ class BatchState:
 
 
 class BatchTimers:
-    """Timers of the keys of the batch at hand, one for each row that is meant."""
+    """The timers of the current batch's keys, one for each selected row."""
 
     def __init__(self, operator: KeyedBatchOperator, keys: pa.Array) -> None:
         self._timers = operator.timers
@@ -99,19 +99,19 @@ class BatchTimers:
         self._timers.register_processing_time(_meant(self._keys, where), timestamps_ms)
 
     def delete_event_time_timers(self, timestamps_ms: Any, where: Mask = None) -> None:
-        """Forget event-time timers, where there are such."""
+        """Delete event-time timers, if they exist."""
         self._timers.delete_event_time(_meant(self._keys, where), timestamps_ms)
 
     def delete_processing_time_timers(self, timestamps_ms: Any, where: Mask = None) -> None:
-        """Forget processing-time timers, where there are such."""
+        """Delete processing-time timers, if they exist."""
         self._timers.delete_processing_time(_meant(self._keys, where), timestamps_ms)
 
 
 class BatchContext(TimeView):
-    """What a function sees with one batch, or with the timers that fire.
+    """A function's view of one batch, or of the timers that fire.
 
-    `keys` has the key of each row or timer (structs when the key has several columns), `timestamps_ms` their event time
-    (int64; None where the stream has none), `timer_service` is where timers of these keys are registered.
+    `keys` has the key of each row or timer (structs if the key has several columns), `timestamps_ms` their event time
+    (int64; None if the stream has none), and `timer_service` registers timers of these keys.
     """
 
     _operator: KeyedBatchOperator
@@ -124,12 +124,12 @@ class BatchContext(TimeView):
 
     @property
     def rows_before(self) -> Numbers:
-        """How many rows of the batch with the same key come before each row: 0 for the first."""
+        """For each row the number of earlier rows of the batch with the same key: 0 for the first."""
         return self._counted[0]
 
     @property
     def rows_after(self) -> Numbers:
-        """How many rows of the batch with the same key come after each row: 0 for the last."""
+        """For each row the number of later rows of the batch with the same key: 0 for the last."""
         return self._counted[1]
 
     @cached_property
@@ -147,7 +147,7 @@ class BatchContext(TimeView):
         return before, after
 
     def state(self, descriptor: StateDescriptor) -> BatchState:
-        """The state of this name, for the keys at hand: a value, a reducing or a list state."""
+        """Return the state of this name, for the current keys: a value, a reducing or a list state."""
         if not KINDS[descriptor.kind].in_batches:
             *others, last = (kind for kind, table in KINDS.items() if table.in_batches)
             raise StateDescriptorError(
@@ -157,33 +157,33 @@ class BatchContext(TimeView):
         return BatchState(self._operator.context.keyed_state.table(descriptor), self.keys)
 
     def emit(self, batch: pa.RecordBatch | Mapping[str, Any]) -> None:
-        """Hand rows on: a record batch, or columns by name."""
+        """Emit rows: a record batch, or columns by name."""
         batch = _as_batch(batch, self._operator.returns, "declare what it makes: returns={...}")
         if batch.num_rows:
             self._operator.context.output.emit(batch)
 
     def output(self, tag: OutputTag, batch: pa.RecordBatch | Mapping[str, Any]) -> None:
-        """Set rows aside: they go to `side_output(tag)` of the stream."""
+        """Emit rows to a side output: `side_output(tag)` of the stream."""
         batch = _as_batch(batch, tag.schema, f"declare the columns in OutputTag({tag.name!r}, {{...}})")
         if batch.num_rows:
             self._operator.context.output.emit_to(tag.name, batch)
 
 
 class KeyedBatchFunction:
-    """What a user writes: all hooks but `process_batch` may be left out.
+    """The base of a user's function; only `process_batch` is required.
 
     Each hook gets a `BatchContext`: keys, state, timers and output of the batch.
     """
 
     def open(self, ctx: BatchContext) -> None:
-        """Called once before the first batch; `ctx` is a `BatchContext` whose `keys` has no rows."""
+        """Prepare; called once before the first batch, with a `BatchContext` whose `keys` has no rows."""
 
     def process_batch(self, batch: pa.RecordBatch, ctx: BatchContext) -> EmittedBatches:
-        """Make any number of batches of one: `ctx.emit(batch)` or `yield batch`. `ctx` is a `BatchContext`."""
+        """Process a batch, and emit any number: `ctx.emit(batch)` or `yield batch`. `ctx` is a `BatchContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_batch(batch, ctx)")
 
     def on_timers(self, ctx: BatchContext) -> EmittedBatches:
-        """Called when timers fire: `ctx.keys` and `ctx.timestamps_ms` have a row for each, the earliest first.
+        """Handle timers that fire: `ctx.keys` and `ctx.timestamps_ms` have a row for each, the earliest first.
 
         `ctx` is a `BatchContext`.
         """
@@ -197,20 +197,20 @@ class KeyedBatchProcess(FunctionSpec):
     rows = False
 
     def create(self) -> KeyedBatchOperator:
-        """One subtask's operator."""
+        """Create one subtask's operator."""
         return KeyedBatchOperator(self.name, self.function(), self.returns, self.inputs, self.hooks)
 
 
 class KeyedBatchOperator(KeyedFunctionOperator):
-    """Calls the function with whole batches."""
+    """The operator that calls the function with whole batches."""
 
     @property
     def returns(self) -> pa.Schema:
-        """The columns that go on."""
+        """The columns of the output."""
         return self._returns
 
     def create_contexts(self) -> list[BatchContext]:
-        """What `open` sees."""
+        """Return the context for `open`."""
         return [BatchContext(self, pa.array([], self.context.keyed_state.key_type), None)]
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:

@@ -1,8 +1,8 @@
-"""A stream that every subtask sees, and by which a function treats another stream.
+"""A stream that every subtask receives, and that controls how a function processes another stream.
 
-What the function is to remember of the broadcast stream (rules, rates) it keeps in broadcast state: maps that every
-subtask writes alike, since each sees the same rows, and that each takes into its checkpoints. Rows of the other stream
-may only read them. Each subtask is restored with one copy, whatever its number is then.
+The function keeps what it must remember of the broadcast stream (rules, rates) in broadcast state: maps that every
+subtask writes in the same way, since each receives the same rows, and includes in its checkpoints. Rows of the other
+stream may only read them. Each subtask restores one copy, at any parallelism.
 
 Follows Flink's `BroadcastProcessFunction` and `KeyedBroadcastProcessFunction`, with `CoBroadcastWithKeyedOperator` and
 `CoBroadcastWithNonKeyedOperator`.
@@ -29,23 +29,23 @@ from kit.stream.operators.rows import Row
 
 
 class BroadcastProcessFunction:
-    """What a user writes for a stream connected with a broadcast one.
+    """The base of a user's function for a stream connected with a broadcast one.
 
     Rows of the stream come with a `ReadOnlyContext`, those of the broadcast one with a `BroadcastContext`.
     """
 
     def open(self, ctx: ReadOnlyContext) -> None:
-        """Called once before the first row; `ctx` is a `ReadOnlyContext`."""
+        """Prepare; called once before the first row, with a `ReadOnlyContext`."""
 
     def process_element(self, row: Row, ctx: ReadOnlyContext) -> Emitted:
-        """Called for each row of the stream; `ctx.broadcast_state(...)` can be read.
+        """Process a row of the stream; `ctx.broadcast_state(...)` can be read.
 
         `ctx` is a `ReadOnlyContext`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
 
     def process_broadcast_element(self, row: Row, ctx: BroadcastContext) -> Emitted:
-        """Called in every subtask for each row of the broadcast stream; `ctx.broadcast_state(...)` can be written.
+        """Process a row of the broadcast stream, in every subtask; `ctx.broadcast_state(...)` can be written.
 
         `ctx` is a `BroadcastContext`.
         """
@@ -53,49 +53,49 @@ class BroadcastProcessFunction:
 
 
 class KeyedBroadcastProcessFunction:
-    """What a user writes for a keyed stream connected with a broadcast one.
+    """The base of a user's function for a keyed stream connected with a broadcast one.
 
     Rows and timers of the keyed stream come with a `KeyedReadOnlyContext`, rows of the broadcast one with a
     `KeyedBroadcastContext`.
     """
 
     def open(self, ctx: KeyedReadOnlyContext) -> None:
-        """Called once before the first row; `ctx` is a `KeyedReadOnlyContext`."""
+        """Prepare; called once before the first row, with a `KeyedReadOnlyContext`."""
 
     def process_element(self, row: Row, ctx: KeyedReadOnlyContext) -> Emitted:
-        """Called for each row of the keyed stream, with its key's state and timers; broadcast state can be read.
+        """Process a row of the keyed stream, with its key's state and timers; broadcast state can be read.
 
         `ctx` is a `KeyedReadOnlyContext`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
 
     def process_broadcast_element(self, row: Row, ctx: KeyedBroadcastContext) -> Emitted:
-        """Called in every subtask for each row of the broadcast stream; broadcast state can be written.
+        """Process a row of the broadcast stream, in every subtask; broadcast state can be written.
 
         `ctx` is a `KeyedBroadcastContext`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process_broadcast_element(row, ctx)")
 
     def on_timer(self, timestamp_ms: int, ctx: KeyedReadOnlyContext) -> Emitted:
-        """Called when a timer fires, for the key it was registered for; `ctx` is a `KeyedReadOnlyContext`."""
+        """Handle a timer that fires, for the key it was registered for; `ctx` is a `KeyedReadOnlyContext`."""
 
 
 class ReadOnlyBroadcastState:
-    """Broadcast state as rows that are not broadcast see it."""
+    """Broadcast state as rows of the other stream see it."""
 
     def __init__(self, state: BroadcastState) -> None:
         self._state = state
 
     def get(self, key: Any) -> Any:
-        """The value under `key`, or None."""
+        """Return the value under `key`, or None."""
         return self._state.get(key)
 
     def contains(self, key: Any) -> bool:
-        """Whether there is an entry under `key`."""
+        """Return True if there is an entry under `key`."""
         return self._state.contains(key)
 
     def items(self) -> list[tuple[Any, Any]]:
-        """The entries, by key."""
+        """Return the entries, by key."""
         return self._state.items()
 
     def __repr__(self) -> str:
@@ -103,17 +103,17 @@ class ReadOnlyBroadcastState:
 
 
 class BroadcastContext(ProcessFunctionContext):
-    """What a function sees of a broadcast row."""
+    """A function's view of a broadcast row."""
 
     _operator: BroadcastOperator | KeyedBroadcastOperator
 
     def broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
-        """A map to write: the same must be written in every subtask."""
+        """Return a map to write; every subtask must write the same."""
         return self._operator.broadcast_state(descriptor)
 
 
 class KeyedBroadcastContext(BroadcastContext):
-    """The same beside a keyed stream."""
+    """A function's view of a broadcast row beside a keyed stream."""
 
     _operator: KeyedBroadcastOperator
 
@@ -123,22 +123,22 @@ class KeyedBroadcastContext(BroadcastContext):
 
 
 class ReadOnlyContext(ProcessFunctionContext):
-    """What a function sees of a row that is not broadcast."""
+    """A function's view of a row that is not broadcast."""
 
     _operator: BroadcastOperator
 
     def broadcast_state(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState:
-        """A map to read."""
+        """Return a map to read."""
         return ReadOnlyBroadcastState(self._operator.broadcast_state(descriptor))
 
 
 class KeyedReadOnlyContext(KeyedProcessFunctionContext):
-    """What a function sees of a row or timer of the keyed stream."""
+    """A function's view of a row or timer of the keyed stream."""
 
     _operator: KeyedBroadcastOperator
 
     def broadcast_state(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState:
-        """A map to read."""
+        """Return a map to read."""
         return ReadOnlyBroadcastState(self._operator.broadcast_state(descriptor))
 
 
@@ -153,26 +153,26 @@ class _WithBroadcastState(FunctionOperator):
         self._maps = {each.name: self.context.operator_state.broadcast_state(each) for each in self.states}
 
     def broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
-        """The map of a descriptor that `broadcast(...)` was given."""
+        """Return the map of a descriptor that was passed to `broadcast(...)`."""
         if descriptor not in self.states:
             given = ", ".join(each.name for each in self.states)
-            raise KeyError(f"{descriptor.name!r} is none of the states that broadcast() was given: {given}")
+            raise KeyError(f"{descriptor.name!r} is not one of the states passed to broadcast(): {given}")
         return self._maps[descriptor.name]
 
 
 class BroadcastOperator(_WithBroadcastState):
-    """Calls a `BroadcastProcessFunction`."""
+    """The operator that calls a `BroadcastProcessFunction`."""
 
     def create_contexts(self) -> list[Any]:
-        """One to read, one to write."""
+        """Return a context for reading and one for writing."""
         return [ReadOnlyContext(self), BroadcastContext(self)]
 
 
 class KeyedBroadcastOperator(_WithBroadcastState, KeyedFunctionOperator):
-    """Calls a `KeyedBroadcastProcessFunction`."""
+    """The operator that calls a `KeyedBroadcastProcessFunction`."""
 
     def create_contexts(self) -> list[Any]:
-        """One to read, with state and timers; one to write."""
+        """Return a context for reading, with state and timers, and one for writing."""
         return [KeyedReadOnlyContext(self), KeyedBroadcastContext(self)]
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, KeyedState], Any]) -> None:
@@ -187,8 +187,9 @@ class KeyedBroadcastOperator(_WithBroadcastState, KeyedFunctionOperator):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BroadcastProcess(FunctionSpec):
-    """A `BroadcastProcessFunction`, or a `KeyedBroadcastProcessFunction` where the first input is keyed; the second
-    input is broadcast, and `states` are what the function may keep of it.
+    """A `BroadcastProcessFunction`, or a `KeyedBroadcastProcessFunction` if the first input is keyed.
+
+    The second input is broadcast, and `states` are the maps that the function may keep of it.
     """
 
     states: tuple[MapStateDescriptor, ...] = ()
@@ -197,7 +198,7 @@ class BroadcastProcess(FunctionSpec):
     hooks: ClassVar[tuple[str, ...]] = ("process_element", "process_broadcast_element")
 
     def create(self) -> FunctionOperator:
-        """One subtask's operator."""
+        """Create one subtask's operator."""
         kind = BroadcastOperator if self.key_type is None else KeyedBroadcastOperator
         operator = kind(self.name, self.function(), self.returns, self.inputs, self.hooks)
         operator.states = self.states

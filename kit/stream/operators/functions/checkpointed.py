@@ -1,9 +1,9 @@
-"""A function with operator state of its own: state that belongs to the subtask, not to a key.
+"""Functions with operator state of their own: state that belongs to the subtask, not to a key.
 
-Derive from `CheckpointedFunction` beside what the function is. `initialize_state` is called before `open`, with what
-the last checkpoint kept, and asks for the states; `snapshot_state` is called at each checkpoint, and puts into them
-what this checkpoint is to keep. There are three modes, which differ in who gets what when the job is restored, perhaps
-at another parallelism:
+Derive a function from `CheckpointedFunction` as well as from its own base class. `initialize_state` is called before
+`open`; it gets the states, with the content of the last checkpoint. `snapshot_state` is called at each checkpoint, and
+writes to the states what this checkpoint must contain. There are three modes, which differ in the distribution on a
+restore, perhaps at another parallelism:
 
     context.operator_state.get_list_state(descriptor)        every entry goes to one subtask, evenly split
     context.operator_state.get_union_list_state(descriptor)  every subtask gets all entries of all
@@ -25,11 +25,11 @@ at another parallelism:
         def snapshot_state(self, context):
             self.state.update(self.waiting)
 
-What is in a state is in every checkpoint until it is taken out, so `snapshot_state` may be left out where the function
-keeps its states up to date. A union list grows with every restore unless `update` or `clear` is called: each subtask
-has all entries then, and would hand in all of them.
+The content of a state is in every checkpoint until it is removed, so `snapshot_state` is not needed if the function
+keeps its states up to date. A union list grows with every restore unless `update` or `clear` is called, because each
+subtask then has all entries and would write all of them.
 
-A function whose state is better kept in a form of its own writes it as *raw state*, bytes that nobody else looks into:
+A function whose state needs a format of its own writes it as *raw state*, bytes that only the function interprets:
 
     def snapshot_state(self, context):
         out = context.raw_operator_state_output        # a binary file
@@ -44,12 +44,12 @@ A function whose state is better kept in a form of its own writes it as *raw sta
             self.sketches.append(stream.read(size))
 
 On a keyed stream there are `raw_keyed_state_output`, with `start_new_key_group(key_group)`, and
-`raw_keyed_state_inputs`, which gives pairs of key group and stream. A stream goes on behind its part, so what is
-written says how long it is. A function that was given raw state must ask for it, or the restore fails: the state would
-be in no checkpoint again.
+`raw_keyed_state_inputs`, which yields pairs of key group and stream. A stream continues beyond its part, so the content
+must contain its own length. A function must read the raw state that is restored, or the restore fails: no later
+checkpoint would contain it.
 
 Follows Flink's `CheckpointedFunction`, `FunctionInitializationContext` and `FunctionSnapshotContext`; the raw state is
-that of `StateInitializationContext` and `StateSnapshotContext`, which Flink shows to operators only.
+that of `StateInitializationContext` and `StateSnapshotContext`, which Flink provides to operators only.
 """
 
 from __future__ import annotations
@@ -70,22 +70,22 @@ from kit.stream.operators.base import OperatorContext
 class OperatorStates:
     """The operator state of one subtask (`OperatorStateStore`); each state is found by its descriptor's name.
 
-    Raises StateDescriptorError where a state of that name has another type or mode.
+    Raises StateDescriptorError if a state of that name has another type or mode.
     """
 
     def __init__(self, context: OperatorContext) -> None:
         self._store = context.operator_state
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
-        """A list of entries; on a restore each goes to one subtask, all subtasks getting about as many."""
+        """Return a list of entries, which a restore distributes evenly over the subtasks."""
         return self._store.list_state(descriptor)
 
     def get_union_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
-        """A list of entries; on a restore every subtask gets those of all subtasks."""
+        """Return a list of entries; on a restore every subtask gets those of all subtasks."""
         return self._store.union_list_state(descriptor)
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
-        """A map that every subtask must write alike; on a restore every subtask gets one copy."""
+        """Return a map that every subtask must write in the same way; on a restore every subtask gets one copy."""
         return self._store.broadcast_state(descriptor)
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class OperatorStates:
 
 
 class FunctionInitializationContext:
-    """What `initialize_state` is given: the operator state, and where the function stands."""
+    """The argument of `initialize_state`: the operator state, and facts about the subtask."""
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
@@ -101,12 +101,12 @@ class FunctionInitializationContext:
 
     @property
     def is_restored(self) -> bool:
-        """Whether a checkpoint held something for this task to go on from; False where it starts from scratch."""
+        """True if the task resumes from a checkpoint; False if it starts from scratch."""
         return self._context.restored_checkpoint_id is not None
 
     @property
     def restored_checkpoint_id(self) -> int | None:
-        """The id of that checkpoint; None where the task starts from scratch."""
+        """The id of that checkpoint; None if the task starts from scratch."""
         return self._context.restored_checkpoint_id
 
     @property
@@ -116,25 +116,25 @@ class FunctionInitializationContext:
 
     @property
     def parallelism(self) -> int:
-        """How many subtasks there are."""
+        """The number of subtasks."""
         return self._context.parallelism
 
     @property
     def max_parallelism(self) -> int:
-        """How many key groups the job has: a key's is what raw keyed state is filed under."""
+        """The number of key groups of the job; raw keyed state is stored under a key's group."""
         return self._context.max_parallelism
 
     @property
     def raw_keyed_state_inputs(self) -> Iterator[KeyGroupStatePartition]:
         """Key group and stream of each part of raw keyed state (`getRawKeyedStateInputs`).
 
-        Raises StateError where the stream is not keyed.
+        Raises StateError if the stream is not keyed.
         """
         return self._context.raw_inputs.keyed
 
     @property
     def raw_operator_state_inputs(self) -> Iterator[RawStateStream]:
-        """A stream per partition of raw operator state (`getRawOperatorStateInputs`)."""
+        """One stream per partition of raw operator state (`getRawOperatorStateInputs`)."""
         return self._context.raw_inputs.operator
 
     def __repr__(self) -> str:
@@ -143,7 +143,7 @@ class FunctionInitializationContext:
 
 
 class FunctionSnapshotContext:
-    """What `snapshot_state` is given: `checkpoint_id`, the checkpoint that is being taken, and where raw state goes.
+    """The argument of `snapshot_state`: the `checkpoint_id` being taken, and the outputs for raw state.
 
     Flink: `FunctionSnapshotContext`, implemented by `StateSnapshotContextSynchronousImpl`.
     """
@@ -156,7 +156,7 @@ class FunctionSnapshotContext:
     def raw_keyed_state_output(self) -> RawKeyedStateOutput:
         """A binary file for raw keyed state (`getRawKeyedOperatorStateOutput`).
 
-        Raises StateError where the stream is not keyed.
+        Raises StateError if the stream is not keyed.
         """
         return self._outputs.keyed
 
@@ -170,20 +170,21 @@ class FunctionSnapshotContext:
 
 
 class CheckpointedFunction:
-    """What a user's function derives from as well, to have operator state: see
-    `kit.stream.operators.functions.checkpointed`.
+    """A second base class of a user's function with operator state: see `kit.stream.operators.functions.checkpointed`.
 
     `initialize_state` gets a `FunctionInitializationContext`, `snapshot_state` a `FunctionSnapshotContext`.
     """
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Called once, before `open`: ask `context.operator_state` for the states, and take up what is in them.
+        """Get the states from `context.operator_state`, and restore from them; called once, before `open`.
 
         `context` is a `FunctionInitializationContext`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define initialize_state(context)")
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Called at each checkpoint, when all rows before its barrier have been processed, and none after it: put into
-        the states what the checkpoint is to keep. `context` is a `FunctionSnapshotContext`.
+        """Write to the states what the checkpoint must contain; called at each checkpoint.
+
+        All rows before its barrier have been processed then, and none after it. `context` is a
+        `FunctionSnapshotContext`.
         """

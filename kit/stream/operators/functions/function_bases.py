@@ -15,7 +15,7 @@ HOOKS: dict[type, tuple[str, ...]] = {
 
 
 def check_bases(function: type, operator: str) -> None:
-    """Raise TypeError for a class that defines a hook which nobody would call, because it lacks the base class."""
+    """Raise TypeError for a class that defines a hook which is never called, because it lacks the base class."""
     for base, hooks in HOOKS.items():
         defined = [hook for hook in hooks if callable(getattr(function, hook, None))]
         if defined and not issubclass(function, base):
@@ -26,7 +26,7 @@ def check_bases(function: type, operator: str) -> None:
 
 
 def check_shared(value: Any, operator: str, remedy: str) -> None:
-    """Raise TypeError for a function, source or sink with hooks, where one object serves all subtasks.
+    """Raise TypeError for a function, source or sink with hooks, if one object serves all subtasks.
 
     `remedy` says where the hooks would be called.
     """

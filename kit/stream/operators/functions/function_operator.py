@@ -1,10 +1,10 @@
-"""Operators that call a user's function row by row: what functions of all kinds see, and how they are called.
+"""Operators that call a user's function row by row: the contexts of functions of all kinds, and their calls.
 
 A function is an object of the user's class, one per subtask. For each input there is a hook (`process_element`, ...)
-and a context that says what the function may do there: hand rows on, set rows aside, and, on a keyed input, keep
-state and timers for the row's key. What a batch or a watermark leads to leaves as one batch. Rows are handled one by
-one, in order; what is the same for all rows of a batch is done once, before or after: rows become dicts, keys are
-looked up (`kit.stream.backend.keys.key_run`), and what was made becomes columns.
+and a context that offers what the function may do there: emit rows, also to side outputs, and, on a keyed input, use
+state and timers of the row's key. The output for one batch or watermark leaves as one batch. Rows are processed one by
+one, in order. Work that is common to all rows of a batch is done once, before or after: rows become dicts, keys are
+looked up (`kit.stream.backend.keys.key_run`), and emitted rows become columns.
 
 Follows Flink's `ProcessOperator`, `KeyedProcessOperator` and `KeyedCoProcessOperator`.
 """
@@ -41,20 +41,20 @@ from kit.stream.operators.watermarks import check_time_column, event_times_ms
 
 @dataclass(frozen=True, slots=True)
 class FunctionInput:
-    """One input of a function: its columns, its key (none where it is not keyed), and where its event time is."""
+    """One input of a function: its columns, its key (none if it is not keyed), and the column of its event time."""
 
     schema: pa.Schema
     keys: tuple[str, ...] = ()
     time_column: str | None = None
 
     def key_type(self, operator: str) -> pa.DataType | None:
-        """Its key's type, None where it is not keyed; raises SchemaError for columns that are not there."""
+        """Return the type of its key, None if it is not keyed. Raises SchemaError for columns that do not exist."""
         if self.time_column is not None:
             check_time_column(self.schema, self.time_column, operator)
         return key_type_of(self.schema, self.keys, operator) if self.keys else None
 
     def keys_of(self, batch: pa.RecordBatch, key_type: pa.DataType) -> pa.Array:
-        """The keys of the rows. Of two inputs the first gives a key of several columns its names."""
+        """Return the keys of the rows. A key of several columns has the names of the first input."""
         if len(self.keys) == 1:
             return as_type(batch.column(self.keys[0]), key_type)
         fields = list(key_type)
@@ -81,11 +81,11 @@ def key_aspects(inputs: Iterable[FunctionInput]) -> Aspects:
 
 
 class TimeView:
-    """What a function sees of time."""
+    """A function's view of time."""
 
     _operator: FunctionOperator
 
-    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+    if not TYPE_CHECKING:  # else mypy would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             raise no_attribute(self, name, CONTEXT)
@@ -95,7 +95,7 @@ class TimeView:
 
     @property
     def current_watermark_ms(self) -> int:
-        """Event time as it is known to have passed, in ms."""
+        """The current event time, in ms."""
         return self._operator.context.current_watermark_ms
 
     @property
@@ -105,7 +105,7 @@ class TimeView:
 
 
 class ProcessFunctionContext(TimeView):
-    """What a function sees of the operator.
+    """A function's view of the operator.
 
     `timestamp_ms` is the row's event time (None for a row without one).
     """
@@ -115,20 +115,20 @@ class ProcessFunctionContext(TimeView):
         self.timestamp_ms: int | None = None
 
     def emit(self, row: Row) -> None:
-        """Hand a row on."""
+        """Emit a row."""
         operator = self._operator
         operator.made.append(row)
         operator.made_of.append(operator.at)
 
     def output(self, tag: OutputTag, row: Row) -> None:
-        """Set a row aside: it goes to `side_output(tag)` of the stream."""
+        """Emit a row to a side output: `side_output(tag)` of the stream."""
         self._operator.set_aside(tag, row)
 
 
 class TimerServiceView(TimeView):
-    """Timers of the current key (`TimerService`): registering one twice is registering it once.
+    """Timers of the current key (`TimerService`); registering one twice has no further effect.
 
-    A timer's time is in whole ms since 1970; StateTypeError for what is none.
+    A timer's time is in whole ms since 1970; anything else raises StateTypeError.
     """
 
     _operator: KeyedFunctionOperator
@@ -145,16 +145,16 @@ class TimerServiceView(TimeView):
         self._operator.timers.register_processing_time_timer(time_of_timer(timestamp_ms))
 
     def delete_event_time_timer(self, timestamp_ms: int) -> None:
-        """Forget an event-time timer."""
+        """Delete an event-time timer."""
         self._operator.timers.delete_event_time_timer(time_of_timer(timestamp_ms))
 
     def delete_processing_time_timer(self, timestamp_ms: int) -> None:
-        """Forget a processing-time timer."""
+        """Delete a processing-time timer."""
         self._operator.timers.delete_processing_time_timer(time_of_timer(timestamp_ms))
 
 
 class KeyedProcessFunctionContext(ProcessFunctionContext):
-    """What a function sees on a keyed input.
+    """A function's view of a keyed input.
 
     `timestamp_ms` is the event time of the row or timer (None for a row without one), `timer_service` the timers of its
     key.
@@ -166,15 +166,15 @@ class KeyedProcessFunctionContext(ProcessFunctionContext):
         super().__init__(operator)
         self.timer_service = TimerServiceView(operator)
         self._states: dict[int, KeyedState] = {}
-        self._descriptors: list[StateDescriptor] = []  # kept, so that their ids remain theirs
+        self._descriptors: list[StateDescriptor] = []  # kept, so that their ids are not reused
 
     @property
     def current_key(self) -> Any:
-        """The key of the row or timer: a dict when it has several columns."""
+        """The key of the row or timer: a dict if it has several columns."""
         return self._operator.context.keyed_state.current_key
 
     def state(self, descriptor: StateDescriptor) -> KeyedState:
-        """The state of this name for the current key, of the kind that the descriptor says."""
+        """Return the state of this name for the current key, of the descriptor's kind."""
         state = self._states.get(id(descriptor))
         if state is None:
             state = self._states[id(descriptor)] = self._operator.state(descriptor)
@@ -183,7 +183,7 @@ class KeyedProcessFunctionContext(ProcessFunctionContext):
 
 
 class FunctionOperator(Operator):
-    """Calls `hooks[i]` of the function for rows of input `i`, with the i-th context."""
+    """The operator that calls `hooks[i]` of the function for rows of input `i`, with the i-th context."""
 
     def __init__(
         self, name: str, function: Any, returns: pa.Schema, inputs: Sequence[FunctionInput], hooks: Sequence[str]
@@ -193,32 +193,32 @@ class FunctionOperator(Operator):
         self._inputs = tuple(inputs)
         self._hooks = tuple(hooks)
         self.at: Row = {}
-        """What the function was called with."""
+        """The row that the function was called with."""
         self.made: list[Row] = []
         self.made_of: list[Row] = []
-        """The rows that are to be emitted, and of what each was made."""
+        """The rows to emit, and the row from which each was made."""
         self._columns: list[pa.RecordBatch] = []
-        """What was made before these, of rows of the same batch."""
+        """Earlier output for rows of the same batch."""
         self._aside: dict[OutputTag, tuple[list[Row], list[Row]]] = {}
         self.function = function
 
     @property
     def checkpoint_listener(self) -> CheckpointListener | None:
-        """The function, if it is one."""
+        """The function, if it is a listener."""
         return self.function if isinstance(self.function, CheckpointListener) else None
 
     def create_contexts(self) -> list[Any]:
-        """What the function sees on each input; `open` is given the first."""
+        """Return the function's context for each input; `open` gets the first."""
         return [ProcessFunctionContext(self) for _ in self._inputs]
 
     def initialize_state(self) -> None:
-        """Let a function that has operator state of its own take it up."""
+        """Let a function with operator state of its own restore it."""
         if isinstance(self.function, CheckpointedFunction):
             given = FunctionInitializationContext(self.context)
             self.call("no row yet", self.function.initialize_state, given)
 
     def snapshot_state(self, checkpoint_id: int) -> None:
-        """Let such a function put into its state what the checkpoint is to keep."""
+        """Let a function with operator state of its own write it."""
         if isinstance(self.function, CheckpointedFunction):
             taken = FunctionSnapshotContext(checkpoint_id, self.context)
             self.call(f"checkpoint {checkpoint_id}", self.function.snapshot_state, taken)
@@ -235,7 +235,7 @@ class FunctionOperator(Operator):
         given.append(self.at)
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        """Call the hook for each row, then emit what it made."""
+        """Call the hook for each row, then emit the results."""
         given, context = self._inputs[input_index], self._contexts[input_index]
         hook = getattr(self.function, self._hooks[input_index])
         times: Iterator[int | None] = repeat(None)
@@ -255,11 +255,11 @@ class FunctionOperator(Operator):
                     raise UserFunctionError.of(self._name, hook, f"row {self.at}", error) from error
             self._set_made_down()
         if given.keys:
-            next(turns, None)  # their end, at which states and timers take what was written
+            next(turns, None)  # ends the run, in which states and timers apply what was written
         self.emit_collected()
 
     def _set_made_down(self) -> None:
-        """Turn the rows that the function made so far into columns."""
+        """Turn the rows that the function has emitted so far into columns."""
         if self.made:
             rows, given = self.made, self.made_of
             self.made, self.made_of = [], []
@@ -267,7 +267,7 @@ class FunctionOperator(Operator):
             self._columns.append(RowMaker(self._name, hook).batch(rows, self._returns, given))
 
     def call(self, at: str, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call a function of the user's; its errors name it and what it was called for."""
+        """Call a user's function; errors name it and what it was called with."""
         try:
             if never_runs(function(*arguments)):
                 raise TypeError("it runs nothing, since it yields or is async: only functions of rows and timers yield")
@@ -275,7 +275,7 @@ class FunctionOperator(Operator):
             raise UserFunctionError.of(self._name, function, at, error) from error
 
     def call_and_emit(self, at: str, emitting: Returned, function: Callable[..., Any], *arguments: Any) -> None:
-        """Do the same, and emit what the function returned; the last of `arguments` is its context."""
+        """Call a function, and emit what it returned; the last of `arguments` is its context."""
         try:
             made = function(*arguments)
             if made is not None:
@@ -284,7 +284,7 @@ class FunctionOperator(Operator):
             raise UserFunctionError.of(self._name, function, at, error) from error
 
     def emit_collected(self) -> None:
-        """Hand on what the function made."""
+        """Send on what the function has emitted."""
         self._set_made_down()
         if self._columns:
             columns, self._columns = self._columns, []
@@ -297,12 +297,12 @@ class FunctionOperator(Operator):
 
 
 class KeyedFunctionOperator(FunctionOperator):
-    """The same on a keyed stream: with state, and timers that call `on_timer`."""
+    """The operator for a keyed stream: with state, and timers that call `on_timer`."""
 
     timers: TimerService
 
     def create_contexts(self) -> list[Any]:
-        """What the function sees on each input, and in `on_timer`."""
+        """Return the function's context for each input, and for `on_timer`."""
         return [KeyedProcessFunctionContext(self) for _ in self._inputs]
 
     def initialize_state(self) -> None:
@@ -311,11 +311,11 @@ class KeyedFunctionOperator(FunctionOperator):
         self.timers = self.context.keyed_state.timer_service("user-timers")
 
     def state(self, descriptor: StateDescriptor) -> KeyedState:
-        """The state of the current key."""
+        """Return the state of the current key."""
         return self.context.keyed_state.state(descriptor)
 
     def process_watermark(self, timestamp_ms: int) -> None:
-        """Fire the event-time timers that are due, then hand the watermark on."""
+        """Fire the event-time timers that are due, then send the watermark on."""
         self._fire(lambda: self.timers.advance(timestamp_ms))
         self.context.output.emit_watermark(timestamp_ms)
 
@@ -324,7 +324,7 @@ class KeyedFunctionOperator(FunctionOperator):
         self._fire(lambda: self.timers.advance_processing_time(now_ms))
 
     def next_processing_time_ms(self) -> int | None:
-        """When the next processing-time timer is due."""
+        """Return when the next processing-time timer is due."""
         return self.timers.next_processing_time_ms()
 
     def _fire(self, due: Callable[[], DueTimers]) -> None:

@@ -1,8 +1,8 @@
-"""A function per row, on one stream or on two: whatever the other operators cannot say.
+"""A function per row, on one stream or on two, for everything that the other operators do not cover.
 
-Write a class derived from one of those here. On a keyed stream the context gives the states and timers of the row's
+Write a class derived from one of those here. On a keyed stream the context provides the states and timers of the row's
 key; a timer calls `on_timer` with the key it was set for. On two streams there is a hook for each, and both share the
-state: that is how one stream is joined to, or steered by, another.
+state: that is how one stream is joined to, or controlled by, another.
 
 Follows Flink's `ProcessFunction`, `KeyedProcessFunction`, `CoProcessFunction` and `KeyedCoProcessFunction`.
 """
@@ -34,80 +34,82 @@ from kit.stream.operators.spec import ResolvedSpec, SchemaError, check_made_of_r
 
 
 class ProcessFunction:
-    """What a user writes for a stream without a key: any number of rows, also to side outputs, for each.
+    """The base of a user's function for a stream without a key: any number of rows, also to side outputs, for each.
 
     Each hook gets a `ProcessFunctionContext`: what it may do there.
     """
 
     def open(self, ctx: ProcessFunctionContext) -> None:
-        """Called once before the first row; `ctx` is a `ProcessFunctionContext`."""
+        """Prepare; called once before the first row, with a `ProcessFunctionContext`."""
 
     def process_element(self, row: Row, ctx: ProcessFunctionContext) -> Emitted:
-        """Make any number of rows of one row, a dict: `ctx.emit(row)` or `yield row`; for a side output
-        `ctx.output(tag, row)` or `yield tag, row`. `ctx` is a `ProcessFunctionContext`.
+        """Process a row, a dict, and emit any number: `ctx.emit(row)` or `yield row`.
+
+        For a side output, use `ctx.output(tag, row)` or `yield tag, row`. `ctx` is a `ProcessFunctionContext`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
 
 
 class KeyedProcessFunction:
-    """What a user writes for a keyed stream: all hooks but `process_element` may be left out.
+    """The base of a user's function for a keyed stream; only `process_element` is required.
 
     Each hook gets a `KeyedProcessFunctionContext`: state, timers, output.
     """
 
     def open(self, ctx: KeyedProcessFunctionContext) -> None:
-        """Called once before the first row; `ctx` is a `KeyedProcessFunctionContext`."""
+        """Prepare; called once before the first row, with a `KeyedProcessFunctionContext`."""
 
     def process_element(self, row: Row, ctx: KeyedProcessFunctionContext) -> Emitted:
-        """Make any number of rows of one row, a dict: `ctx.emit(row)` or `yield row`. `ctx` is a
-        `KeyedProcessFunctionContext`.
+        """Process a row, a dict, and emit any number: `ctx.emit(row)` or `yield row`.
+
+        `ctx` is a `KeyedProcessFunctionContext`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
 
     def on_timer(self, timestamp_ms: int, ctx: KeyedProcessFunctionContext) -> Emitted:
-        """Called when a timer fires, for the key it was registered for.
+        """Handle a timer that fires, for the key it was registered for.
 
         `ctx` is a `KeyedProcessFunctionContext`, whose `timestamp_ms` is the timer's.
         """
 
 
 class CoProcessFunction:
-    """What a user writes for two connected streams: a hook for the rows of each.
+    """The base of a user's function for two connected streams: a hook for the rows of each.
 
     Each hook gets a `ProcessFunctionContext`.
     """
 
     def open(self, ctx: ProcessFunctionContext) -> None:
-        """Called once before the first row; `ctx` is a `ProcessFunctionContext`."""
+        """Prepare; called once before the first row, with a `ProcessFunctionContext`."""
 
     def process_element1(self, row: Row, ctx: ProcessFunctionContext) -> Emitted:
-        """Called for each row of the first stream; `ctx` is a `ProcessFunctionContext`."""
+        """Process a row of the first stream; `ctx` is a `ProcessFunctionContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_element1(row, ctx)")
 
     def process_element2(self, row: Row, ctx: ProcessFunctionContext) -> Emitted:
-        """Called for each row of the second stream; `ctx` is a `ProcessFunctionContext`."""
+        """Process a row of the second stream; `ctx` is a `ProcessFunctionContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_element2(row, ctx)")
 
 
 class KeyedCoProcessFunction:
-    """What a user writes for two connected keyed streams: rows of both with one key see one state.
+    """The base of a user's function for two connected keyed streams: rows of both with one key share its state.
 
     Each hook gets a `KeyedProcessFunctionContext`.
     """
 
     def open(self, ctx: KeyedProcessFunctionContext) -> None:
-        """Called once before the first row; `ctx` is a `KeyedProcessFunctionContext`."""
+        """Prepare; called once before the first row, with a `KeyedProcessFunctionContext`."""
 
     def process_element1(self, row: Row, ctx: KeyedProcessFunctionContext) -> Emitted:
-        """Called for each row of the first stream; `ctx` is a `KeyedProcessFunctionContext`."""
+        """Process a row of the first stream; `ctx` is a `KeyedProcessFunctionContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_element1(row, ctx)")
 
     def process_element2(self, row: Row, ctx: KeyedProcessFunctionContext) -> Emitted:
-        """Called for each row of the second stream; `ctx` is a `KeyedProcessFunctionContext`."""
+        """Process a row of the second stream; `ctx` is a `KeyedProcessFunctionContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_element2(row, ctx)")
 
     def on_timer(self, timestamp_ms: int, ctx: KeyedProcessFunctionContext) -> Emitted:
-        """Called when a timer fires, for the key it was registered for.
+        """Handle a timer that fires, for the key it was registered for.
 
         `ctx` is a `KeyedProcessFunctionContext`, whose `timestamp_ms` is the timer's.
         """
@@ -118,33 +120,33 @@ _OPTIONAL = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctionSpec(ResolvedSpec):
-    """`function` is the class (or what else makes one function a subtask); its rows have the schema `returns`."""
+    """A user's function: the class, or another factory called per subtask; `returns` is the output's schema."""
 
     inputs: tuple[FunctionInput, ...]
     function: Callable[[], Any]
     returns: pa.Schema
 
     kinds: ClassVar[tuple[type, type]] = (ProcessFunction, KeyedProcessFunction)
-    """What a function without a key is derived from, and what one with a key is."""
+    """The base class of a function without a key, and of one with a key."""
     hooks: ClassVar[tuple[str, ...]] = ("process_element",)
     acts: ClassVar[bool] = True
     rows: ClassVar[bool] = True
-    """Whether the function is called row by row."""
+    """True if the function is called row by row."""
 
     def create(self) -> FunctionOperator:
-        """One subtask's operator."""
+        """Create one subtask's operator."""
         kind = FunctionOperator if self.key_type is None else KeyedFunctionOperator
         return kind(self.name, self.function(), self.returns, self.inputs, self.hooks)
 
     def state_aspects(self) -> Aspects:
-        """Return the key: what a function keeps is its own affair."""
+        """Return the key; the function alone defines the rest of its state."""
         return key_aspects(self.inputs)
 
     def _check_functions(self) -> None:
-        """Leave the check of the function to `_check_function`, since each subtask makes its own."""
+        """Leave the check of the function to `_check_function`, since each subtask creates its own."""
 
     def _check_function(self) -> None:
-        """Raise TypeError for what makes no function of the right kind."""
+        """Raise TypeError for anything that does not create a function of the right kind."""
         function = self.function
         keyed = any(given.keys for given in self.inputs)
         wanted, other = self.kinds[::-1] if keyed else self.kinds
@@ -198,7 +200,7 @@ def check_hooks(operator: str, function: type) -> None:
 
 
 def _arguments_needed(function: Callable[..., Any]) -> str:
-    """The arguments without which a function cannot be called, by name; "" where there are none or none is known."""
+    """Return the required arguments of a function, by name; "" if there are none or they are unknown."""
     try:
         parameters = signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -208,7 +210,7 @@ def _arguments_needed(function: Callable[..., Any]) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name as `processElement` and `process_element` have in common."""
+    """Return the common form of a name such as `processElement` and `process_element`."""
     return name.replace("_", "").lower()
 
 
@@ -221,14 +223,14 @@ class KeyedProcess(FunctionSpec):
 
 
 class CoProcess(FunctionSpec):
-    """A `CoProcessFunction`, or a `KeyedCoProcessFunction` where both inputs are keyed."""
+    """A `CoProcessFunction`, or a `KeyedCoProcessFunction` if both inputs are keyed."""
 
     kinds: ClassVar[tuple[type, type]] = (CoProcessFunction, KeyedCoProcessFunction)
     hooks: ClassVar[tuple[str, ...]] = ("process_element1", "process_element2")
 
 
 def check_keys_of_rows(inputs: tuple[FunctionInput, ...], operator: str) -> None:
-    """Raise SchemaError for a key that Python cannot hold as it is: its state would be that of another one."""
+    """Raise SchemaError for a key that Python cannot hold exactly: it would share the state of another one."""
     for given in inputs:
         for key in given.keys:
             if has_nanosecond_times(given.schema.field(key).type):

@@ -24,13 +24,13 @@ from kit.stream.operators.side_output import OutputTag
 from kit.stream.operators.spec import shorten
 
 Emitted: TypeAlias = Row | tuple[OutputTag, Row] | Iterable[Row | tuple[OutputTag, Row]] | None
-"""What a hook may return."""
+"""The values that a hook may return."""
 
 _MAKES_AN_ITERATOR = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class EmittingContext(Protocol):
-    """The part of a context that takes what a hook makes."""
+    """The part of a context that takes what a hook emits."""
 
     def emit(self, row: Any) -> None: ...
 
@@ -39,14 +39,14 @@ class EmittingContext(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Emits what hooks return. `kinds` are the types of one thing to emit; messages call it `one`, which is `a`."""
+    """The emission of what hooks return. `kinds` are the types of one item; messages call it `one`, which is `a`."""
 
     kinds: tuple[type, ...]
     one: str
     a: str
 
     def emit(self, made: Any, context: EmittingContext) -> None:
-        """Emit what a hook returned, which is not None. Raises TypeError for what is nothing to emit."""
+        """Emit what a hook returned, which is not None. Raises TypeError for anything that cannot be emitted."""
         is_generator = type(made) is GeneratorType
         if not is_generator:
             if isinstance(made, self.kinds) or _is_set_aside(made):
@@ -69,11 +69,11 @@ class Returned:
 
 
 ROWS = Returned((dict, Mapping), "row", "a dict")
-"""What hooks return that are called row by row."""
+"""The values that a hook called row by row may return."""
 
 
 def rows_made(made: Any) -> list[Any]:
-    """Return the rows that a function without side outputs made. Raises TypeError for what is no row and holds none."""
+    """Return the rows that a function without side outputs returned. Raises TypeError for anything else."""
     if type(made) is list:
         return made
     if isinstance(made, dict | Mapping):

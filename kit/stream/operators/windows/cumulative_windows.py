@@ -1,7 +1,7 @@
-"""Cumulative windows: what has come since midnight, say, told anew every hour.
+"""Cumulative windows: for example the rows since midnight, reported again every hour.
 
 Follows the cumulative windows of Flink's SQL (`CUMULATE`, `CumulativeWindowAssigner`, since 1.13); its stream classes
-have none. Flink keeps a row once for all windows of a period, here each window has a state of its own.
+have none. Flink keeps a row once for all windows of a period; here each window has a state of its own.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kit.stream.operators.windows.window_assigners import Times, WindowAssigner
 
 @dataclass(frozen=True, slots=True)
 class CumulativeEventTimeWindows(WindowAssigner):
-    """Windows that begin together every `size_ms` and end one after the other, `step_ms` apart, the last after
-    `size_ms`; aligned to 1970 plus `offset_ms`.
+    """Windows with a common start every `size_ms`, whose ends are `step_ms` apart, up to `size_ms`.
 
-    `CumulativeEventTimeWindows(86_400_000, 3_600_000)`: each hour what came since midnight; a row of the first hour is
-    in 24 windows, one of the last in one. Raises ValueError unless `size_ms` is a multiple of `step_ms`.
+    They are aligned to 1970 plus `offset_ms`. `CumulativeEventTimeWindows(86_400_000, 3_600_000)` has for each hour the
+    rows since midnight; a row of the first hour is in 24 windows, one of the last in one. Raises ValueError unless
+    `size_ms` is a multiple of `step_ms`.
     """
 
     size_ms: int
@@ -35,16 +35,16 @@ class CumulativeEventTimeWindows(WindowAssigner):
             )
 
     def assign(self, times_ms: Times) -> tuple[Times, Times]:
-        """Each row's windows, the one that ends first before the others. Many start together, so their ids are ends."""
+        """Return each row's windows, the earliest end first. Many have the same start, so their ids are ends."""
         starts = (times_ms - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
         ends = starts[:, None] + np.arange(self.step_ms, self.size_ms + 1, self.step_ms)
         rows, nth = np.nonzero(ends > times_ms[:, None])
         return rows, ends[rows, nth]
 
     def starts(self, windows: Times) -> Times:
-        """The start of the period that each window is in."""
+        """Return the start of the period that each window is in."""
         return (windows - 1 - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
 
     def ends(self, windows: Times) -> Times:
-        """The ids."""
+        """Return the ids."""
         return windows

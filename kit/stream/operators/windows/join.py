@@ -1,7 +1,7 @@
-"""What joins have in common: the columns of a pair, and the pairs of a batch made of columns.
+"""The common parts of joins: the columns of a pair, and the pairs of a batch as columns.
 
-A pair has the columns of the left row and then those of the right one; where a key column has one name on both sides
-it is there once. Other columns of one name must be renamed first.
+A pair has the columns of the left row and then those of the right one; a key column with the same name on both sides
+occurs once. Other columns with the same name must be renamed first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kit.stream.operators.spec import SchemaError, row_type
 from kit.stream.operators.windows.key_time_index import Numbers
 
 MOST_ROWS = 65_536
-"""Pairs leave in batches of no more rows than this."""
+"""The maximum number of pairs in an output batch."""
 
 
 class PairColumns:
@@ -34,15 +34,15 @@ class PairColumns:
         self.schema = pa.schema([*left.schema, *(right.schema.field(name) for name in self._kept)])
 
     def pairs(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
-        """Row by row, one of each."""
+        """Return the pairs, row by row."""
         columns = [*left.columns, *(right.column(name) for name in self._kept)]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 def key_type_of_both(left: FunctionInput, right: FunctionInput, operator: str) -> pa.DataType | None:
-    """The Arrow type of the key, which must be the same on both sides; raises SchemaError otherwise.
+    """Return the Arrow type of the key, which must be the same on both sides. Raises SchemaError otherwise.
 
-    Key columns may have other names on the two sides, so structs are compared by their types.
+    Key columns may have different names on the two sides, so structs are compared by their types.
     """
     types = [given.key_type(operator) for given in (left, right)]
     check_one_clock(left, right, operator)
@@ -55,6 +55,6 @@ def key_type_of_both(left: FunctionInput, right: FunctionInput, operator: str) -
 
 
 def slices(*positions: Numbers) -> Iterator[tuple[Numbers, ...]]:
-    """Equally long arrays cut into pieces of at most `MOST_ROWS`."""
+    """Cut equally long arrays into pieces of at most `MOST_ROWS`."""
     for start in range(0, len(positions[0]), MOST_ROWS):
         yield tuple(column[start : start + MOST_ROWS] for column in positions)

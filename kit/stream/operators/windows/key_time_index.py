@@ -1,8 +1,8 @@
-"""Rows sorted by key and time, so that those of a key between two times are found by bisection, a batch at a time.
+"""Rows sorted by key and time, so that a key's rows between two times are found by bisection, a batch at a time.
 
-An index is made from keyed state and kept beside it: it holds no values, only numbers, and is never written to a
-checkpoint. What keeps rows of one key apart in the state (a row number, the start of a window) is kept here too, as
-extra columns.
+An index is built from keyed state and kept beside it. It holds no values, only numbers, and is never written to a
+checkpoint. The part of the state's key that separates rows of one key (a row number, the start of a window) is kept
+here too, as extra columns.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class KeyTimeIndex:
         return f"KeyTimeIndex({len(self)} rows)"
 
     def codes(self, keys: Column, create: bool = False) -> Numbers:
-        """The code of each key; without `create`, one that is nowhere for a key without rows."""
+        """Return the code of each key; without `create`, a key without rows gets a code that occurs nowhere."""
         return self.codec.encode(keys, create)
 
     def forget_unused(self, codes: Numbers) -> None:
-        """Codes were created for rows that may not be added."""
+        """Release codes that were created for rows that may not be added."""
         once = distinct(codes)
         self.codec.retain(once)
         self.codec.release(once)
@@ -62,20 +62,22 @@ class KeyTimeIndex:
             self.codec.release(gone)
 
     def position(self, codes: Numbers, values: Numbers, *, after_equal: bool = False, column: int = 1) -> Numbers:
-        """Where, among the rows of each code, the first one stands that is not before a value (or, with
-        `after_equal`, that is behind it). `column` is the one compared, which must ascend within a code.
+        """Return the position of the first row of each code that is not before a value.
+
+        With `after_equal` it is the first row after the value. `column` is the one compared, which must ascend within a
+        code.
         """
         return self._bisect(*self._rows_of(codes), self.columns[column], values, after_equal)
 
     def between(self, codes: Numbers, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
-        """Of each code, the rows from time `low` to `high`, both included: where they begin, and where they end."""
+        """Return for each code where its rows from time `low` to `high`, both included, begin and end."""
         first, end = self._rows_of(codes)
         begin = self._bisect(first, end, self.columns[1], low, False)
         return begin, self._bisect(begin, end, self.columns[1], high, True)
 
     def _rows_of(self, codes: Numbers) -> tuple[Numbers, Numbers]:
-        """Position of the first row of each code, and behind its last."""
-        order = np.argsort(codes)  # in order the search stays in the processor's cache
+        """Return the position of the first row of each code, and the one after its last."""
+        order = np.argsort(codes)  # in order, the search stays in the processor's cache
         ascending = codes[order]
         first, end = np.empty_like(order), np.empty_like(order)
         first[order] = np.searchsorted(self.columns[0], ascending, "left")
@@ -84,7 +86,7 @@ class KeyTimeIndex:
 
     @staticmethod
     def _bisect(low: Numbers, high: Numbers, compared: Numbers, values: Numbers, after_equal: bool) -> Numbers:
-        """In each range [low, high) of ascending numbers, where a value stands."""
+        """Return the position of a value in each range [low, high) of ascending numbers."""
         while (searching := low < high).any():
             middle = (low + high) >> 1
             found = compared.take(middle, mode="clip")
@@ -95,7 +97,7 @@ class KeyTimeIndex:
 
 
 def expand(low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
-    """The positions in each range [low, high), one range after the other: (number of the range, position)."""
+    """Return the positions in each range [low, high), one range after the other: (number of the range, position)."""
     counts = np.maximum(high - low, 0)
     ranges = np.repeat(np.arange(len(low)), counts)
     before = np.cumsum(counts) - counts

@@ -1,8 +1,8 @@
-"""Rows kept until event time has passed them by, found by key and a range of times.
+"""Rows kept until event time has passed them, found by key and a range of times.
 
-The rows are kept in keyed state, one entry per row, under their key and a number that keeps rows of one key apart;
-columns of numbers stay columns. Beside the state there is a `KeyTimeIndex` of them, made anew after a restore. Numbers
-go on from the highest one restored, so rows of one key keep their order however often the job is rescaled.
+The rows are kept in keyed state, one entry per row, under their key and a number that separates rows of one key;
+columns of numbers stay columns. Beside the state there is a `KeyTimeIndex` of them, built again after a restore.
+Numbers continue from the highest one restored, so rows of one key keep their order however often the job is rescaled.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from kit.stream.operators.watermarks import event_times_ms
 from kit.stream.operators.windows.key_time_index import KeyTimeIndex, Numbers
 
 _SLOTS, _UNTIL = 3, 4
-"""Columns of the index, behind keys, times and numbers."""
+"""Columns of the index, after keys, times and numbers."""
 
 
 class RowBuffer:
-    """The rows of one input that may still be joined. `kept_until` says of event times up to which watermark."""
+    """The rows of one input that may still be joined; `kept_until` maps event times to the watermark that ends them."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class RowBuffer:
         return len(self.index)
 
     def add(self, batch: pa.RecordBatch, times: Numbers) -> None:
-        """Keep rows."""
+        """Add rows."""
         if not batch.num_rows:
             return
         keys = self._given.keys_of(batch, self._key_type)
@@ -68,15 +68,15 @@ class RowBuffer:
         self.index.add(self.index.codes(keys, create=True), times, numbers, slots, self._kept_until(times))
 
     def between(self, keys: pa.Array, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
-        """For each key, the positions of its rows from time `low` to `high`, both included: from, to (excluded)."""
+        """Return each key's positions of rows from time `low` to `high`, both included: from, to (excluded)."""
         return self.index.between(self.index.codes(keys), low, high)
 
     def rows(self, positions: Numbers) -> pa.RecordBatch:
-        """The rows at positions."""
+        """Return the rows at positions."""
         return self._rows_at(self.index.columns[_SLOTS][positions])
 
     def expire(self, watermark_ms: int) -> None:
-        """Forget the rows that were kept until then."""
+        """Remove the rows that this watermark ends."""
         expired = self.index.columns[_UNTIL] <= watermark_ms
         if expired.any():
             self._table.clear(self.index.columns[_SLOTS][expired])

@@ -1,15 +1,15 @@
-"""Event-time windows: something kept for each key and window, which comes out when the watermark passes the end.
+"""Event-time windows: state for each key and window, emitted when the watermark passes the end.
 
-An assigner says which windows a row belongs to (`kit.stream.operators.windows.window_assigners`), the contents what is
-kept of the rows (`kit.stream.operators.windows.window_contents`). The state of a window is kept under its key with its
-id as namespace, and a timer at its last millisecond makes it fire: one batch holds all windows that a watermark makes
-due, by end, key group and key, so that two hosts emit the same.
+An assigner determines the windows of a row (`kit.stream.operators.windows.window_assigners`), and the contents
+determine what is kept of the rows (`kit.stream.operators.windows.window_contents`). The state of a window is kept under
+its key with its id as namespace, and a timer at its last millisecond makes it fire. One batch holds all windows that a
+watermark makes due, by end, key group and key, so that two hosts emit the same.
 
 A window is cleared `allowed_lateness_ms` after it fired. Until then a row that belongs to it makes it fire again, once
 for each batch. A row whose windows have all been cleared is *late*: it goes to the side output for late rows, or is
 dropped and counted. Windows that merge are in `kit.stream.operators.windows.merging_window_operator`.
 
-Follows Flink's `WindowOperator` with `EventTimeTrigger`; Flink fires a late window anew for each row, not each batch.
+Follows Flink's `WindowOperator` with `EventTimeTrigger`; Flink fires a late window again for each row, not each batch.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ WINDOW_END = "window_end"
 @dataclass(frozen=True, eq=False, repr=False)
 class _Window(WindowSpec):
     def create(self) -> Operator:
-        """One subtask's operator."""
+        """Create one subtask's operator."""
         return MergingWindowOperator(self) if self.assigner.merges else WindowOperator(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WindowAggregate(_Window):
-    """`aggregates` for each key and window of `time_column` (timestamp, or int64 ms).
+    """The aggregates of each key and window of `time_column` (timestamp, or int64 ms).
 
-    Emits keys, `window_start`, `window_end` (timestamps in ms where the time is a timestamp, else int64 ms) and
+    Emits keys, `window_start`, `window_end` (timestamps in ms if the time is a timestamp, else int64 ms) and
     aggregates.
     """
 
@@ -59,7 +59,7 @@ class WindowAggregate(_Window):
         return {**super().state_aspects(), "aggregates": aggregate_aspects(self.aggregates)}
 
     def contents(self) -> WindowContents:
-        """The aggregates' numbers."""
+        """Return contents that keep the aggregates' numbers."""
         totals = AggregateSet(self.aggregates, self.input_schema, self.name)
         return AggregatedContents(totals, self.output_schema, len(self.keys))
 
@@ -76,12 +76,12 @@ class WindowAggregate(_Window):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WindowReduce(_Window):
-    """The rows of each key and window reduced to one by `function`, which takes two rows and gives one."""
+    """The rows of each key and window, reduced to one by `function`, which takes two rows and returns one."""
 
     function: ReduceFunction
 
     def contents(self) -> WindowContents:
-        """One row."""
+        """Return contents that keep one row."""
         return ReducedContents(self.function, self.input_schema, self.name)
 
     def _window_schema(self) -> pa.Schema:
@@ -92,13 +92,13 @@ class WindowReduce(_Window):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WindowProcess(_Window):
-    """What `function` makes of the key, the `Window` and the list of its rows: rows of the schema `returns`."""
+    """The results of `function` for the key, the `Window` and the list of its rows: rows of the schema `returns`."""
 
     function: WindowFunction
     returns: pa.Schema | None = None
 
     def contents(self) -> WindowContents:
-        """All rows."""
+        """Return contents that keep all rows."""
         return ListedContents(self.function, self.input_schema, self.output_schema, self.name)
 
     def _window_schema(self) -> pa.Schema:

@@ -1,8 +1,8 @@
-"""Which windows of event time a row belongs to.
+"""Window assigners: the windows of event time that a row belongs to.
 
-A kind of window is a `WindowAssigner`; a new kind is a new one, and nothing else. Tumbling windows are side by side,
-sliding ones overlap: both are known from the row's time alone. A session is not: it grows with each row that comes
-within the gap, and two sessions that meet become one.
+Each kind of window is a `WindowAssigner`; to add a kind, add a class. Tumbling windows are adjacent, sliding ones
+overlap: both follow from the row's time alone. A session does not: it grows with each row that comes within the gap,
+and two sessions that meet become one.
 
 Follows Flink's `WindowAssigner`, `TumblingEventTimeWindows`, `SlidingEventTimeWindows` and `EventTimeSessionWindows`.
 """
@@ -22,15 +22,15 @@ Times = npt.NDArray[np.int64]
 
 
 class WindowAssigner(ABC):
-    """A kind of window: which windows rows belong to, and the bounds of each window. All times are ms since 1970.
+    """A kind of window: the windows of rows, and the bounds of each window. All times are ms since 1970.
 
-    A window is known by an int64, its *id*, unique among the windows of a key: its start, unless `starts` is
-    overridden. Ids are in checkpoints, so a kind that has been used must not change them. Columns of ids, starts and
-    ends are int64 numpy arrays. An assigner is immutable, and compared and shown by what it was made with: a frozen
+    A window is identified by an int64, its *id*, unique among the windows of a key: its start, unless `starts` is
+    overridden. Ids are in checkpoints, so they must not change once a kind has been used. Columns of ids, starts and
+    ends are int64 numpy arrays. An assigner is immutable, and compared and displayed by its settings: a frozen
     dataclass.
 
-    Windows that merge (`merges`) become one where they overlap or touch, as sessions do. Then each row makes one
-    window, and of two windows the one that starts later must not end earlier.
+    Windows that merge (`merges`) become one if they overlap or touch, as sessions do. Then each row makes one window,
+    and of two windows the one that starts later must not end earlier.
 
     Follows `WindowAssigner` and `MergingWindowAssigner`.
     """
@@ -41,21 +41,22 @@ class WindowAssigner(ABC):
 
     @abstractmethod
     def assign(self, times_ms: Times) -> tuple[Times | None, Times]:
-        """The windows of rows with these event times: a row number (None: each row has one, in order) and an id for
-        each.
+        """Return the windows of rows with these event times: a row number and an id for each.
+
+        None for the row numbers means that each row has one window, in order.
         """
 
     def starts(self, windows: Times) -> Times:
-        """The start of each window."""
+        """Return the start of each window."""
         return windows
 
     @abstractmethod
     def ends(self, windows: Times) -> Times:
-        """The end of each window, excluded."""
+        """Return the end of each window, excluded."""
 
 
 def checked_assigner(assigner: object) -> WindowAssigner:
-    """The same; TypeError unless it is a kind of window."""
+    """Return the assigner. Raises TypeError unless it is a kind of window."""
     if not isinstance(assigner, WindowAssigner):
         raise TypeError(
             f"window() takes a kind of window, such as TumblingEventTimeWindows(60_000), but was given {assigner!r}"
@@ -64,7 +65,7 @@ def checked_assigner(assigner: object) -> WindowAssigner:
 
 
 def assigner_aspect(assigner: WindowAssigner) -> str:
-    """Return the kind of window as a snapshot's definition holds it: its class, and the settings that are plain."""
+    """Return the kind of window in a snapshot's definition: its class, and the settings that are plain values."""
     names: list[str] = [each.name for each in fields(assigner)] if is_dataclass(assigner) else []
     settings = [(name, getattr(assigner, name)) for name in names]
     plain = [f"{name}={value!r}" for name, value in settings if isinstance(value, int | float | str)]
@@ -73,8 +74,9 @@ def assigner_aspect(assigner: WindowAssigner) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TumblingEventTimeWindows(WindowAssigner):
-    """Windows of `size_ms` side by side, aligned to 1970 plus `offset_ms`: `TumblingEventTimeWindows(60_000)`,
-    or `TumblingEventTimeWindows("1min")`.
+    """Adjacent windows of `size_ms`, aligned to 1970 plus `offset_ms`.
+
+    `TumblingEventTimeWindows(60_000)`, or `TumblingEventTimeWindows("1min")`.
     """
 
     size_ms: int
@@ -86,11 +88,11 @@ class TumblingEventTimeWindows(WindowAssigner):
             raise ValueError(f"{self!r}: size_ms must be 1 or more, and offset_ms smaller than it")
 
     def assign(self, times_ms: Times) -> tuple[None, Times]:
-        """Each row's one window."""
+        """Return each row's window."""
         return None, (times_ms - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
 
     def ends(self, windows: Times) -> Times:
-        """The starts of the windows after these."""
+        """Return the starts of the windows after these."""
         return windows + self.size_ms
 
 
@@ -98,8 +100,8 @@ class TumblingEventTimeWindows(WindowAssigner):
 class SlidingEventTimeWindows(WindowAssigner):
     """Windows of `size_ms`, one every `slide_ms`, aligned to 1970 plus `offset_ms`.
 
-    `SlidingEventTimeWindows(60_000, 10_000)`: the last minute, every ten seconds; a row is in six windows. With a
-    slide above the size there are gaps, and rows in them are in no window.
+    `SlidingEventTimeWindows(60_000, 10_000)` is the last minute, every ten seconds; a row is in six windows. If the
+    slide exceeds the size there are gaps, and rows in them are in no window.
     """
 
     size_ms: int
@@ -112,7 +114,7 @@ class SlidingEventTimeWindows(WindowAssigner):
             raise ValueError(f"{self!r}: size_ms and slide_ms must be 1 or more, and offset_ms smaller than slide_ms")
 
     def assign(self, times_ms: Times) -> tuple[Times, Times]:
-        """Each row's windows, the latest first."""
+        """Return each row's windows, the latest first."""
         last = (times_ms - self.offset_ms) // self.slide_ms * self.slide_ms + self.offset_ms
         most = -(-self.size_ms // self.slide_ms)
         starts = last[:, None] - np.arange(most) * self.slide_ms
@@ -120,13 +122,13 @@ class SlidingEventTimeWindows(WindowAssigner):
         return rows, starts[rows, nth]
 
     def ends(self, windows: Times) -> Times:
-        """The ends of the windows."""
+        """Return the ends of the windows."""
         return windows + self.size_ms
 
 
 @dataclass(frozen=True, slots=True)
 class EventTimeSessionWindows(WindowAssigner):
-    """Sessions: rows of a key belong together while no more than `gap_ms` lie between one and the next.
+    """Sessions: rows of a key belong together while the time between one and the next is at most `gap_ms`.
 
     `EventTimeSessionWindows(30_000)`; a session ends `gap_ms` after its last row.
     """
@@ -141,9 +143,9 @@ class EventTimeSessionWindows(WindowAssigner):
             raise ValueError(f"{self!r}: gap_ms must be 1 or more")
 
     def assign(self, times_ms: Times) -> tuple[None, Times]:
-        """Each row by itself is a session."""
+        """Return a session for each row."""
         return None, times_ms
 
     def ends(self, windows: Times) -> Times:
-        """The ends of sessions of one row."""
+        """Return the ends of sessions of one row."""
         return windows + self.gap_ms

@@ -1,7 +1,7 @@
-"""What is kept of the rows of a window, and what comes out when it fires.
+"""The contents of a window: what is kept of its rows, and what is emitted when it fires.
 
-Aggregates are kept as numbers in columns and are what is fast; a reduce function keeps one row; a window function gets
-to see all rows, so all are kept.
+Aggregates are kept as numbers in columns and are the fastest; a reduce function keeps one row; a window function gets
+all rows, so all are kept.
 
 Follows Flink's `AggregateFunction`, `ReduceFunction` and `ProcessWindowFunction` behind `WindowedStream`.
 """
@@ -30,7 +30,7 @@ ReduceFunction = Callable[[Row, Row], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a window function is told of its window: from `start_ms` up to `end_ms`, excluded."""
+    """The window that a window function gets: from `start_ms` up to `end_ms`, excluded."""
 
     start_ms: int
     end_ms: int
@@ -40,19 +40,19 @@ WindowFunction = Callable[[Any, Window, list[Row]], Iterable[Mapping[str, Any]]]
 
 
 class WindowContents(Protocol):
-    """The state of a window, by (key, window), and the rows made of it."""
+    """The state of a window, by (key, window), and the rows made from it."""
 
     descriptor: StateDescriptor
 
     def add(self, table: StateTable, slots: Slots, batch: pa.RecordBatch) -> None:
-        """Take each row into the window at its slot."""
+        """Add each row to the window at its slot."""
 
     def results(self, keys: pa.Array, starts: Times, ends: Times, state: pa.Array) -> pa.RecordBatch:
-        """What the windows come to."""
+        """Return the output of the windows."""
 
 
 class AggregatedContents:
-    """The numbers of an `AggregateSet`; comes out as key, window bounds and aggregates."""
+    """The numbers of an `AggregateSet`, emitted as key, window bounds and aggregates."""
 
     def __init__(self, totals: AggregateSet, schema: pa.Schema, keys: int) -> None:
         self.descriptor: StateDescriptor = totals.descriptor("window-contents")
@@ -65,14 +65,14 @@ class AggregatedContents:
         table.reduce(slots, *self._totals.inputs(batch))
 
     def results(self, keys: pa.Array, starts: Times, ends: Times, state: pa.StructArray) -> pa.RecordBatch:
-        """One row for each window."""
+        """Return one row for each window."""
         bounds = [pa.array(times).view(self._schema.field(self._keys).type) for times in (starts, ends)]
         columns = key_columns(keys, self._schema.types[: self._keys]) + bounds + self._totals.results(state.flatten())
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
 class ReducedContents:
-    """The rows of a window reduced to one, by a function of two rows; that row comes out."""
+    """The rows of a window reduced to one, which is emitted, by a function of two rows."""
 
     def __init__(self, function: ReduceFunction, schema: pa.Schema, operator: str) -> None:
         self._function = function
@@ -86,7 +86,7 @@ class ReducedContents:
         table.reduce(slots, batch.to_struct_array())
 
     def results(self, keys: pa.Array, starts: Times, ends: Times, state: pa.StructArray) -> pa.RecordBatch:
-        """The row of each window."""
+        """Return the row of each window."""
         return as_rows(state, self._schema)
 
     def _reduce(self, one: Row, other: Row) -> Mapping[str, Any]:

@@ -1,11 +1,11 @@
-"""Window join: pairs of rows with one key in one window of event time.
+"""The window join: pairs of rows with the same key in the same window of event time.
 
-The rows of each side are kept once, however many windows they are in; a timer at the last millisecond of each window
-makes it fire: then the rows of both sides whose times are in it are paired, each with each. Rows are forgotten when the
-last window they are in has fired. A row whose windows have all fired is late: it is dropped and counted.
+The rows of each side are kept once, however many windows they are in. A timer at the last millisecond of each window
+makes it fire: then all rows of both sides whose times are in it are paired. Rows are removed when their last window has
+fired. A row whose windows have all fired is late: it is dropped and counted.
 
-Pairs leave in the order of windows (by end, key group and key), then of left rows, then of right rows, both by time.
-Follows Flink's `JoinedStreams`, an inner join; sessions cannot be joined here.
+Pairs are emitted in the order of windows (by end, key group and key), then of left rows, then of right rows, both by
+time. Follows Flink's `JoinedStreams`, an inner join; sessions cannot be joined here.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ class WindowJoin(ResolvedSpec):
         self._set(input_schemas=schemas, output_schema=self.columns().schema, key_type=key_type)
 
     def state_aspects(self) -> Aspects:
-        """Return the keys, the kind of window, and where the times are."""
+        """Return the keys, the kind of window, and the columns of the times."""
         sides = (self.left, self.right)
         time = [str(side.time_column) for side in sides]
         return {**key_aspects(sides), "window": assigner_aspect(self.assigner), "time": time}
 
     def columns(self) -> PairColumns:
-        """The columns of a pair."""
+        """Return the columns of a pair."""
         return PairColumns(self.left, self.right, self.name)
 
     def create(self) -> WindowJoinOperator:
-        """One subtask's operator."""
+        """Create one subtask's operator."""
         return WindowJoinOperator(self)
 
 
 class WindowJoinOperator(Operator):
-    """Keeps the rows of both sides and pairs them when a window fires."""
+    """The operator that keeps the rows of both sides and pairs them when a window fires."""
 
     def __init__(self, spec: WindowJoin) -> None:
         self._spec = spec
@@ -79,7 +79,7 @@ class WindowJoinOperator(Operator):
         )
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        """Keep the rows of windows that are still to fire."""
+        """Keep the rows of windows that will still fire."""
         given, assigner = self._inputs[input_index], self._spec.assigner
         times = event_times_ms(batch, str(given.time_column), self._spec.name)
         rows, windows = assigner.assign(times)
@@ -95,7 +95,7 @@ class WindowJoinOperator(Operator):
         self._buffers[input_index].add(batch.take(pa.array(kept)), times[kept])
 
     def process_watermark(self, timestamp_ms: int) -> None:
-        """Fire the windows that end before the watermark or with it, forget their rows, then hand it on."""
+        """Fire the windows that end at or before the watermark, remove their rows, then send the watermark on."""
         due = self._timers.advance(timestamp_ms)
         if len(due.keys):
             self._fire(due)
@@ -113,7 +113,7 @@ class WindowJoinOperator(Operator):
             self.context.output.emit(self._columns.pairs(self._left.rows(left_rows), self._right.rows(right_rows)))
 
     def _kept_until(self, times: Times) -> Times:
-        """When the last window of each row has fired."""
+        """Return when the last window of each row fires."""
         rows, windows = self._spec.assigner.assign(times)
         last_ms = self._spec.assigner.ends(windows) - 1
         if rows is None:
