@@ -1,4 +1,4 @@
-"""What a user writes: the environment, and the streams that come of one another."""
+"""The user's API: the environment, and the streams that are derived from one another."""
 
 from kit.stream.api.datastream import (
     DataStream,

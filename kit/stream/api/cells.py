@@ -1,9 +1,10 @@
-"""Which cell of a notebook runs now, and which of its lines.
+"""The cell of a notebook that is running, and its current line.
 
-In a notebook a cell is run more than once, changed or not, and each time means all that it says: what it made before is
-void. In a script there are no cells, and every line that adds an operator means another one.
+In a notebook a cell is run more than once, changed or not, and each run replaces everything that its earlier run added.
+In a script there are no cells, and every line that adds an operator adds another one.
 
-IPython tells, through the function that it puts among Python's builtins while it runs; nothing of it is imported.
+The information comes from IPython, through the function that it adds to Python's builtins while it runs; nothing of it
+is imported.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ _LONGEST_LINE = 80
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """One execution of a cell: `cell` is what stays the same when it is run again, `run` differs each time; `number`
-    is IPython's `In [number]`, `line` the line that is being executed, `text` what it says.
+    """One execution of a cell.
+
+    `cell` stays the same when the cell is run again, `run` differs each time. `number` is IPython's `In [number]`,
+    `line` the line that is being executed, `text` its content.
     """
 
     cell: str
@@ -31,7 +34,7 @@ class CellRun:
     text: str
 
     def is_before(self, other: CellRun | None) -> bool:
-        """Whether this is another execution of the same cell."""
+        """Return True if this is another execution of the same cell."""
         return other is not None and self.cell == other.cell and self.run != other.run
 
     def __str__(self) -> str:
@@ -39,7 +42,7 @@ class CellRun:
 
 
 def current_cell() -> CellRun | None:
-    """The cell being executed; None outside a notebook, and where no cell can be told, as in a callback."""
+    """Return the cell being executed; None outside a notebook, and where it is unknown, as in a callback."""
     shell: Any = getattr(builtins, "get_ipython", lambda: None)()
     frame = _frame_of_cell(shell)
     if frame is None:
@@ -55,7 +58,7 @@ def current_cell() -> CellRun | None:
 
 
 def callers_level() -> int:
-    """The `stacklevel` at which a warning, given by the function that asks, points at the user's own line."""
+    """Return the `stacklevel` at which a warning, given by the calling function, points at the user's own line."""
     package = __name__.partition(".")[0]
     level, frame = 0, sys._getframe(0).f_back
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
@@ -64,7 +67,7 @@ def callers_level() -> int:
 
 
 def _frame_of_cell(shell: Any) -> FrameType | None:
-    """The frame of the cell itself, however many functions lie between it and us."""
+    """Return the frame of the cell itself, however many functions were called from it."""
     frame: FrameType | None = sys._getframe(1) if shell is not None else None
     while frame is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals is shell.user_ns):
         frame = frame.f_back

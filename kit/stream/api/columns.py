@@ -1,4 +1,4 @@
-"""Columns as users write them, columns in messages, and which of them holds the event time."""
+"""Columns: as users write them, as messages show them, and the column of the event time."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Columns: TypeAlias = pa.Schema | Mapping[str, pa.DataType]
 
 
 def schema_of(columns: Columns | None, otherwise: pa.Schema) -> pa.Schema:
-    """The columns as a schema; `otherwise` when none are given."""
+    """Return the columns as a schema; `otherwise` if none are given."""
     if columns is None:
         return otherwise
     return columns if isinstance(columns, pa.Schema) else pa.schema(list(columns.items()))
 
 
 def described(schema: pa.Schema) -> str:
-    """Columns for a message: `(carrier: string, delay: int64)`."""
+    """Return columns as text for a message: `(carrier: string, delay: int64)`."""
     return "(" + ", ".join(f"{column.name}: {column.type}" for column in schema) + ")"
 
 
 def different_columns(one: pa.Schema, other: pa.Schema) -> str:
-    """Say which column differs, or that the columns are others."""
+    """Return which column differs, or that the columns are others."""
     if one.names == other.names:
         for column, beside in zip(one, other, strict=True):
             if not column.equals(beside):
@@ -41,7 +41,7 @@ def different_columns(one: pa.Schema, other: pa.Schema) -> str:
 
 
 def event_time_column(origins: Iterable[Origin]) -> str | None:
-    """The column that the nearest `assign_timestamps` upstream named; None when there is none, or not one."""
+    """Return the column of the nearest `assign_timestamps` upstream; None if there is none, or more than one."""
     columns = {_event_time_column(origin.transformation) for origin in origins}
     return columns.pop() if len(columns) == 1 else None
 

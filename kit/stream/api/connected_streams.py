@@ -1,4 +1,4 @@
-"""Two streams for one function.
+"""Two streams that one function processes.
 
 Follows Flink's `ConnectedStreams` and `BroadcastConnectedStream`.
 """
@@ -25,9 +25,9 @@ class ConnectedStreams(Generic[Made]):
         self._second = second
 
     def process(self, function: Callable[[], Any], returns: Columns | None = None) -> Made:
-        """A `KeyedCoProcessFunction`, or a `CoProcessFunction` where the streams have no key (the class itself).
+        """Apply a `KeyedCoProcessFunction`, or without keys a `CoProcessFunction` (the class itself).
 
-        `returns` are the columns of what it emits, if not those of the first stream.
+        `returns` are the columns that it emits, if they differ from the first stream's.
 
             class Grounded(KeyedCoProcessFunction):
                 UNTIL = ValueStateDescriptor("until", pa.int64())
@@ -51,7 +51,7 @@ class ConnectedStreams(Generic[Made]):
 
 
 class BroadcastConnectedStream(ConnectedStreams[Made]):
-    """A stream, keyed or not, and one that is broadcast."""
+    """A stream, keyed or not, and a broadcast one."""
 
     def __init__(
         self, made_by: MadeBy[Made], first: Stream, second: Stream, states: tuple[MapStateDescriptor, ...]
@@ -60,9 +60,9 @@ class BroadcastConnectedStream(ConnectedStreams[Made]):
         self._states = states
 
     def process(self, function: Callable[[], Any], returns: Columns | None = None) -> Made:
-        """A `KeyedBroadcastProcessFunction`, or a `BroadcastProcessFunction` where the stream has no key (the class).
+        """Apply a `KeyedBroadcastProcessFunction`, or without a key a `BroadcastProcessFunction` (the class).
 
-        `returns` are the columns of what it emits, if not those of the first stream.
+        `returns` are the columns that it emits, if they differ from the first stream's.
 
             class Apply(KeyedBroadcastProcessFunction):
                 def process_element(self, flight, ctx):

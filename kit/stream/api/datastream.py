@@ -1,8 +1,8 @@
-"""Streams of records, and what can be done with them.
+"""Streams of records, and their operations.
 
-Every method adds an operator to the job and gives the stream of what it makes; nothing runs yet. A stream knows its
-`schema`, so a column that is not there is refused right here. Partitionings (`key_by`, `rebalance`, ...) and `union`
-are no operators: they say how the records reach the next one.
+Every method adds an operator to the job and returns the stream of its output; nothing runs yet. A stream knows its
+`schema`, so an unknown column is rejected at once. Partitionings (`key_by`, `rebalance`, ...) and `union` are not
+operators: they determine how the records reach the next one.
 
 Follows Flink's `DataStream`, `SingleOutputStreamOperator`, `KeyedStream`, `BroadcastStream` and `DataStreamSink`.
 """
@@ -49,17 +49,18 @@ Row = dict[str, Any]
 
 
 class DataStream(Stream):
-    """Records with the columns of `schema`."""
+    """A stream of records with the columns of `schema`."""
 
     # ---- record by record
 
     def map(
         self, function: Callable[..., Any], returns: Columns | None = None, *, arguments: str | Iterable[str] = ()
     ) -> OperatorStream:
-        """One record for each: `function` takes and gives a dict. `returns` are its columns, if not the same.
+        """Map each record to one record: `function` takes and returns a dict.
 
-        With `arguments` it takes the values of these columns, and gives a tuple with a value for each column of
-        `returns`; a small function then takes little more than half the time:
+        `returns` are its columns, if they differ. With `arguments` the function takes the values of these columns, and
+        returns a tuple with a value for each column of `returns`; a small function then takes little more than half the
+        time:
 
             hours = {"at": pa.int64(), "hours": pa.float64()}
             delays.map(lambda at, delay: (at, delay / 60), hours, arguments=("at", "delay"))
@@ -70,22 +71,24 @@ class DataStream(Stream):
     def flat_map(
         self, function: Callable[[Row], Iterable[Mapping[str, Any]]], returns: Columns | None = None
     ) -> OperatorStream:
-        """Any number of records for each: `function` takes a dict and gives several."""
+        """Map each record to any number of records: `function` takes a dict and returns several."""
         return self._then(FlatMap(self.schema, function, schema_of(returns, self.schema), name="flat_map"))
 
     def map_batches(
         self, function: Callable[[pa.RecordBatch], pa.RecordBatch], returns: Columns | None = None
     ) -> OperatorStream:
-        """One Arrow record batch for each: fast where the function works on columns."""
+        """Map each Arrow record batch to another one: fast if the function works on columns."""
         return self._then(MapBatches(self.schema, function, schema_of(returns, self.schema), name="map_batches"))
 
     def filter(self, predicate: pc.Expression | Callable[[Row], Any]) -> OperatorStream:
-        """Only records for which `predicate` holds: `pc.field("delay") > 0`, or a function of a dict."""
+        """Keep the records for which `predicate` holds: `pc.field("delay") > 0`, or a function of a dict."""
         return self._then(Filter(self.schema, predicate, name="filter"))
 
     def process(self, function: Callable[[], ProcessFunction], returns: Columns | None = None) -> OperatorStream:
-        """A `ProcessFunction` (the class, since each subtask makes its own): any number of records for each, also to
-        side outputs. `returns` are the columns of what it emits, if not those of the stream.
+        """Apply a `ProcessFunction`: any number of records for each, also to side outputs.
+
+        Pass the class, since each subtask creates its own instance. `returns` are the columns that it emits, if they
+        differ from the stream's.
 
             class Split(ProcessFunction):
                 def process_element(self, row, ctx):
@@ -97,9 +100,10 @@ class DataStream(Stream):
         return self._then(Process((self.as_input(),), function, schema_of(returns, self.schema), name="process"))
 
     def connect(self, other: DataStream) -> ConnectedStreams[OperatorStream]:
-        """Two streams for one function, each with a hook of its own: `prices.connect(rates).process(Convert)`.
+        """Connect two streams for one function with a hook for each: `prices.connect(rates).process(Convert)`.
 
-        On keyed streams the hooks share the state of the key; a stream made with `broadcast(states)` steers the other.
+        On keyed streams the hooks share the state of the key. A stream made with `broadcast(states)` controls the other
+        one.
         """
         if self._drafts is not other._drafts:
             raise GraphError("connect of streams of two environments: a job has one")
@@ -113,62 +117,64 @@ class DataStream(Stream):
         return ConnectedStreams(OperatorStream, self, other)
 
     def join(self, other: DataStream) -> JoinedStreams[OperatorStream]:
-        """Pairs of records with one key in one window of event time.
+        """Join records with the same key in the same window of event time to pairs.
 
         orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
         """
         return JoinedStreams(OperatorStream, self, other)
 
     def select(self, *columns: str) -> OperatorStream:
-        """Only these columns, in this order."""
+        """Keep only these columns, in this order."""
         return self._then(Select(self.schema, columns, name="select"))
 
     def rename(self, **names: str) -> OperatorStream:
-        """Columns under new names: `rename(old="new")`."""
+        """Rename columns: `rename(old="new")`."""
         return self._then(Rename(self.schema, names, name="rename"))
 
     def with_column(
         self, column: str, value: pc.Expression | Callable[[pa.RecordBatch], Any], type: pa.DataType | None = None
     ) -> OperatorStream:
-        """One column more, or another in place of one: an expression, or a function of batches and its `type`."""
+        """Add a column, or replace one, by an expression or by a function of batches and its `type`."""
         return self._then(WithColumn(self.schema, column, value, type, name="with_column"))
 
     def assign_timestamps(self, column: str, out_of_orderness_ms: Duration = 0) -> TimestampedStream:
-        """Take event time from `column` (a timestamp, or int64 ms); records may be that late."""
+        """Take event time from `column` (a timestamp, or int64 ms); records may be late by `out_of_orderness_ms`."""
         late_ms = to_ms(out_of_orderness_ms, "assign_timestamps: out_of_orderness_ms")
         spec = TimestampsAndWatermarks(self.schema, column, late_ms, name="timestamps")
         return TimestampedStream(self._drafts, self._drafts.add(spec, self._origins))
 
     def sink_to(self, sink: Sink, uid: str | None = None, name: str | None = None) -> StreamSink:
-        """Where the records end."""
+        """End the stream in a sink."""
         spec = SinkSpec(self.schema, sink, name=type(sink).__name__)
         return StreamSink(self._drafts, self._drafts.add(spec, self._origins)).identified(uid, name)
 
     def apply(self, spec: OperatorSpec) -> OperatorStream:
-        """An operator of your own: its spec must take this stream's schema as its one input."""
+        """Apply an operator of your own: its spec must take this stream's schema as its one input."""
         if len(spec.input_schemas) != 1 or not spec.input_schemas[0].equals(self.schema):
             expected = " and ".join(map(described, spec.input_schemas)) or "no input"
             raise SchemaError(f"{spec.name}: expects {expected}; the stream has {described(self.schema)}")
         return self._then(spec)
 
-    # ---- to which subtask
+    # ---- partitioning
 
     def key_by(self, *columns: str) -> KeyedStream:
-        """Records with equal values in these columns meet in one subtask."""
+        """Partition by key: records with equal values in these columns go to the same subtask."""
         key_type_of(self.schema, columns, "key_by")
         return KeyedStream(self._drafts, self._partitioned(PartitionerKind.HASH, columns), self.schema)
 
     def rebalance(self) -> DataStream:
-        """Records go to all subtasks in turn."""
+        """Distribute records round robin over all subtasks."""
         return self._shipped(PartitionerKind.REBALANCE)
 
     def rescale(self) -> DataStream:
-        """Records go in turn to the few subtasks opposite."""
+        """Distribute records round robin over the few subtasks opposite."""
         return self._shipped(PartitionerKind.RESCALE)
 
     def broadcast(self, *states: MapStateDescriptor) -> DataStream:
-        """Every record goes to every subtask. With `states`, maps that are the same everywhere, the stream can be
-        connected with another, whose function reads what this one writes there.
+        """Send every record to every subtask.
+
+        With `states`, maps that are the same on all subtasks, the stream can be connected with another one, whose
+        function reads what this stream's hook writes to them.
 
             RULES = MapStateDescriptor("rules", pa.string(), pa.int64())
             flights.key_by("carrier").connect(rules.broadcast(RULES)).process(Apply)  # a KeyedBroadcastProcessFunction
@@ -178,16 +184,18 @@ class DataStream(Stream):
         return BroadcastStream(self._drafts, self._partitioned(PartitionerKind.BROADCAST), self.schema, states)
 
     def global_(self) -> DataStream:
-        """Every record goes to subtask 0."""
+        """Send every record to subtask 0."""
         return self._shipped(PartitionerKind.GLOBAL)
 
     def forward(self) -> DataStream:
-        """Records stay in their subtask; the next operator must have the same parallelism."""
+        """Keep records in their subtask; the next operator must have the same parallelism."""
         return self._shipped(PartitionerKind.FORWARD)
 
     def partition_custom(self, function: PartitionFunction, column: str) -> DataStream:
-        """Records go where `function` says: it takes a value of `column` and the number of subtasks, and gives the
-        number of one of them. A barrier never overtakes records on such an edge.
+        """Let a function choose each record's subtask.
+
+        `function` takes a value of `column` and the number of subtasks, and returns the number of one of them. A
+        barrier never overtakes records on such an edge.
         """
         column_field(self.schema, column, "partition_custom")
         origins = self._partitioned(PartitionerKind.CUSTOM, (column,))
@@ -195,7 +203,7 @@ class DataStream(Stream):
         return DataStream(self._drafts, given, self.schema)
 
     def union(self, *others: DataStream) -> DataStream:
-        """The records of this stream and the others, which must have the same schema."""
+        """Merge this stream with others, which must have the same schema."""
         for other in others:
             if other._drafts is not self._drafts:
                 raise GraphError("union of streams of two environments: a job has one")
@@ -213,12 +221,12 @@ class DataStream(Stream):
 
 
 class OperatorStream(OperatorSettings, DataStream):
-    """What one operator makes; the operator can still be told its uid, name and parallelism."""
+    """The output of one operator, whose uid, name and parallelism can still be set."""
 
     def __init__(self, drafts: Drafts, transformation: Transformation) -> None:
         schema = transformation.spec.output_schema
         if schema is None:
-            raise GraphError(f"{transformation.label!r} makes no records: it is a sink")
+            raise GraphError(f"{transformation.label!r} emits no records: it is a sink")
         DataStream.__init__(self, drafts, (Origin(transformation),), schema)
         self._transformation = transformation
         self._side_outputs: dict[str, pa.Schema] = {}
@@ -227,7 +235,7 @@ class OperatorStream(OperatorSettings, DataStream):
         return facts_of(self._transformation) | {"event time": self._time_column()}
 
     def side_output(self, tag: OutputTag) -> DataStream:
-        """The records that the operator sets aside under this tag.
+        """Return the records that the operator emits under this tag.
 
         cancelled = OutputTag("cancelled", {"flight": pa.int64()})
         flights = stream.key_by("carrier").process(Flights)  # calls ctx.output(cancelled, {"flight": 17})
@@ -236,17 +244,17 @@ class OperatorStream(OperatorSettings, DataStream):
         columns = self._side_outputs.setdefault(tag.name, tag.schema)
         if not columns.equals(tag.schema):
             raise SchemaError(
-                f"side output {tag.name!r} of {self._transformation.label!r} was asked for with {described(columns)}, "
+                f"side output {tag.name!r} of {self._transformation.label!r} was requested with {described(columns)}, "
                 f"and now with {described(tag.schema)}: give the second tag another name"
             )
         return DataStream(self._drafts, (Origin(self._transformation, output_tag=tag.name),), tag.schema)
 
 
 class TimestampedStream(OperatorStream):
-    """Records with event time."""
+    """A stream of records with event time."""
 
     def with_idleness(self, idle_ms: Duration) -> TimestampedStream:
-        """A subtask that sees no record for `idle_ms` of the host's time no longer holds event time back.
+        """Let a subtask that sees no record for `idle_ms` of the host's time no longer hold event time back.
 
         `stream.assign_timestamps("at").with_idleness(30_000)`
         """
@@ -255,7 +263,7 @@ class TimestampedStream(OperatorStream):
 
 
 class StreamSink(OperatorSettings):
-    """The end of a stream; the sink can still be told its uid, name and parallelism."""
+    """The end of a stream: a sink whose uid, name and parallelism can still be set."""
 
     def __init__(self, drafts: Drafts, transformation: Transformation) -> None:
         self._drafts = drafts
@@ -271,7 +279,7 @@ class StreamSink(OperatorSettings):
 
 
 class BroadcastStream(DataStream):
-    """A stream whose every record goes to every subtask, and the maps in which a function may keep what it says."""
+    """A stream whose every record goes to every subtask, and the maps in which a function may keep its content."""
 
     def __init__(
         self,
@@ -285,7 +293,7 @@ class BroadcastStream(DataStream):
 
 
 class KeyedStream(DataStream):
-    """Records partitioned by `key_columns`: what follows may keep state for each key."""
+    """A stream partitioned by `key_columns`: the next operator may keep state for each key."""
 
     _signs = (KEYED, STREAM)
 
@@ -298,10 +306,10 @@ class KeyedStream(DataStream):
         return self.key_columns
 
     def aggregate(self, *aggregates: Aggregate, emit: Emit = "updates", **named: Aggregate) -> OperatorStream:
-        """Running totals for each key: `aggregate(flights=count(), delay=sum_("arr_delay"))`.
+        """Compute running totals for each key: `aggregate(flights=count(), delay=sum_("arr_delay"))`.
 
-        `emit`: "updates" gives the new totals of the keys of each batch, "final" all totals at the end of the input,
-        "none" nothing.
+        With `emit` "updates", the new totals of the keys of each batch are emitted; with "final", all totals at the end
+        of the input; with "none", nothing.
         """
         spec = KeyedAggregate(
             self.schema, self.key_columns, named_aggregates(aggregates, named), emit, name="aggregate"
@@ -309,15 +317,15 @@ class KeyedStream(DataStream):
         return self._then(spec)
 
     def reduce(self, function: ReduceFunction) -> OperatorStream:
-        """All records of a key so far reduced to one, which is emitted for each record that comes.
+        """Reduce all records of a key so far to one, which is emitted for each record.
 
-        `stream.key_by("carrier").reduce(lambda a, b: a if a["delay"] >= b["delay"] else b)`: the worst delay so far.
-        The function takes two records (dicts) and gives one. It is called row by row: `aggregate` is what is fast.
+        `stream.key_by("carrier").reduce(lambda a, b: a if a["delay"] >= b["delay"] else b)` is the worst delay so far.
+        The function takes two records (dicts) and returns one. It is called row by row; `aggregate` is much faster.
         """
         return self._then(KeyedReduce(self.schema, self.key_columns, function, name="reduce"))
 
     def window(self, assigner: WindowAssigner) -> WindowedStream[OperatorStream]:
-        """Records by key and window of event time; needs `assign_timestamps` somewhere before.
+        """Group records by key and window of event time; needs `assign_timestamps` upstream.
 
         `stream.key_by("carrier").window(SlidingEventTimeWindows(60_000, 10_000)).aggregate(count())`
         """
@@ -326,9 +334,10 @@ class KeyedStream(DataStream):
     def process(  # type: ignore[override]
         self, function: Callable[[], KeyedProcessFunction], returns: Columns | None = None
     ) -> OperatorStream:
-        """A `KeyedProcessFunction` (the class, since each subtask makes its own), with state and timers for each key.
+        """Apply a `KeyedProcessFunction`, with state and timers for each key.
 
-        `returns` are the columns of what it emits, if not those of the stream.
+        Pass the class, since each subtask creates its own instance. `returns` are the columns that it emits, if they
+        differ from the stream's.
 
             class Duplicates(KeyedProcessFunction):
                 SEEN = ValueStateDescriptor("seen", pa.bool_())
@@ -347,7 +356,7 @@ class KeyedStream(DataStream):
     def process_batches(
         self, function: Callable[[], KeyedBatchFunction], returns: Columns | None = None
     ) -> OperatorStream:
-        """A `KeyedBatchFunction` (the class): the same for a batch at a time, with state and timers in columns.
+        """Apply a `KeyedBatchFunction` (the class) to one batch at a time, with state and timers in columns.
 
         class Duplicates(KeyedBatchFunction):
             SEEN = ValueStateDescriptor("seen", pa.bool_(), default=False)
@@ -364,7 +373,7 @@ class KeyedStream(DataStream):
         return self._then(KeyedBatchProcess((self.as_input(),), function, returned, name="process_batches"))
 
     def interval_join(self, other: KeyedStream) -> IntervalJoined[OperatorStream]:
-        """Pairs of records with one key whose event times are within some distance; `between` says which.
+        """Join records with the same key whose event times are close; `between` sets the distance.
 
         `orders.key_by("id").interval_join(payments.key_by("order")).between(0, 60_000).join()`
         """

@@ -1,4 +1,4 @@
-"""What a notebook shows of the operators of a job in the making."""
+"""The display of a job's operators in a notebook, while the job is being built."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def operators_table(operators: Iterable[Transformation]) -> pd.DataFrame:
-    """One row per operator: name, kind, uid, parallelism, inputs (with how records find their subtask), columns."""
+    """Return one row per operator: name, kind, uid, parallelism, inputs (with their partitioning), columns."""
     import pandas as pd
 
     columns = ["operator", "kind", "uid", "parallelism", "inputs", "columns"]
@@ -21,7 +21,7 @@ def operators_table(operators: Iterable[Transformation]) -> pd.DataFrame:
 
 
 def hangs_on(origins: Iterable[Origin]) -> str:
-    """Where records come from, in words: `letters by hash(letter)`."""
+    """Return the origins of records as text: `letters by hash(letter)`."""
     said = []
     for origin in origins:
         tag = f", side output {origin.output_tag!r}" if origin.output_tag else ""
@@ -32,13 +32,13 @@ def hangs_on(origins: Iterable[Origin]) -> str:
 
 
 def kind_of(operator: Transformation) -> str:
-    """What an operator is: its spec's kind, or the source or sink that it holds."""
+    """Return the kind of an operator: the class of its spec, or of the source or sink that it holds."""
     held = getattr(operator.spec, "source", None) or getattr(operator.spec, "sink", None)
     return type(held or operator.spec).__name__
 
 
 def facts_of(operator: Transformation) -> dict[str, Any]:
-    """What a notebook says of one operator."""
+    """Return the facts about one operator that a notebook shows."""
     return {
         "operator": f"{operator.label} ({kind_of(operator)})",
         "uid": operator.uid or "none: its state is lost if the job changes",

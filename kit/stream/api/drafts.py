@@ -1,9 +1,9 @@
-"""The operators of an environment, as they are added, named, and made anew.
+"""The operators of an environment, as they are added, named and replaced.
 
-What a cell of a notebook made is void once the cell is run again (`kit.stream.api.cells`): with its first operator
-then, all that its earlier execution added goes, and what depended on that. So does an operator whose uid a later cell
-gives to one of the same kind on the same input. What went although its own cell was not run again is remembered, for a
-warning when the job is made. In a script nothing is ever replaced. An operator that is refused is not added.
+When a cell of a notebook is run again (`kit.stream.api.cells`), its first operator removes all that its earlier
+execution added, and what depended on that. An operator is also removed if a later cell gives its uid to one of the same
+kind on the same input. Operators that were removed although their own cell was not run again are remembered, for a
+warning when the job is built. In a script nothing is ever replaced. A rejected operator is not added.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _MOST_NAMED = 3
 
 
 class Drafts:
-    """The operators there are, in the order in which they were added; what they are given unless they set their own."""
+    """The present operators, in the order in which they were added, and their default settings."""
 
     def __init__(self, parallelism: int = 1, max_parallelism: int | None = None) -> None:
         self.parallelism = parallelism
         self.max_parallelism = max_parallelism
         self._there: list[Transformation] = []
         self._refused: list[Transformation] = []
-        """Those that could not have the uid they were given: they come back when they are used after all."""
+        """Operators that could not have the uid they were given: they are added again if they are used."""
         self._missed: list[Transformation] = []
-        """Those that went since what they depended on was made anew."""
+        """Operators that were removed because an operator they depended on was replaced."""
 
     def __iter__(self) -> Iterator[Transformation]:
         return iter(self._there)
@@ -38,9 +38,9 @@ class Drafts:
         return len(self._there)
 
     def add(self, spec: OperatorSpec, *inputs: tuple[Origin, ...]) -> Transformation:
-        """Add an operator of any kind; `inputs` has, for each of its inputs, where the records come from.
+        """Add an operator of any kind; `inputs` has the origins of the records for each of its inputs.
 
-        Raises GraphError, and changes nothing, when it would depend on what is no longer there.
+        Raises GraphError, and changes nothing, if it would depend on a removed operator.
         """
         cell = current_cell()
         void = [each for each in self._there if each.cell is not None and each.cell.is_before(cell)]
@@ -57,7 +57,7 @@ class Drafts:
         return operator
 
     def give_uid(self, operator: Transformation, uid: str) -> None:
-        """Name an operator for its state. Raises DuplicateUidError when the uid is taken; the operator goes then."""
+        """Set an operator's uid. Raises DuplicateUidError if it is taken; the operator is then removed."""
         self._bring_back(operator)
         taken = next((each for each in self._there if each.uid == uid and each is not operator), None)
         if taken is not None and _is_again(operator, taken):
@@ -73,7 +73,7 @@ class Drafts:
         self._missed = [each for each in self._missed if each.uid != uid]
 
     def warn_of_missed(self) -> None:
-        """Say what went although nobody took it away."""
+        """Warn of operators that were removed although their own cell was not run again."""
         if not self._missed:
             return
         warnings.warn(
@@ -83,10 +83,10 @@ class Drafts:
         )
 
     def that_act(self) -> list[Transformation]:
-        """Return the operators whose records reach a sink, or a function that may act by itself, in order.
+        """Return the operators whose records reach a sink, or a function that may have side effects, in order.
 
-        The others would use up input and give nothing: a warning names them. If none acts, all are returned: that is a
-        sketch, which can be drawn and not run.
+        The others would consume input without any output: a warning names them. If no operator remains, all are
+        returned: such a job is a sketch, which can be drawn but not run.
         """
         kept = {each for each in self._there if each.spec.acts}
         for each in reversed(self._there):
@@ -103,7 +103,7 @@ class Drafts:
         return [each for each in self._there if each in kept]
 
     def _with_all_behind(self, operators: Iterable[Transformation]) -> list[Transformation]:
-        """These and what gets their records, in order."""
+        """Return these operators and all that get their records, in order."""
         gone: list[Transformation] = list(operators)
         for each in self._there:
             if each not in gone and any(origin.transformation in gone for origins in each.inputs for origin in origins):
@@ -117,13 +117,13 @@ class Drafts:
             each.number = number
 
     def _bring_back(self, operator: Transformation) -> None:
-        """An operator that is used is there; raises GraphError for one that was replaced."""
+        """Add an operator again that is used. Raises GraphError for one that was replaced."""
         if operator in self._there:
             return
         if operator not in self._refused:
             made = f", made by {operator.cell}," if operator.cell is not None else ""
             raise GraphError(
-                f"{operator.label!r}{made} is no longer in the job: it, or what it depends on, was made anew since.\n"
+                f"{operator.label!r}{made} is no longer in the job: it, or an input of it, was replaced since.\n"
                 "Run the line that made it again first, then this one."
             )
         self._refused.remove(operator)
@@ -132,7 +132,7 @@ class Drafts:
 
 
 def _named(operators: list[Transformation]) -> str:
-    """The first operators, a line each, with the cells that made them."""
+    """Return the first operators as text, one per line, with the cells that added them."""
     named = [
         f"{each.label!r}, made by {each.cell}" if each.cell is not None else repr(each.label)
         for each in operators[:_MOST_NAMED]
@@ -147,13 +147,13 @@ def _label(operator: Transformation) -> str:
 
 
 def _is_again(operator: Transformation, other: Transformation) -> bool:
-    """Whether the one was made by a later execution than the other, and is of the same kind on the same input."""
+    """Return True if `operator` is from a later execution, and of the same kind on the same input as `other`."""
     later = operator.cell is not None and other.cell is not None and operator.cell.run != other.cell.run
     return later and type(operator.spec) is type(other.spec) and operator.inputs == other.inputs
 
 
 def _own_work(operator: Transformation, void: list[Transformation], cell: CellRun | None) -> str:
-    """This cell goes on from what its own earlier execution made: which line has to be run first?"""
+    """Return the error for a cell that continues from what its own earlier execution added."""
     first = next((each for each in _before(operator) if each not in void), None)
     where = f"\n  {first.cell}" if first is not None and first.cell is not None else " the cell before"
     return (
@@ -163,7 +163,7 @@ def _own_work(operator: Transformation, void: list[Transformation], cell: CellRu
 
 
 def _before(operator: Transformation) -> Iterator[Transformation]:
-    """What an operator depends on, the nearest first."""
+    """Yield the operators that an operator depends on, the nearest first."""
     for origins in operator.inputs:
         for origin in origins:
             yield origin.transformation

@@ -1,4 +1,4 @@
-"""Where a job begins: its settings, its sources, and the graphs that are made of it.
+"""The start of a job: its settings, its sources, and the graphs that are built from it.
 
     env = StreamEnvironment("flights", parallelism=2, checkpoint=CheckpointConfig(interval_ms=1_000))
     (
@@ -47,18 +47,20 @@ if TYPE_CHECKING:
 
 
 class StreamEnvironment:
-    """A job in the making.
+    """A job that is being built.
 
-    `parallelism` and `max_parallelism` hold for operators that do not set their own. `job_id` (32 hex digits) is made
-    from the name unless given; on Spark, where runs share directories, each run then gets an id of its own. With
-    `chaining` False every operator gets a task of its own. Without `restart` a job restarts if it takes periodic
-    checkpoints: ever more slowly, as in Flink (`default_restart_strategy`); in the lab ten times. Three failures in the
-    same way, with no checkpoint completed in between, end a job unless `restart` counts its restarts.
-    `rescaling` says when it may go on at another parallelism. For `buffer_rows`, `buffer_bytes` and `channel_credits`
-    see `JobSettings`. Raises GraphError and SettingError.
+    `parallelism` and `max_parallelism` apply to operators that do not set their own. `job_id` (32 hex digits) is
+    derived from the name by default; on Spark, where runs share directories, each run then gets an id of its own. With
+    `chaining` False every operator gets a task of its own.
 
-    In a notebook a cell may be run again: what it added before goes then, with what depended on it. Elsewhere each line
-    adds to what is there.
+    Without `restart`, a job with periodic checkpoints restarts with growing delays, as in Flink
+    (`default_restart_strategy`); in the lab it restarts ten times. Three failures with the same cause, without a
+    completed checkpoint in between, end a job unless `restart` counts its restarts. `rescaling` says when a running job
+    may change its parallelism. For `buffer_rows`, `buffer_bytes` and `channel_credits` see `JobSettings`. Raises
+    GraphError and SettingError.
+
+    In a notebook, running a cell again removes what it added before and what depended on that. In a script each line
+    adds to the job.
     """
 
     def __init__(
@@ -95,14 +97,14 @@ class StreamEnvironment:
         )
         self.drafts = Drafts(parallelism, max_parallelism)
 
-    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+    if not TYPE_CHECKING:  # else mypy would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             raise no_attribute(self, name, ENVIRONMENT)
 
     @property
     def parallelism(self) -> int:
-        """How many subtasks an operator has that does not say; set, it holds for operators added from then on."""
+        """The default parallelism; a new value applies to operators added from then on."""
         return self.drafts.parallelism
 
     @parallelism.setter
@@ -112,7 +114,7 @@ class StreamEnvironment:
 
     @property
     def max_parallelism(self) -> int | None:
-        """How many it may ever have; None: it follows from its parallelism. Set as `parallelism` is."""
+        """The default maximum parallelism, set like `parallelism`; None: it follows from an operator's parallelism."""
         return self.drafts.max_parallelism
 
     @max_parallelism.setter
@@ -122,22 +124,22 @@ class StreamEnvironment:
 
     @property
     def operators(self) -> list[Transformation]:
-        """The operators there are now, each after those that it depends on."""
+        """The present operators, each after those that it depends on."""
         return list(self.drafts)
 
     def from_source(self, source: Source | Any, uid: str | None = None, name: str | None = None) -> OperatorStream:
-        """Return the stream of a source's records; `source` may be a data frame of pandas, or a table or a record batch
-        of Arrow.
+        """Return the stream of a source's records.
 
-        A data frame or table becomes a `CollectionSource`, whose rows are sent to Spark's workers with the job: write
-        more than some hundred MB to Parquet, and read it with `ParquetSource`. Raises TypeError for what is no source.
+        `source` may also be a data frame of pandas, or a table or a record batch of Arrow. It becomes a
+        `CollectionSource`, whose rows are sent to Spark's workers with the job. If it is larger than some hundred MB,
+        write it to Parquet and read it with `ParquetSource`. Raises TypeError for anything else.
         """
         source = source_of(source)
         added = self.drafts.add(SourceSpec(source, name=type(source).__name__))
         return OperatorStream(self.drafts, added).identified(uid, name)
 
     def stream_graph(self) -> StreamGraph:
-        """Return the job as it is written down now, with operators that reach no sink."""
+        """Return the job as it is written now, including operators that reach no sink."""
         self.drafts.warn_of_missed()
         return self._stream_graph(self.operators)
 
@@ -154,8 +156,10 @@ class StreamEnvironment:
         )
 
     def job_graph(self) -> JobGraph:
-        """Return the job as tasks, with all chained that may be. Operators that reach no sink are left out, with a
-        warning; functions (`process`) stay, since they may act by themselves.
+        """Return the job as tasks, with everything chained that may be.
+
+        Operators that reach no sink are left out, with a warning; functions (`process`) are kept, since they may have
+        side effects.
 
         Flink: `FlinkPipelineTranslationUtil`, whose `getJobGraph` has a `StreamGraphTranslator` call
         `StreamGraph.getJobGraph`. Flink's `PipelineExecutor` submits the graph to a cluster; here `Lab` and `SparkJob`
@@ -165,20 +169,20 @@ class StreamEnvironment:
         return create_job_graph(self._stream_graph(self.drafts.that_act()))
 
     def execution_graph(self, parallelism: Mapping[str, int] | None = None) -> ExecutionGraph:
-        """The job as subtasks and channels, with another parallelism for some vertices if given."""
+        """Return the job as subtasks and channels, with another parallelism for some vertices if given."""
         return ExecutionGraph(self.job_graph(), parallelism)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per operator: operator, kind, uid, parallelism, inputs, columns."""
+        """Return one row per operator: operator, kind, uid, parallelism, inputs, columns."""
         return operators_table(self.drafts)
 
     def _repr_svg_(self) -> str | None:
-        """The job as a picture; None where it cannot be drawn, or is no job yet."""
+        """Return the job as a picture, or None if it cannot be drawn or is incomplete."""
         picture = self._picture()
         return None if picture is None else picture._repr_svg_()
 
     def _repr_html_(self) -> str:
-        """The picture in the page's colours. Where there is none: the operators as a table, and why they are no job."""
+        """Return the picture in the page's colours; without one, the operators as a table and what is missing."""
         picture = self._picture()
         if picture is not None:
             return picture._repr_html_()
@@ -186,7 +190,7 @@ class StreamEnvironment:
         try:
             self.stream_graph()
         except GraphError as error:
-            problem = f"<div>{table_html(('this is no job yet',), [(str(error),)])}</div>"
+            problem = f"<div>{table_html(('this is not a job yet',), [(str(error),)])}</div>"
         return f"<div><b>{shorten(repr(self))}</b></div>{table_html(list(frame.columns), frame.to_numpy())}{problem}"
 
     def _picture(self) -> Picture | None:

@@ -1,4 +1,4 @@
-"""Two streams joined: pairs of records with one key that are near in event time.
+"""Joins of two streams: pairs of records with the same key that are close in event time.
 
 Follows Flink's `JoinedStreams` and `KeyedStream.IntervalJoin`.
 """
@@ -32,9 +32,10 @@ class IntervalJoined(Generic[Made]):
     def between(
         self, lower_ms: Duration, upper_ms: Duration, *, lower_exclusive: bool = False, upper_exclusive: bool = False
     ) -> IntervalJoined[Made]:
-        """A right record belongs to a left one when it is `lower_ms` to `upper_ms` later (earlier, if negative).
+        """Set the distance: a right record matches a left one if it is `lower_ms` to `upper_ms` later.
 
-        `.between(-5_000, 0)`: up to five seconds earlier. The bounds count, unless they are said to be exclusive.
+        A negative distance means earlier: `.between(-5_000, 0)` is up to five seconds earlier. The bounds are included
+        unless they are exclusive.
         """
         lower = to_ms(lower_ms, "between: lower_ms") + lower_exclusive
         upper = to_ms(upper_ms, "between: upper_ms") - upper_exclusive
@@ -42,17 +43,20 @@ class IntervalJoined(Generic[Made]):
         return self
 
     def side_output_left_late_data(self, tag: OutputTag) -> IntervalJoined[Made]:
-        """Set left records that came after the watermark aside, instead of dropping and counting them."""
+        """Emit left records that came after the watermark to a side output, instead of dropping and counting them."""
         self._spec = replace(self._spec, left_late_tag=tag)
         return self
 
     def side_output_right_late_data(self, tag: OutputTag) -> IntervalJoined[Made]:
-        """Set right records that came after the watermark aside, instead of dropping and counting them."""
+        """Emit right records that came after the watermark to a side output, instead of dropping and counting them."""
         self._spec = replace(self._spec, right_late_tag=tag)
         return self
 
     def join(self) -> Made:
-        """The pairs: the columns of the left record, then those of the right one (a key of one name is there once)."""
+        """Return the pairs: the columns of the left record, then those of the right one.
+
+        A key column with the same name on both sides occurs once.
+        """
         return two_inputs(self._made_by, self._spec, self._left, self._right)
 
     def _repr_html_(self) -> str:
@@ -74,24 +78,26 @@ class JoinedStreams(Generic[Made]):
         self._assigner: WindowAssigner | None = None
 
     def where(self, *columns: str) -> JoinedStreams[Made]:
-        """The key columns of the left stream."""
+        """Set the key columns of the left stream."""
         self._left_keys = columns
         return self
 
     def equal_to(self, *columns: str) -> JoinedStreams[Made]:
-        """The key columns of the right stream, in the same order."""
+        """Set the key columns of the right stream, in the same order."""
         self._right_keys = columns
         return self
 
     def window(self, assigner: WindowAssigner) -> JoinedStreams[Made]:
-        """Windows of event time that do not merge: `.window(TumblingEventTimeWindows(60_000))`."""
+        """Set windows of event time that do not merge: `.window(TumblingEventTimeWindows(60_000))`."""
         self._assigner = checked_assigner(assigner)
         return self
 
     def join(self) -> Made:
-        """The pairs: the columns of the left record, then those of the right one (a key of one name is there once).
+        """Return the pairs: the columns of the left record, then those of the right one.
 
-        orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
+        A key column with the same name on both sides occurs once.
+
+            orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
         """
         if self._assigner is None:
             raise GraphError("join: say in which windows: .where(...).equal_to(...).window(...).join()")
@@ -107,7 +113,7 @@ class JoinedStreams(Generic[Made]):
 
 
 def timed_inputs(what: str, left: Stream, right: Stream) -> tuple[FunctionInput, FunctionInput]:
-    """Both streams as inputs of a join, which needs event time on both."""
+    """Return both streams as inputs of a join, which needs event time on both."""
     inputs = left.as_input(), right.as_input()
     for stream, given in zip((left, right), inputs):
         if given.time_column is None:

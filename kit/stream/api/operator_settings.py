@@ -1,4 +1,4 @@
-"""What can be said of an operator once it is there: the methods that streams and sinks share.
+"""The settings of an added operator: the methods that streams and sinks share.
 
 Each returns the stream or sink it was called on. Follows the setters of Flink's `SingleOutputStreamOperator`.
 """
@@ -13,14 +13,15 @@ from kit.stream.graph.stream_graph import ChainingStrategy, GraphError
 
 
 class OperatorSettings:
-    """What can be said of an operator: who it is, how many subtasks it has, and whom it may share a task with."""
+    """The setters of an operator's identity, parallelism and chaining."""
 
     _drafts: Drafts
     _transformation: Transformation
 
     def uid(self, uid: str) -> Self:
-        """Under which name checkpoints keep the operator's state. Raises DuplicateUidError when it is taken: the
-        operator is not in the job then, which is as it was before.
+        """Set the name under which checkpoints keep the operator's state.
+
+        Raises DuplicateUidError if it is taken: the operator is then not in the job, which is otherwise unchanged.
         """
         if not uid:
             raise GraphError(f"the uid of {self._transformation.label!r} is empty: give it at least one character")
@@ -28,7 +29,7 @@ class OperatorSettings:
         return self
 
     def name(self, name: str) -> Self:
-        """What pictures and messages call the operator. It may change between runs, a uid must not."""
+        """Set the operator's name in pictures and messages. Unlike a uid, it may change between runs."""
         self._transformation.name = name
         return self
 
@@ -39,14 +40,15 @@ class OperatorSettings:
         return self if uid is None else self.uid(uid)
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """How many subtasks run the operator, 1 or more and no more than its maximum parallelism."""
+        """Set the number of subtasks: at least 1, and at most the maximum parallelism."""
         check_parallelism(self._transformation.label, parallelism, self._transformation.max_parallelism)
         self._transformation.parallelism = parallelism
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """How many subtasks may ever run the operator, which is its number of key groups; fixed by its first
-        checkpoint. 1 to 32768.
+        """Set the maximum number of subtasks, which is the number of key groups: 1 to 32768.
+
+        It is fixed by the operator's first checkpoint.
         """
         check_parallelism(self._transformation.label, self._transformation.parallelism, max_parallelism)
         self._transformation.max_parallelism = max_parallelism
@@ -58,6 +60,6 @@ class OperatorSettings:
         return self
 
     def start_new_chain(self) -> Self:
-        """Let a new task begin with this operator."""
+        """Start a new task with this operator."""
         self._transformation.chaining = ChainingStrategy.HEAD
         return self

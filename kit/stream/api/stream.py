@@ -1,7 +1,7 @@
-"""What all streams have, whatever can be done with them: where their records come from, and how they look.
+"""The base of all streams: the origin of their records, and their schema.
 
-What is made of a stream in several steps (windows, joins, two streams for one function) works on this, and gives the
-stream that comes of it by the function it was handed; so no two modules of this room know each other.
+Operations in several steps (windows, joins, two streams for one function) depend on this base only. They create the
+resulting stream with a function that is passed to them, so no two modules of this package import each other.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kit.stream.operators.functions.function_operator import FunctionInput
 Made = TypeVar("Made")
 """The stream of an operator's records."""
 MadeBy: TypeAlias = Callable[[Drafts, Transformation], Made]
-"""Gives the stream of an operator that was added."""
+"""A function that creates the stream of an added operator."""
 
 
 class Stream:
-    """Records with the columns of `schema`."""
+    """A stream of records with the columns of `schema`."""
 
     def __init__(self, drafts: Drafts, origins: tuple[Origin, ...], schema: pa.Schema) -> None:
         self._drafts = drafts
@@ -38,7 +38,7 @@ class Stream:
     _signs: ClassVar[tuple[Mapping[str, str], ...]] = (STREAM,)
     __iter__ = None
 
-    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+    if not TYPE_CHECKING:  # else mypy would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             raise no_attribute(self, name, *self._signs)
@@ -50,23 +50,23 @@ class Stream:
             )
 
     def key_by(self, *columns: str) -> Stream:
-        """Records with equal values in these columns meet in one subtask."""
+        """Partition by key: records with equal values in these columns go to the same subtask."""
         raise NotImplementedError
 
     def as_input(self) -> FunctionInput:
-        """The stream as an input of an operator: columns, key, event time."""
+        """Return the stream as an input of an operator: columns, key, event time."""
         return FunctionInput(self.schema, self._keys(), self._own_time_column())
 
     def _keys(self) -> tuple[str, ...]:
-        """The columns of the key; none without."""
+        """Return the columns of the key; () without one."""
         return ()
 
     def _time_column(self) -> str | None:
-        """The column that the nearest `assign_timestamps` upstream named; None when there is none, or not one."""
+        """Return the column of the nearest `assign_timestamps` upstream; None if there is none, or more than one."""
         return event_time_column(self._origins)
 
     def _own_time_column(self) -> str | None:
-        """The same, if the stream still has that column."""
+        """Return that column, if the stream still has it."""
         column = self._time_column()
         return column if column in self.schema.names else None
 
@@ -85,5 +85,5 @@ class Stream:
 
 
 def two_inputs(made_by: MadeBy[Made], spec: Any, first: Stream, second: Stream) -> Made:
-    """The stream of an operator with two inputs."""
+    """Create the stream of an operator with two inputs."""
     return made_by(first._drafts, first._drafts.add(spec, first._origins, second._origins))

@@ -1,4 +1,4 @@
-"""An operator while the user still describes it: its settings may change until the graph is made.
+"""An operator while the user is describing it: its settings may change until the graph is built.
 
 `Transformation` is the draft of a `StreamNode`, `Origin` that of a `StreamEdge`. Follows Flink's `Transformation`.
 """
@@ -17,7 +17,7 @@ from kit.stream.operators.base import OperatorSpec
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where records come from, and how they are to be partitioned; None: forward if that is possible.
+    """The origin of records, and their partitioning; None: forward if that is possible.
 
     `output_tag` names a side output of the operator; None is its main output.
     """
@@ -31,7 +31,7 @@ class Origin:
 
 @dataclass(eq=False)
 class Transformation:
-    """One operator. `inputs` has the origins of each input of the operator; a union gives one input several."""
+    """One operator. `inputs` has the origins of each input; a union gives one input several."""
 
     number: int
     spec: OperatorSpec
@@ -46,11 +46,11 @@ class Transformation:
 
     @property
     def label(self) -> str:
-        """What it is called: its name, else its uid, else what it does."""
+        """The operator's name, else its uid, else its kind."""
         return self.name or self.uid or self.spec.name
 
     def to_node(self) -> StreamNode:
-        """The operator as it is now; the spec learns the name, so that errors at run time tell it."""
+        """Return the operator as a node; its spec gets the name, for errors at run time."""
         spec = self.spec if self.spec.name == self.label else replace(self.spec, name=self.label)
         return StreamNode(
             node_id=self.number,
@@ -64,7 +64,7 @@ class Transformation:
         )
 
     def to_edges(self) -> list[StreamEdge]:
-        """The edges into the operator, with what was left open decided (`StreamGraph.createActualEdge`)."""
+        """Return the edges into the operator, with open choices decided (`StreamGraph.createActualEdge`)."""
         origins = [(index, origin) for index, origins in enumerate(self.inputs) for origin in origins]
         kinds = [self._partitioner(origin) for _, origin in origins]
         supports_unaligned = all(kind.supports_unaligned for kind in kinds)

@@ -1,4 +1,4 @@
-"""Records by key and window of event time, and what can be made of them.
+"""Records grouped by key and window of event time, and their operations.
 
 Follows Flink's `WindowedStream`.
 """
@@ -29,13 +29,13 @@ class WindowedStream(Generic[Made]):
         self._assigner = checked_assigner(assigner)
         self._settings: dict[str, Any] = {}
 
-    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+    if not TYPE_CHECKING:  # else mypy would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             raise no_attribute(self, name, WINDOWED)
 
     def allowed_lateness(self, lateness_ms: Duration) -> WindowedStream[Made]:
-        """Keep each window so long after it fired; a record that still comes for it makes it fire again.
+        """Keep each window for this time after it fired; a late record for it makes it fire again.
 
         `windows.allowed_lateness(60_000).aggregate(count())`
         """
@@ -43,7 +43,7 @@ class WindowedStream(Generic[Made]):
         return self
 
     def side_output_late_data(self, tag: OutputTag) -> WindowedStream[Made]:
-        """Set records that came too late aside, instead of dropping and counting them.
+        """Emit records that came too late to a side output, instead of dropping and counting them.
 
         late = OutputTag("late", stream.schema)
         counts = windows.side_output_late_data(late).aggregate(count())
@@ -53,7 +53,7 @@ class WindowedStream(Generic[Made]):
         return self
 
     def aggregate(self, *aggregates: Aggregate, **named: Aggregate) -> Made:
-        """Totals for each key and window, emitted when the watermark passes the window's end.
+        """Compute totals for each key and window, emitted when the watermark passes the window's end.
 
         `windows.aggregate(flights=count(), delay=avg("delay"))`. The columns are those of the key, `window_start`,
         `window_end`, and the aggregates.
@@ -61,22 +61,22 @@ class WindowedStream(Generic[Made]):
         return self._with(WindowAggregate, named_aggregates(aggregates, named))
 
     def reduce(self, function: ReduceFunction) -> Made:
-        """The records of each key and window reduced to one; the function takes two (dicts) and gives one.
+        """Reduce the records of each key and window to one; the function takes two (dicts) and returns one.
 
         `windows.reduce(lambda a, b: max(a, b, key=lambda row: row["delay"]))`
         """
         return self._with(WindowReduce, function)
 
     def process(self, function: WindowFunction, returns: Columns | None = None) -> Made:
-        """What the function makes of each key, `Window` and list of records (dicts): any number of records.
+        """Apply a function to each key, `Window` and list of records (dicts), for any number of records.
 
             def median(carrier, window, rows):
                 yield {"carrier": carrier, "median": statistics.median(row["delay"] for row in rows)}
 
             windows.process(median, {"carrier": pa.string(), "median": pa.float64()})
 
-        All records are kept until the window is cleared; `aggregate` keeps numbers only. `returns` are the columns of
-        what it makes, if not those of the stream.
+        All records are kept until the window is cleared; `aggregate` keeps numbers only. `returns` are the columns that
+        it emits, if they differ from the stream's.
         """
         return self._with(WindowProcess, function, schema_of(returns, self._keyed.schema))
 
