@@ -1,4 +1,4 @@
-"""Where records come from and go to: files, collections and generators; sinks that publish in two phases."""
+"""The sources and sinks of records: files, collections and generators; sinks that publish in two phases."""
 
 from kit.stream.connectors.file_sources import (
     CsvSource,

@@ -1,12 +1,10 @@
-"""CSV files: what their columns are, and their rows from any position; the source is in
-`kit.stream.connectors.file_sources`.
+"""CSV files: their columns, and their rows from any position; the source is in `kit.stream.connectors.file_sources`.
 
-Types are inferred by Arrow over as much of each file as `_INFERRED_BYTES` says, most files in whole. What is only found
-out later, in a row behind that, ends in an error that names file, line, column and value, and says how to give the
-column a type.
+Arrow infers types from the first `_INFERRED_BYTES` of all files together, which is most files entirely. If a later row
+does not fit, an error names file, line, column and value, and says how to give the column a type.
 
-Rows are read from the beginning of the file each time a position is sought: only counting finds a row, and Arrow counts
-those that it leaves out (blank lines) among those it is told to skip.
+Each time a position is sought, rows are read from the beginning of the file: only counting finds a row, and Arrow
+counts rows that it leaves out (blank lines) among those that it skips.
 """
 
 from __future__ import annotations
@@ -27,12 +25,12 @@ from kit.stream.operators.sources.source import Split
 from kit.stream.operators.spec import SchemaError, shorten, unique_names
 
 NULL_VALUES = tuple(pa_csv.ConvertOptions().null_values)
-"""What is null unless another list is given: nothing, and what pandas takes for it (`NA`, `NaN`, `null`, ...)."""
+"""The default texts for null: the empty text, and those of pandas (`NA`, `NaN`, `null`, ...)."""
 
 _INFERRED_BYTES = 64 << 20
-"""So much of all files together is read to infer types, the same share of each,"""
+"""The bytes of all files together that are read to infer types, the same share of each,"""
 _LEAST_INFERRED_BYTES = 4 << 20
-"""but not less than this of each."""
+"""but at least this many bytes of each."""
 _BLOCK_BYTES = 1 << 20
 _BAD_VALUE = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\S+): (?:invalid value '(.*)'|(.*))", re.DOTALL
@@ -42,13 +40,13 @@ _BAD_ROW = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """How a file is written."""
+    """The format of a file."""
 
     delimiter: str = ","
     null_values: tuple[str, ...] = NULL_VALUES
     header: bool = True
     names: tuple[str, ...] = ()
-    """Those of all columns, in a file that does not say them itself."""
+    """The names of all columns, for a file without a header."""
     quote: str | None = '"'
     escape: str | None = None
     multiline: bool = False
@@ -65,7 +63,7 @@ class CsvDialect:
             raise ValueError(f"CsvSource: there is no encoding {self.encoding!r}") from None
 
     def parse_options(self) -> pa_csv.ParseOptions:
-        """Arrow's words for it."""
+        """Return Arrow's options for parsing."""
         return pa_csv.ParseOptions(
             delimiter=self.delimiter,
             quote_char=self.quote or False,
@@ -74,7 +72,7 @@ class CsvDialect:
         )
 
     def read_options(self) -> pa_csv.ReadOptions:
-        """Arrow's words for it."""
+        """Return Arrow's options for reading."""
         options = pa_csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, encoding=self.encoding)
         if not self.header:
             options.column_names = list(self.names)
@@ -82,7 +80,7 @@ class CsvDialect:
         return options
 
     def convert_options(self, schema: pa.Schema | None = None) -> pa_csv.ConvertOptions:
-        """Arrow's words for it; with a schema only its columns are read, as what it says."""
+        """Return Arrow's options for conversion; with a schema, only its columns are read, with its types."""
         return pa_csv.ConvertOptions(
             column_types=dict(self.types) if schema is None else schema,
             include_columns=None if schema is None else schema.names,
@@ -92,7 +90,7 @@ class CsvDialect:
 
 
 def csv_header(path: str, dialect: CsvDialect) -> list[str]:
-    """The column names in the first line of a file (f0, f1, ... where it has none); the lines after it may be wrong."""
+    """Return the column names in a file's first line (f0, f1, ... without a header); later lines may be invalid."""
     parse = dialect.parse_options()
     parse.invalid_row_handler = lambda _: "skip"
     with _open(path, dialect, parse, pa_csv.ConvertOptions(check_utf8=False)) as stream:
@@ -102,10 +100,10 @@ def csv_header(path: str, dialect: CsvDialect) -> list[str]:
 
 
 def csv_schema(paths: Sequence[str], dialect: CsvDialect) -> pa.Schema:
-    """The columns of all these files, named by the header and of the types that their values have.
+    """Return the columns of all these files, with names from the header and types inferred from the values.
 
-    Whole numbers in one file and fractions in another make a column of fractions; text in one and numbers in another
-    are an error, SchemaError, which names file and column.
+    Whole numbers in one file and fractions in another make a column of fractions. Text in one and numbers in another
+    raise SchemaError, which names file and column.
     """
     share = max(_INFERRED_BYTES // len(paths), _LEAST_INFERRED_BYTES)
     first = _inferred(paths[0], dialect, share)
@@ -124,7 +122,7 @@ def csv_schema(paths: Sequence[str], dialect: CsvDialect) -> pa.Schema:
 
 
 def _both(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The type of a column that is one in one file and the other in another; None when there is no such."""
+    """Return the type of a column that has one type in one file and another in the other, or None if there is none."""
     for this, that in ((one, other), (other, one)):
         if this == that or pa.types.is_null(this):
             return that
@@ -138,7 +136,7 @@ def _both(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 
 def _inferred(path: str, dialect: CsvDialect, most: int) -> pa.Schema:
-    """The columns of one file, as far as its first `most` bytes tell."""
+    """Return the columns of one file, inferred from its first `most` bytes."""
     names = csv_header(path, dialect)
     for name in dialect.types:
         if name not in names:
@@ -169,7 +167,7 @@ def _open(
 
 
 class CsvReader(files.StreamReader):
-    """Reads the columns of `schema` from CSV files; those in a split's `keys` have one value."""
+    """A reader of the columns of `schema` from CSV files; those in a split's `keys` have one value."""
 
     def __init__(self, schema: pa.Schema, dialect: CsvDialect) -> None:
         super().__init__()
@@ -195,7 +193,7 @@ class CsvReader(files.StreamReader):
 
 
 def _csv_error(path: str, dialect: CsvDialect, message: str) -> str:
-    """Arrow's message, with the names of file and column in it, and what to do."""
+    """Return Arrow's message with the names of file and column, and what to do."""
     if bad := _BAD_VALUE.search(message):
         column, line, wanted, value, other = bad.groups()
         name = csv_header(path, dialect)[int(column)]
@@ -216,7 +214,7 @@ def _csv_error(path: str, dialect: CsvDialect, message: str) -> str:
 
 
 def _type_of(value: str) -> pa.DataType:
-    """The type that goes with a value which did not fit."""
+    """Return the type of a value which did not fit."""
     try:
         inferred = pa_csv.read_csv(io.BytesIO(f"x\n{value}\n".encode()))
         found = inferred.schema.field(0).type

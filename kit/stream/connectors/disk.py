@@ -1,11 +1,10 @@
-"""Changes to files and directories that are still there after a loss of power.
+"""Changes to files and directories that survive a power failure.
 
-What a process writes is in the machine's memory first, and reaches the disk in an order of the system's own: the name
-of a file may be there before its bytes, and a directory without the names that were given last. So a file is synced
-before it gets its name, the directory of that name afterwards, and whoever reports that something is written reports it
-after both. Names on one machine's disk are changed with the calls of the operating system, one each; in other file
-systems Arrow does it, and an object store keeps what it has confirmed. Over HDFS, bytes are as safe as its `close`
-makes them.
+What a process writes is in the machine's memory first, and reaches the disk in an order that the system chooses: the
+name of a file may be there before its bytes, and a directory without its latest names. So a file is synced before it
+gets its name, and the directory of that name afterwards. Success is reported after both. Names on one machine's disk
+are changed with single calls of the operating system. In other file systems Arrow changes them, and an object store
+keeps what it has confirmed. Over HDFS, bytes are as safe as its `close` makes them.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from pyarrow import fs
 
 
 def open_path(path: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URI, and the path within it."""
+    """Return the file system of a path or URI, and the path within it."""
     if "://" in path:
         return fs.FileSystem.from_uri(path)
     return fs.LocalFileSystem(), os.path.abspath(path)
 
 
 def is_local(system: fs.FileSystem) -> bool:
-    """Whether these are files of this machine, as far as it knows; a shared disk is mounted like its own."""
+    """Return True for files of this machine, as far as it knows; a shared disk is mounted like its own."""
     return isinstance(system, fs.LocalFileSystem)
 
 
 def sync(system: fs.FileSystem, path: str) -> None:
-    """Return when the bytes of a file, or the names in a directory, are on the disk. Raises OSError."""
+    """Wait until the bytes of a file, or the names in a directory, are on the disk. Raises OSError."""
     if is_local(system):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -41,8 +40,9 @@ def sync(system: fs.FileSystem, path: str) -> None:
 
 
 def rename(system: fs.FileSystem, source: str, target: str, *, durable: bool) -> None:
-    """Rename a file or a directory at once. `durable`: its bytes reach the disk before the name, and that before the
-    return. Raises OSError.
+    """Rename a file or a directory in one step. Raises OSError.
+
+    With `durable`, its bytes reach the disk before the name, and the name before the call returns.
     """
     if not is_local(system):
         system.move(source, target)
@@ -55,11 +55,11 @@ def rename(system: fs.FileSystem, source: str, target: str, *, durable: bool) ->
 
 
 def name_new(system: fs.FileSystem, source: str, target: str, *, durable: bool) -> None:
-    """Rename a file of this machine as `rename` does, unless the target exists: FileExistsError."""
+    """Rename a file of this machine as `rename` does. Raises FileExistsError if the target exists."""
     if durable:
         sync(system, source)
     try:
-        os.link(source, target)  # unlike a rename, fails when somebody was faster
+        os.link(source, target)  # unlike a rename, fails if the name exists
     except FileExistsError:
         raise
     except OSError:  # no hard links here
@@ -71,10 +71,10 @@ def name_new(system: fs.FileSystem, source: str, target: str, *, durable: bool) 
 
 
 def make_directory(system: fs.FileSystem, path: str, *, durable: bool) -> None:
-    """Make a directory and those above it, as far as they are missing. Raises OSError.
+    """Make a directory and missing ones above it. Raises OSError.
 
-    `durable`: their names reach the disk before the return. That holds for the name of one that exists already, since
-    whoever made it may not have come so far; it is left out where this user may not read the directory above.
+    With `durable`, their names reach the disk before the call returns. That includes the name of an existing directory,
+    since its creator may not have synced it yet. It is skipped if this user may not read the directory above.
     """
     if not is_local(system):
         system.create_dir(path, recursive=True)
@@ -99,7 +99,7 @@ def make_new_directory(system: fs.FileSystem, path: str, *, durable: bool) -> No
     if not is_local(system):
         system.create_dir(path, recursive=False)
         return
-    os.mkdir(path)  # Arrow does not say whether it existed
+    os.mkdir(path)  # Arrow does not say if it existed
     if durable:
         sync(system, dirname(path))
 
@@ -113,7 +113,7 @@ def delete_file(system: fs.FileSystem, path: str) -> None:
 
 
 def delete_directory(system: fs.FileSystem, path: str) -> None:
-    """Delete a directory with all that is in it. Raises FileNotFoundError if it does not exist, OSError."""
+    """Delete a directory with its content. Raises FileNotFoundError if it does not exist, OSError."""
     if is_local(system):
         shutil.rmtree(path)
     else:

@@ -1,11 +1,11 @@
 """Sources that read files: Parquet by ranges of rows, text by ranges of bytes, CSV file by file.
 
-A path is a file, a directory, a pattern (`"data/*.csv"`), or several of these; the files are taken in order of name.
-What directories say in their names (`year=2013/month=1/`, as Hive and Spark write them) are columns of the rows there.
+A path is a file, a directory, a pattern (`"data/*.csv"`), or several of these; the files are read in order of name.
+Values in the names of directories (`year=2013/month=1/`, as Hive and Spark write them) are columns of the rows there.
 
-Whatever can be wrong with a file (it is not there, it is empty, it lacks a column) ends in an error when the source
-is made, on the driver, and not hours later in a task. The reading itself is in `kit.stream.connectors.files`,
-`csv_files` and `text_files`.
+Every problem with a file that can be detected early (it is missing, it is empty, it lacks a column) raises an error
+when the source is created, on the driver, and not hours later in a task. `kit.stream.connectors.files`, `csv_files` and
+`text_files` do the reading.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_TOLD = 4
 
 
 class _Paths(tuple[str, ...]):
-    """Many paths, told shortly."""
+    """Many paths, with a short repr."""
 
     __slots__ = ()
 
@@ -41,16 +41,16 @@ class _Paths(tuple[str, ...]):
 
 @dataclass(frozen=True, eq=False)
 class _FileSource(Source):
-    """Base of all: the paths, made absolute, and reads that open their file."""
+    """The base of file sources: the paths, made absolute, and reads that open their file."""
 
     path: files.Paths
     _keys: Mapping[str, Mapping[str, Any]] = field(init=False, repr=False, default_factory=dict)
-    """What its directories say of all rows of a file, by path, where they say something."""
+    """The column values that directories give all rows of a file, by path, for files that have any."""
     _known: frozenset[str] = field(init=False, repr=False, default=frozenset())
     """All files."""
 
     def _find(self, suffixes: tuple[str, ...], *, may_be_empty: bool = False) -> tuple[files.Found, ...]:
-        """The files, which `path` becomes."""
+        """Return the files, which become the new `path`."""
         found = files.find_files(self.path, suffixes, may_be_empty=may_be_empty)
         paths = tuple(file.path for file in found)
         self._set(path=paths[0] if len(paths) == 1 else _Paths(paths), _known=frozenset(paths))
@@ -88,7 +88,7 @@ class _FileSource(Source):
         return str(split["path"])
 
     def check_split(self, split: Split) -> None:
-        """Raise ValueError for a file that is not one of the source's."""
+        """Raise ValueError for a file that does not belong to the source."""
         if split["path"] not in self._known:
             raise ValueError(
                 f"the checkpoint resumes reading {split['path']}, which is not among the files of this source: give "
@@ -96,7 +96,7 @@ class _FileSource(Source):
             )
 
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
-        """One read; for several in a row, `open_reader` is far faster."""
+        """Read once; for several reads in a row, `open_reader` is far faster."""
         reader = self.open_reader()
         try:
             return reader.read(split, position, max_rows)
@@ -106,15 +106,15 @@ class _FileSource(Source):
 
 @dataclass(frozen=True, eq=False)
 class ParquetSource(_FileSource):
-    """Parquet files: one, several, those of a directory or those that a pattern matches, all with the same columns.
+    """Parquet files: one, several, a directory or a pattern, all with the same columns.
 
-    Directories named `key=value` below the one given make columns (int32, int64 or string), behind those of the files;
-    a column of such a name in the files is not read. `columns` picks columns. `splits` cuts all rows in this many
-    ranges of about the same length (none goes across files); None makes a split of each row group. Positions are rows
-    of the split.
+    Directories named `key=value` below the given one make columns (int32, int64 or string), after those of the files; a
+    column of such a name in the files is not read. `columns` selects columns. `splits` divides all rows into this many
+    ranges of about the same length (none spans two files); None makes a split of each row group. Positions are rows of
+    the split.
 
-    Raises when it is made: FileNotFoundError, SchemaError, or ValueError for a file without bytes or of another
-    format, each naming the file. A file with no rows is legal: its source ends at once.
+    Raises on creation FileNotFoundError, SchemaError, or ValueError for a file without bytes or of another format, each
+    naming the file. A file with no rows is legal: its source ends at once.
     """
 
     columns: tuple[str, ...] | None = None
@@ -138,12 +138,12 @@ class ParquetSource(_FileSource):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns picked."""
+        """The selected columns."""
         return self._schema
 
     def enumerate_splits(self) -> list[Split]:
-        """Ranges of rows: `{"id", "path", "start", "end"}`, the end excluded."""
-        versions = {path: version_of(path) for path in self.paths}  # before what is in them is looked at
+        """Return ranges of rows: `{"id", "path", "start", "end"}`, the end excluded."""
+        versions = {path: version_of(path) for path in self.paths}  # before their content is read
         ranges = [(path, start, end) for path in self.paths for start, end in files.row_groups(path)]
         for path, _, end in ranges:
             versions[path] = (versions[path] or {}) | {"rows": end}
@@ -157,17 +157,17 @@ class ParquetSource(_FileSource):
         return splits
 
     def open_reader(self) -> SplitReader:
-        """A reader that goes on where it was without seeking."""
+        """Return a reader that continues where it was without seeking."""
         return files.ParquetReader(self._schema)
 
 
 def with_keys(schema: pa.Schema, keys: pa.Schema) -> pa.Schema:
-    """The columns of files, and those of their directories."""
+    """Return the columns of files and those of their directories."""
     return pa.schema([*(column for column in schema if column.name not in keys.names), *keys])
 
 
 def _even_ranges(row_groups: list[RowRange], splits: int) -> list[RowRange]:
-    """Cut the rows of all files into `splits` ranges of about the same length; the end of a file is always a cut."""
+    """Divide the rows of all files into `splits` ranges of about the same length, none across two files."""
     rows = {path: end for path, _, end in row_groups}
     total = sum(rows.values())
     ranges: list[RowRange] = []
@@ -182,20 +182,19 @@ def _even_ranges(row_groups: list[RowRange], splits: int) -> list[RowRange]:
 
 @dataclass(frozen=True, eq=False)
 class CsvSource(_FileSource):
-    """CSV files with a header line: one, several, those of a directory or those that a pattern matches; each is one
-    split, as only counting finds a row.
+    """CSV files with a header line: one, several, a directory or a pattern; each file is one split.
 
-    The columns are those of the header, and their types those of the values (int64, float64, bool, dates and times,
-    else string), as pandas and Spark infer them; `types` says the type of some: `types={"zip": pa.string()}`. `columns`
-    is the schema of what to read, instead: columns of the file that it does not name are skipped. With `header=False`
-    the columns are named f0, f1, ..., or as `columns` says, which then names all. Directories `key=value` make columns
-    as for `ParquetSource`.
+    A file cannot be divided because only counting finds a row. The columns are those of the header, and their types are
+    inferred from the values (int64, float64, bool, dates and times, else string), as in pandas and Spark; `types` sets
+    the types of some: `types={"zip": pa.string()}`. Alternatively, `columns` is the schema to read: columns of the file
+    that it does not name are skipped. With `header=False` the columns are named f0, f1, ..., or by `columns`, which
+    then names all. Directories `key=value` make columns as for `ParquetSource`.
 
-    The texts in `null_values` are null, quoted ones too. `quote` is None where nothing is quoted; `multiline` says that
-    quoted values may have line ends in them. Positions are rows of the file.
+    The texts in `null_values` are null, even if quoted. `quote` is None if nothing is quoted; `multiline` allows line
+    ends in quoted values. Positions are rows of the file.
 
-    Raises when it is made: FileNotFoundError, SchemaError, or ValueError for a file without bytes, each naming the
-    file. Raises while reading: ValueError naming file, line, column and value where a row does not parse.
+    Raises on creation FileNotFoundError, SchemaError, or ValueError for a file without bytes, each naming the file.
+    While reading, a row that does not parse raises ValueError with file, line, column and value.
     """
 
     columns: pa.Schema | Mapping[str, pa.DataType] | None = field(default=None, repr=False)
@@ -241,29 +240,29 @@ class CsvSource(_FileSource):
         return self._schema
 
     def enumerate_splits(self) -> list[Split]:
-        """One a file: `{"id", "path"}`."""
+        """Return one split per file: `{"id", "path"}`."""
         return [self._split(path, version_of(path), id=path) for path in self.paths]
 
     def open_reader(self) -> SplitReader:
-        """A reader that goes on where it was without reading the file again."""
+        """Return a reader that continues where it was without reading the file again."""
         return CsvReader(self._schema, self._dialect)
 
 
 @dataclass(frozen=True, eq=False)
 class TextSource(_FileSource):
-    r"""The lines of text files, UTF-8: one file, several, those of a directory or those that a pattern matches.
+    r"""The lines of UTF-8 text files: one file, several, a directory or a pattern.
 
         env.from_source(TextSource("poems/*.txt")).flat_map(lambda row: [{"word": w} for w in row["line"].split()], ...)
 
-    `columns` picks from `line` (string, without its end, which is `\n` or `\r\n`), `path` (string) and `offset`
-    (int64, the byte at which the line begins). A last line without an end is a line; a file of no bytes has none.
+    `columns` selects from `line` (string, without its end, which is `\n` or `\r\n`), `path` (string) and `offset`
+    (int64, the byte at which the line begins). A last line without an end is a line; a file without bytes has none.
 
-    `splits` cuts all bytes into this many ranges of about the same length (none spans two files); without it there are
-    about as many as subtasks that read them when the job begins for the first time, or more, of at most 64 MB. A line
-    belongs to the range in which it begins. A compressed file (`.gz`, `.bz2`, `.zst`, ...) is one split. Positions are
-    bytes of the split.
+    `splits` divides all bytes into this many ranges of about the same length (none spans two files). Without it there
+    are about as many as subtasks that read them when the job starts for the first time, or more, of at most 64 MB. A
+    line belongs to the range in which it begins. A compressed file (`.gz`, `.bz2`, `.zst`, ...) is one split. Positions
+    are bytes of the split.
 
-    Raises FileNotFoundError when it is made, and ValueError while reading, naming file and byte, for what is not UTF-8.
+    Raises FileNotFoundError on creation, and ValueError while reading, naming file and byte, for anything but UTF-8.
     Follows Hadoop's `TextInputFormat`.
     """
 
@@ -281,15 +280,15 @@ class TextSource(_FileSource):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns picked."""
+        """The selected columns."""
         return pa.schema([COLUMNS.field(column) for column in self.columns])
 
     def enumerate_splits(self) -> list[Split]:
-        """Ranges of bytes: `{"id", "path", "start", "end"}`, the end excluded; a compressed file has no `end`."""
+        """Return byte ranges: `{"id", "path", "start", "end"}`, the end excluded; a compressed file has no `end`."""
         return self._ranges(self.splits or 1)
 
     def splits_for(self, parallelism: int) -> list[Split]:
-        """The same; about one for each subtask unless `splits` says otherwise."""
+        """Return about one range for each subtask, unless `splits` is set."""
         return self.enumerate_splits() if self.splits is not None else self._ranges(parallelism)
 
     def _ranges(self, number: int) -> list[Split]:
@@ -308,5 +307,5 @@ class TextSource(_FileSource):
         return [split for path in self.paths for split in ranges[path]]
 
     def open_reader(self) -> SplitReader:
-        """A reader that goes on where it was without seeking."""
+        """Return a reader that continues where it was without seeking."""
         return TextReader(self.schema)

@@ -1,10 +1,9 @@
-"""Which file a split was made of, so that one that changed since is noticed.
+"""The version of the file that a split was made from, to detect a later change.
 
-The positions in a checkpoint are those of rows or bytes in a file. If somebody writes the file anew, rows are lost or
-counted twice, and nothing else would tell. So a split remembers the size of its file and when it was written, of
-Parquet the number of rows too. They are looked at before a split is opened and before its last rows are handed on. A
-file that was deleted while it is read is read to its end, as the system still has it. Splits that an earlier kit made
-remember nothing.
+The positions in a checkpoint are rows or bytes in a file. If the file is rewritten, rows would be lost or counted twice
+without any error. So a split remembers the size of its file and when it was written, and for Parquet the number of
+rows. These are checked before a split is opened and before its last rows are passed on. A file that is deleted while it
+is read is read to its end, since the system still has it. Splits from older versions of the kit remember nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +22,13 @@ T = TypeVar("T")
 
 
 class FileChangedError(ValueError):
-    """The file that a split was made of is no longer the same."""
+    """The file that a split was made from has changed."""
 
 
 def version_of(path: str, **more: int) -> Version | None:
-    """Return what a split remembers of a file: `size` in bytes, `modified_ns` since 1970 where the file system tells,
-    and `more`; None for a file that is not there.
+    """Return what a split remembers of a file, or None if the file does not exist.
+
+    That is `size` in bytes, `modified_ns` since 1970 if the file system has it, and `more`.
     """
     system, inner = open_path(path)
     info = system.get_file_info(inner)
@@ -36,7 +36,7 @@ def version_of(path: str, **more: int) -> Version | None:
 
 
 def unchanged(split: Split, stream: Iterator[T]) -> Iterator[T]:
-    """What is read of a split, which begins with the first look at `stream`. Raises FileChangedError."""
+    """Yield what is read of a split, checking the file before and at the end. Raises FileChangedError."""
     check_unchanged(split)
     try:
         yield from stream
@@ -47,7 +47,7 @@ def unchanged(split: Split, stream: Iterator[T]) -> Iterator[T]:
 
 
 def check_unchanged(split: Split, **more: int) -> None:
-    """Raise FileChangedError unless the file is the one that the split was made of; `more` is known of it besides."""
+    """Raise FileChangedError unless the file is the one that the split was made from; `more` is compared too."""
     remembered, found = split.get("version"), version_of(split["path"], **more)
     if remembered is None or found is None:
         return

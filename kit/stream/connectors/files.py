@@ -1,12 +1,13 @@
-"""The edge of the operators: reading input files, and staging and publishing output.
+"""File access next to the operators: reading input files, and staging and publishing output.
 
-Hosts call what is here; operators never do. Paths are local (made absolute, since workers run elsewhere) or URIs that
-Arrow knows (`s3://`, `gs://`, `hdfs://`).
+Hosts call these functions; operators never do. Paths are local (made absolute, since workers run elsewhere) or URIs
+that Arrow supports (`s3://`, `gs://`, `hdfs://`).
 
-Output is published in two phases. `stage` writes a file under a hidden directory while a checkpoint is being taken;
-`commit` renames it to where readers look, once the checkpoint is complete. Committing again is committing once: a
-file that is already where it belongs is left alone. An object store has no rename: there a file is copied to its place,
-where it appears whole, and then deleted; who dies between the two finds both, sees that they are the same, and deletes.
+Output is published in two phases. `stage` writes a file under a hidden directory while a checkpoint is being taken, and
+`commit` renames it to its visible path once the checkpoint is complete. Committing again has no further effect: a file
+that is already published is left alone. An object store has no rename: there a file is copied to its path, where it
+appears in one step, and then deleted. If a process dies between the two, the next one finds both, sees that they are
+the same, and deletes the staged one.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
 
 STAGING = ".staging"
 APPEAR_WHOLE = ("s3", "gcs", "abfs")
-"""Arrow's names of object stores: an object is there when all of it is; to rename one copies it and deletes the old."""
+"""Arrow's names of object stores, where an object appears in one step, and a rename is a copy and a deletion."""
 
 _READ_ROWS = 1 << 16
-"""So many rows are decoded at a time; fewer by one thread, for others would have to be woken first."""
+"""The number of rows decoded at a time; smaller reads use one thread, since waking others would cost more."""
 _MOST_OPEN_SPLITS = 64
 _WILDCARD = re.compile(r"[*?\[]")
 _HIDDEN = re.compile(r"(?:^|/)[._]")
@@ -52,33 +53,33 @@ Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 class CommitError(OSError):
-    """Staged output could not be written, or is not there to be published."""
+    """Staged output could not be written, or is missing and cannot be published."""
 
 
 # --- paths ----------------------------------------------------------------------------------------------------------
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A path that means the same everywhere: local ones from the root, URIs as they are."""
+    """Return a path that means the same everywhere: local ones from the root, URIs unchanged."""
     path = os.fspath(path)
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file to read, and what its directories say of all its rows: `year=2013` is {"year": "2013"}."""
+    """A file to read, and the values that its directories give all its rows: `year=2013` is {"year": "2013"}."""
 
     path: str
     keys: tuple[tuple[str, str | None], ...] = ()
 
 
 def find_files(path: Paths, suffixes: tuple[str, ...], *, may_be_empty: bool = False) -> tuple[Found, ...]:
-    """The files that `path` means, absolute and in order of name: a file, a directory (with those below it, but for
-    names that begin with `.` or `_`), a pattern with `*`, `?`, `[...]` or `**`, or several of these.
+    """Return the files that `path` means, absolute and in order of name.
 
-    Of a directory only files with one of the suffixes count. The parts `key=value` of a file's path below the directory
-    given, or below the first part of a pattern that has a wildcard, are its keys. Raises FileNotFoundError for what is
-    not there, ValueError for a file of no bytes, both naming it.
+    `path` is a file, a directory (with its subdirectories, except names that begin with `.` or `_`), a pattern with
+    `*`, `?`, `[...]` or `**`, or several of these. In a directory only files with one of the suffixes count. The parts
+    `key=value` of a file's path below the given directory, or below the first part of a pattern that has a wildcard,
+    are its keys. Raises FileNotFoundError for a missing file, ValueError for a file without bytes, both naming it.
     """
     given = [path] if isinstance(path, str | os.PathLike) else list(path) if isinstance(path, Iterable) else []
     if not all(isinstance(one, str | os.PathLike) for one in given) or not isinstance(
@@ -96,7 +97,7 @@ def find_files(path: Paths, suffixes: tuple[str, ...], *, may_be_empty: bool = F
 
 
 def size_of(path: str) -> int:
-    """How many bytes a file has."""
+    """Return the size of a file in bytes."""
     system, inner = open_path(path)
     return int(system.get_file_info(inner).size)
 
@@ -127,7 +128,7 @@ def _files_at(path: str, suffixes: tuple[str, ...]) -> list[Found]:
 
 
 def _matching(system: fs.FileSystem, base: str, pattern: Sequence[str], suffixes: tuple[str, ...]) -> Iterator[str]:
-    """The files below a directory whose path in it matches; of a directory that does, those with a suffix."""
+    """Yield the files below a directory whose path in it matches; in a matching directory, those with a suffix."""
     wanted, rest = pattern[0], pattern[1:]
     if wanted == "**" and rest:
         yield from _matching(system, base, rest, suffixes)
@@ -155,7 +156,7 @@ def _below(directory: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _names_below(system: fs.FileSystem, directory: str) -> list[str]:
-    """The files below a directory, by their path in it, except for hidden ones and those in hidden directories."""
+    """Return the files below a directory, by their path in it, without hidden files and directories."""
     start = len(directory.rstrip("/")) + 1
     inside = system.get_file_info(fs.FileSelector(directory, recursive=True))
     names = (entry.path[start:] for entry in inside if entry.is_file)
@@ -168,9 +169,9 @@ def _keys_of(name: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def key_schema(found: Sequence[Found]) -> pa.Schema:
-    """The columns that the files' directories make: int32, int64 or string, the narrowest that holds all values.
+    """Return the columns from the files' directories: int32, int64 or string, the narrowest that holds all values.
 
-    Raises SchemaError naming a file that has not the keys of the first.
+    Raises SchemaError naming a file whose keys differ from the first one's.
     """
     names = [key for key, _ in found[0].keys]
     for file in found:
@@ -195,8 +196,9 @@ def _key_type(values: Iterable[str | None]) -> pa.DataType:
 
 
 def parquet_schema(paths: Sequence[str]) -> pa.Schema:
-    """The columns that all these files have, in the order of the first one; raises ValueError or SchemaError naming the
-    file that is at fault.
+    """Return the columns that all these files have, in the order of the first one.
+
+    Raises ValueError or SchemaError naming the invalid file.
     """
     first = _parquet_file(paths[0]).schema_arrow.remove_metadata()
     columns = {column.name: column for column in first}
@@ -210,7 +212,7 @@ def parquet_schema(paths: Sequence[str]) -> pa.Schema:
 
 
 def check_columns(path: str, found: pa.Schema, first: str, expected: pa.Schema, remedy: str = "") -> None:
-    """Raise SchemaError naming file, column, what was found and what was expected, unless the columns are the same."""
+    """Raise SchemaError if the columns differ, with file, column, what was found and what was expected."""
     for column in expected:
         if column.name not in found.names:
             raise SchemaError(
@@ -228,7 +230,7 @@ def check_columns(path: str, found: pa.Schema, first: str, expected: pa.Schema, 
 
 
 def row_groups(path: str) -> list[tuple[int, int]]:
-    """The rows of each row group that has any, as (start, end) from the start of the file, the end excluded."""
+    """Return the rows of each non-empty row group, as (start, end) from the start of the file, the end excluded."""
     metadata = _parquet_file(path).metadata
     ranges = []
     start = 0
@@ -252,7 +254,7 @@ def _parquet_file(path: str) -> pq.ParquetFile:
 
 @dataclass(slots=True)
 class _OpenSplit:
-    """A split being read: where it stands, what was read ahead of that, and what is still to come."""
+    """A split being read: its position, what was read ahead of that, and what is still to come."""
 
     position: int
     ahead: pa.RecordBatch | None
@@ -263,13 +265,13 @@ class _OpenSplit:
 
 
 class StreamReader:
-    """A reader that keeps the splits open that it reads, and seeks only when asked for another position."""
+    """A reader that keeps its splits open, and seeks only when asked for another position."""
 
     def __init__(self) -> None:
         self._open_splits: dict[str, _OpenSplit] = {}
 
     def read(self, split: Split, position: int, max_rows: int) -> ReadResult:
-        """At most `max_rows` rows of the split from `position` on."""
+        """Return at most `max_rows` rows of the split from `position` on."""
         opened = self._open_splits.pop(split["id"], None)
         if opened is None or opened.position != position:
             opened = _OpenSplit(position, None, unchanged(split, self._stream(split, position)))
@@ -295,7 +297,7 @@ class StreamReader:
 
 
 class ParquetReader(StreamReader):
-    """Reads the columns of `schema` from ranges of rows of Parquet files; those in a split's `keys` have one value."""
+    """A reader of the columns of `schema` from ranges of Parquet rows; those in a split's `keys` have one value."""
 
     def __init__(self, schema: pa.Schema) -> None:
         super().__init__()
@@ -303,7 +305,7 @@ class ParquetReader(StreamReader):
         self._file = lru_cache(maxsize=_MOST_OPEN_SPLITS)(_parquet_file)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         super().close()
         self._file.cache_clear()
 
@@ -323,7 +325,7 @@ class ParquetReader(StreamReader):
 
 
 def with_keys(batch: pa.RecordBatch, keys: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
-    """The rows with the columns that they have all one value of."""
+    """Return the rows with the columns that have one value for all of them."""
     columns = [
         pa.repeat(pa.scalar(keys[column.name], column.type), batch.num_rows)
         if column.name in keys
@@ -334,7 +336,7 @@ def with_keys(batch: pa.RecordBatch, keys: Mapping[str, Any], schema: pa.Schema)
 
 
 def _groups_of(metadata: pq.FileMetaData, start: int, end: int) -> tuple[list[int], int]:
-    """The row groups that hold the rows `start` to `end`, and the number of their first row."""
+    """Return the row groups that hold the rows `start` to `end`, and the number of their first row."""
     ends = list(accumulate(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)))
     starts = [0, *ends[:-1]]
     groups = [group for group in range(len(ends)) if ends[group] > start and starts[group] < end]
@@ -345,17 +347,17 @@ def _groups_of(metadata: pq.FileMetaData, start: int, end: int) -> tuple[list[in
 
 
 def staging_directory(path: str, job_id: str) -> str:
-    """Where a job keeps output for `path` that is not yet visible."""
+    """Return the directory in which a job keeps output for `path` that is not visible yet."""
     return f"{path.rstrip('/')}/{STAGING}/{file_safe(job_id)}"
 
 
 def file_safe(name: str) -> str:
-    """A name with everything escaped that has a meaning in paths."""
+    """Return a name with all characters escaped that are special in paths."""
     return quote(name, safe="").replace(".", "%2E")
 
 
 def check_output_directory(path: str) -> None:
-    """Raise CommitError naming `path` when it is clear already that no output can be written there."""
+    """Raise CommitError naming `path` if output certainly cannot be written there."""
     system, inner = open_path(path)
     if not isinstance(system, fs.LocalFileSystem):
         return
@@ -369,7 +371,7 @@ def check_output_directory(path: str) -> None:
 
 
 def stage(effect: Effect, *, durable: bool = True) -> None:
-    """Write the effect's table to its staged file, whole or not at all; raises CommitError naming the file."""
+    """Write the effect's table to its staged file, completely or not at all. Raises CommitError naming the file."""
     import pyarrow.parquet as pq
 
     system, staged = open_path(effect.staged)
@@ -385,9 +387,9 @@ def stage(effect: Effect, *, durable: bool = True) -> None:
 
 
 def commit(effects: Iterable[Effect], *, durable: bool = True) -> None:
-    """Publish staged files by renaming them; what is published already is left alone.
+    """Publish staged files by renaming them; already published files are left alone.
 
-    Raises CommitError when a file is neither staged nor published, or was published with other content.
+    Raises CommitError if a file is neither staged nor published, or was published with other content.
     """
     for effect in effects:
         _commit(effect, durable=durable)
@@ -400,7 +402,7 @@ def _commit(effect: Effect, *, durable: bool) -> None:
     is_staged, is_final = (info.is_file for info in system.get_file_info([staged, final]))
     try:
         if is_final:
-            if durable:  # whoever renamed it may have ended before the name was on the disk
+            if durable:  # the process that renamed it may have ended before the name was on the disk
                 disk.sync(system, dirname(final))
             if is_staged:
                 _check_same(system, effect, staged, final)
@@ -437,7 +439,7 @@ def _check_same(system: fs.FileSystem, effect: Effect, staged: str, final: str) 
 
 
 def published_with_other_rows(effect: Effect) -> CommitError:
-    """Return the error for a name that has been given to other rows."""
+    """Return the error for a name under which other rows were published."""
     return CommitError(
         f"{effect.final} was published already with other rows: an earlier run of a job with the same id wrote to "
         f"{dirname(effect.final)}; empty that directory, or write to another"
@@ -445,7 +447,7 @@ def published_with_other_rows(effect: Effect) -> CommitError:
 
 
 def drop(effects: Iterable[Effect]) -> None:
-    """Delete staged files that will never be published; those that are gone already do not matter."""
+    """Delete staged files that will never be published; missing ones are ignored."""
     for effect in effects:
         system, staged = open_path(effect.staged)
         for path in (staged, f"{staged}.unfinished"):
@@ -454,13 +456,13 @@ def drop(effects: Iterable[Effect]) -> None:
 
 
 def staged_files(path: str, job_id: str) -> list[str]:
-    """The names of the files that a job has staged for `path`, finished or not."""
+    """Return the names of the files that a job has staged for `path`, complete or not."""
     system, inner = open_path(staging_directory(path, job_id))
     return sorted(info.base_name for info in system.get_file_info(fs.FileSelector(inner, allow_not_found=True)))
 
 
 def remove_staged(path: str, job_id: str, names: Iterable[str]) -> None:
-    """Delete staged files by name, and the directory with the last; those that are gone already do not matter."""
+    """Delete staged files by name, and the directory after the last; missing ones are ignored."""
     system, inner = open_path(staging_directory(path, job_id))
     for name in names:
         if system.get_file_info(f"{inner}/{name}").is_file:
@@ -470,7 +472,7 @@ def remove_staged(path: str, job_id: str, names: Iterable[str]) -> None:
 
 
 def published_files(path: str) -> list[str]:
-    """The names of the Parquet files that a reader of the directory sees, in order."""
+    """Return the names of the Parquet files that a reader of the directory sees, in order."""
     system, inner = open_path(path)
     found = system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
     names = [info.base_name for info in found if info.is_file and info.base_name.endswith(".parquet")]
@@ -478,7 +480,7 @@ def published_files(path: str) -> list[str]:
 
 
 def delete_published(path: str, names: Iterable[str]) -> None:
-    """Delete these; those that are gone already do not matter."""
+    """Delete these files; missing ones are ignored."""
     system, inner = open_path(path)
     for name in names:
         if system.get_file_info(f"{inner}/{name}").is_file:

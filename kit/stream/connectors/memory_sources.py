@@ -1,4 +1,4 @@
-"""Sources without files: rows given by hand for lessons, and rows worked out from their number for measurements."""
+"""Sources without files: given rows for lessons, and rows generated from their number for measurements."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ _UINT32 = np.uint64(0xFFFFFFFF)
 
 @dataclass(frozen=True, eq=False)
 class _RangeSource(Source):
-    """Base of both: the rows in `splits` ranges of about the same length, the first rows in the first; positions are
-    rows of the split.
+    """The base of both: rows in `splits` ranges of about the same length; positions are rows of the split.
 
-    Without `splits` there are as many as subtasks that read them when the job begins for the first time, so each has
-    one. Rows of one split keep their order; between splits there is none: with `splits=1` all rows come in order, from
-    one subtask.
+    The first range has the first rows. Without `splits` there are as many as subtasks that read them when the job
+    starts for the first time, so each has one. Rows of one split keep their order; between splits there is no order.
+    With `splits=1` all rows come in order, from one subtask.
     """
 
     splits: int | None = field(default=None, kw_only=True)
@@ -48,15 +47,15 @@ class _RangeSource(Source):
 
     @property
     def row_count(self) -> int:
-        """Rows in all splits together."""
+        """The number of rows in all splits together."""
         raise NotImplementedError
 
     def slice(self, start: int, count: int) -> pa.RecordBatch:
-        """At least one and at most `count` rows from number `start` on."""
+        """Return at least one and at most `count` rows from number `start` on."""
         raise NotImplementedError
 
     def enumerate_splits(self) -> list[Split]:
-        """Ranges of rows: `{"id", "start", "end"}`, the end excluded."""
+        """Return ranges of rows: `{"id", "start", "end"}`, the end excluded."""
         splits = self.splits or 1
         edges = [self.row_count * number // splits for number in range(splits + 1)]
         return [
@@ -64,7 +63,7 @@ class _RangeSource(Source):
         ]
 
     def splits_for(self, parallelism: int) -> list[Split]:
-        """The same; one for each subtask unless `splits` says otherwise."""
+        """Return one range for each subtask, unless `splits` is set."""
         if self.splits is not None:
             return self.enumerate_splits()
         cut = copy.copy(self)
@@ -72,7 +71,7 @@ class _RangeSource(Source):
         return cut.enumerate_splits()
 
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
-        """The rows from `position` on."""
+        """Return the rows from `position` on."""
         start = split["start"] + position
         if start >= split["end"]:
             return ReadResult(None, position, finished=True)
@@ -82,15 +81,15 @@ class _RangeSource(Source):
 
 @dataclass(frozen=True, eq=False)
 class CollectionSource(_RangeSource):
-    """Rows given as dicts (or as a table of Arrow, of polars, or of pandas without its index), for lessons; `columns`
-    is their schema, inferred where it is None.
+    """Rows given as dicts, or as a table of Arrow, of polars, or of pandas (without its index), for lessons.
 
-    On Spark the rows are sent to the workers with the job, so they should be no more than some hundred MB. Write more
-    to Parquet and use `ParquetSource`, as for a data frame of Spark.
+    `columns` is their schema, inferred if it is None. On Spark the rows are sent to the workers with the job, so they
+    should not exceed some hundred MB. Write larger tables to Parquet and use `ParquetSource`, also for a data frame of
+    Spark.
 
-    Each subtask reads one range of the rows, the first the first, as Spark's `parallelize` deals them out; `splits`
-    says otherwise. Raises ValueError for a row that has other columns than the first one (or than `columns`), and for a
-    value that does not fit.
+    Each subtask reads one range of the rows, the first subtask the first range, as with Spark's `parallelize`, unless
+    `splits` is set. Raises ValueError for a row that has other columns than the first one (or than `columns`), and for
+    a value that does not fit.
     """
 
     rows: Sequence[Mapping[str, Any]] | pa.RecordBatch | Any
@@ -104,7 +103,7 @@ class CollectionSource(_RangeSource):
             raise TypeError(OF_SPARK.format(given="CollectionSource"))
         if not isinstance(batch, pa.RecordBatch) and _is_table(batch):
             batch = _batch_of_table(batch, self.columns)
-            object.__setattr__(self, "rows", batch)  # the data travels with the job once, not twice
+            object.__setattr__(self, "rows", batch)  # the data is sent with the job once, not twice
         elif not isinstance(batch, pa.RecordBatch):
             if isinstance(batch, str | bytes | Mapping) or not isinstance(batch, Iterable):
                 raise TypeError(f"CollectionSource takes rows: a list of dicts; found {shorten(repr(batch))}")
@@ -117,11 +116,11 @@ class CollectionSource(_RangeSource):
 
     @property
     def row_count(self) -> int:
-        """Rows given."""
+        """The number of given rows."""
         return int(self._batch.num_rows)
 
     def slice(self, start: int, count: int) -> pa.RecordBatch:
-        """Rows by number."""
+        """Return rows by number."""
         return self._batch.slice(start, count)
 
     def __repr__(self) -> str:
@@ -135,7 +134,7 @@ OF_SPARK = (
 
 
 def source_of(given: Any) -> Source:
-    """Return the source itself, or a `CollectionSource` of a table. Raises TypeError for what is neither."""
+    """Return the source itself, or a `CollectionSource` of a table. Raises TypeError for anything else."""
     if isinstance(given, Source):
         return given
     if isinstance(given, pa.RecordBatch) or _is_table(given):
@@ -159,12 +158,12 @@ def _is_table(given: Any) -> bool:
 
 
 def _is_of_spark(given: Any) -> bool:
-    """Return True for a data frame of Spark, which is not imported for that."""
+    """Return True for a data frame of Spark, without importing Spark."""
     return any(kind.__module__.startswith("pyspark.") and kind.__name__ == "DataFrame" for kind in type(given).__mro__)
 
 
 def _batch_of_table(rows: Any, columns: pa.Schema | None) -> pa.RecordBatch:
-    """A table as columns; those of `columns` if they are given."""
+    """Return a table as columns, those of `columns` if they are given."""
     table = pa.table(rows).replace_schema_metadata()
     table = table.select([name for name in table.column_names if not _INDEX.fullmatch(name)])
     for column in table.schema:
@@ -196,7 +195,7 @@ def _check_objects(rows: Any, column: pa.Field) -> None:
 
 
 def _batch_of(rows: list[Any], columns: pa.Schema | None) -> pa.RecordBatch:
-    """Rows given by hand as columns; raises ValueError, naming the row that does not fit."""
+    """Return given rows as columns. Raises ValueError, naming a row that does not fit."""
     if columns is None and not rows:
         raise ValueError("CollectionSource: there are no rows to infer a schema from; give it as `columns`")
     for number, row in enumerate(rows):
@@ -222,7 +221,7 @@ def _batch_of(rows: list[Any], columns: pa.Schema | None) -> pa.RecordBatch:
 
 
 def _wrong_value(rows: list[Any], columns: pa.Schema | None, error: Exception) -> str:
-    """Which value does not go with its column's type, or with the values of the column before it."""
+    """Return which value does not fit its column's type, or the values of the column before it."""
     for name in rows[0]:
         type = None if columns is None else columns.field(name).type
         values: list[Any] = []
@@ -243,12 +242,11 @@ def _wrong_value(rows: list[Any], columns: pa.Schema | None, error: Exception) -
 
 @dataclass(frozen=True, eq=False)
 class GeneratorSource(_RangeSource):
-    """`rows` rows of `key` (int64, 0 to `key_count` - 1, in no order) and `value` (int64, 0 to 99), the same for the
-    same `seed`.
+    """`rows` generated rows of `key` and `value` (int64), the same for the same `seed`.
 
-    A row is a function of its number: keys and values repeat after a block of at least 65536 rows, and with more keys
-    than a block has rows the keys move on with each repetition, so all are seen. Reading cuts slices from the block
-    and costs next to nothing.
+    Keys are 0 to `key_count` - 1, in no order, and values 0 to 99. A row is a function of its number: keys and values
+    repeat after a block of at least 65536 rows. If there are more keys than rows in a block, the keys are shifted with
+    each repetition, so all occur. Reading only cuts slices from the block and costs next to nothing.
     """
 
     rows: int
@@ -262,16 +260,16 @@ class GeneratorSource(_RangeSource):
 
     @property
     def schema(self) -> pa.Schema:
-        """`key` and `value`, neither ever null."""
+        """The columns `key` and `value`, neither ever null."""
         return pa.schema([pa.field("key", pa.int64(), nullable=False), pa.field("value", pa.int64(), nullable=False)])
 
     @property
     def row_count(self) -> int:
-        """Rows to make."""
+        """The number of rows to generate."""
         return self.rows
 
     def slice(self, start: int, count: int) -> pa.RecordBatch:
-        """Rows by number, up to the end of the block."""
+        """Return rows by number, up to the end of the block."""
         block = _block(self.key_count, self.seed)
         repetition, offset = divmod(start, block.num_rows)
         batch = block.slice(offset, min(count, block.num_rows - offset))
@@ -287,7 +285,7 @@ class GeneratorSource(_RangeSource):
 
 @lru_cache(maxsize=4)
 def _block(key_count: int, seed: int) -> pa.RecordBatch:
-    """The rows that repeat: as many as there are keys, within bounds."""
+    """Return the rows that repeat: as many as there are keys, within bounds."""
     length = min(max(key_count, _SHORTEST_BLOCK_ROWS), _LONGEST_BLOCK_ROWS)
     mixed = _mix(np.arange(length, dtype=np.uint64) + np.uint64((seed * 0x9E3779B9 << 24) % 2**63))
     order = np.argsort(mixed, kind="stable")

@@ -1,18 +1,18 @@
 """Sinks that publish in two phases: rows become visible when the checkpoint that covers them is complete.
 
-The rows between two barriers are a *part*; its file has a name of its own, after job, subtask and checkpoint. At a
-barrier the operator stages every part that no complete checkpoint covers yet, so a checkpoint refers to nothing but
-files that it staged itself:
+The rows between two barriers are a *part*; its file is named after job, subtask and checkpoint. At a barrier the
+operator stages every part that no complete checkpoint covers yet, so a checkpoint refers only to files that it staged
+itself:
 
-- the checkpoint completes: its parts are published, what others staged of them is dropped;
-- it is aborted: what it staged is dropped, and the rows, which the operator still has, go with the next one. Once no
-  checkpoint is under way all such parts become one;
-- the subtask fails: after the restore, the parts that the restored checkpoint refers to are published (again), the
-  rows after it are read again.
+- If the checkpoint completes, its parts are published, and other staged copies of them are dropped.
+- If it is aborted, what it staged is dropped. The operator still has the rows, and stages them with the next
+  checkpoint. Once no checkpoint is pending, all such parts become one.
+- If the subtask fails, the parts that the restored checkpoint refers to are published (again) after the restore, and
+  the rows after it are read again.
 
-A part is published under its own name, whichever checkpoint brings it, and publishing twice is publishing once: so no
-row is ever lost, and none comes twice. A published part stays in the state until the host has confirmed it, for the
-checkpoint after it might complete first.
+A part is published under its own name, whichever checkpoint brings it, and publishing twice has no further effect. So
+no row is ever lost or duplicated. A published part stays in the state until the host has confirmed it, because the next
+checkpoint might complete first.
 
 Follows Flink's `TwoPhaseCommittingSink`, `CommitterOperator` and `FileSink`.
 """
@@ -46,33 +46,31 @@ _STAGED_NAME = re.compile(r"part-\d+-(?P<part>\d+)(?:-in-(?P<again>\d+))?\.parqu
 
 @dataclass(frozen=True, eq=False)
 class Sink:
-    """Base of the sinks: where output is staged, and where it is published.
+    """The base of the sinks: the paths for staging and publishing output.
 
-    `mode` is what a run that starts from scratch does about rows that another run has published there, in Spark's
-    words: "error" refuses to begin, "overwrite" deletes them first, "append" adds to them. A run that goes on from a
+    `mode` says how a run that starts from scratch treats rows that another run has published there, in Spark's words:
+    "error" rejects the start, "overwrite" deletes them first, "append" adds to them. A run that resumes from a
     savepoint or checkpoint always adds.
 
-    For a sink of your own derive from one, and let `create_operator` make a `SinkOperator` of your own.
+    For a sink of your own, derive from one of the sinks, and let `create_operator` return your own `SinkOperator`.
     """
 
     path: str
     mode: str = "error"
 
     def create_operator(self, spec: SinkSpec) -> SinkOperator:
-        """What one subtask does with the rows."""
+        """Create the operator of one subtask."""
         return SinkOperator(spec)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Sink:
-        """Itself: it never changes."""
+        """Return the sink itself: it is immutable."""
         return self
 
     def _repr_html_(self) -> str:
         return described_html(type(self).__name__, {"path": self.path, "mode": self.mode})
 
     def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int) -> str:
-        """The file in which checkpoint `checkpoint_id` stages the rows that end with the barrier of checkpoint
-        `part`.
-        """
+        """Return the file in which a checkpoint stages the rows that end with checkpoint `part`'s barrier."""
         again = "" if part == checkpoint_id else f"-in-{checkpoint_id}"
         return f"{files.staging_directory(self.path, job_id)}/part-{subtask}-{part}{again}.parquet"
 
@@ -80,9 +78,9 @@ class Sink:
         """Raise SchemaError for a column that cannot be written here."""
 
     def check_own(self, staged: str, final: str) -> None:
-        """Raise StateRestoreError unless this sink would stage and publish under these paths, which a checkpoint holds.
+        """Raise StateRestoreError unless this sink would use these paths, which come from a checkpoint.
 
-        A checkpoint may come from a stranger, and what it says is renamed and deleted.
+        A checkpoint may come from a stranger, and the files it names are renamed and deleted.
         """
         directory, name = staged.rpartition("/")[::2]
         job = directory.rpartition("/")[2]
@@ -99,17 +97,17 @@ class Sink:
 
     @staticmethod
     def is_part(name: str) -> bool:
-        """Whether a sink gives such a name to what it publishes."""
+        """Return True if a sink publishes files with such names."""
         return _FINAL_NAME.fullmatch(name) is not None
 
     @staticmethod
     def is_part_of(name: str, job_id: str) -> bool:
-        """Whether a sink of this very job does."""
+        """Return True if a sink of this very job does."""
         return Sink.is_part(name) and name.startswith(f"part-{files.file_safe(job_id)}-")
 
     @staticmethod
     def staged_by(name: str) -> int | None:
-        """The checkpoint that staged the file of this name; None for a file that no sink has staged."""
+        """Return the checkpoint that staged the file of this name; None for a file that no sink has staged."""
         found = _STAGED_NAME.match(name)
         return int(found["again"] or found["part"]) if found else None
 
@@ -122,21 +120,22 @@ class Sink:
         return by is not None and by <= checkpoint_id
 
     def final_path(self, job_id: str, subtask: int, part: int) -> str:
-        """The file in which these rows are published."""
+        """Return the file in which these rows are published."""
         return f"{self.path.rstrip('/')}/part-{files.file_safe(job_id)}-{subtask:05d}-{part:06d}.parquet"
 
 
 @dataclass(frozen=True, eq=False)
 class ParquetSink(Sink):
-    """Parquet files in the directory `path` (local, or a URI that Arrow knows); none is seen before its checkpoint is
-    complete.
+    """Parquet files in the directory `path` (local, or a URI that Arrow supports).
 
-    A job that starts from scratch, not from a savepoint or checkpoint, finds a directory without Parquet files there,
-    or is refused (FileExistsError, when it starts); `mode="overwrite"` deletes what sinks have published there before
-    it begins, and nothing else; `mode="append"` adds to it.
+    A file is visible only once its checkpoint is complete.
 
-    Raises `kit.stream.connectors.files.CommitError`, naming the directory, when it is clear already that it cannot be
-    written, and ValueError for another mode.
+    A job that starts from scratch, not from a savepoint or checkpoint, needs a directory without Parquet files, or is
+    rejected when it starts (FileExistsError). `mode="overwrite"` first deletes what sinks have published there, and
+    nothing else; `mode="append"` adds to it.
+
+    Raises `kit.stream.connectors.files.CommitError`, naming the directory, if it certainly cannot be written, and
+    ValueError for another mode.
     """
 
     def __post_init__(self) -> None:
@@ -148,7 +147,7 @@ class ParquetSink(Sink):
         files.check_output_directory(self.path)
 
     def check(self, schema: pa.Schema, operator: str) -> None:
-        """Raise SchemaError for a column of a type that Parquet has not."""
+        """Raise SchemaError for a column of a type that Parquet does not support."""
         import pyarrow.parquet as pq
 
         for column in schema:
@@ -164,10 +163,10 @@ class ParquetSink(Sink):
 class CollectSink(Sink):
     """Committed rows kept in the host's memory under the name `path`, for lessons.
 
-    The rows belong to the job that wrote them: another job in the same process collects apart, under the same name too.
-    A run that starts from scratch begins with none. A run that is restored from a savepoint or checkpoint begins with
-    the rows that this covers, and a driver that recovers a job with those of its predecessor, if they were collected in
-    the same process (in the lab: by the lab given as `after`, or by one before that).
+    The rows belong to the job that wrote them: another job in the same process collects separately, even under the same
+    name. A run that starts from scratch begins with none. A run that is restored from a savepoint or checkpoint begins
+    with the rows that this covers. A driver that recovers a job begins with those of its predecessor, if they were
+    collected in the same process (in the lab: by the lab given as `after`, or by one before that).
     """
 
     path: str = "collected"
@@ -193,14 +192,16 @@ class SinkSpec(ResolvedSpec):
         self._set(input_schemas=(self.input_schema,))
 
     def create(self) -> SinkOperator:
-        """One subtask's operator."""
+        """Create one subtask's operator."""
         return self.sink.create_operator(self)
 
 
 class HeldOutput(NamedTuple):
-    """Rows that a sink's subtask has not published for good: "collected" since the last barrier, "staged" by the
-    checkpoint `staged_by`, "kept" (no checkpoint is under way that staged them), or "being published". `part` is the
-    checkpoint at whose barrier they ended (None: none has come yet), `final` the file they will be in.
+    """Rows that a sink's subtask has not finally published.
+
+    They are "collected" since the last barrier, "staged" by the checkpoint `staged_by`, "kept" (the checkpoint that
+    staged them is over), or "being published". `part` is the checkpoint whose barrier ended them (None: none yet),
+    `final` is the file they will be in.
     """
 
     state: str
@@ -211,19 +212,19 @@ class HeldOutput(NamedTuple):
 
 
 class SinkOperator(Operator):
-    """Buffers rows, stages them with each checkpoint, publishes what a complete one covers."""
+    """The operator that buffers rows, stages them with each checkpoint, and publishes what a complete one covers."""
 
     def __init__(self, spec: SinkSpec) -> None:
         self._spec = spec
         self._buffer: list[pa.RecordBatch] = []
         self._parts: dict[int, pa.Table] = {}
-        """Rows that no complete checkpoint covers, by the checkpoint at whose barrier they ended."""
+        """Rows that no complete checkpoint covers, by the checkpoint whose barrier ended them."""
         self._in_flight: dict[int, list[Effect]] = {}
-        """What each checkpoint staged of which it is not known how it ends."""
+        """The staged output of each pending checkpoint."""
         self._publishing: dict[int, list[Effect]] = {}
-        """What each complete checkpoint published, until the host has confirmed it."""
+        """The published output of each complete checkpoint, until the host has confirmed it."""
         self._published: set[str] = set()
-        """Parts confirmed while later checkpoints, which had staged them too, were under way."""
+        """Parts confirmed while later checkpoints, which had staged them too, were pending."""
 
     def initialize_state(self) -> None:
         """Take over what the restored checkpoint staged."""
@@ -236,7 +237,7 @@ class SinkOperator(Operator):
             self._publishing[max(entry["checkpoint_id"] for entry in restored)] = effects
 
     def held(self) -> list[HeldOutput]:
-        """What it has not published for good, oldest first; `rows` is None for what an earlier attempt staged."""
+        """Return what is not finally published, oldest first; `rows` is None for output of an earlier attempt."""
         found = [
             HeldOutput("being published", None, number, None, effect.final)
             for number, effects in self._publishing.items()
@@ -252,7 +253,7 @@ class SinkOperator(Operator):
         return [*found, HeldOutput("collected", None, None, rows, "")] if rows else found
 
     def open(self) -> None:
-        """Publish again what was restored: nobody knows whether it was published before the failure."""
+        """Publish the restored output again: it may or may not have been published before the failure."""
         for checkpoint_id, effects in self._publishing.items():
             self.context.commit(checkpoint_id, effects)
 
@@ -262,10 +263,10 @@ class SinkOperator(Operator):
             self._buffer.append(batch)
 
     def process_watermark(self, timestamp_ms: int) -> None:
-        """Event time ends here."""
+        """Do nothing: event time ends here."""
 
     def snapshot_state(self, checkpoint_id: int) -> None:
-        """Stage every part that no complete checkpoint covers, and note what this checkpoint will have to publish."""
+        """Stage every part that no complete checkpoint covers, and record what this checkpoint must publish."""
         self._end_part(checkpoint_id)
         effects = [self._effect(part, checkpoint_id, table) for part, table in self._parts.items()]
         if effects:
@@ -281,7 +282,7 @@ class SinkOperator(Operator):
         )
 
     def _end_part(self, checkpoint_id: int) -> None:
-        """The buffered rows become a part, with those of aborted checkpoints before them when none is under way."""
+        """Turn the buffered rows into a part, including those of aborted checkpoints if none is pending."""
         rows = self._buffer
         if not self._in_flight:
             rows = [batch for table in self._parts.values() for batch in table.to_batches()] + rows
@@ -300,7 +301,7 @@ class SinkOperator(Operator):
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Publish what the checkpoint staged; what older ones staged of the same rows is of no use any more."""
+        """Publish what the checkpoint staged, and drop what older ones staged of the same rows."""
         effects = self._in_flight.pop(checkpoint_id, [])
         for older in sorted(number for number in self._in_flight if number < checkpoint_id):
             self.context.drop(self._in_flight.pop(older))
@@ -312,20 +313,21 @@ class SinkOperator(Operator):
             self.context.commit(checkpoint_id, published)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Drop what the checkpoint staged; the rows stay with the operator."""
+        """Drop what the checkpoint staged; the operator keeps the rows."""
         effects = self._in_flight.pop(checkpoint_id, [])
         if effects:
             self.context.drop(effects)
 
     def effects_committed(self, checkpoint_id: int) -> None:
-        """The host has published what was asked for at this checkpoint's completion."""
+        """Record that the host has published the output of this checkpoint."""
         published = self._publishing.pop(checkpoint_id, [])
         if self._in_flight:
             self._published |= {effect.final for effect in published}
 
     def close(self) -> None:
-        """The subtask is over: nobody will tell it how checkpoints under way end. What they staged of rows that
-        are published already is of no use to anybody; the rest is, once such a checkpoint is restored.
+        """Drop staged copies of rows that are published: the subtask ends, and will not learn how checkpoints end.
+
+        Other staged rows are kept, in case such a checkpoint is restored.
         """
         under_way = [effect for effects in self._in_flight.values() for effect in effects]
         useless = [effect for effect in under_way if effect.final in self._published]

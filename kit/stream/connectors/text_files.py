@@ -1,10 +1,10 @@
 """Lines of text files, from any byte on; the source is `kit.stream.connectors.file_sources.TextSource`.
 
-A line belongs to the range of bytes in which it begins. So the reader of a range that does not begin a file looks at
-the byte before: unless a line ends there, the first line it can see is another's. It reads on past the end of its range
-until its last line ends.
+A line belongs to the range of bytes in which it begins. So the reader of a range that does not begin a file checks the
+byte before it: unless a line ends there, the first line it sees belongs to the previous range. It reads past the end of
+its range until its last line ends.
 
-Lines are cut by Arrow, a block of the file at a time; what is left of a block behind its last line end goes before the
+Arrow cuts the lines, one block of the file at a time; the rest of a block after its last line end is prepended to the
 next.
 """
 
@@ -27,7 +27,7 @@ COLUMNS = pa.schema([("line", pa.string()), ("path", pa.string()), ("offset", pa
 
 _BLOCK_BYTES = 1 << 20
 _MOST_OPEN_SPLITS = 64
-_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")  # which Arrow reads through
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")  # formats that Arrow reads through
 _BOM = b"\xef\xbb\xbf"
 _END = b"\n"
 
@@ -35,20 +35,20 @@ Offsets = npt.NDArray[np.int64]
 
 
 def is_compressed(path: str) -> bool:
-    """Whether the name says that it has to be read from the beginning."""
+    """Return True if the name says that the file must be read from the beginning."""
     return path.endswith(_COMPRESSED)
 
 
 @dataclass(slots=True)
 class _Lines:
-    """Lines that follow each other: their texts, the byte at which each begins, and the byte behind them."""
+    """Consecutive lines: their texts, the byte at which each begins, and the byte after them."""
 
     texts: pa.Array
     starts: Offsets
     end: int
 
     def split(self, count: int) -> tuple[_Lines, _Lines | None]:
-        """The first lines, and the others if there are any."""
+        """Return the first lines, and the others if there are any."""
         if count >= len(self.starts):
             return self, None
         at = int(self.starts[count])
@@ -65,14 +65,14 @@ class _OpenSplit:
 
 
 class TextReader:
-    """Reads lines; keeps the splits open that it reads, and seeks only when asked for another position."""
+    """A reader of lines that keeps its splits open, and seeks only when asked for another position."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._open: dict[tuple[str, int], _OpenSplit] = {}
 
     def read(self, split: Split, position: int, max_rows: int) -> ReadResult:
-        """At most `max_rows` lines from byte `position` of the split on."""
+        """Return at most `max_rows` lines from byte `position` of the split on."""
         opened = self._open.pop((split["id"], position), None)
         if opened is None:
             stream = unchanged(split, _lines(split, position))
@@ -90,7 +90,7 @@ class TextReader:
         return ReadResult(self._batch(split["path"], lines), after, finished=opened.ahead is None)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._open.clear()
 
     def _batch(self, path: str, lines: _Lines) -> pa.RecordBatch:
@@ -103,7 +103,7 @@ class TextReader:
 
 
 def _lines(split: Split, position: int) -> Iterator[_Lines]:
-    """The lines of a split that begin at byte `position` of it or later, some at a time."""
+    """Yield the lines of a split that begin at byte `position` of it or later, some at a time."""
     path, begin, end = split["path"], split["start"] + position, split.get("end")
     skips_first = position == 0 and begin > 0
     left, at = b"", begin - skips_first
@@ -112,7 +112,7 @@ def _lines(split: Split, position: int) -> Iterator[_Lines]:
             block = file.read(max(_BLOCK_BYTES, len(left)))  # more for a long line
             data = left + block
             whole = data.rfind(_END) + 1 if block else len(data)
-            if not block and (not whole or (at == 0 and data == _BOM)):  # a mark alone marks nothing
+            if not block and (not whole or (at == 0 and data == _BOM)):  # a byte order mark alone is no line
                 return
             begins = 0
             if skips_first and whole:
@@ -126,7 +126,7 @@ def _lines(split: Split, position: int) -> Iterator[_Lines]:
 
 
 def _opened(path: str, begin: int) -> pa.NativeFile:
-    """A file to be read from byte `begin` on."""
+    """Open a file to be read from byte `begin` on."""
     system, inner = open_path(path)
     if not is_compressed(path):
         file = system.open_input_file(inner)
@@ -140,17 +140,17 @@ def _opened(path: str, begin: int) -> pa.NativeFile:
 
 
 def _cut(path: str, data: bytes, at: int) -> _Lines:
-    """Lines of which only the last may lack its end; the first begins at byte `at`."""
+    """Return lines of which only the last may lack its end; the first begins at byte `at`."""
     if not data.isascii():
         _check_utf8(path, data, at)
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord(_END))
     if not data.endswith(_END):
         ends = np.append(ends, len(data))
     starts = np.concatenate([[0], ends[:-1] + 1])
-    bounds = np.append(starts - np.arange(len(starts)), ends[-1] - (len(ends) - 1))  # without the ends before
+    bounds = np.append(starts - np.arange(len(starts)), ends[-1] - (len(ends) - 1))  # without the preceding line ends
     letters = pa.py_buffer(data.replace(_END, b""))
     texts = pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(bounds), letters)
-    if b"\r" in data and b"\r\n" in data:  # one byte is looked for ten times as fast as two
+    if b"\r" in data and b"\r\n" in data:  # searching one byte is ten times as fast as two
         texts = _without_return(texts, data.endswith(_END))
     if at == 0 and data.startswith(_BOM):
         texts = pa.concat_arrays([pc.utf8_slice_codeunits(texts.slice(0, 1), 1), texts.slice(1)])
@@ -158,7 +158,7 @@ def _cut(path: str, data: bytes, at: int) -> _Lines:
 
 
 def _without_return(texts: pa.Array, all_ended: bool) -> pa.Array:
-    """The lines without the return before their end; a last line that has no end keeps what it has."""
+    """Return the lines without the return before their end; a last line without an end is unchanged."""
     ended = texts if all_ended else texts.slice(0, len(texts) - 1)
     cut = pc.if_else(pc.ends_with(ended, "\r"), pc.utf8_slice_codeunits(ended, 0, -1), ended)
     return cut if all_ended else pa.concat_arrays([cut, texts.slice(len(texts) - 1)])
