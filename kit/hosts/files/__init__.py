@@ -1,1 +1,1 @@
-"""Carrying out: what both hosts do when a machine asks for files to be read or written."""
+"""The file access that both hosts share: what they do when a machine asks for files to be read or written."""

@@ -1,10 +1,10 @@
-"""How a host carries a command out: with a function of its table, and whatever that raises becomes an answer.
+"""The execution of a command by a host: a function from its table, and an answer for everything that it raises.
 
-A driver that has lost the leadership finds so whatever it does with its store, and its JobMaster hears only that.
+A driver that has lost the leadership finds out with any use of its store, and its JobMaster receives only that.
 
-What goes wrong outside (a full disk, a missing savepoint) and what nobody foresaw (an error of the user's own source or
-hook, or of ours) end alike: in the event with which the command says that it failed. Where a command has none nobody
-waits for it, and the log has the error.
+External failures (a full disk, a missing savepoint) and unexpected errors (in the user's source or hook, or in the kit)
+end alike: in the event with which the command reports that it failed. If a command has no such event, no machine waits
+for it, and the error is logged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger("kit.hosts.files")
 
 
 def carry_out(owner: Any, how: Mapping[type[Word], Callable[[Any, Any], Word | None]], command: Command) -> Word | None:
-    """Have `owner` do what the command says; gives the event that answers it.
+    """Let `owner` carry out the command, and return the event that answers it.
 
     Raises ProtocolError for a command that `how` does not have, and for an answer that the command does not declare.
     """

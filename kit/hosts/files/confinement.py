@@ -1,14 +1,14 @@
 """The directories that a checkpoint may refer to, and the check that it refers to nothing else.
 
-A checkpoint may come from a stranger: its paths are read, and with claim mode CLAIM deleted. So before anything is done
-with it, every path in its metadata is resolved, symbolic links included, and must lie in
+A checkpoint may come from a stranger: its paths are read, and with claim mode CLAIM deleted. So before it is used,
+every path in its metadata is resolved, including symbolic links, and must be in one of these:
 
 - the checkpoint's own directory,
-- `shared` and `taskowned` beside it, where files are that several checkpoints refer to,
-- the directory of the job that is restored.
+- `shared` and `taskowned` beside it, which hold files that several checkpoints refer to,
+- the directory of the restored job.
 
-What a sink's state says of output is held to the sink's own directory by the sink (`kit.stream.connectors.sink`), and a
-split's path to the files of its source (`kit.stream.connectors.file_sources`). Flink follows any path that it finds.
+A sink checks the output paths in its state against its own directory (`kit.stream.connectors.sink`), and a source
+checks a split's path against its files (`kit.stream.connectors.file_sources`). Flink follows any path that it finds.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _MOST_NAMED = 3
 
 
 class OutsidePathError(StorageError):
-    """A checkpoint refers to a file outside the directories that are its own."""
+    """A checkpoint refers to a file outside its own directories."""
 
 
 def check_metadata(data: bytes, location: str, job_directory: str, *, is_real: bool) -> int | None:
-    """Return the id of the checkpoint at `location`; raise OutsidePathError if its metadata refers to a file outside.
+    """Return the id of the checkpoint at `location`. Raises OutsidePathError if its metadata refers to a file outside.
 
-    `is_real` says that local paths are those of this machine, whose symbolic links count. Bytes that are no metadata
-    give None: whoever reads them next says what is wrong with them.
+    `is_real` says that local paths are those of this machine, whose symbolic links count. For invalid metadata None is
+    returned: the next reader reports what is wrong with it.
     """
     try:
         metadata = read_metadata(data, location)[0]
@@ -53,7 +53,7 @@ def check_metadata(data: bytes, location: str, job_directory: str, *, is_real: b
 
 
 def paths_outside(paths: Iterable[str], roots: Iterable[str], *, is_real: bool) -> Iterable[str]:
-    """Yield the paths that do not lie below one of the roots, as given."""
+    """Yield the paths that are not below one of the roots, as given."""
     resolved = tuple(f"{_resolved(root, is_real=is_real)}/" for root in roots)
     directories: dict[str, str] = {}
     for path in paths:

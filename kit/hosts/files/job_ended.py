@@ -1,7 +1,7 @@
-"""The error with which both hosts say that nothing can be asked of a job any more."""
+"""The error with which both hosts report that a job has ended and takes no more requests."""
 
 from __future__ import annotations
 
 
 class JobEndedError(Exception):
-    """The job ended, and not because it failed, before what was asked of it could be done."""
+    """The job ended without a failure before the request could be fulfilled."""

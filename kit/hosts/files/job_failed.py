@@ -1,12 +1,12 @@
-"""The error with which both hosts say that a job, or a snapshot asked of it, has failed."""
+"""The error with which both hosts report that a job, or a requested snapshot, has failed."""
 
 from __future__ import annotations
 
 
 class JobFailedError(Exception):
-    """The job ended without having done its work, or without what was asked of it; the text says why.
+    """The job, or a request to it, failed; the text says why.
 
-    `worker_traceback` is the worker's, where it has one.
+    `worker_traceback` is the worker's, if it has one.
     """
 
     def __init__(self, error: str, worker_traceback: str = "") -> None:

@@ -1,8 +1,8 @@
-"""What the JobMaster asks of its host's disk, and of what the user hung in beside the job.
+"""The JobMaster's commands for its host's disk, and for the user's objects beside the job.
 
-One method per command; `carry_out` finds it in a table and gives the event that answers, or None where nothing does.
-What a method raises becomes the event with which the command says that it failed (`kit.hosts.files.answers`); only
-those who know more than the error says make that event themselves.
+There is one method per command; `carry_out` finds it in a table and returns the event that answers, or None without an
+answer. An exception becomes the event with which the command reports that it failed (`kit.hosts.files.answers`); only
+methods that know more than the error create that event themselves.
 """
 
 from __future__ import annotations
@@ -71,10 +71,12 @@ logger = logging.getLogger("kit.hosts.files")
 
 
 class JobFiles:
-    """The JobMaster's half of a host's input and output; `storage` is where checkpoints are, `store` remembers which
-    are complete, `output` is where sinks stage, `driver` names this driver to others.
+    """The JobMaster's half of a host's input and output.
 
-    What reaches beyond this driver (`_metadata`, a master hook) happens only while it leads; the store guards its own
+    `storage` is where checkpoints are, `store` remembers which are complete, `output` is where sinks stage, and
+    `driver` is this driver's name for others.
+
+    Effects outside this driver (`_metadata`, a master hook) occur only while it leads; the store guards its own
     records. Sinks need no such check: they publish what a stored checkpoint covers, as the next driver would.
     """
 
@@ -95,11 +97,11 @@ class JobFiles:
         self._driver = driver
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._store.close()
 
     def check_leadership(self) -> LeadershipLost | None:
-        """Return the event that says so if another driver leads the job, None also if the store cannot be reached."""
+        """Return an event if another driver leads the job, else None, also if the store cannot be reached."""
         try:
             self._store.check_leadership()
         except LeadershipLostError as error:
@@ -109,7 +111,7 @@ class JobFiles:
         return None
 
     def carry_out(self, command: Command) -> Word | None:
-        """Do what the command says; returns the event that answers it."""
+        """Carry out the command, and return the event that answers it."""
         return carry_out(self, self._HOW, command)
 
     def _enumerate_splits(self, command: EnumerateSplits) -> Word:
@@ -131,7 +133,7 @@ class JobFiles:
         return SnapshotResolved(path=command.path, location=resolved.location.directory, metadata=resolved.metadata)
 
     def _recover(self, command: RecoverCheckpoints) -> Word:
-        """Directories of other runs' checkpoints, which some other store knew, are not written to again."""
+        """Recover the store, and avoid writing to the directories of other runs' checkpoints."""
         try:
             status = self._store.begin(recover=command.recover, driver=self._driver)
             self._store.raise_counter(max(self._storage.checkpoint_locations(), default=0) + 1)
@@ -147,9 +149,9 @@ class JobFiles:
         return CheckpointsRecovered(checkpoints=found, status=status, parallelism=wanted, savepoint=savepoint)
 
     def _without_damaged(self, found: tuple[RecoveredCheckpoint, ...]) -> tuple[RecoveredCheckpoint, ...]:
-        """Pass over the newest checkpoints if they are damaged, where the settings allow it.
+        """Skip the newest checkpoints if they are damaged, and if the settings allow it.
 
-        Raises FileExistsError when rows were published after the one that is left, ValueError when none is left.
+        Raises FileExistsError if rows were published after the remaining one, ValueError if none remains.
         """
         if not self._job.settings.checkpoint.fall_back_if_damaged:
             return found
@@ -178,7 +180,7 @@ class JobFiles:
         return found
 
     def _damage(self, checkpoint: RecoveredCheckpoint) -> str:
-        """Return what is wrong with a checkpoint as far as can be seen without reading its state, "" if nothing is."""
+        """Return what is wrong with a checkpoint, as far as visible without reading its state, or ""."""
         if checkpoint.metadata is None:
             return f"{checkpoint.stored.metadata_path} is missing"
         try:
@@ -205,7 +207,7 @@ class JobFiles:
         return LaterOutputDiscarded()
 
     def _remove_orphans(self, command: RemoveOrphans) -> Word:
-        """Each kind is tried, whatever becomes of the others."""
+        """Remove each kind of orphan, even if another fails."""
         errors = []
         for remove in (self._remove_orphaned_directories, self._remove_orphaned_output, self._remove_orphaned_entries):
             try:
@@ -224,7 +226,7 @@ class JobFiles:
                 self._storage.dispose_on_failure(location)
 
     def _remove_orphaned_shared_files(self, kept: Collection[str]) -> None:
-        """Those of other runs may belong to somebody's snapshot: only what this run has written goes."""
+        """Remove only files that this run has written: those of other runs may belong to a user's snapshot."""
         directory, ids = self._storage.shared_directory, self._store.ids()
         names = [name for name in self._storage.names(directory) if name not in kept and checkpoint_of(name) in ids]
         self._storage.discard(f"{directory}/{name}" for name in names)
@@ -276,7 +278,7 @@ class JobFiles:
         return ParallelismStored(request_id=command.request_id)
 
     def _discard(self, command: DiscardState) -> Word | None:
-        """Files first, then the entry in the store: whoever finds the entry knows that something may be left."""
+        """Delete the files first, then the entry in the store: a remaining entry shows that files may be left."""
         self._storage.discard(command.paths)
         if command.location is None:
             return None
@@ -291,7 +293,7 @@ class JobFiles:
         return StateDiscarded(checkpoint_id=command.checkpoint_id)
 
     def _dispose(self, location: CheckpointLocation, checkpoint_id: int | None) -> None:
-        """All that was written for a checkpoint that was given up, staged output too; what cannot be deleted stays."""
+        """Delete everything written for an aborted checkpoint, including staged output; ignore failures."""
         with suppress(OSError):
             self._storage.dispose_on_failure(location)
         if checkpoint_id is not None:
@@ -299,7 +301,7 @@ class JobFiles:
                 self._remove_orphaned_output({checkpoint_id})
 
     def _coordinator_turn(self, command: ScheduleCoordinatorCheckpoint) -> Word:
-        """Operator coordinators live in the JobMaster: their turn comes back to it as an event of its own."""
+        """Return the turn as an event, since operator coordinators live in the JobMaster."""
         return CheckpointOperatorCoordinator(checkpoint_id=command.checkpoint_id, operator_id=command.operator_id)
 
     def _trigger_hook(self, command: TriggerMasterHook) -> Word:

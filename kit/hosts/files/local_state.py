@@ -1,18 +1,18 @@
-"""Task-local copies of state, for a quick recovery.
+"""Task-local copies of state, for a fast recovery.
 
-With `CheckpointConfig(local_recovery=True)` every file of a checkpoint's state is written twice: to the checkpoint's
+With `CheckpointConfig(local_recovery=True)` every state file of a checkpoint is written twice: to the checkpoint's
 directory, and to a directory of the slot that wrote it, on its own machine:
 
     <directory>/slot-<n>/chk-<id>/<file name>.<crc32, 8 hex digits>
 
-A task that is restored on that machine reads its copy, if it is whole, and the checkpoint's own file otherwise. The
-copies outlive the process, not the job: `directory` belongs to one run of it, so that a copy is never taken for that of
-another run. A completed checkpoint makes those before it superfluous, an aborted one its own copies, and a restore all
-but those of the checkpoint restored from.
+A task that is restored on that machine reads its copy, if it is intact, and the checkpoint's own file otherwise. The
+copies outlive the process, but not the job: `directory` belongs to one run of it, so that a copy is never mistaken for
+that of another run. A completed checkpoint makes copies of earlier ones obsolete, an aborted one its own copies, and a
+restore all but those of the restored checkpoint.
 
-A copy is never worth a failure: what cannot be written, read or deleted is passed over. In-flight data and savepoints
-have no copies. Follows `TaskLocalStateStoreImpl` and `TaskStateManagerImpl`, which keep a list of the copies beside
-them; here the names of the files say all that is needed.
+A copy never causes a failure: errors when writing, reading or deleting it are ignored. In-flight data and savepoints
+have no copies. Follows `TaskLocalStateStoreImpl` and `TaskStateManagerImpl`, which keep a list of the copies; here the
+names of the files contain all that is needed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kit.stream.backend.files.partial_file import PartialFile, read_wanted
 SLOT, CHECKPOINT = "slot-", "chk-"
 KINDS = (MANAGED_OPERATOR, MANAGED_KEYED, RAW_OPERATOR, RAW_KEYED)
 Read = tuple[Any, Any, bool]
-"""A handle, the bytes behind it, and whether they are those of a copy."""
+"""A handle, the bytes behind it, and True if they are those of a copy."""
 
 _SUPERFLUOUS: dict[LocalCopies, Callable[[int, int], bool]] = {
     LocalCopies.OLDER: lambda found, given: found < given,
@@ -79,7 +79,7 @@ class LocalState:
                     self._files.dispose_on_failure(self._location(subtask, found))
 
     def drop(self, subtask: int | None = None) -> None:
-        """Delete everything, the job having ended, or all that one slot has."""
+        """Delete all copies, after the job has ended, or all copies of one slot."""
         with suppress(StorageError, OSError):
             if subtask is None:
                 self._files.dispose_on_failure(CheckpointLocation(self._directory))
@@ -90,7 +90,7 @@ class LocalState:
     # ---- reading ------------------------------------------------------------------------------------------------
 
     def alternatives(self, state: OperatorSubtaskState, checkpoint_id: int) -> PrioritizedOperatorSubtaskState:
-        """What an operator may be restored from: `state`, which the JobMaster assigned, and before it copies of it."""
+        """Return what an operator may be restored from: its copies, then the `state` that the JobMaster assigned."""
         there = dict(self._copies(checkpoint_id))
         names = [f"{kind}_state" for kind in KINDS]
         moved: dict[str, Any] = {name: tuple(_moved(getattr(state, name), there)) for name in names}
@@ -98,7 +98,7 @@ class LocalState:
         return PrioritizedOperatorSubtaskState.of(state, [copy], checkpoint_id)
 
     def read(self, handle: StreamStateHandle) -> pa.Buffer | None:
-        """The bytes of a copy; None for a handle that is none. StorageError when it is not what was written."""
+        """Return the bytes of a copy; None for other handles. Raises StorageError if they were changed."""
         path = getattr(handle, "path", None)
         if path is None or not path.startswith(f"{self._directory}/"):
             return None
@@ -108,7 +108,7 @@ class LocalState:
         return data
 
     def _copies(self, checkpoint_id: int) -> Iterator[tuple[str, str]]:
-        """File name and path of each copy, whichever slot of this machine wrote it."""
+        """Yield file name and path of each copy, from any slot of this machine."""
         for slot in self._names(self._directory):
             directory = f"{self._directory}/{slot}/{CHECKPOINT}{checkpoint_id}"
             for name in self._names(directory):
@@ -124,7 +124,7 @@ class LocalState:
 
 
 def _moved(handles: Any, there: dict[str, str]) -> Iterator[Any]:
-    """The handles whose files have a copy, as handles of the copies."""
+    """Yield the handles whose files have a copy, as handles of the copies."""
     for handle in handles:
         path = there.get((handle.delegate.path or "").rpartition("/")[2])
         if path is not None:
@@ -132,19 +132,19 @@ def _moved(handles: Any, there: dict[str, str]) -> Iterator[Any]:
 
 
 class StateReader:
-    """Reads what a task is restored from: the copy where there is one and it is whole, else the truth."""
+    """A reader of the state that a task restores: the copy if there is an intact one, else the truth."""
 
     def __init__(self, storage: CheckpointStorage, local: LocalState | None, checkpoint_id: int) -> None:
         self._storage = storage
         self._local = local
         self._checkpoint_id = checkpoint_id
         self.from_local = 0
-        """How many of the files read so far were copies."""
+        """The number of files read so far that were copies."""
 
     def read(self, state: OperatorSubtaskState) -> Iterator[tuple[str, Any, Any]]:
-        """Kind, handle as the JobMaster gave it, and bytes of all that an operator keeps, managed and raw.
+        """Yield kind, handle as assigned by the JobMaster, and bytes of an operator's state, managed and raw.
 
-        Raises StorageError when not even the checkpoint's own files can be read.
+        Raises StorageError if the checkpoint's own files cannot be read either.
         """
         choice = None if self._local is None else self._local.alternatives(state, self._checkpoint_id)
         for kind in KINDS:

@@ -1,8 +1,8 @@
 """Files that exist only in memory: the lab's disk.
 
-`MemoryFiles` is a pyarrow file system over a dict of paths to bytes, so that everything written through `pyarrow.fs`
-works on it unchanged. It can be copied in no time, since the bytes are shared, and that is what rewinding and forking
-a lab need. `export` writes it to a real disk.
+`MemoryFiles` is a pyarrow file system over a dict of paths to bytes, so code that uses `pyarrow.fs` works on it
+unchanged. Copying it is cheap, because the bytes are shared; rewinding and forking a lab need that. `export` writes it
+to a real disk.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ class MemoryFiles:
         self.filesystem = fs.PyFileSystem(_Handler(self))
 
     def copy(self) -> MemoryFiles:
-        """Another file system with the same files."""
+        """Return another file system with the same files."""
         return MemoryFiles(dict(self.contents), set(self.directories))
 
     def __deepcopy__(self, memo: dict[int, object]) -> MemoryFiles:
-        """The same as `copy`: the bytes never change."""
+        """Return a copy, as `copy` does: the bytes never change."""
         return self.copy()
 
     def paths(self, below: str = "/") -> list[str]:
-        """All files below a directory, in order."""
+        """Return all files below a directory, in order."""
         prefix = below.rstrip("/") + "/"
         return sorted(path for path in self.contents if path.startswith(prefix))
 
     def export(self, directory: str | Path, below: str = "/") -> Path:
         """Write all files below a directory to a real directory, under the same relative names.
 
-        Raises FileNotFoundError when the directory above the real one does not exist.
+        Raises FileNotFoundError if the parent of the real directory does not exist.
         """
         prefix = below.rstrip("/") + "/"
         target = target_of(directory)
@@ -57,7 +57,7 @@ class MemoryFiles:
 
 
 class _WrittenFile(BytesIO):
-    """A file being written: it appears, whole, when it is closed."""
+    """A file being written: it appears, complete, when it is closed."""
 
     def __init__(self, appear: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class _WrittenFile(BytesIO):
 
 
 class _Handler(fs.FileSystemHandler):
-    """What pyarrow asks of a file system, answered from a dict."""
+    """The file system interface of pyarrow over a dict."""
 
     def __init__(self, files: MemoryFiles) -> None:
         self._files = files

@@ -1,9 +1,9 @@
-"""What Arrow cannot ask of an object store: to write an object only where there is none.
+"""Conditional writes to object stores, which Arrow does not support: to write an object only if there is none.
 
-Two drivers that write the same `_metadata` would else both believe that theirs is the checkpoint. A conditional put
-(`If-None-Match: *`) is decided by the store itself. S3 and what speaks like it (MinIO, Ceph, R2), Google's and Azure's
-stores have it; the package obstore (the extra `s3`) sends it. Address and credentials come from the environment, as for
-Arrow: `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ..., and `AWS_ALLOW_HTTP=true` where there is no TLS.
+Otherwise two drivers that write the same `_metadata` would both believe that theirs is the checkpoint. The store itself
+decides a conditional put (`If-None-Match: *`). S3 and compatible stores (MinIO, Ceph, R2), Google's and Azure's stores
+support it; the package obstore (the extra `s3`) sends it. Address and credentials come from the environment, as for
+Arrow: `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ..., and `AWS_ALLOW_HTTP=true` without TLS.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
 
 
 def is_object(path: str) -> bool:
-    """Whether a path is in an object store, where a file appears whole and cannot be renamed."""
+    """Return True for a path in an object store, where a file appears in one step and cannot be renamed."""
     return urlsplit(path).scheme in SCHEMES
 
 
 def check_installed(path: str) -> None:
-    """Raise StorageError, with what to install, when a path is in an object store and cannot be written safely."""
+    """Raise StorageError, with what to install, if a path is in an object store and obstore is missing."""
     if not is_object(path):
         return
     try:
@@ -38,7 +38,7 @@ def check_installed(path: str) -> None:
 
 
 def put_new(path: str, data: bytes | pa.Buffer) -> bool:
-    """Write an object where there is none; False when there was one already, with other content.
+    """Write an object if there is none; return False if there is one with other content.
 
     One with the same content is ours: the answer to a put may be lost, and the put sent again. Raises StorageError.
     """
@@ -63,10 +63,10 @@ def get(path: str) -> tuple[bytes, Any] | None:
 
 
 def put_if(path: str, data: bytes | pa.Buffer, version: Any) -> bool:
-    """Replace an object that is still of this version, or with None write one where there is none; return False if
-    there is another by now.
+    """Replace an object of this version, or with None write a new one; return False if it has changed.
 
-    One with the same content is ours: the answer to a put may be lost, and the put sent again. Raises StorageError.
+    An object with the same content is ours: the answer to a put may be lost, and the put sent again. Raises
+    StorageError.
     """
     check_installed(path)
     import obstore

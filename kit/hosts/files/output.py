@@ -1,6 +1,7 @@
-"""Output in two phases, in memory: what the lab keeps of what sinks stage and publish.
+"""Output in two phases, in memory: the lab's version of what sinks stage and publish.
 
-The same three verbs as `kit.stream.connectors.files` has for real files, so a host chooses once where output goes.
+It has the same three functions as `kit.stream.connectors.files` for real files, so a host chooses once where output
+goes.
 """
 
 from __future__ import annotations
@@ -21,42 +22,42 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _JOB_IN_PATH = re.compile(r"(?<=/)[0-9a-f]{32}(?=/chk-\d+$)|(?<=/savepoint-)[0-9a-f]{6}(?=-[0-9a-f]{12}$)")
-"""The id of the job that took a checkpoint, or the beginning of it for a savepoint, in the path of that."""
+"""The id of the job that took a checkpoint, or the beginning of it for a savepoint, in its path."""
 
 
 class Output(Protocol):
-    """Where a host puts what sinks produce."""
+    """The place where a host puts the output of sinks."""
 
     def stage(self, effect: Effect) -> None:
-        """Keep the rows, not yet visible."""
+        """Keep the rows, not visible yet."""
 
     def commit(self, effects: Iterable[Effect]) -> None:
-        """Make staged rows visible; twice is once. Raises CommitError for rows that are neither staged nor visible."""
+        """Make staged rows visible; twice has no further effect. Raises CommitError for unknown rows."""
 
     def drop(self, effects: Iterable[Effect]) -> None:
-        """Forget rows that will never be visible."""
+        """Delete rows that will never be visible."""
 
     def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
-        """Forget what a job has staged for a sink with these checkpoints."""
+        """Delete what a job has staged for a sink with these checkpoints."""
 
     def published_files(self, sink: Sink) -> list[str]:
-        """The names of the Parquet files that readers of a sink's directory see, in order."""
+        """Return the names of the Parquet files that readers of a sink's directory see, in order."""
 
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
-        """Delete these."""
+        """Delete these files."""
 
     def cover(self, location: str, checkpoint_id: int) -> None:
-        """Note that the snapshot at `location` covers rows collected in this run: `begin_with` finds them."""
+        """Record that the snapshot at `location` covers rows collected in this run: `begin_with` finds them."""
 
     def uncover(self, location: str) -> None:
-        """Note that the snapshot is deleted."""
+        """Record that the snapshot is deleted."""
 
     def begin_with(self, location: str, checkpoint_id: int | None) -> None:
-        """Begin with the collected rows that the snapshot at `location` covers, and with no others."""
+        """Start with the collected rows that the snapshot at `location` covers, and with no others."""
 
 
 def sinks(job: JobGraph) -> Iterator[Sink]:
-    """The sinks of a job."""
+    """Yield the sinks of a job."""
     for vertex in job.vertices:
         for operator in vertex.operators:
             if isinstance(operator.spec, SinkSpec):
@@ -64,10 +65,10 @@ def sinks(job: JobGraph) -> Iterator[Sink]:
 
 
 def sink_called(job: JobGraph, wanted: str, also: Iterable[str] = ()) -> str:
-    """Return the path of a sink: `wanted` is the path, the end of it, or the sink's uid; "" is the only one that there
-    is. `also`: paths that earlier jobs wrote to.
+    """Return the path of a sink.
 
-    Raises ValueError, with those there are, when that is none, or several.
+    `wanted` is the path, the end of it, or the sink's uid; "" is the only sink. `also` are paths that earlier jobs
+    wrote to. Raises ValueError, with the known sinks, if none or several match.
     """
     operators = [operator for vertex in job.vertices for operator in vertex.operators]
     uids = [(each.spec.sink.path, each.uid) for each in operators if isinstance(each.spec, SinkSpec)]
@@ -90,13 +91,13 @@ def _last_name(path: str) -> str:
 
 
 def lineage_of(job: JobGraph, storage: CheckpointStorage) -> str:
-    """Return the name that all drivers of a job with a durable store share; "" where each run is on its own."""
+    """Return the name that all drivers of a job with a durable store share; "" if each run is independent."""
     settings = job.settings.checkpoint
     return f"{settings.store} {storage.job_directory}" if settings.is_durable else ""
 
 
 def output_at_risk(job: JobGraph) -> str:
-    """Return what to warn of when the job starts: sinks whose last rows no checkpoint will cover; "" for none."""
+    """Return a warning about sinks whose last rows no checkpoint will cover, for the start of the job; "" for none."""
     settings, paths = job.settings.checkpoint, [sink.path for sink in sinks(job)]
     if settings.checkpoints_after_tasks_finish or not paths:
         return ""
@@ -108,9 +109,7 @@ def output_at_risk(job: JobGraph) -> str:
 
 
 def check_new_output(job: JobGraph, output: Output) -> None:
-    """Raise FileExistsError, naming the sink, when a run that starts from scratch would mix its rows with those of
-    another.
-    """
+    """Raise FileExistsError, naming the sink, if a run from scratch would mix its rows with another run's."""
     for sink in sinks(job):
         found = output.published_files(sink)
         foreign = [name for name in found if not sink.is_part(name)]
@@ -136,7 +135,7 @@ def check_new_output(job: JobGraph, output: Output) -> None:
 
 
 def begin_new_output(job: JobGraph, output: Output) -> None:
-    """The same, and then delete what the sinks are to overwrite."""
+    """Check the output as `check_new_output` does, then delete what the sinks overwrite."""
     check_new_output(job, output)
     for sink in sinks(job):
         if sink.mode == "overwrite":
@@ -146,8 +145,8 @@ def begin_new_output(job: JobGraph, output: Output) -> None:
 def later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> Iterator[tuple[Sink, list[str]]]:
     """Yield the sinks that have published output after a snapshot, with the names of those files.
 
-    Their names hold the id of the job, which may have been another one's when the snapshot was taken, and the
-    checkpoint. What a `CollectSink` has collected belongs to a run and is never later than its snapshot.
+    The names contain the checkpoint and the id of the job, which may have been another one when the snapshot was taken.
+    The rows of a `CollectSink` belong to a run and are never later than its snapshot.
     """
     own = tuple(f"part-{each}" for each in (job.job_id, *_JOB_IN_PATH.findall(location)))
     for sink in sinks(job):
@@ -160,7 +159,7 @@ def later_output(job: JobGraph, output: Output, location: str, checkpoint_id: in
 
 
 def check_no_later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> None:
-    """Raise FileExistsError, naming the sink, when rows would be published that were published before."""
+    """Raise FileExistsError, naming the sink, if rows would be published again."""
     for sink, names in later_output(job, output, location, checkpoint_id):
         raise FileExistsError(
             f"{sink.path} holds {_counted(names)} that this job published after checkpoint {checkpoint_id}, from which "
@@ -193,10 +192,10 @@ def _collected(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
 
 
 class MemoryOutput:
-    """Tables by path: those that are staged, and those that everybody may see.
+    """Tables by path: staged ones, and visible ones.
 
-    Rows of a `CollectSink` belong to one run: those of other runs are set aside, for a later run that goes on from one
-    of those.
+    Rows of a `CollectSink` belong to one run: those of other runs are set aside, for a later run that resumes one of
+    them.
     """
 
     def __init__(self) -> None:
@@ -205,16 +204,16 @@ class MemoryOutput:
         self._run = ""
         self._others: dict[str, Collected] = {}
         self._covered: dict[str, tuple[str, int]] = {}
-        """By the location of a snapshot: the run that wrote it, and its checkpoint id."""
+        """The run that wrote a snapshot, and its checkpoint id, by the snapshot's location."""
 
     def begin_run(self, lineage: str) -> None:
-        """Set aside the rows collected in the last run, and begin with those of the named lineage: "" has none yet."""
+        """Set aside the rows of the last run, and start with those of the named lineage; "" has none yet."""
         self._others[self._run] = Collected(_collected(self.staged), _collected(self.published))
         self._run = lineage or f"run {len(self._others)}"
         self._replace(self._others.pop(self._run, Collected({}, {})))
 
     def cover(self, location: str, checkpoint_id: int) -> None:
-        """Note which run wrote a snapshot."""
+        """Record which run wrote a snapshot."""
         self._covered[location] = self._run, checkpoint_id
 
     def uncover(self, location: str) -> None:
@@ -222,7 +221,7 @@ class MemoryOutput:
         self._covered.pop(location, None)
 
     def begin_with(self, location: str, checkpoint_id: int | None) -> None:
-        """Begin with the collected rows that the snapshot covers; one that was moved is known by its id."""
+        """Start with the collected rows that the snapshot covers; a moved snapshot is recognised by its id."""
         moved = [each for each in self._covered.values() if each[1] == checkpoint_id]
         run, checkpoint_id = self._covered.get(location) or (moved[-1] if moved else ("", -1))
         rows = self._others.get(run, Collected({}, {}))
@@ -231,7 +230,7 @@ class MemoryOutput:
         self._replace(rows.covered_by(checkpoint_id))
 
     def _replace(self, rows: Collected) -> None:
-        """Have these as the only collected rows."""
+        """Replace all collected rows by these."""
         for tables, replacement in ((self.staged, rows.staged), (self.published, rows.published)):
             for path in _collected(tables):
                 del tables[path]
@@ -241,7 +240,7 @@ class MemoryOutput:
         self.staged[effect.staged] = effect.table
 
     def commit(self, effects: Iterable[Effect]) -> None:
-        """Make rows visible; twice is once."""
+        """Make rows visible; twice has no further effect."""
         for effect in effects:
             table, before = self.staged.get(effect.staged), self.published.get(effect.final)
             if table is None and before is None:
@@ -256,28 +255,28 @@ class MemoryOutput:
             self.staged.pop(effect.staged, None)
 
     def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
-        """Forget rows that nobody will ever publish."""
+        """Delete rows that will never be published."""
         directory = staging_directory(sink.path, job_id)
         for path in list(self.staged):
             if path.startswith(f"{directory}/") and sink.staged_by(path.rpartition("/")[2]) in orphans:
                 del self.staged[path]
 
     def published_files(self, sink: Sink) -> list[str]:
-        """The names of the parts that are visible."""
+        """Return the names of the visible parts."""
         directory = sink.path.rstrip("/")
         return sorted(path.rpartition("/")[2] for path in self.published if path.rpartition("/")[0] == directory)
 
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
-        """Forget visible rows."""
+        """Delete visible rows."""
         for name in names:
             del self.published[f"{sink.path.rstrip('/')}/{name}"]
 
     def directories(self) -> list[str]:
-        """The sinks' directories that have published something."""
+        """Return the sinks' directories that have published something."""
         return sorted({path.rpartition("/")[0] for path in self.published})
 
     def read(self, directory: str) -> pd.DataFrame:
-        """All visible rows of one sink, in order of their files' names; an empty frame when there are none."""
+        """Return all visible rows of one sink, in order of file name; an empty frame without rows."""
         import pandas as pd
 
         wanted = directory.rstrip("/")
@@ -285,7 +284,7 @@ class MemoryOutput:
         return pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame()
 
     def copy(self) -> Self:
-        """The same tables, which never change."""
+        """Return another output with the same tables, which never change."""
         other = type(self)()
         other.staged, other.published = dict(self.staged), dict(self.published)
         other._run, other._others, other._covered = self._run, dict(self._others), dict(self._covered)

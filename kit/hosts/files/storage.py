@@ -1,18 +1,18 @@
-"""Checkpoint storage: where a job's checkpoints and savepoints are, on any file system pyarrow knows.
+"""Checkpoint storage: a job's checkpoints and savepoints, on any file system that pyarrow supports.
 
     <base>/<job id>/chk-<id>/            state files of one checkpoint, and `_metadata`
                     shared/              files that several checkpoints refer to
                     taskowned/           files that belong to the tasks
-    <savepoints>/savepoint-<6>-<12>/     one savepoint: the job's first 6 hex digits, and 12 that tell savepoints apart
+    <savepoints>/savepoint-<6>-<12>/     one savepoint: the job's first 6 hex digits, and 12 that make it unique
 
-Nothing half written is ever seen: a file gets its name when it is complete, and `_metadata`, which makes a directory a
-checkpoint, comes last and never over another; in an object store, the store itself sees to that (`object_stores`).
-Small state goes into the metadata instead of a file of its own. Who is told that something is written may rely on it
-even if the power fails (`kit.stream.connectors.disk`), unless the job gave that up (`Durability`).
+Incomplete files are never visible: a file gets its name when it is complete. `_metadata`, which makes a directory a
+checkpoint, comes last and never overwrites another; in an object store, the store itself ensures that
+(`object_stores`). Small state goes into the metadata instead of a file of its own. What is reported as written survives
+a power failure (`kit.stream.connectors.disk`), unless the job chose otherwise (`Durability`).
 
-Follows `FsCheckpointStorageAccess` and `FsCheckpointStreamFactory`. Other than there, state files are named by
-operator, subtask and checkpoint instead of at random, and a savepoint's digits follow from the job and the checkpoint
-id: the same job leaves the same directory wherever it runs.
+Follows `FsCheckpointStorageAccess` and `FsCheckpointStreamFactory`. There, state files and savepoints have random
+names. Here state files are named by operator, subtask and checkpoint, and a savepoint's digits follow from the job and
+the checkpoint id, so the same job leaves the same directory wherever it runs.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class CheckpointLocation:
 
     @property
     def metadata_path(self) -> str:
-        """Its `_metadata` file."""
+        """The path of its `_metadata`."""
         return f"{self.directory}/{METADATA_FILE_NAME}"
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedCheckpoint:
-    """A checkpoint or savepoint that was looked for and found: where it is, and its metadata."""
+    """A checkpoint or savepoint that was found: its location and metadata."""
 
     location: CheckpointLocation
     metadata_path: str
@@ -75,23 +75,23 @@ class ResolvedCheckpoint:
 
 
 class StateFiles:
-    """Reads state and metadata wherever they are; needs no job. With `file_system` all paths are paths in that."""
+    """A reader of state and metadata anywhere, independent of a job. With `file_system` all paths are in that."""
 
     def __init__(self, file_system: fs.FileSystem | None = None) -> None:
         self._file_system = file_system
 
     @property
     def is_real(self) -> bool:
-        """Return True if local paths are those of this machine, not of a file system in memory."""
+        """True if local paths are those of this machine, not of a file system in memory."""
         return self._file_system is None or isinstance(self._file_system, fs.LocalFileSystem)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory."""
+        """Return True if the file or directory exists."""
         file_system, inner = self._open(path)
         return file_system.get_file_info(inner).type is not fs.FileType.NotFound
 
     def read(self, handle: StreamStateHandle | str) -> pa.Buffer:
-        """All bytes of a handle, or of a file. StorageError names the path when they cannot be read."""
+        """Return all bytes of a handle, or of a file. Raises StorageError naming the path."""
         if isinstance(handle, str):
             return self._read_file(handle, 0, None)
         delegate = _stream_of(handle)
@@ -100,9 +100,9 @@ class StateFiles:
         return self.read_range(delegate, 0, delegate.state_size)
 
     def read_range(self, handle: StreamStateHandle, offset: int, length: int) -> pa.Buffer:
-        """`length` bytes of a handle from `offset` on, without reading the others.
+        """Return `length` bytes of a handle from `offset` on, without reading the others.
 
-        Raises StorageError when there are fewer.
+        Raises StorageError if there are fewer.
         """
         delegate = _stream_of(handle)
         if isinstance(delegate, ByteStreamStateHandle):
@@ -143,7 +143,7 @@ class StateFiles:
         return ResolvedCheckpoint(location, metadata_path, self.read(metadata_path).to_pybytes())
 
     def names(self, directory: str) -> list[str]:
-        """What is in a directory, in order; nothing when it is not there. Raises StorageError."""
+        """Return the names in a directory, in order; none if it does not exist. Raises StorageError."""
         file_system, inner = self._open(directory)
         try:
             found = file_system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
@@ -152,7 +152,7 @@ class StateFiles:
         return sorted(info.base_name for info in found)
 
     def _open(self, path: str) -> tuple[fs.FileSystem, str]:
-        """The file system of a path or URI, and the path in it."""
+        """Return the file system of a path or URI, and the path in it."""
         return _opened(path) if self._file_system is None else (self._file_system, path)
 
     def _read_file(self, path: str, offset: int, length: int | None) -> pa.Buffer:
@@ -187,7 +187,7 @@ exists, read, read_range, resolve = _ANYWHERE.exists, _ANYWHERE.read, _ANYWHERE.
 class CheckpointStorage(StateFiles):
     """The checkpoint directory of one job. `base` and `savepoint_directory` are paths or URIs (`s3://bucket/path`).
 
-    With `file_system` all paths are taken as paths in that, for instance one in memory.
+    With `file_system` all paths are in that, for instance one in memory.
     """
 
     def __init__(
@@ -223,35 +223,35 @@ class CheckpointStorage(StateFiles):
 
     @property
     def shared_directory(self) -> str:
-        """For files that several checkpoints refer to."""
+        """The directory for files that several checkpoints refer to."""
         return f"{self.job_directory}/{SHARED_STATE_DIR}"
 
     @property
     def task_owned_directory(self) -> str:
-        """For files that belong to the tasks."""
+        """The directory for files that belong to the tasks."""
         return f"{self.job_directory}/{TASK_OWNED_STATE_DIR}"
 
     def init_base_locations(self) -> None:
-        """Make the job's directories. Called when a checkpoint is first due, so that a job without leaves no trace.
+        """Make the job's directories. Called when a checkpoint is first due, so that a job without any leaves no trace.
 
         Flink: `initializeBaseLocationsForCheckpoint`, in 1.11 `initializeBaseLocations`, called by the coordinator's
         constructor.
 
-        Raises StorageError when they cannot be made.
+        Raises StorageError if they cannot be made.
         """
         for directory in (self.job_directory, self.shared_directory, self.task_owned_directory):
             self._make(directory)
 
     def location_for_checkpoint(self, checkpoint_id: int) -> CheckpointLocation:
-        """Where checkpoint `checkpoint_id` is or will be; makes nothing."""
+        """Return the location of a checkpoint, without creating it."""
         if checkpoint_id < 0:
             raise ValueError(f"A checkpoint id is 0 or more, not {checkpoint_id}")
         return CheckpointLocation(f"{self.job_directory}/{CHECKPOINT_DIR_PREFIX}{checkpoint_id}")
 
     def checkpoint_locations(self) -> dict[int, CheckpointLocation]:
-        """The directories of checkpoints that there are, complete or not, by id.
+        """Return the existing directories of checkpoints, complete or not, by id.
 
-        Raises StorageError when they cannot be listed.
+        Raises StorageError if they cannot be listed.
         """
         names = self.names(self.job_directory)
         ids = [name.removeprefix(CHECKPOINT_DIR_PREFIX) for name in names if name.startswith(CHECKPOINT_DIR_PREFIX)]
@@ -266,7 +266,7 @@ class CheckpointStorage(StateFiles):
     def initialize_location_for_savepoint(self, checkpoint_id: int, target: str | None = None) -> CheckpointLocation:
         """Make a new directory for a savepoint in `target`, or in the storage's savepoint directory.
 
-        Raises ValueError when neither is given, StorageError when it cannot be made.
+        Raises ValueError if neither is given, StorageError if it cannot be made.
         """
         base = self.savepoint_directory if target is None else _qualified(target)
         if base is None:
@@ -285,7 +285,7 @@ class CheckpointStorage(StateFiles):
     # ---- writing ------------------------------------------------------------------------------------------------
 
     def to_handle(self, data: bytes | pa.Buffer, location: CheckpointLocation, name: str) -> StreamStateHandle:
-        """Keep state: in the handle itself when it is small, else in file `name` of the checkpoint's directory."""
+        """Store state: in the handle itself if it is small, else in file `name` of the checkpoint's directory."""
         if len(data) <= self.memory_threshold_bytes:
             return ByteStreamStateHandle(name, bytes(data))
         path = f"{location.directory}/{name}"
@@ -293,18 +293,18 @@ class CheckpointStorage(StateFiles):
         return RelativeFileStateHandle(name, len(data), path)
 
     def takes_pieces(self, location: CheckpointLocation) -> bool:
-        """Whether a file can be written piece by piece there, and nobody sees it when that ends early."""
+        """Return True if a file can be written there piece by piece without ever being visible incomplete."""
         return disk.is_local(self._open(location.directory)[0])
 
     def create_stream(self, location: CheckpointLocation, name: str) -> CheckpointStateOutputStream:
-        """Keep state as `to_handle` does, piece by piece, where `takes_pieces` returns True.
+        """Store state as `to_handle` does, piece by piece, where `takes_pieces` returns True.
 
         Flink: `CheckpointStreamFactory`, with its `createCheckpointStateOutputStream`.
         """
         return CheckpointStateOutputStream(self, location, name)
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        """Write a file at once: nobody sees a part of it. StorageError names the path when that fails."""
+        """Write a file that appears in one step. Raises StorageError naming the path."""
         file_system, inner = self._open(path)
         temporary = inner if _writes_whole_objects(file_system) else _temporary(inner)
         try:
@@ -329,9 +329,9 @@ class CheckpointStorage(StateFiles):
             raise _failed("write", path, error) from error
 
     def write_metadata(self, location: CheckpointLocation, data: bytes) -> str:
-        """Make the directory a checkpoint: write its `_metadata`, the last step. Returns its path.
+        """Make the directory a checkpoint: write its `_metadata`, the last step, and return its path.
 
-        Raises StorageError when there is one already: a completed checkpoint is never changed.
+        Raises StorageError if there is one already: a completed checkpoint is never changed.
         """
         path = location.metadata_path
         file_system, inner = self._open(path)
@@ -373,7 +373,7 @@ class CheckpointStorage(StateFiles):
             raise _failed("make directory", directory, error) from error
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file or directory, at once. Raises StorageError, among others if `source` does not exist."""
+        """Rename a file or directory in one step. Raises StorageError, also if `source` does not exist."""
         file_system, inner = self._open(source)
         try:
             disk.rename(file_system, inner, self._open(target)[1], durable=self.syncs)
@@ -393,7 +393,7 @@ class CheckpointStorage(StateFiles):
     # ---- discarding ---------------------------------------------------------------------------------------------
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files; those already gone are passed over. All are tried before StorageError names what failed."""
+        """Delete files; missing ones are ignored. All are tried before StorageError names those that failed."""
         failures = []
         for path in paths:
             try:
@@ -408,7 +408,7 @@ class CheckpointStorage(StateFiles):
             raise StorageError(f"Cannot delete {'; '.join(failures)}")
 
     def discard_location(self, location: CheckpointLocation) -> bool:
-        """Remove a checkpoint's directory if nothing is left in it; whether it is gone."""
+        """Remove a checkpoint's directory if it is empty, and return True if it is gone."""
         file_system, inner = self._open(location.directory)
         self._made.discard(location.directory)
         if file_system.get_file_info(inner).type is fs.FileType.NotFound:
@@ -419,7 +419,7 @@ class CheckpointStorage(StateFiles):
         return True
 
     def dispose_on_failure(self, location: CheckpointLocation) -> None:
-        """Remove the directory of a checkpoint that was not completed, with all that is in it."""
+        """Remove the directory of a checkpoint that was not completed, with its content."""
         file_system, inner = self._open(location.directory)
         self._made.discard(location.directory)
         try:
@@ -431,9 +431,9 @@ class CheckpointStorage(StateFiles):
 
 
 class CheckpointStateOutputStream:
-    """State on its way to a file, a piece at a time; what is small ends in the handle instead of a file.
+    """A writer of state to a file, piece by piece; small state ends in the handle instead of a file.
 
-    A context: what was written is gone again unless it ends with the handle (`close_and_get_handle`).
+    As a context manager it deletes what was written unless the block ends with `close_and_get_handle`.
 
     Flink: `FsCheckpointStateOutputStream`.
     """
@@ -453,7 +453,7 @@ class CheckpointStateOutputStream:
         return f"CheckpointStateOutputStream({self._path!r}, {self._size} B)"
 
     def write(self, piece: bytes | pa.Buffer) -> None:
-        """The next piece. StorageError names the path when it cannot be written."""
+        """Write the next piece. Raises StorageError naming the path."""
         self._size += len(piece)
         if self._file is None:
             self._first.append(piece)
@@ -469,7 +469,7 @@ class CheckpointStateOutputStream:
             raise _failed("write", self._path, error) from error
 
     def close_and_get_handle(self) -> StreamStateHandle:
-        """All was written: where it is."""
+        """Finish the file, and return its handle."""
         if self._file is None:
             return ByteStreamStateHandle(self._name, b"".join(self._first))
         try:
@@ -499,13 +499,13 @@ def _stream_of(handle: StreamStateHandle) -> StreamStateHandle:
 
 
 def _qualified(path: str | os.PathLike[str]) -> str:
-    """A path or URI without a slash at its end; a local path made absolute."""
+    """Return a path or URI without a slash at its end; a local path is made absolute."""
     text = os.fspath(path).rstrip("/") or "/"
     return text if "://" in text or text.startswith("file:") else os.path.abspath(text)
 
 
 def _opened(path: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URI, and the path in it."""
+    """Return the file system of a path or URI, and the path in it."""
     if path.startswith("/"):
         return _LOCAL, path
     if path.startswith("file:"):

@@ -1,9 +1,9 @@
-"""What a task asks of its host's disk: rows of its source, its state, its snapshots, its output.
+"""A task's commands for its host's disk: rows of its source, its state, its snapshots, its output.
 
-As in `kit.hosts.files.job_files`: one method per command, and what goes wrong comes back as an event.
+As in `kit.hosts.files.job_files`, there is one method per command, and a failure comes back as an event.
 
-A snapshot is all or nothing: when one of its parts cannot be written, those that were are deleted before
-`SnapshotFailed` is given. A file of in-flight data is written at once, or not at all.
+A snapshot is written completely or not at all: if one of its parts cannot be written, those written before are deleted
+before `SnapshotFailed` is returned. A file of in-flight data is written in one step, or not at all.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from kit.stream.operators.sources.source_spec import SourceSpec
 class TaskFiles:
     """The tasks' half of a host's input and output; one serves all tasks of a process.
 
-    Does what Flink's `TaskStateManager` does for a task's state; `OperatorSnapshotFinalizer` runs the writing there.
+    It does what Flink's `TaskStateManager` does for a task's state; `OperatorSnapshotFinalizer` runs the writing there.
     """
 
     def __init__(
@@ -74,9 +74,10 @@ class TaskFiles:
         self._sources: dict[str, Source] = {}
 
     def carry_out(self, command: Command, sync_ms: int = 0) -> Word | None:
-        """Do what the command says; returns the event that answers it.
+        """Carry out the command, and return the event that answers it.
 
-        `sync_ms` is how long the machine took over the event that led to the command: a snapshot's answer tells of it.
+        `sync_ms` is how long the machine took to handle the event that led to the command; a snapshot's answer contains
+        it.
         """
         how = self._HOW
         if sync_ms and isinstance(command, WriteSnapshot):
@@ -84,13 +85,13 @@ class TaskFiles:
         return carry_out(self, how, command)
 
     def close(self) -> None:
-        """Let go of open files."""
+        """Close open files."""
         for reader in self._readers.values():
             reader.close()
         self._readers.clear()
 
     def forget_local_state(self, subtask: int | None = None) -> None:
-        """The job has ended, or so it seems to one slot: no task will be restored from copies on this machine."""
+        """Delete local copies: the job has ended, at least for one slot, so no task will be restored from them."""
         if self._local is not None:
             self._local.drop(subtask)
 
@@ -133,7 +134,7 @@ class TaskFiles:
     def _channel_state(
         self, operator_id: str, state: OperatorSubtaskState, streams: dict[StreamStateHandle, Any]
     ) -> Iterator[RestoredPart]:
-        """In-flight data; `streams` has the bytes that were read before, for many channels are in one file."""
+        """Yield in-flight data; `streams` caches bytes, since many channels are in one file."""
         kinds = {
             INPUT_CHANNEL: state.input_channel_state,
             RESULT_SUBPARTITION: state.result_subpartition_state,
@@ -171,7 +172,7 @@ class TaskFiles:
         )
 
     def undo(self, command: Command, answer: Word | None) -> None:
-        """Remove what was written, and answered so, for a command that was stopped meanwhile."""
+        """Delete what was written, and answered, for a command that was stopped meanwhile."""
         if isinstance(command, WriteSnapshot) and isinstance(answer, SnapshotWritten):
             self._storage.discard(answer.state.files())
             self._drop_copies(command)

@@ -1,4 +1,4 @@
-"""Errors of a durable store, wherever it keeps its records."""
+"""Errors of a durable store, independent of where it keeps its records."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from kit.core.protocol.reasons import PossibleInconsistentStateError
 
 
 class StoreError(OSError):
-    """The store cannot be reached, or holds what makes no sense; nothing was changed."""
+    """The store cannot be reached, or its content is invalid; nothing was changed."""
 
 
 class InconsistentStoreError(StoreError, PossibleInconsistentStateError):
-    """The store cannot be reached, and nobody knows whether the change was made."""
+    """The store cannot be reached, and it is unknown if the change was made."""
 
 
 class LeadershipLostError(StoreError):

@@ -1,12 +1,12 @@
 """Records as files beside the checkpoints: `<base>/<job id>/store/leader-3/checkpoints/<id>`, `.../checkpointID`.
 
-The number is the fencing token. A driver takes over by renaming the directory: `leader-3` becomes `leader-4`, at once
-and for one driver only. A record is written outside the directory and renamed into it, so whatever the driver before
-was about to write, it finds that its directory is gone. No lock is held, and none can be left behind by a frozen
-driver. The directory `store` appears with the first `leader-1` in it: where it exists, a driver leads.
+The number is the fencing token. A driver takes over by renaming the directory: `leader-3` becomes `leader-4`, in one
+step and for one driver only. A record is written outside the directory and renamed into it, so a pending write of the
+previous driver fails because its directory is gone. There is no lock that a frozen driver could leave behind. The
+directory `store` appears together with the first `leader-1` in it: if it exists, a driver leads.
 
-Works on any file system that holds the checkpoints and renames a directory at once; an object store does not, and keeps
-the records in one object instead (`kit.hosts.files.stores.object_records`). Flink keeps no such thing beside its
+Works on any file system that holds the checkpoints and renames a directory in one step. An object store does not, and
+keeps the records in one object instead (`kit.hosts.files.stores.object_records`). Flink has no such records beside its
 checkpoints; see `FileSystemJobResultStore`.
 """
 
@@ -29,7 +29,7 @@ _DIRECTORY = re.compile(r"leader-(\d+)")
 _UNFINISHED = re.compile(r"\.leader-(\d+)-.*\.part")
 T = TypeVar("T")
 _TRIES = 1_000
-"""Attempts while other drivers take over, and a directory that is being renamed may not be listed at all."""
+"""Attempts while other drivers take over; a directory that is being renamed may not be listed at all."""
 
 
 class FileRecords:
@@ -42,11 +42,11 @@ class FileRecords:
 
     @classmethod
     def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> Records:
-        """Return the records of the job of this storage."""
+        """Return the records of this storage's job."""
         return ObjectRecords.open(address, storage) if is_object(storage.job_directory) else cls(storage)
 
     def lead(self, driver: str) -> None:
-        """Rename the directory to the next token, or make the first."""
+        """Rename the directory to the next token, or create the first."""
         for _ in range(_TRIES):
             found = self._newest()
             leader = Leader((found or 0) + 1, driver)
@@ -66,10 +66,10 @@ class FileRecords:
         raise StoreError(f"{self!r} cannot be taken over: other drivers took it over {_TRIES} times meanwhile")
 
     def _found(self, driver: str) -> None:
-        """Make the directory of the first leader, and `store` with it, all at once."""
+        """Create the directory of the first leader together with `store`, in one step."""
         self._storage.make_job_directory()
         prepared = f"{self._storage.job_directory}/.store-{file_safe(driver)}.part"
-        with suppress(StorageError):  # left by a driver of this name when the power failed
+        with suppress(StorageError):  # left by a driver of this name in a power failure
             self._storage.dispose_on_failure(CheckpointLocation(prepared))
         try:
             self._storage.make_new_directory(prepared)
@@ -91,7 +91,7 @@ class FileRecords:
             self._storage.discard(f"{self._root}/{name}" for name in left)
 
     def leader(self) -> Leader | None:
-        """Return the driver whose token the newest directory has."""
+        """Return the driver with the token of the newest directory."""
         token = self._newest()
         if token is None:
             return None
@@ -107,10 +107,10 @@ class FileRecords:
         return self._storage.read(path).to_pybytes() if self._storage.exists(path) else None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write the file, which appears whole or not at all; look again when that seems to have failed."""
+        """Write the file, which appears completely or not at all; read it again if the write seems to have failed."""
         directory = self._led_directory()
         if "/" in name:
-            with suppress(StorageError):  # it exists, or the driver no longer leads: the rename will tell
+            with suppress(StorageError):  # it exists, or the driver no longer leads: the rename will show which
                 self._storage.make_new_directory(f"{directory}/{name.rpartition('/')[0]}")
         try:
             self._storage.replace(
@@ -123,7 +123,7 @@ class FileRecords:
             look_up(self, name, data, StoreError(str(error)))
 
     def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
-        """Read and write; nobody else changes what is in this driver's directory."""
+        """Read and write; no other driver changes what is in this driver's directory."""
         data = change(self.read(name))
         self.write(name, data)
         return data
@@ -139,7 +139,7 @@ class FileRecords:
         return self._in_own_directory(lambda directory: self._storage.names(f"{directory}/{below}"), [])
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is no connection."""
 
     def copy(self, storage: CheckpointStorage) -> FileRecords:
         """Return the records of the same driver in a copy of the files."""
@@ -150,7 +150,7 @@ class FileRecords:
         return f"{self._storage.job_directory}/store"
 
     def _newest(self) -> int | None:
-        """Return the token of the driver that leads, None if no driver ever has."""
+        """Return the token of the leading driver, None if no driver ever led."""
         try:
             for _ in range(_TRIES):
                 found = [
@@ -168,7 +168,7 @@ class FileRecords:
         return f"{self._root}/leader-{token}"
 
     def _in_own_directory(self, look: Callable[[str], T], nothing: T) -> T:
-        """Look into this driver's directory; one that only reads looks into the newest, again if it was renamed."""
+        """Read in this driver's directory; a driver that only reads uses the newest, and retries if it was renamed."""
         for _ in range(_TRIES):
             token = self._newest() if self.token is None else self.token
             if token is None:

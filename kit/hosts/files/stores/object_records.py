@@ -1,8 +1,8 @@
 """Records in one object of an object store, `<base>/<job id>/store.json`, replaced only if nobody else has replaced it.
 
-An object store renames nothing at once, so all records of a job are one small object, with the fencing token in it.
-Each change reads the object, checks the token, and puts the new content on the condition that the version is still the
-one that was read (`If-Match`). A driver that has lost the leadership finds another token, whenever it wakes up.
+An object store cannot rename in one step, so all records of a job are in one small object, with the fencing token. Each
+change reads the object, checks the token, and puts the new content on the condition that the version is still the one
+that was read (`If-Match`). A driver that has lost the leadership finds another token, whenever it wakes up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRIES = 50
 
 @dataclass(slots=True)
 class _Content:
-    """Everything in the object: the leader, and the values by name, as text in which each character is a byte."""
+    """The content of the object: the leader, and the values by name, as text in which each character is a byte."""
 
     leader: Leader | None = None
     values: dict[str, str] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class ObjectRecords:
 
     @classmethod
     def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> ObjectRecords:
-        """Return the records of the job of this storage."""
+        """Return the records of this storage's job."""
         return cls(f"{storage.job_directory}/store.json")
 
     def lead(self, driver: str) -> None:
@@ -69,7 +69,7 @@ class ObjectRecords:
         self._token = leader.token
 
     def leader(self) -> Leader | None:
-        """Return the driver whose token is in the object."""
+        """Return the driver with the token in the object."""
         return self._get()[0].leader
 
     def read(self, name: str) -> bytes | None:
@@ -82,7 +82,7 @@ class ObjectRecords:
         self.update(name, lambda found: data)
 
     def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
-        """Put the object with the changed value; read it again if somebody else was faster."""
+        """Put the object with the changed value; read it again if another driver was faster."""
 
         def put(content: _Content) -> None:
             found = content.values.get(name)
@@ -98,12 +98,12 @@ class ObjectRecords:
             self._change(lambda content: content.values.pop(name, None))
 
     def names(self, below: str) -> list[str]:
-        """Return the names that begin so."""
+        """Return the names below this one."""
         prefix = f"{below}/"
         return [name.removeprefix(prefix) for name in self._own().values if name.startswith(prefix)]
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is no connection."""
 
     def _get(self) -> tuple[_Content, object]:
         try:
@@ -141,7 +141,7 @@ class ObjectRecords:
         raise StoreError(f"{self!r} cannot be changed: others changed it {_TRIES} times meanwhile")
 
     def _look_up(self, data: bytes, error: StoreError) -> None:
-        """Raise `error` if the put that ended in it was not carried out, InconsistentStoreError if nobody knows."""
+        """Raise `error` if the failed put had no effect, InconsistentStoreError if that is unknown."""
         try:
             found = object_stores.get(self._path)
         except StorageError as again:

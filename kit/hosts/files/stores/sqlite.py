@@ -1,10 +1,9 @@
 """Records in a SQLite database: one file on a disk that outlives the driver, for any number of jobs.
 
-A write is durable when it returns, and an update is one transaction that keeps other drivers out meanwhile. What only
-reads keeps nobody out and waits for nobody (write-ahead log), so that a driver frozen while it reads stops no other.
-Each operation opens the file anew: there is one for each checkpoint and id, and no connection that could break in
-between. The file must be on a local disk; SQLite's locks do not hold on most network file systems. Flink has no such
-store.
+A write is durable when it returns, and an update is one transaction that locks out other drivers meanwhile. Reading
+locks out nobody and waits for nobody (write-ahead log), so a driver that is frozen while it reads stops no other. Each
+operation opens the file again: there is one for each checkpoint and id, and no connection that could break in between.
+The file must be on a local disk; SQLite's locks do not work on most network file systems. Flink has no such store.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from kit.hosts.files.stores.errors import LeadershipLostError, StoreError
 from kit.hosts.files.stores.stores import LEADER, Leader, look_up, lost
 
 PATIENCE_S = 10.0
-"""How long another process may hold the file."""
+"""The longest wait for another process that holds the file."""
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS records (job TEXT, name TEXT, value BLOB NOT NULL, PRIMARY KEY (job, name)) "
@@ -30,7 +29,7 @@ _WRITE = "INSERT INTO records VALUES (?, ?, ?) ON CONFLICT (job, name) DO UPDATE
 
 
 class SqliteRecords:
-    """The records of one job in the database file `path`, which is made when it is not there."""
+    """The records of one job in the database file `path`, which is created if it does not exist."""
 
     def __init__(self, path: str, job_id: str) -> None:
         self._path = Path(path)
@@ -39,7 +38,7 @@ class SqliteRecords:
 
     @classmethod
     def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> SqliteRecords:
-        """The records that `sqlite://<path>` names, for the job of this storage."""
+        """Return the records that `sqlite://<path>` names, for this storage's job."""
         return cls(address["path"], storage.job_id)
 
     def lead(self, driver: str) -> None:
@@ -57,12 +56,12 @@ class SqliteRecords:
             return self._leader(database)
 
     def read(self, name: str) -> bytes | None:
-        """The value of the row."""
+        """Return the value of the row."""
         with self._reading() as database:
             return self._value(database, name)
 
     def write(self, name: str, data: bytes) -> None:
-        """Insert or replace the row; look again when that seems to have failed."""
+        """Insert or replace the row; read it again if that seems to have failed."""
         self._check_leads()
         try:
             with self._transaction() as database:
@@ -87,14 +86,14 @@ class SqliteRecords:
             database.execute("DELETE FROM records WHERE job = ? AND name = ?", (self._job_id, name))
 
     def names(self, below: str) -> list[str]:
-        """The names that begin so."""
+        """Return the names below this one."""
         prefix = f"{below}/"
         ask = "SELECT substr(name, ?) FROM records WHERE job = ? AND substr(name, 1, ?) = ?"
         with self._reading() as database:
             return [name for (name,) in database.execute(ask, (len(prefix) + 1, self._job_id, len(prefix), prefix))]
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is no connection."""
 
     def _check_leads(self) -> None:
         if self._token is None:
@@ -106,7 +105,7 @@ class SqliteRecords:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """The database, held until the end of the block; what was done there is kept if it ends well.
+        """Open the database and lock it until the end of the block; changes are kept if it succeeds.
 
         Raises LeadershipLostError if this driver led and another one leads now.
         """
@@ -124,7 +123,7 @@ class SqliteRecords:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """The database as it is at one moment.
+        """Open the database as it is at one moment.
 
         Raises LeadershipLostError if this driver led and another one leads now.
         """

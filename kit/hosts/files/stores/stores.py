@@ -1,34 +1,34 @@
-"""Where a driver notes what a later one must know: the id counter, the completed checkpoints, the end of the job.
+"""The records that a driver leaves for a later one: the id counter, the completed checkpoints, the end of the job.
 
     MemoryStore     nothing outlives the driver (Flink's `EmbeddedCompletedCheckpointStore` and
                     `StandaloneCheckpointIDCounter`)
-    DurableStore    over `Records`, which are small values by name, each replaced at once: files beside the checkpoints
-                    (`kit.hosts.files.stores.file_records`), an object in an object store, nodes of ZooKeeper, rows of a
-                    database; `kit.stream.settings.store_addresses` lists them
+    DurableStore    over `Records`, which are small values by name, each replaced in one step: files beside the
+                    checkpoints (`kit.hosts.files.stores.file_records`), an object in an object store, nodes of
+                    ZooKeeper, rows of a database; `kit.stream.settings.store_addresses` lists them
 
 The records of a job:
 
-    checkpoints/0000000000000000012    a completed checkpoint: where its `_metadata` is, and whose it is
-    checkpointID                       the next id; no id is given out twice, whatever driver asks
+    checkpoints/0000000000000000012    a completed checkpoint: where its `_metadata` is, and who owns it
+    checkpointID                       the next id; no id is allocated twice, whatever driver asks
     run                                the first id of this run of the job, and the status it ended in, if it has
-    parallelism                        what the user has wanted of this run since it began
+    parallelism                        the parallelism that the user has requested from this run
     leader                             the driver that leads the job, with its fencing token
 
-A *run* is one life of a job, whichever number of drivers it takes. What an earlier run left (checkpoints that its user
+A *run* is one execution of a job, with any number of drivers. What an earlier run left (checkpoints that its user
 retained) has ids below the first of this one, and is never touched.
 
-A write whose outcome is unknown (the connection broke before the answer came) is looked up again; where that fails too
-the checkpoint may or may not be complete, and nobody may delete it: `InconsistentStoreError`.
+After a write whose outcome is unknown (the connection broke before the answer came) the record is read again. If that
+fails too, the checkpoint may or may not be complete, and must not be deleted: `InconsistentStoreError`.
 
-**One driver leads.** `begin` takes the leadership: the fencing token goes up by one, and from then on the store itself
-refuses every operation of the driver that held the token before, also one that was frozen in the middle of a write
-(`LeadershipLostError`). That suffices for exactly-once output: sinks publish only what a stored checkpoint covers, the
-next driver resumes from the newest stored checkpoint and publishes the same files, and publishing a file twice is
-publishing it once.
+**One driver leads.** `begin` takes the leadership: the fencing token is incremented. From then on the store itself
+rejects every operation of the driver that held the previous token, even if it was frozen in the middle of a write
+(`LeadershipLostError`). That suffices for exactly-once output. Sinks publish only what a stored checkpoint covers, the
+next driver resumes from the newest stored checkpoint and publishes the same files, and publishing a file twice has no
+further effect.
 
 Follows Flink's `DefaultCompletedCheckpointStore`, `ZooKeeperCheckpointStoreUtil`, `ZooKeeperCheckpointIDCounter` and
-`JobResultStore`; what parallelism is wanted, Flink keeps beside the job's graph
-(`ExecutionPlanStore.putJobResourceRequirements`). The token stands in for the leader session id of
+`JobResultStore`. Flink keeps the requested parallelism beside the job's graph
+(`ExecutionPlanStore.putJobResourceRequirements`). The token replaces the leader session id of
 `LeaderElectionService`.
 """
 
@@ -47,7 +47,7 @@ FIRST_CHECKPOINT_ID = 1
 CHECKPOINTS, COUNTER, RUN, PARALLELISM = "checkpoints", "checkpointID", "run", "parallelism"
 LEADER = "leader"
 ID_DIGITS = 19
-"""Ids are padded to this many digits, as Flink pads them: names sort as numbers do."""
+"""Ids are padded to this many digits, as in Flink, so that names sort like numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,57 +75,57 @@ class Leader:
 
 
 class CheckpointStore(Protocol):
-    """What the driver asks of it. All raise StoreError.
+    """The driver's interface to a store. All methods raise StoreError.
 
     Follows Flink's `CheckpointIDCounter` and the part of a `CompletedCheckpointStore` that outlives a driver; the
     coordinator's counter is its `checkpointIdCounter`.
     """
 
     def begin(self, *, recover: bool, driver: str = "") -> str:
-        """Make this driver the leader; with `recover` it resumes the run that is in the store, else it begins one.
+        """Make this driver the leader; with `recover` it resumes the run in the store, else it starts one.
 
-        `driver` names it in the errors of others. Returns the status in which that run has ended, "" if it has not.
+        `driver` is its name in the errors of others. Returns the status in which that run has ended, "" if it has not.
         """
 
     def check_leadership(self) -> None:
         """Raise LeadershipLostError if another driver has taken over since `begin`."""
 
     def next_id(self) -> int:
-        """Give out an id. Flink: `CheckpointIDCounter.getAndIncrement`."""
+        """Allocate an id. Flink: `CheckpointIDCounter.getAndIncrement`."""
 
     def raise_counter(self, next_id: int) -> None:
-        """Give out no id below this any more. Flink: `CheckpointIDCounter.setCount`, which also lowers it."""
+        """Allocate no id below this from now on. Flink: `CheckpointIDCounter.setCount`, which also lowers it."""
 
     def ids(self) -> range:
-        """The ids that this run has given out."""
+        """Return the ids that this run has allocated."""
 
     def checkpoints(self) -> list[StoredCheckpoint]:
-        """All entries, oldest first."""
+        """Return all entries, oldest first."""
 
     def add(self, checkpoint: StoredCheckpoint) -> None:
-        """Add an entry. Raises InconsistentStoreError when nobody knows whether it is there."""
+        """Add an entry. Raises InconsistentStoreError if it is unknown whether that succeeded."""
 
     def remove(self, checkpoint_id: int) -> None:
-        """Remove an entry, if it is there."""
+        """Remove an entry, if it exists."""
 
     def want(self, parallelism: Mapping[str, int]) -> None:
-        """Note at which parallelism the run goes on."""
+        """Record the parallelism that the run should have."""
 
     def wanted(self) -> dict[str, int]:
-        """What was noted of that; empty when nothing was."""
+        """Return the recorded parallelism; empty if there is none."""
 
     def end(self, status: str, savepoint: str = "") -> None:
-        """Note that the run has ended, and the savepoint with which it was stopped."""
+        """Record that the run has ended, and the savepoint with which it was stopped."""
 
     def stopped_with(self) -> str:
         """Return the savepoint with which the run was stopped, "" if it was not."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 class MemoryStore:
-    """A store that ends with its driver: only the counter is of any use to anybody.
+    """A store that ends with its driver: only its counter has an effect.
 
     Flink: `StandaloneCompletedCheckpointStore` and `StandaloneCheckpointIDCounter`.
     """
@@ -135,60 +135,60 @@ class MemoryStore:
         self._first_id = next_id if first_id is None else first_id
 
     def begin(self, *, recover: bool, driver: str = "") -> str:
-        """There never was an earlier driver."""
+        """Return "": there never was an earlier driver."""
         return ""
 
     def check_leadership(self) -> None:
-        """No other driver can know of this store."""
+        """Do nothing: no other driver can know of this store."""
 
     def leads(self) -> Leader | None:
-        """No other driver can know of this store."""
+        """Return None: no other driver can know of this store."""
         return None
 
     def next_id(self) -> int:
-        """Give out an id."""
+        """Allocate an id."""
         self._next_id += 1
         return self._next_id - 1
 
     def raise_counter(self, next_id: int) -> None:
-        """Give out no id below this any more."""
+        """Allocate no id below this from now on."""
         if not self.ids():
             self._first_id = max(self._first_id, next_id)
         self._next_id = max(self._next_id, next_id)
 
     def ids(self) -> range:
-        """No run of the job is known but this."""
+        """Return all ids: no other run of the job is known."""
         return range(self._first_id, self._next_id)
 
     def checkpoints(self) -> list[StoredCheckpoint]:
-        """None: the JobMaster has them."""
+        """Return no entries: the JobMaster has them."""
         return []
 
     def add(self, checkpoint: StoredCheckpoint) -> None:
-        """Nothing to do: the JobMaster has it, others find it by its `_metadata`."""
+        """Do nothing: the JobMaster has the checkpoint, and others find it by its `_metadata`."""
 
     def remove(self, checkpoint_id: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def want(self, parallelism: Mapping[str, int]) -> None:
-        """Nobody will ask."""
+        """Do nothing: no later driver will read it."""
 
     def wanted(self) -> dict[str, int]:
-        """Nothing outlives the driver."""
+        """Return nothing: the store ends with the driver."""
         return {}
 
     def end(self, status: str, savepoint: str = "") -> None:
-        """Nobody will ask."""
+        """Do nothing: no later driver will read it."""
 
     def stopped_with(self) -> str:
-        """Nothing outlives the driver."""
+        """Return "": the store ends with the driver."""
         return ""
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is no connection."""
 
     def copy(self) -> MemoryStore:
-        """Another with the same counter."""
+        """Return another store with the same counter."""
         return MemoryStore(self._next_id, self._first_id)
 
     def __repr__(self) -> str:
@@ -196,26 +196,26 @@ class MemoryStore:
 
 
 class Records(Protocol):
-    """Small values by name; a name may have one `/` in it. All methods raise StoreError.
+    """Small values by name; a name may contain one `/`. All methods raise StoreError.
 
-    Records are only written by a leader: `lead` comes first, and once another driver has called it, every method raises
-    LeadershipLostError. Records that have never led can be read.
+    Only a leader writes records: `lead` comes first, and once another driver has called it, every method raises
+    LeadershipLostError. A driver that has never led can read them.
     """
 
     def lead(self, driver: str) -> None:
-        """Take the leadership, under the next fencing token. `driver` is written down for others to read."""
+        """Take the leadership, under the next fencing token. `driver` is recorded for others to read."""
 
     def leader(self) -> Leader | None:
-        """Return the driver that leads now, whichever it is; None if none ever has."""
+        """Return the driver that leads now, or None if none ever has."""
 
     def read(self, name: str) -> bytes | None:
         """Return the value, None if there is none."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Make this the value, at once. Raises InconsistentStoreError when nobody knows whether it is."""
+        """Set the value in one step. Raises InconsistentStoreError if it is unknown whether that succeeded."""
 
     def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
-        """Replace the value by what `change` makes of it, which nobody else changes meanwhile; returns the new one."""
+        """Replace the value by what `change` returns, without interference of others; return the new one."""
 
     def remove(self, name: str) -> None:
         """Remove the value, if there is one."""
@@ -224,12 +224,12 @@ class Records(Protocol):
         """Return the names below this one, without it."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One life of a job: its lowest checkpoint id, how it ended, "" while it has not, and with which savepoint."""
+    """One execution of a job: its lowest checkpoint id, its final status or "", and the savepoint it stopped with."""
 
     first_id: int
     status: str = ""
@@ -237,15 +237,15 @@ class Run:
 
 
 class DurableStore:
-    """A store in records that outlive the driver; it keeps nothing itself."""
+    """A store in records that outlive the driver; it caches nothing."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
 
     def begin(self, *, recover: bool, driver: str = "") -> str:
-        """Take the leadership and resume the run in the store, or begin one.
+        """Take the leadership and resume the run in the store, or start one.
 
-        Raises StoreError, and leaves the leader alone, when an unfinished run would be begun again over its own
+        Raises StoreError, and leaves the leader alone, if an unfinished run would be started again over its own
         checkpoints.
         """
         self._check_beginning(self._run(), recover=recover)
@@ -261,13 +261,13 @@ class DurableStore:
         return ""
 
     def _check_beginning(self, run: Run | None, *, recover: bool) -> bool:
-        """Return True if a driver that begins so resumes the run. Raises StoreError when it may not begin."""
+        """Return True if the new driver resumes the run. Raises StoreError if it may not start."""
         if run is not None and recover:
             return True
         left = ", ".join(str(entry.checkpoint_id) for entry in self.checkpoints())
         if left and run is None and recover:
             raise StoreError(
-                f"{self._where(RUN)} is gone, but there are checkpoint(s) {left}: nobody knows which run they are of; "
+                f"{self._where(RUN)} is gone, but there are checkpoint(s) {left} of an unknown run; "
                 "start from one of them by its path, with restore_path"
             )
         if left:
@@ -280,7 +280,7 @@ class DurableStore:
         return False
 
     def leads(self) -> Leader | None:
-        """Return the driver that leads an unfinished run, None when no run is unfinished."""
+        """Return the driver that leads an unfinished run, or None if no run is unfinished."""
         run = self._run()
         return None if run is None or run.status else self.records.leader()
 
@@ -289,11 +289,11 @@ class DurableStore:
         self.records.read(RUN)
 
     def next_id(self) -> int:
-        """Give out an id; it is counted before anybody has it."""
+        """Allocate an id; it is counted before it is returned."""
         return int(self.records.update(COUNTER, lambda data: str(self._id_in(data) + 1).encode())) - 1
 
     def raise_counter(self, next_id: int) -> None:
-        """Give out no id below this any more; a run that has used none begins with this one."""
+        """Allocate no id below this from now on; a run that has used none starts with this one."""
         run = self._run()
         counter = self._counter()
         if next_id > counter:
@@ -306,7 +306,7 @@ class DurableStore:
         return range(counter if run is None else run.first_id, counter)
 
     def checkpoints(self) -> list[StoredCheckpoint]:
-        """All entries, oldest first. One that cannot be read is an error: it might be the one that counts."""
+        """Return all entries, oldest first. An unreadable one is an error: it might be the newest."""
         found = []
         for name in sorted(self.records.names(CHECKPOINTS)):
             data = self.records.read(f"{CHECKPOINTS}/{name}")
@@ -332,7 +332,7 @@ class DurableStore:
             raise StoreError(f"{self._where(PARALLELISM)} cannot be read ({error}): {data!r}; remove it") from error
 
     def _want_nothing(self) -> None:
-        """What an earlier run wanted is none of this one's; where there is nothing, nothing has to be deleted."""
+        """Remove what an earlier run recorded; without a record nothing has to be deleted."""
         if self.records.read(PARALLELISM) is not None:
             self.records.remove(PARALLELISM)
 
@@ -354,7 +354,7 @@ class DurableStore:
         return FIRST_CHECKPOINT_ID if run is None and data is None else self._id_in(data)
 
     def _id_in(self, data: bytes | None) -> int:
-        """The counter, which is there as long as a run is: begun anew it would give out ids that are taken."""
+        """Return the counter, which exists as long as a run does: a new one would allocate used ids."""
         try:
             return int(data or b"")
         except ValueError as error:
@@ -416,12 +416,13 @@ def lost(records: object, leader: Leader | None) -> LeadershipLostError:
 
 
 def look_up(records: Records, name: str, data: bytes, error: StoreError) -> None:
-    """After a write that ended in an error: was it made all the same? Raises that error when it was not, and
-    InconsistentStoreError when nobody knows.
+    """Check if a write that raised `error` succeeded nevertheless.
+
+    Raises that error if it did not, and InconsistentStoreError if that is unknown.
     """
     try:
         there = records.read(name) == data
-    except StoreError as again:  # also when another driver leads by now, which has found it, or has not
+    except StoreError as again:  # also if another driver leads by now, which may or may not have found it
         raise InconsistentStoreError(f"{error}; whether it was written is unknown: {again}") from error
     if not there:
         raise error

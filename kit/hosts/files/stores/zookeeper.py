@@ -1,16 +1,16 @@
-"""Records as nodes of ZooKeeper: `<root>/<job id>/checkpoints/<id>`, `<root>/<job id>/checkpointID`, as Flink has them.
+"""Records as nodes of ZooKeeper: `<root>/<job id>/checkpoints/<id>`, `<root>/<job id>/checkpointID`, as in Flink.
 
-A connection is made at the first use and kept. An operation that the connection did not survive is tried again; when
-it cannot be told whether a write was carried out the node is read, and only when that fails as well is the outcome
-unknown. The counter is changed by compare-and-set on the node's version, so no two drivers ever get the same id.
+A connection is made at the first use and kept. An operation whose connection broke is tried again. If it is unknown
+whether a write was carried out, the node is read, and only if that fails as well is the outcome unknown. The counter is
+changed by compare-and-set on the node's version, so no two drivers ever get the same id.
 
-The node `leader` holds the fencing token. A driver takes over by setting it; every change that a driver makes is one
-transaction with a check that the node still has the version which that driver gave it. So ZooKeeper itself refuses what
-a frozen driver sends when it wakes up, whatever has become of its session. (Flink's leader latch is an ephemeral node,
-which says who leads but does not guard what a former leader has already sent.)
+The node `leader` holds the fencing token. A driver takes over by setting it. Every change that a driver makes is one
+transaction with a check that the node still has the version which that driver gave it. So ZooKeeper itself rejects what
+a frozen driver sends when it wakes up, whatever the state of its session. (Flink's leader latch is an ephemeral node,
+which says who leads but does not guard against what a former leader has already sent.)
 
 Follows Flink's `ZooKeeperStateHandleStore` and `ZooKeeperCheckpointIDCounter`. Flink locks each node that a driver
-refers to with an ephemeral child, since a standby may still read it; here a driver that is gone reads no more.
+refers to with an ephemeral child, since a standby may still read it; here a former driver no longer reads.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ except ImportError as missing:
     ) from missing
 
 CONNECT_S = 10.0
-"""ZooKeeper must answer within this time."""
+"""The time within which ZooKeeper must answer."""
 SESSION_S = 10.0
 TRIES = 4
 RECONNECT = {"max_tries": 6, "delay": 0.1, "max_delay": 2.0}
-"""After this many attempts to reach a server again what was asked fails, instead of waiting forever."""
+"""The number of attempts to reach a server, after which an operation fails instead of waiting forever."""
 UNKNOWN = (
     ConnectionClosedError,
     ConnectionLoss,
@@ -57,7 +57,7 @@ UNKNOWN = (
     RetryFailedError,
     KazooTimeoutError,
 )
-"""Errors that do not tell whether the server has done what it was asked."""
+"""Errors that leave open whether the server has carried out the operation."""
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class ZooKeeperRecords:
 
     @classmethod
     def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> ZooKeeperRecords:
-        """The records that `zookeeper://<hosts><root>` names, for the job of this storage."""
+        """Return the records that `zookeeper://<hosts><root>` names, for this storage's job."""
         return cls(address["hosts"], f"{address['root']}/{storage.job_id}")
 
     def lead(self, driver: str) -> None:
@@ -92,7 +92,7 @@ class ZooKeeperRecords:
                 self._led = version
                 return
             wanted = Leader(1 if found is None else found.token + 1, driver)
-            with suppress(InconsistentStoreError):  # the next look tells
+            with suppress(InconsistentStoreError):  # the next read shows if it succeeded
                 self._led = self._call(partial(self._set_leader, wanted, version))
 
     def _set_leader(self, leader: Leader, version: int, client: Any) -> int | None:
@@ -111,7 +111,7 @@ class ZooKeeperRecords:
         return None if data is None else Leader.decode(data)
 
     def read(self, name: str) -> bytes | None:
-        """The node's data."""
+        """Return the node's data."""
         return self._call(lambda client: self._checked(client, self._get(client, name)[0]))
 
     def write(self, name: str, data: bytes) -> None:
@@ -127,7 +127,7 @@ class ZooKeeperRecords:
                 raise unknown from None
 
     def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
-        """Set the node's data unless somebody else has set it meanwhile: then begin again."""
+        """Set the node's data unless another client has set it meanwhile: then start again."""
 
         def attempt(client: Any) -> bytes | None:
             found, version = self._get(client, name)
@@ -155,7 +155,7 @@ class ZooKeeperRecords:
         self._call(attempt)
 
     def names(self, below: str) -> list[str]:
-        """The names of a node's children."""
+        """Return the names of a node's children."""
 
         def attempt(client: Any) -> list[str]:
             try:
@@ -192,7 +192,7 @@ class ZooKeeperRecords:
                 self._guarded(client, lambda guarded: guarded.create(path, data))
 
     def _guarded(self, client: Any, change: Callable[[Any], None]) -> None:
-        """Make a change if this driver still leads, in one transaction. Raises what ZooKeeper says against it."""
+        """Make a change in one transaction, if this driver still leads. Raises ZooKeeper's error."""
         if self._led is None:
             raise StoreError(f"{self!r} can only be read: this driver has not taken the leadership")
         transaction = client.transaction()
@@ -215,7 +215,7 @@ class ZooKeeperRecords:
         return None if data is None else Leader.decode(data)
 
     def _call(self, operation: Callable[[Any], T]) -> T:
-        """Try an operation, again where the connection breaks; it must not matter whether it is done twice."""
+        """Try an operation, again if the connection breaks; it must be idempotent."""
         client = self._connected()
         try:
             return KazooRetry(max_tries=TRIES, delay=0.1, max_delay=1.0)(operation, client)
