@@ -63,6 +63,7 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
         if checkpoint_id in (None, "?")
         else f"files of checkpoint {checkpoint_id}",
         "rows": _rows(data.get("batch")),
+        "late_rows": _rows(data),
         "with_state": _with_state(data.get("restore")),
         "and_waits": _and_waits(data.get("awaited"), ends),
         "overtaking": ", past what is still waiting" if data.get("priority") else "",

@@ -500,6 +500,8 @@ _NOTES = (
     ),
     _note("EndCounted", DETAIL, "{who} takes the end of {source} for its barrier {cp}", means=channels.end_counted),
     _note("AlignmentTimedOut", MAIN, "{who} has waited long enough: from here on barrier {cp} overtakes"),
+    _note("RowsBehindWatermark", PLUMBING, "{who}: {late_rows} so far behind the watermark of {operator}"),
+    _note("LateRowsDropped", DETAIL, "{who}: {late_rows} dropped by {operator} so far, as late"),
     _note(
         "BarrierIgnored",
         PLUMBING,

@@ -3,7 +3,7 @@
     statistics.counts, .latest, .history, .summary, .configuration     what the four tabs show
     statistics.detail(3), .operators(3), .subtasks(3), .spread(3)      one checkpoint, opened
     statistics.initialization                                          how the tasks came to run
-    statistics.metrics, .task_metrics, .spans                          what Flink reports to a metrics system
+    statistics.metrics, .task_metrics, .operator_metrics, .spans       what Flink reports to a metrics system
 
 Every column has one unit, which its name ends in: `_ms`, `_bytes`. Figures that are not known are missing (`<NA>`).
 A subtask that never finished shows the phase it was in and how long (`open_phase`), which is read from the trace.
@@ -13,13 +13,13 @@ Follows the web UI's checkpoint pages and `CheckpointStatistics` of Flink's REST
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kit.core.protocol.properties import SavepointType
-from kit.core.protocol.tasks import task_name
+from kit.core.protocol.tasks import split_task_name, task_name
 from kit.core.protocol.trace import TraceRecord
 from kit.machines.coordinator.statistics import NOT_YET, CheckpointStats, CheckpointStatsSnapshot, SubtaskStats
 from kit.machines.coordinator.stats_summary import PERCENTILES
@@ -78,15 +78,25 @@ FROM_TRACE = ("sync_ms", "async_ms", "alignment_ms", "start_delay_ms")
 OF_SUBTASKS = (50, 90, 99)
 """Percentiles over the subtasks of a vertex."""
 SPREAD = tuple(name for name in SUBTASKS if name.endswith(("_ms", "_bytes")) and name != "ack_at_ms")
+LATE_ROWS = "numLateRecordsDropped"
 
 
 class CheckpointStatistics:
-    """The checkpoints of the run so far; taken anew it tells what has come since. `trace` and `job` are the run's."""
+    """The checkpoints of the run so far; ask for it again to see what has come since. `trace` and `job` are the run's;
+    `late_rows` are those that each task's operators have dropped.
+    """
 
-    def __init__(self, snapshot: CheckpointStatsSnapshot, job: JobGraph, trace: Sequence[TraceRecord]) -> None:
+    def __init__(
+        self,
+        snapshot: CheckpointStatsSnapshot,
+        job: JobGraph,
+        trace: Sequence[TraceRecord],
+        late_rows: Mapping[str, Mapping[str, int]],
+    ) -> None:
         self._snapshot = snapshot
         self._job = job
         self._trace = trace
+        self._late_rows = late_rows
 
     # --- the overview -----------------------------------------------------------------------------------------------
 
@@ -323,6 +333,17 @@ class CheckpointStatistics:
         rows = [(task, *figures) for task, figures in found.items()]
         return _table(rows, ["task", "checkpoint_id", "checkpointAlignmentTime", "checkpointStartDelayNanos"])
 
+    @property
+    def operator_metrics(self) -> pd.DataFrame:
+        """The operators of each task in the present epoch: task, operator, numLateRecordsDropped."""
+        operators = {vertex.name: [each.name for each in vertex.operators] for vertex in self._job.vertices}
+        rows = [
+            (task, operator, dropped.get(operator, 0))
+            for task, dropped in self._late_rows.items()
+            for operator in operators[split_task_name(task)[0]]
+        ]
+        return _table(rows, ["task", "operator", LATE_ROWS])
+
     @cached_property
     def spans(self) -> pd.DataFrame:
         """What Flink reports as trace spans: one row per checkpoint that ended, and one per restore until all tasks
@@ -372,6 +393,9 @@ class CheckpointStatistics:
             "History": self.history.head(10),
             "Summary": self.summary,
         }
+        metrics = self.operator_metrics
+        if metrics[LATE_ROWS].any():
+            parts["Late rows"] = metrics[metrics[LATE_ROWS] > 0]
         return "".join(f"<h4>{name}</h4>{_html(table)}" for name, table in parts.items())
 
 

@@ -7,7 +7,7 @@ answered as one about a lesson. A trace without single buffers tells less; where
     inquiry.py      how one answer leads to the next question
     evidence.py     what the trace tells at one moment
     under_way.py    what was asked for or sent, and has not come
-    channels.py, tasks.py, pending.py, ended.py, requests.py, life.py    the answers
+    channels.py, tasks.py, pending.py, ended.py, requests.py, life.py, late.py, output.py    the answers
     fact.py, answer.py    what an answer is: a chain of facts, as text and table; `kit.draw.views.answer` draws it
 """
 

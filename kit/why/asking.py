@@ -57,10 +57,10 @@ def why(run: Any, about: object = None, **named: Unpack[Named]) -> Why:
     or a Trace.
 
     `about` is a task ("sums/1"), a channel ("letters/0 -> sums/1"), "checkpoint 3", "request 4", "restart", "refused",
-    "no checkpoint", "job", a few words with one of these in them, or an object: a record of the trace, a checkpoint, a
-    task, a channel. By name: `task`, `channel` (a number), `checkpoint` (an id), `request` (a number), `epoch`; a task
-    and a checkpoint ask for its acknowledgement, a channel and a checkpoint for its barrier there. Without anything:
-    why the job stands where it stands.
+    "no checkpoint", "job", "late rows" (also "of sums", or of a task), "output out", a few words with one of these in
+    them, or an object: a record of the trace, a checkpoint, a task, a channel. By name: `task`, `channel` (a number),
+    `checkpoint` (an id), `request` (a number), `epoch`; a task and a checkpoint ask for its acknowledgement, a channel
+    and a checkpoint for its barrier there. Without anything: why the job stands where it stands.
 
     Raises WhyError for what the run does not have.
     """

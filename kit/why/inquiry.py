@@ -31,6 +31,8 @@ class Topic(Enum):
     NEXT = "no checkpoint has begun"
     JOB = "the job does not go on"
     VALUES = "the state of {} is as it is"
+    LATE = "late rows were dropped"
+    OUTPUT = "the output lacks rows"
     RESTART = "epoch {} began"
     REQUEST = "request {} is not answered"
     REFUSAL = "the refusal {}"

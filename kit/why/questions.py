@@ -9,7 +9,7 @@ from typing import Any
 
 from kit.core.protocol.trace import TraceRecord
 from kit.run.durations import duration
-from kit.why import channels, ended, life, pending, requests, tasks, values
+from kit.why import channels, ended, late, life, output, pending, requests, tasks, values
 from kit.why.answer import Why
 from kit.why.evidence import Evidence
 from kit.why.inquiry import Answer, Inquiry, Topic
@@ -28,6 +28,8 @@ ANSWERS: dict[Topic, Answer] = {
     Topic.NEXT: pending.none_under_way,
     Topic.FAILURE: ended.failure,
     Topic.VALUES: values.state_of,
+    Topic.LATE: late.dropped,
+    Topic.OUTPUT: output.lacking,
     Topic.JOB: life.job,
     Topic.RESTART: life.restart,
     Topic.REQUEST: requests.request,
@@ -67,6 +69,7 @@ class Subject:
     epoch: int | None = None
     record: TraceRecord | None = None
     word: str = ""
+    operator: str = ""
 
 
 def answer_to(evidence: Evidence, about: object = None, **named: Any) -> Why:
@@ -103,7 +106,8 @@ def _name(evidence: Evidence, subject: Subject, about: object) -> None:
 
 _THERE_IS = (
     "there are tasks ('totals/1'), channels ('letters/0 -> totals/1'), checkpoints ('checkpoint 3'), requests "
-    "('request 4'), the job ('job'), its restarts ('restart'), refusals ('refused') and records of the trace"
+    "('request 4'), the job ('job'), its restarts ('restart'), refusals ('refused'), rows dropped as late "
+    "('late rows', 'late rows of counts'), outputs that lack rows ('output out') and records of the trace"
 )
 
 
@@ -120,11 +124,21 @@ def _read(evidence: Evidence, subject: Subject, words: str) -> None:
     elif found:
         subject.task = found[0]
     subject.word = next((word for word in _WORDS if word in words.lower()), "")
+    without_tasks = re.sub(r"[^\s,;?]+/\d+", "", words)
+    for word, pattern in _OF_ROWS.items():
+        if pattern.search(without_tasks):
+            known = late.operators_that_dropped(evidence) if word == _LATE else output.sinks(evidence)
+            subject.word, subject.operator = word, late.named_in(known, pattern.sub("", without_tasks))
     if subject == Subject():
         near = get_close_matches(words, tasks, _MOST_NAMED) or tasks[:_MOST_NAMED]
         raise WhyError(f"{words!r} is nothing to ask about; {_THERE_IS}; tasks are {', '.join(near) or 'not known'}")
 
 
+_OUTPUT, _LATE = "output", "late"
+_OF_ROWS = {
+    _OUTPUT: re.compile(r"\b(output|lacks?|lacking|missing)\b( rows?)?"),
+    _LATE: re.compile(r"\b(late|dropped)\b( rows?)?"),
+}
 _WORDS = ("state", "refus", "restart", "restor", "epoch", "fail", "job", "no checkpoint", "checkpoint")
 
 
@@ -157,6 +171,11 @@ def _question(evidence: Evidence, subject: Subject) -> Question:
         return Question(Topic.ACK, (subject.task, checkpoint), words)
     if subject.channel is not None:
         return Question(Topic.CHANNEL, (subject.channel,), f"Why is {evidence.named(subject.channel)} blocked?")
+    if subject.word == _LATE:
+        return _about_late_rows(subject)
+    if subject.word == _OUTPUT:
+        of = f" of {subject.operator}" if subject.operator else ""
+        return Question(Topic.OUTPUT, (subject.operator,), f"Why does the output{of} lack rows?")
     if subject.task is not None:
         if subject.word == "state":
             return Question(Topic.VALUES, (subject.task,), f"Why is the state of {subject.task} what it is?")
@@ -166,6 +185,12 @@ def _question(evidence: Evidence, subject: Subject) -> Question:
     if subject.request is not None:
         return Question(Topic.REQUEST, (subject.request,), f"What became of request {subject.request}, and why?")
     return _about_job(evidence, subject)
+
+
+def _about_late_rows(subject: Subject) -> Question:
+    who = " in ".join(filter(None, [subject.operator, subject.task or ""]))
+    words = f"Why has {who} dropped rows as late?" if who else "Why were rows dropped as late?"
+    return Question(Topic.LATE, ((subject.task,) if subject.task else (), subject.operator), words)
 
 
 def _about_task(evidence: Evidence, task: str) -> Question:

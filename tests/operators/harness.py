@@ -10,9 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.core.protocol.notes import LateKind
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.handles import ByteStreamStateHandle, KeyGroupsStateHandle, OperatorStreamStateHandle
 from kit.core.state.key_groups import key_group_range_for_operator_index
@@ -87,6 +90,7 @@ class Harness:
         self.committed: list[tuple[int, tuple[Effect, ...]]] = []
         self.dropped: list[Effect] = []
         self.said: list[dict[str, Any]] = []
+        self.late_rows = {"RowsBehindWatermark": 0, "LateRowsDropped": 0}
         self._backend = None
         if spec.key_type is not None:
             definition = StateDefinition(f"operator {self.name!r}", spec.state_aspects())
@@ -114,6 +118,10 @@ class Harness:
 
     def send_to_coordinator(self, payload: dict[str, Any]) -> None:
         self.said.append(payload)
+
+    def count_late(self, kind: LateKind, times_ms: npt.NDArray[np.int64], watermark_ms: int, split: str = "") -> None:
+        assert (times_ms <= watermark_ms).all()
+        self.late_rows[kind] += len(times_ms)
 
     # --- what a task does -----------------------------------------------------------------------------------------
 

@@ -76,9 +76,9 @@ def test_the_pairs_are_those_of_a_loop_over_all_rows(bounds, given_steps, parall
         rows = rows_of(some, side, number)
         number += len(rows)
         assert counted(fleet.process(rows, [("id", "order")[side]], side)) == counted(loop.process(rows, side))
-        dropped += sum(subtask.operator.late_rows_dropped for subtask in fleet.subtasks)
+        dropped += sum(subtask.late_rows["LateRowsDropped"] for subtask in fleet.subtasks)
         for subtask in fleet.subtasks:
-            subtask.operator.late_rows_dropped = 0
+            subtask.late_rows["LateRowsDropped"] = 0
         if subtasks:
             fleet.rescale(subtasks)
             loop.watermark(loop.watermark_ms)  # as the watermark comes anew, rows at the watermark go

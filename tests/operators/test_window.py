@@ -65,9 +65,9 @@ def test_windows_are_those_of_pandas_and_late_rows_are_counted(given_steps, size
         late += len(some) - len(on_time)
         assert harness.process(some) == []
         if fails:
-            dropped = harness.operator.late_rows_dropped
+            dropped = harness.late_rows["LateRowsDropped"]
             (harness,) = restored(spec, [harness.snapshot()])
-            harness.operator.late_rows_dropped = dropped
+            harness.late_rows["LateRowsDropped"] = dropped
             harness.watermark(watermark)
         if advanced_to > watermark:
             watermark = advanced_to
@@ -75,7 +75,7 @@ def test_windows_are_those_of_pandas_and_late_rows_are_counted(given_steps, size
             assert all(row["window_end"] - 1 <= watermark for row in emitted)
     emitted += harness.watermark(MAX_WATERMARK_MS)
     assert by_window(emitted) == by_window(in_pandas(kept, size, offset))
-    assert harness.operator.late_rows_dropped == late
+    assert harness.late_rows["LateRowsDropped"] == late
     assert harness.snapshot().keyed is None
 
 
@@ -112,7 +112,7 @@ def test_a_row_is_late_from_the_last_millisecond_of_its_window_on(watermark, lat
     harness = Harness(WindowAggregate(FLIGHTS, "dest", TumblingEventTimeWindows(10), "at", (count(),)))
     harness.watermark(watermark)
     harness.process([{"dest": "ORD", "at": 0}])
-    assert harness.operator.late_rows_dropped == late
+    assert harness.late_rows["LateRowsDropped"] == late
     assert len(harness.watermark(9)) == 1 - late
 
 

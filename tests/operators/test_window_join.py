@@ -63,7 +63,7 @@ def test_a_row_is_late_from_the_last_millisecond_of_its_window_on(watermark, lat
     harness = Harness(WindowJoin(LEFT, RIGHT, TumblingEventTimeWindows(10)))
     harness.watermark(watermark)
     harness.process(rows_of([("a", 1)], 0, 0))
-    assert harness.operator.late_rows_dropped == late
+    assert harness.late_rows["LateRowsDropped"] == late
 
 
 def test_sessions_are_refused() -> None:

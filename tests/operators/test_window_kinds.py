@@ -272,7 +272,7 @@ def test_a_late_row_is_taken_when_it_joins_a_session_that_goes_on() -> None:
     harness.process(at(15))
     harness.watermark(12)
     harness.process(at(2, -9, 6))
-    assert harness.operator.late_rows_dropped == 2, "2 and -9 came before 6 made the session reach them"
+    assert harness.late_rows["LateRowsDropped"] == 2, "2 and -9 came before 6 made the session reach them"
     (only,) = harness.watermark(MAX_WATERMARK_MS)
     assert (only["window_start"], only["window_end"], only["count"]) == (6, 25, 2)
 
@@ -289,7 +289,7 @@ def test_a_row_within_the_lateness_fires_its_window_again() -> None:
     assert [row["count"] for row in harness.process(at(4))] == [4]
     assert harness.watermark(14) == []
     assert harness.process(at(4)) == []
-    assert harness.operator.late_rows_dropped == 1
+    assert harness.late_rows["LateRowsDropped"] == 1
 
 
 @pytest.mark.parametrize("assigner", [SlidingEventTimeWindows(10, 5), EventTimeSessionWindows(5)])

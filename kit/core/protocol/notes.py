@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+LateKind = Literal["RowsBehindWatermark", "LateRowsDropped"]
+"""Rows that an operator which makes watermarks received behind its own, and rows that a window or join dropped."""
 NoteKind = Literal[
     "StateAssigned",
     "AllTasksRunning",
@@ -44,4 +46,6 @@ NoteKind = Literal[
     "EndCounted",
     "AlignmentTimedOut",
     "BarrierIgnored",
+    "RowsBehindWatermark",
+    "LateRowsDropped",
 ]

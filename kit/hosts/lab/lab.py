@@ -83,7 +83,7 @@ from kit.run.statistics import CheckpointStatistics
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.spec import shorten
-from kit.stream.operators.windows.late_rows import late_rows_counted, late_rows_said
+from kit.stream.operators.windows.late_rows import late_rows_counted, late_rows_of, late_rows_said
 from kit.stream.settings.parts import Parts
 
 if TYPE_CHECKING:
@@ -309,7 +309,9 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
     @property
     def statistics(self) -> CheckpointStatistics:
         """All that Flink's web UI shows of the checkpoints so far, and more: `.counts`, `.history`, `.subtasks(3)`."""
-        return CheckpointStatistics(self.master.checkpoints.statistics.snapshot(), self.job, self.trace)
+        return CheckpointStatistics(
+            self.master.checkpoints.statistics.snapshot(), self.job, self.trace, self._world.late_rows
+        )
 
     # --- stepping -------------------------------------------------------------------------------------------------
 
@@ -363,7 +365,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         """Rows of this epoch that came after the watermark had passed their time, by the operators that dropped some
         (Flink: `numLateRecordsDropped`).
         """
-        return dict(self._world.late_rows_dropped)
+        return late_rows_of(self._world.late_rows.values())
 
     def _step_until(self, condition: Condition) -> Step | None:
         """Step until it is so; None when nothing can happen any more before."""

@@ -76,7 +76,8 @@ class JobLooks:
         """All that Flink's web UI shows of the checkpoints so far, and more: `.counts`, `.history`, `.subtasks(3)`."""
         with self._driver.lock:
             snapshot = self._driver.master.checkpoints.statistics.snapshot()
-            return CheckpointStatistics(snapshot, self._driver.master.job, self._driver.trace[:])
+            late_rows = self._driver.slots.meters.late_rows
+            return CheckpointStatistics(snapshot, self._driver.master.job, self._driver.trace[:], late_rows)
 
     def restores(self) -> pd.DataFrame:
         """What each restore gave to whom: one row per epoch, task, operator and kind of state."""

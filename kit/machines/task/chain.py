@@ -17,11 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.protocol.commands import DropEffects, Note
 from kit.core.protocol.elements import MIN_WATERMARK_MS
 from kit.core.protocol.messages import OperatorEventToCoordinator
+from kit.core.protocol.notes import LateKind
 from kit.core.protocol.snapshots import Effect, RestoredPart, SnapshotPart
 from kit.core.protocol.words import Word
 from kit.core.state.errors import StateRestoreError
@@ -39,6 +42,7 @@ from kit.stream.operators.functions.returned import never_runs
 from kit.stream.operators.sources.source_operator import SourceOperator
 from kit.stream.operators.spec import UserFunctionError
 from kit.stream.operators.watermarks import TimestampsAndWatermarksOperator
+from kit.stream.operators.windows.late_rows import LateCount
 
 MANAGED_KEYED = "managed_keyed"
 MANAGED_OPERATOR = "managed_operator"
@@ -64,6 +68,9 @@ class ChainOwner(Protocol):
 
     def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:
         """Publish an operator's staged output."""
+
+    def event_time_of_inputs(self) -> dict[str, Any]:
+        """Return what the inputs say of event time, as JSON-like data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +203,8 @@ class ChainLink:
         self.raw_inputs = RawStateInputs(*raw_of)
         self.raw_outputs = RawStateOutputs(*raw_of)
         self.operator: Operator = chained.spec.create()
+        self._late: dict[tuple[LateKind, str], LateCount] = {}
+        """What was counted of each kind, for each split that is known."""
 
     def _keyed_backend(self, chained: ChainedOperator) -> HeapKeyedStateBackend | None:
         spec = chained.spec
@@ -249,6 +258,32 @@ class ChainLink:
             )
         )
 
+    @property
+    def late_rows_dropped(self) -> int:
+        """Rows that came after the watermark had passed their time, and went nowhere (`numLateRecordsDropped`)."""
+        return sum(count.rows for (kind, _), count in self._late.items() if kind == "LateRowsDropped")
+
+    def count_late(self, kind: LateKind, times_ms: npt.NDArray[np.int64], watermark_ms: int, split: str = "") -> None:
+        """Count rows that came after `watermark_ms` had passed them, and note it where that tells more."""
+        if not len(times_ms):
+            return
+        count = self._late.setdefault((kind, split), LateCount())
+        is_due = count.add(times_ms, watermark_ms)
+        if kind == "LateRowsDropped":
+            count.inputs = self._owner.event_time_of_inputs()
+        if is_due:
+            self._note_late(kind, split, count)
+
+    def note_late_rows(self) -> None:
+        """Note the counts that the trace does not have yet: nobody may read more of it for some time."""
+        for (kind, split), count in self._late.items():
+            if count.rows > count.noted:
+                self._note_late(kind, split, count)
+
+    def _note_late(self, kind: LateKind, split: str, count: LateCount) -> None:
+        data = {"operator": self.name} | ({"split": split} if split else {}) | count.note()
+        self._owner.emit(Note(kind=kind, data=data))
+
     def restore(self, parts: Sequence[RestoredPart]) -> None:
         """Fill the backends with the operator's state, and let the operator restore from them.
 
@@ -280,6 +315,7 @@ class ChainLink:
         `setOperatorStateManagedFuture` and `setKeyedStateManagedFuture`.
         """
         self._staged = []
+        self.note_late_rows()
         self.operator.snapshot_state(checkpoint_id)
         parts: list[SnapshotPart] = []
         operator_snapshot = self.operator_state.snapshot()
@@ -384,7 +420,7 @@ class OperatorChain:
     @property
     def late_rows_dropped(self) -> dict[str, int]:
         """The number of late rows dropped since the task started, by operator, for those that dropped some."""
-        counts = {link.name: link.operator.late_rows_dropped for link in self.links}
+        counts = {link.name: link.late_rows_dropped for link in self.links}
         return {name: rows for name, rows in counts.items() if rows}
 
     @property
@@ -467,6 +503,7 @@ class OperatorChain:
         """Flush all operators, head to tails, because all input has ended."""
         for link in self.links:
             link.operator.finish()
+            link.note_late_rows()
 
     @property
     def _open(self) -> list[ChainLink]:

@@ -342,6 +342,10 @@ class StreamTask(Machine):
         else:
             self.chain.process_watermark_status(idle=idle)
 
+    def event_time_of_inputs(self) -> dict[str, Any]:
+        """Return what the inputs say of event time, as JSON-like data."""
+        return self.input.event_time
+
     def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:
         """Publish an operator's staged output; the task stays until it is published."""
         self._commits_pending.add((operator_id, checkpoint_id))

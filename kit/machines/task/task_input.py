@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from heapq import nsmallest
+from operator import itemgetter
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -46,6 +48,9 @@ from kit.machines.task.upstream_recovery import UpstreamRecoveryTracker
 from kit.machines.task.watermark_valve import InputWatermarks
 from kit.stream.graph.execution_graph import ExecutionGraph, ExecutionVertex
 from kit.stream.graph.partitioners import create_partitioner
+
+MOST_BEHIND = 4
+"""The number of channels that are named where rows are late."""
 
 
 class InputActions(Protocol):
@@ -110,6 +115,8 @@ class TaskInput:
         self._demultiplexers: dict[int, Demultiplexer] = {}
         self._data_ended: set[int] = set()
         self._drain = True
+        self._taking: int | None = None
+        """The channel of the element that is being processed, or was last."""
 
     # --- in-flight data of a checkpoint ---------------------------------------------------------------------------
 
@@ -165,6 +172,7 @@ class TaskInput:
         """Take one recovered element."""
         self._task.cause = self._recovered_by
         recovered, channel = self._recovering[0]
+        self._taking = channel.number
         element = recovered.next_element()
         if isinstance(element, CreditedElement):
             self._process(channel, element)
@@ -190,6 +198,7 @@ class TaskInput:
         """Take one element from the channel whose turn it is."""
         channel = self.gates.next_channel(only_priority=only_priority)
         if channel is not None:
+            self._taking = channel.number
             element, self._task.cause = channel.take()
             if not isinstance(element, Buffer | CheckpointBarrier | EventAnnouncement):
                 self._task.emit(ElementTaken(channel=channel.number))
@@ -252,6 +261,17 @@ class TaskInput:
         self._advance(self._valve.status(channel.number, idle=idle))
         if self._valve.all_idle != was_idle:
             self._task.announce_idleness(self._valve.all_idle)
+
+    @property
+    def event_time(self) -> dict[str, Any]:
+        """The channel of the present element, whether event time waits for it, and the channels furthest behind, each
+        with its watermark, as JSON-like data. A source has none.
+        """
+        if self._taking is None:
+            return {}
+        watermarks = self._valve.channels
+        inputs = nsmallest(MOST_BEHIND, watermarks.items(), key=itemgetter(1))
+        return {"channel": self._taking, "awaited": self._taking in watermarks, "inputs": [*map(list, inputs)]}
 
     def _advance(self, timestamp_ms: int | None) -> None:
         if timestamp_ms is not None:

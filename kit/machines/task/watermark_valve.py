@@ -46,6 +46,11 @@ class WatermarkValve:
         state.aligned = state.aligned or timestamp_ms >= self.current_ms
         return self._advance_to_minimum()
 
+    @property
+    def channels(self) -> dict[int, int]:
+        """The watermarks of the channels that count."""
+        return {number: each.watermark_ms for number, each in self._channels.items() if each.aligned}
+
     def status(self, channel: int, *, idle: bool) -> int | None:
         """Make the channel idle or active; return the new event time if it advanced. See `all_idle` too."""
         state = self._channels[channel]
@@ -104,6 +109,11 @@ class InputWatermarks:
         if valve.status(channel, idle=idle) is None and valve.all_idle == was_idle:
             return None
         return self._combined(valve)
+
+    @property
+    def channels(self) -> dict[int, int]:
+        """The watermarks of the channels that count."""
+        return {number: at_ms for valve in self._valves.values() for number, at_ms in valve.channels.items()}
 
     def _valve_of(self, channel: int) -> WatermarkValve:
         return self._valves[self._input_of[channel]]

@@ -19,8 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from kit.core.protocol.notes import LateKind
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.handles import KeyGroupRange
 from kit.stream.backend.heap import HeapKeyedStateBackend
@@ -90,13 +93,14 @@ class OperatorContext(Protocol):
     def send_to_coordinator(self, payload: dict[str, Any]) -> None:
         """Send an event to this operator's coordinator."""
 
+    def count_late(self, kind: LateKind, times_ms: npt.NDArray[np.int64], watermark_ms: int, split: str = "") -> None:
+        """Count rows, given by their event times, that came after `watermark_ms` had passed them."""
+
 
 class Operator:
     """The base of all operators: the default of every hook does nothing or passes its argument on."""
 
     context: OperatorContext
-    late_rows_dropped = 0
-    """The number of late rows that were dropped (`numLateRecordsDropped`)."""
 
     @property
     def checkpoint_listener(self) -> CheckpointListener | None:

@@ -103,7 +103,11 @@ class TimestampsAndWatermarksOperator(Operator):
         """Emit the batch, then the watermark if it advances."""
         if batch.num_rows == 0:
             return
-        latest_ms = int(event_times_ms(batch, self._spec.column, self._spec.name).max())
+        times = event_times_ms(batch, self._spec.column, self._spec.name)
+        latest_ms = int(times.max())
+        if times.min() <= self._watermark_ms:
+            behind, split = times[times <= self._watermark_ms], "" if self._splits is None else self._splits.current
+            self.context.count_late("RowsBehindWatermark", behind, self._watermark_ms, split)
         self._last_row_ms = self.context.processing_time_ms
         self.context.output.emit(batch)
         watermark_ms = max(latest_ms - self._spec.out_of_orderness_ms - 1, MIN_WATERMARK_MS)

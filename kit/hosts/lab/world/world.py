@@ -66,7 +66,6 @@ from kit.machines.task.unknown_task import answer_for_unknown_task
 from kit.stream.graph.epoch_shape import epoch_shape
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
-from kit.stream.operators.windows.late_rows import late_rows_of
 
 ACTION_MS = 1
 CHANNELS_CHECKED = 4
@@ -98,7 +97,7 @@ class World(Breakable):
         """What ended the last tasks that failed, by task and attempt (`sums/1@2`)."""
         self.graphs: list[ExecutionGraph] = []
         """Each epoch's execution graph."""
-        self._dropped_before_the_end: dict[str, int] = {}
+        self._late_before_the_end: dict[str, dict[str, int]] = {}
         self.agenda = Agenda()
         self.slots: dict[str, SlotChannelState] = {}
         """The channel state machines of the slots, where there may be unaligned checkpoints."""
@@ -279,15 +278,15 @@ class World(Breakable):
         self.agenda.end_epoch([*self.tasks, *self.slots])
         self.forget_faults_of([*self.tasks, *self.slots])
         self.frozen.clear()
-        self._dropped_before_the_end = self.late_rows_dropped
+        self._late_before_the_end = self.late_rows
         self.tasks, self.slots = {}, {}
 
     @property
-    def late_rows_dropped(self) -> dict[str, int]:
-        """In the present epoch, or the last one that ended, by the operators that dropped some."""
+    def late_rows(self) -> dict[str, dict[str, int]]:
+        """Rows dropped in the present epoch, or in the last one that ended, by task and operator."""
         if not self.tasks:
-            return self._dropped_before_the_end
-        return late_rows_of(task.chain.late_rows_dropped for task in self.tasks.values())
+            return self._late_before_the_end
+        return {name: task.chain.late_rows_dropped for name, task in self.tasks.items()}
 
     def _answer_user(self, machine: Machine, command: CompleteRequest, cause: str) -> None:
         self.answers[command.request_id] = command

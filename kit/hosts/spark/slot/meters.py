@@ -134,10 +134,15 @@ class MeterReadings:
         self._slots.setdefault(slot, deque(maxlen=READINGS)).append((time.monotonic(), meters))
 
     @property
+    def late_rows(self) -> dict[str, dict[str, int]]:
+        """Those dropped, by task, and by operator that dropped some."""
+        newest = [readings[-1][1] for readings in self._slots.values()]
+        return {task: meter["late_rows_dropped"] for meters in newest for task, meter in meters.items()}
+
+    @property
     def late_rows_dropped(self) -> dict[str, int]:
         """By the operators that dropped some, all subtasks together."""
-        newest = (readings[-1][1] for readings in self._slots.values())
-        return late_rows_of(meter["late_rows_dropped"] for meters in newest for meter in meters.values())
+        return late_rows_of(self.late_rows.values())
 
     def to_pandas(self, vertices: Sequence[str]) -> pd.DataFrame:
         """One row per subtask, `vertices` in this order: see `SparkJob.meters`."""

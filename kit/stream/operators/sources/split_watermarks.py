@@ -35,6 +35,11 @@ class SplitWatermarks:
         """Take the rows that come from now on as those of this sequence."""
         self._current = sequence
 
+    @property
+    def current(self) -> str:
+        """The sequence that the rows are of."""
+        return self._current
+
     def advance(self, watermark_ms: int) -> int:
         """Note how far the current sequence is; return the watermark of the reader. A row that an operator in between
         makes later, when its sequence has been read, changes nothing.

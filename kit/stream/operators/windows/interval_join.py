@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.protocol.durations import settle_durations
@@ -88,7 +90,7 @@ class IntervalJoinOperator(Operator):
         times = event_times_ms(batch, str(given.time_column), self._spec.name)
         late = times < self.context.current_watermark_ms
         if late.any():
-            self._set_late_aside(batch.filter(pa.array(late)), input_index)
+            self._set_late_aside(batch.filter(pa.array(late)), times[late], input_index)
             batch, times = batch.filter(pa.array(~late)), times[~late]
         own, other = self._buffers[input_index], self._buffers[1 - input_index]
         own.add(batch, times)
@@ -106,9 +108,9 @@ class IntervalJoinOperator(Operator):
             buffer.expire(timestamp_ms)
         self.context.output.emit_watermark(timestamp_ms)
 
-    def _set_late_aside(self, batch: pa.RecordBatch, input_index: int) -> None:
+    def _set_late_aside(self, batch: pa.RecordBatch, times: npt.NDArray[np.int64], input_index: int) -> None:
         tag = self._late_tags[input_index]
         if tag is None:
-            self.late_rows_dropped += batch.num_rows
+            self.context.count_late("LateRowsDropped", times, self.context.current_watermark_ms)
         else:
             self.context.output.emit_to(tag.name, batch)

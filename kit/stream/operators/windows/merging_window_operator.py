@@ -72,10 +72,11 @@ class MergingWindowOperator(WindowOperatorBase):
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Take the rows into their sessions."""
         assigner = self._spec.assigner
-        _, windows = assigner.assign(event_times_ms(batch, self._spec.time_column, self._spec.name))
+        times = event_times_ms(batch, self._spec.time_column, self._spec.name)
+        _, windows = assigner.assign(times)
         late = self._is_over(assigner.ends(windows))
         if late.any():
-            self._process_with_late_rows(batch, windows, late)
+            self._process_with_late_rows(batch, times, windows, late)
         elif batch.num_rows:
             self._take_in(batch, windows)
         self._fire_overdue()
@@ -99,7 +100,9 @@ class MergingWindowOperator(WindowOperatorBase):
 
     # ---- rows that come late ------------------------------------------------------------------------------------
 
-    def _process_with_late_rows(self, batch: pa.RecordBatch, windows: Numbers, late: npt.NDArray[np.bool_]) -> None:
+    def _process_with_late_rows(
+        self, batch: pa.RecordBatch, times: Numbers, windows: Numbers, late: npt.NDArray[np.bool_]
+    ) -> None:
         """A row that is late by itself is not when it joins a session that goes on: that depends on what was before
         it. Rows that could in no order belong to such a session are set aside at once, the others taken one by one.
         """
@@ -118,7 +121,7 @@ class MergingWindowOperator(WindowOperatorBase):
                 lost[row] = True
             start = row + 1
         self._take_in_some(batch, windows, start + np.flatnonzero(~lost[start:]))
-        self._set_aside(batch, lost)
+        self._set_aside(batch, times, lost)
 
     def _take_in_some(self, batch: pa.RecordBatch, windows: Numbers, rows: Numbers) -> None:
         if len(rows):

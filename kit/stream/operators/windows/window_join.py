@@ -91,7 +91,9 @@ class WindowJoinOperator(Operator):
         keys = given.keys_of(batch, self.context.keyed_state.key_type)
         self._timers.register_event_time(keys.take(pa.array(rows)), last_ms, windows)
         kept = distinct(rows, len(times))
-        self.late_rows_dropped += int((np.delete(times, kept) <= self.context.current_watermark_ms).sum())
+        without_window = np.delete(times, kept)
+        late = without_window[without_window <= self.context.current_watermark_ms]
+        self.context.count_late("LateRowsDropped", late, self.context.current_watermark_ms)
         self._buffers[input_index].add(batch.take(pa.array(kept)), times[kept])
 
     def process_watermark(self, timestamp_ms: int) -> None:

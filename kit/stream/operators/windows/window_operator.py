@@ -126,12 +126,12 @@ class WindowOperatorBase(Operator):
         self._timers.register_event_times(keys, times[1:], windows)
         return overdue
 
-    def _set_aside(self, batch: pa.RecordBatch, late: npt.NDArray[np.bool_]) -> None:
+    def _set_aside(self, batch: pa.RecordBatch, times: Times, late: npt.NDArray[np.bool_]) -> None:
         """Rows that came too late, if any."""
         if self._spec.late_tag is not None:
             self.context.output.emit_to(self._spec.late_tag.name, batch.filter(pa.array(late)))
         else:
-            self.late_rows_dropped += int(late.sum())
+            self.context.count_late("LateRowsDropped", times[late], self.context.current_watermark_ms)
 
     def _fire(self, keys: pa.Array, windows: Times, starts: Times, ends: Times) -> None:
         if len(keys):
@@ -162,7 +162,7 @@ class WindowOperator(WindowOperatorBase):
             rows = np.flatnonzero(is_open) if rows is None else rows[is_open]
             windows, last_ms = windows[is_open], last_ms[is_open]
             late[rows] = False
-            self._set_aside(batch, late)
+            self._set_aside(batch, times, late)
         if not len(windows):
             return
         if rows is not None:

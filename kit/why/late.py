@@ -1,0 +1,165 @@
+"""Why rows were dropped as late: the operator, how many, the watermark that had passed them, and what drove that.
+
+A window or a join drops a row when its watermark has passed the row. That watermark is the least of those of its
+inputs, and each of these began where watermarks are made (`assign_timestamps`). Both places note such rows
+(`kit.stream.operators.windows.late_rows`). A detailed trace also tells which read of a source led to the watermark, and
+to the row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime
+
+from kit.core.protocol.elements import event_time_text
+from kit.core.protocol.tasks import split_task_name
+from kit.core.protocol.trace import TraceRecord
+from kit.run.durations import duration
+from kit.stream.operators.windows.late_rows import late_rows_counted
+from kit.why.evidence import Evidence
+from kit.why.fact import Fact, fact, some
+from kit.why.inquiry import Inquiry
+from kit.why.values import origin
+
+DROPPED, BEHIND = "LateRowsDropped", "RowsBehindWatermark"
+NO_LATE_ROWS = "no operator has dropped a row as late"
+_DATES_FROM_MS = 10**11
+"""Event times from 1973 on are told as dates: nobody counts so far in a lesson."""
+
+
+def dropped(inquiry: Inquiry, tasks: Collection[str] = (), operator: str = "") -> Fact:
+    """Why rows were dropped by these tasks (by all if none is named) and by this operator (by any if it is "")."""
+    evidence = inquiry.evidence
+    notes = [each for each in counts(evidence, DROPPED) if not tasks or each.machine in tasks]
+    notes = [each for each in notes if not operator or each.data["operator"] == operator]
+    if not notes:
+        return Fact(NO_LATE_ROWS if not (tasks or operator) else f"no row was dropped as late {_by(tasks, operator)}")
+    facts = [_dropped_by(evidence, note) for note in notes]
+    if len(facts) == 1:
+        return facts[0]
+    total = late_rows_counted(sum(note.data["rows"] for note in notes))
+    return fact(f"{total} by {len(notes)} subtasks", *some(facts, "subtasks"))
+
+
+def _by(tasks: Collection[str], operator: str) -> str:
+    return f"by {operator!r}" if operator else f"by {', '.join(tasks)}"
+
+
+def counts(evidence: Evidence, kind: str) -> list[TraceRecord]:
+    """The newest count of each task, operator and split in the present epoch, those of most rows first."""
+    newest = {
+        (note.machine, note.data["operator"], note.data.get("split")): note
+        for note in evidence.of_kind(kind)
+        if evidence.is_present(note)
+    }
+    return sorted(newest.values(), key=lambda note: -note.data["rows"])
+
+
+def _dropped_by(evidence: Evidence, note: TraceRecord) -> Fact:
+    data, task = note.data, note.machine
+    says = (
+        f"{data['operator']!r} in {task} has dropped {_rows(data['rows'])} as late: its watermark, "
+        f"{event_time(data['watermark_ms'])}, had passed their time, by up to {duration(data['behind_ms'])}"
+    )
+    return fact(says, *_watermark(evidence, note), *_rows_behind(evidence, task), record=note)
+
+
+def _rows(rows: int) -> str:
+    return f"{rows:,} row{'s' * (rows != 1)}"
+
+
+def event_time(timestamp_ms: int) -> str:
+    """An event time as people read it: a date where it may be one."""
+    if not _DATES_FROM_MS <= timestamp_ms < 100 * _DATES_FROM_MS:
+        return event_time_text(timestamp_ms)
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+# --- the watermark ----------------------------------------------------------------------------------------------------
+
+
+def _watermark(evidence: Evidence, note: TraceRecord) -> Iterator[Fact]:
+    """Which inputs the watermark came from, and where the rows came from."""
+    inputs = [(number, at_ms) for number, at_ms in note.data.get("inputs", ()) if number in evidence.ends]
+    if inputs:
+        told = ", ".join(f"{evidence.ends[number][0]} at {event_time(at_ms)}" for number, at_ms in inputs)
+        least, at_ms = inputs[0]
+        says = f"the watermark of {note.machine} is the least of its inputs, which were {told}"
+        yield fact(says, _advanced(evidence, note, least, at_ms))
+    channel = note.data.get("channel")
+    if channel in evidence.ends:
+        sender = evidence.ends[channel][0]
+        idle = "" if note.data["awaited"] else ", which was idle: event time did not wait for it"
+        yield fact(f"the last of these rows came from {sender}{idle}", _row_origin(evidence, note))
+
+
+def _advanced(evidence: Evidence, note: TraceRecord, channel: int, at_ms: int) -> Fact | None:
+    """The read of a source that led to the watermark of a channel."""
+    for received in reversed(evidence.of_kind("ElementReceived", channel=channel)):
+        element = received.data["element"]
+        is_it = element.get("type") == "Watermark" and element["timestamp_ms"] == at_ms
+        if is_it and evidence.position(received) < evidence.position(note):
+            return origin(evidence, received)
+    return None
+
+
+def _row_origin(evidence: Evidence, note: TraceRecord) -> Fact | None:
+    """The read of a source that led to the last late row."""
+    turn = evidence.cause(note)
+    received = None if turn is None else evidence.cause(turn)
+    is_row = received is not None and received.kind == "ElementReceived" and "batch" in received.data["element"]
+    return origin(evidence, received) if is_row and received is not None else None
+
+
+# --- where watermarks are made ----------------------------------------------------------------------------------------
+
+
+def _rows_behind(evidence: Evidence, task: str) -> tuple[Fact, ...]:
+    """The tasks before this one in which rows came behind the watermark that was made there."""
+    before = upstream(evidence, task)
+    notes = [note for note in counts(evidence, BEHIND) if note.machine in before]
+    return some([_behind(note) for note in notes], "splits")
+
+
+def _behind(note: TraceRecord) -> Fact:
+    data = note.data
+    split = f" of {data['split']}" if data.get("split") else ""
+    says = (
+        f"{_rows(data['rows'])}{split} came to {note.machine} behind the watermark that {data['operator']!r} had made, "
+        f"by up to {duration(data['behind_ms'])}: out_of_orderness_ms is too small by that much"
+    )
+    return Fact(says, record=note)
+
+
+def upstream(evidence: Evidence, *tasks: str) -> set[str]:
+    """Return these tasks and all from which they receive records, also through others."""
+    found, waiting = set(tasks), [*tasks]
+    while waiting:
+        senders = {evidence.ends[number][0] for number in evidence.inputs.get(waiting.pop(), ())}
+        waiting += senders - found
+        found |= senders
+    return found
+
+
+def operators_that_dropped(evidence: Evidence) -> dict[str, str]:
+    """Return the names of the operators that have dropped rows, by name and by uid."""
+    dropped_by = {str(note.data["operator"]) for note in counts(evidence, DROPPED)}
+    operators = () if evidence.stage is None else evidence.stage.operators
+    uids = {each.uid: each.name for each in operators if each.uid and each.name in dropped_by}
+    return uids | {name: name for name in dropped_by}
+
+
+def named_in(operators: Mapping[str, str], words: str) -> str:
+    """Return the operator that these words name; "" if they name none."""
+    found = [name for name in operators if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words)]
+    return operators[max(found, key=len)] if found else ""
+
+
+def subtasks_of(evidence: Evidence, operator: str) -> list[str]:
+    """Return the tasks that an operator is chained into."""
+    stage = evidence.stage
+    if stage is None:
+        return []
+    vertices = {each.vertex for each in stage.operators if operator == each.name}
+    return [task for task in stage.tasks() if split_task_name(task)[0] in vertices]

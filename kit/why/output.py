@@ -1,0 +1,92 @@
+"""Why an output lacks rows: they were dropped as late, are not published yet, or wait for event time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.core.protocol.trace import TraceRecord
+from kit.machines.job.status import JobStatus
+from kit.why.evidence import Evidence
+from kit.why.fact import Fact, fact, some
+from kit.why.inquiry import Inquiry, Topic
+from kit.why.late import DROPPED, counts, event_time, subtasks_of, upstream
+from kit.why.values import origin
+
+KEYED = "hash"
+"""How the records of a keyed stream are distributed: windows and joins are behind such channels."""
+_ENDED_BADLY = (JobStatus.RESTARTING.name, JobStatus.FAILING.name, JobStatus.FAILED.name, JobStatus.CANCELED.name)
+
+
+def lacking(inquiry: Inquiry, sink: str = "") -> Fact:
+    """Why the output of a sink lacks rows; of all sinks together if none is named."""
+    evidence = inquiry.evidence
+    sinks = subtasks_of(evidence, sink) if sink else []
+    before = upstream(evidence, *sinks) if sinks else set(evidence.moment.tasks)
+    what = f"the output of {sink}" if sink else "the output"
+    facts = [*_dropped(inquiry, before), *_not_published(inquiry, before), *_held(evidence, before)]
+    if not facts:
+        says = f"no row was dropped as late, and all that reached {what} is published: look at what the functions emit"
+        return Fact(says)
+    return fact(f"rows may be missing from {what} for {len(facts)} reason{'s' * (len(facts) > 1)}", *facts)
+
+
+def _dropped(inquiry: Inquiry, before: Collection[str]) -> list[Fact]:
+    tasks = tuple(sorted({note.machine for note in counts(inquiry.evidence, DROPPED) if note.machine in before}))
+    return [inquiry.ask(Topic.LATE, tasks)] if tasks else []
+
+
+def _not_published(inquiry: Inquiry, before: Collection[str]) -> Iterator[Fact]:
+    """Sinks publish their rows when the checkpoint that covers them completes."""
+    evidence = inquiry.evidence
+    status = evidence.moment.job
+    if status == JobStatus.FINISHED.name:
+        return
+    published = [each for each in evidence.of_kind("EffectsCommitted") if each.machine in before]
+    last = published[-1] if published else None
+    upto = "none has done so yet" if last is None else f"the last was checkpoint {last.data['checkpoint_id']}"
+    says = f"a sink publishes its rows when a checkpoint that covers them completes, and {upto}"
+    why = Topic.JOB if status in _ENDED_BADLY else Topic.NEXT
+    yield fact(says, inquiry.ask(why), record=last)
+
+
+def _held(evidence: Evidence, before: Collection[str]) -> tuple[Fact, ...]:
+    """The tasks whose windows and joins wait for event time, and which input holds that."""
+    if not evidence.detailed or evidence.moment.job == JobStatus.FINISHED.name or evidence.stage is None:
+        return ()
+    keyed = {channel.target for channel in evidence.stage.channels if channel.partitioner == KEYED}
+    facts = [_waits_for_event_time(evidence, task) for task in sorted(keyed & set(before))]
+    return some([each for each in facts if each is not None], "tasks")
+
+
+def _waits_for_event_time(evidence: Evidence, task: str) -> Fact | None:
+    """None where event time has ended, or was never told of."""
+    watermarks = {number: _watermark(evidence, number) for number in evidence.inputs.get(task, ())}
+    if not any(watermarks.values()):
+        return None
+    held_by = min(watermarks, key=lambda number: -1 if (at := watermarks[number]) is None else at[0])
+    sender, at = evidence.ends[held_by][0], watermarks[held_by]
+    if at is None:
+        return fact(f"windows in {task} wait for event time: {sender} has sent no watermark yet")
+    at_ms, received = at
+    if at_ms == MAX_WATERMARK_MS:
+        return None
+    says = f"windows in {task} that end after {event_time(at_ms)} have not fired: {sender} holds event time there"
+    return fact(says, origin(evidence, received), record=received)
+
+
+def _watermark(evidence: Evidence, number: int) -> tuple[int, TraceRecord] | None:
+    """The last watermark that came over a channel, and the record of that."""
+    for received in reversed(evidence.of_kind("ElementReceived", channel=number)):
+        if received.data["element"].get("type") == "Watermark" and evidence.is_present(received):
+            return int(received.data["element"]["timestamp_ms"]), received
+    return None
+
+
+def sinks(evidence: Evidence) -> dict[str, str]:
+    """Return the names of the sinks, by name and by uid: the operators from which no edge leads on."""
+    if evidence.stage is None:
+        return {}
+    leading_on = {edge.source for edge in evidence.stage.edges}
+    ends = [each for index, each in enumerate(evidence.stage.operators) if index not in leading_on]
+    return {name: each.name for each in ends for name in (each.uid, each.name) if name}
