@@ -89,6 +89,14 @@ if TYPE_CHECKING:
         sum_,
     )
 
+
+def _no_name(package: str, name: str) -> None:
+    """Raise ImportError for the name of another library, with what to write here."""
+    from kit.core.protocol.signposts import no_name
+
+    no_name(package, name)
+
+
 _offer(
     __name__,
     {
@@ -175,6 +183,7 @@ _offer(
         "kit.core.protocol.trace": ["Trace"],
         "kit.hosts.spark": ["SparkJob", "create_session", "running"],
     },
+    signs=_no_name,
 )
 
 

@@ -30,6 +30,7 @@ class Offering(ModuleType):
     """
 
     _homes: Mapping[str, str]
+    _signs: Later | None
 
     def __getattr__(self, name: str) -> Any:
         home = self.__dict__["_homes"].get(name)
@@ -40,6 +41,8 @@ class Offering(ModuleType):
         inside = f"{self.__name__}.{name}"
         if not name.startswith("_") and find_spec(inside) is not None:
             return import_module(inside)
+        if self.__dict__["_signs"] is not None:
+            self.__dict__["_signs"](self.__name__, name)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -55,9 +58,12 @@ class Offering(ModuleType):
         return import_module, (self.__name__,)
 
 
-def offer(package: str, names: Mapping[str, Iterable[str]]) -> None:
-    """Let a package offer names, listed by the modules that define them."""
+def offer(package: str, names: Mapping[str, Iterable[str]], signs: Later | None = None) -> None:
+    """Let a package offer names, listed by the modules that define them. `signs` may raise an ImportError of its own
+    for a name that is not offered.
+    """
     module = sys.modules[package]
+    module.__dict__["_signs"] = signs
     module.__dict__["_homes"] = {name: home for home, defined in names.items() for name in defined}
     module.__class__ = Offering
 

@@ -58,7 +58,9 @@ def run_of(thing: Any) -> Run:
             return Run(Trace(records))
     hint = "; Lab(env) or SparkJob(env) makes a run of it" if hasattr(thing, "job_graph") else ""
     given = repr(thing) if len(repr(thing)) <= LONGEST_REPR else f"{repr(thing)[:LONGEST_REPR]}…"
-    raise TypeError(f"{given} is a {type(thing).__name__}, not a run: expected a Lab, a SparkJob or a Trace{hint}")
+    kind = type(thing).__name__
+    article = "an" if kind[0] in "AEIOUaeiou" else "a"
+    raise TypeError(f"{given} is {article} {kind}, not a run: expected a Lab, a SparkJob or a Trace{hint}")
 
 
 def _stages(trace: Trace) -> tuple[Stage, ...]:

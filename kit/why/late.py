@@ -1,4 +1,4 @@
-"""Why rows were dropped as late: the operator, how many, the watermark that had passed them, and what drove that.
+"""The answer to why rows were dropped as late: the operator, their number, the watermark, and what drove that.
 
 A window or a join drops a row when its watermark has passed the row. That watermark is the least of those of its
 inputs, and each of these began where watermarks are made (`assign_timestamps`). Both places note such rows
@@ -29,7 +29,7 @@ _DATES_FROM_MS = 10**11
 
 
 def dropped(inquiry: Inquiry, tasks: Collection[str] = (), operator: str = "") -> Fact:
-    """Why rows were dropped by these tasks (by all if none is named) and by this operator (by any if it is "")."""
+    """Explain the rows dropped by these tasks (by all if none is named) and by this operator (by any if it is "")."""
     evidence = inquiry.evidence
     notes = [each for each in counts(evidence, DROPPED) if not tasks or each.machine in tasks]
     notes = [each for each in notes if not operator or each.data["operator"] == operator]
@@ -80,7 +80,7 @@ def event_time(timestamp_ms: int) -> str:
 
 
 def _watermark(evidence: Evidence, note: TraceRecord) -> Iterator[Fact]:
-    """Which inputs the watermark came from, and where the rows came from."""
+    """Name the inputs that the watermark came from, and the one that the rows came from."""
     inputs = [(number, at_ms) for number, at_ms in note.data.get("inputs", ()) if number in evidence.ends]
     if inputs:
         told = ", ".join(f"{evidence.ends[number][0]} at {event_time(at_ms)}" for number, at_ms in inputs)

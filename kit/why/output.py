@@ -1,4 +1,4 @@
-"""Why an output lacks rows: they were dropped as late, are not published yet, or wait for event time."""
+"""The answer to why an output lacks rows: they were dropped as late, are not published, or wait for event time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENDED_BADLY = (JobStatus.RESTARTING.name, JobStatus.FAILING.name, JobStatus.FAI
 
 
 def lacking(inquiry: Inquiry, sink: str = "") -> Fact:
-    """Why the output of a sink lacks rows; of all sinks together if none is named."""
+    """Explain why the output of a sink lacks rows; that of all sinks together if none is named."""
     evidence = inquiry.evidence
     sinks = subtasks_of(evidence, sink) if sink else []
     before = upstream(evidence, *sinks) if sinks else set(evidence.moment.tasks)

@@ -332,7 +332,7 @@ def test_a_fork_with_another_seed_goes_another_way_and_the_old_one_goes_on() -> 
     ("wrong", "said"),
     [
         (lambda: Lab("letters"), "not a str"),  # type: ignore[arg-type]
-        (lambda: Lab(readme().execution_graph()), "not a ExecutionGraph"),  # type: ignore[arg-type]
+        (lambda: Lab(readme().execution_graph()), "not an ExecutionGraph"),  # type: ignore[arg-type]
         (lambda: Lab(StreamEnvironment("empty")), r"job 'empty' has no operators: begin with env.from_source"),
         (lambda: Lab(readme(), scheduler="last"), r"scheduler is 'last', but must be Random\(\), First\(\)"),
         (lambda: Lab(readme(), seed="x"), "seed is 'x'"),  # type: ignore[arg-type]

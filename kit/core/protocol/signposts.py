@@ -6,26 +6,34 @@ an underscore never have an entry: `copy`, `pickle` and IPython probe for those 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABCMeta
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _RUN = "run the job with kit.Lab(env).run(), step by step, or with kit.SparkJob(env).start().wait() on Spark"
-_ROWS = "nothing has run yet: end the stream with .sink_to(CollectSink('out')), run the job, and read lab.output('out')"
+ROWS = "nothing has run yet: end the stream with .sink_to(CollectSink('out')), run the job, and read lab.output('out')"
 _SOURCE = "write env.from_source(CollectionSource(rows)), or give a data frame or an Arrow table to env.from_source"
 _FILES = "write env.from_source(ParquetSource(path)), or CsvSource or TextSource"
-_CHECKPOINTS = "write StreamEnvironment(checkpoint=CheckpointConfig(interval_ms=1_000))"
+CHECKPOINTS = "write StreamEnvironment(checkpoint=CheckpointConfig(interval_ms=1_000))"
 _EVENT_TIME = "write stream.assign_timestamps('at', out_of_orderness_ms=5_000), and .with_idleness(...) behind it"
 _KEY = "write stream.key_by('column')"
 _COLUMNS = "stream.schema.names has the columns, and stream.schema their types"
 _SINK = "write stream.sink_to(ParquetSink(path)), or CollectSink('out') for results that are read at once"
 _SIDE = "write processed.side_output(tag), on what process() returned"
+RESTORE_PATH = "write restore_path='...', the directory of the savepoint or retained checkpoint"
+OUTPUT_TYPE = "write returns={'n': pa.int64()}, the columns of the rows that the function makes"
 
 ENVIRONMENT: Mapping[str, str] = {
     **dict.fromkeys(("execute", "run", "start", "execute_async", "submit", "launch"), _RUN),
     **dict.fromkeys(("from_collection", "from_elements", "add_source", "from_data", "fromCollection"), _SOURCE),
     **dict.fromkeys(("from_pandas", "from_arrow", "createDataFrame", "from_table", "parallelize"), _SOURCE),
     **dict.fromkeys(("read", "read_csv", "read_parquet", "read_text_file", "readStream", "textFile"), _FILES),
-    **dict.fromkeys(("enable_checkpointing", "get_checkpoint_config", "set_state_backend"), _CHECKPOINTS),
+    **dict.fromkeys(("enable_checkpointing", "get_checkpoint_config", "set_state_backend"), CHECKPOINTS),
     "set_restart_strategy": "write StreamEnvironment(restart=FixedDelay(attempts=3, delay_ms=1_000))",
     "set_parallelism": "write StreamEnvironment(parallelism=2), or env.parallelism = 2",
     "get_parallelism": "read env.parallelism",
@@ -34,8 +42,8 @@ ENVIRONMENT: Mapping[str, str] = {
     "get_execution_plan": "env.job_graph() is the job as tasks; a notebook draws it where env is the last line",
 }
 STREAM: Mapping[str, str] = {
-    **dict.fromkeys(("print", "show", "collect", "toPandas", "to_pandas", "head", "execute_and_collect"), _ROWS),
-    **dict.fromkeys(("take", "first", "display", "toLocalIterator", "foreach"), _ROWS),
+    **dict.fromkeys(("print", "show", "collect", "toPandas", "to_pandas", "head", "execute_and_collect"), ROWS),
+    **dict.fromkeys(("take", "first", "display", "toLocalIterator", "foreach"), ROWS),
     **dict.fromkeys(("groupBy", "groupby", "group_by", "keyBy", "partition_by"), _KEY),
     **dict.fromkeys(
         ("assign_timestamps_and_watermarks", "withWatermark", "assignTimestampsAndWatermarks"), _EVENT_TIME
@@ -100,6 +108,7 @@ LAB: Mapping[str, str] = {
     **dict.fromkeys(("stop_with_savepoint", "terminate", "shutdown"), _STOPS),
     **dict.fromkeys(("events", "log", "history"), "lab.trace has what happened, as records"),
     **dict.fromkeys(("explain", "debug"), "lab.why('checkpoint 1') answers why something is as it is"),
+    **dict.fromkeys(("explore", "check", "verify"), "kit.verify.explore.explore(env) tries every order of a small job"),
 }
 JOB: Mapping[str, str] = {
     **dict.fromkeys(("execute", "run", "submit", "launch"), "write job.start(), and job.wait() for its end"),
@@ -137,12 +146,99 @@ CONTEXT: Mapping[str, str] = {
 }
 
 
+CONNECTED: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("map", "flat_map", "key_by", "select", "filter", "apply", "union"),
+        "write first.connect(second).process(function), with a CoProcessFunction that has a hook for each stream",
+    ),
+}
+MODULE: Mapping[str, str] = {
+    **dict.fromkeys(("StreamExecutionEnvironment", "StreamTableEnvironment"), "write StreamEnvironment('name')"),
+    **dict.fromkeys(("SparkSession", "SparkContext"), "SparkJob(env) starts a session, and so does create_session()"),
+    **dict.fromkeys(("WatermarkStrategy", "TimestampAssigner"), _EVENT_TIME),
+    **dict.fromkeys(
+        ("Types", "DataTypes", "TypeInformation"), "types are Arrow's: pa.int64(), pa.string(), pa.timestamp('ms')"
+    ),
+    **dict.fromkeys(("Time", "Duration"), "write times as '5s', '1min', a timedelta or whole milliseconds"),
+    "Row": "a row is a dict: {'letter': 'a', 'n': 1}",
+    **dict.fromkeys(("MapFunction", "FlatMapFunction", "FilterFunction"), "give map, flat_map or filter a function"),
+    **dict.fromkeys(("SinkFunction", "FileSink", "StreamingFileSink"), _SINK),
+    **dict.fromkeys(("KafkaSource", "FileSource", "SourceFunction"), _FILES),
+    **dict.fromkeys(("DataGenSource", "DatagenSource", "DataGeneratorSource"), "write GeneratorSource(...)"),
+    **dict.fromkeys(
+        ("TumblingProcessingTimeWindows", "SlidingProcessingTimeWindows", "GlobalWindows"),
+        "windows are of event time: TumblingEventTimeWindows('5s') behind assign_timestamps('at')",
+    ),
+    "RestartStrategies": "write StreamEnvironment(restart=FixedDelay(attempts=3, delay_ms=1_000))",
+    "CheckpointingMode": "write CheckpointConfig(mode='exactly_once') or 'at_least_once'",
+}
+"""Names of other libraries that are imported from `kit`."""
+WINDOWS: Mapping[str, str] = {
+    "of": "write {name}('10s', '5s') for a size and a slide, and {name}('5s') for a size",
+    **dict.fromkeys(("with_gap", "withGap"), "write {name}('5s')"),
+}
+"""How other libraries make a kind of window."""
+
+
+class SignedType(ABCMeta):
+    """A class with signs for missing names of its own: `StreamEnvironment.get_execution_environment`."""
+
+    class_signs: Mapping[str, str] = {}
+
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(cls, name: str) -> Any:
+            raise no_attribute(cls, name, type(cls).__getattribute__(cls, "class_signs"))
+
+
+def takes(**signs: str) -> Callable[[F], F]:
+    """Let the error for a keyword that a function or a class does not take say what to write: `signs`, by keyword."""
+
+    def mark(function: F) -> F:
+        if isinstance(function, type):
+            function.__init__ = mark(function.__init__)
+            return function
+        parameters = signature(function).parameters
+        assert not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()), function
+
+        @wraps(function)
+        def called(*arguments: Any, **named: Any) -> Any:
+            for name in named:
+                if name not in parameters:
+                    raise _no_keyword(function, name, signs, list(parameters))
+            return function(*arguments, **named)
+
+        return cast(F, called)
+
+    return mark
+
+
+def _no_keyword(function: Any, name: str, signs: Mapping[str, str], known: list[str]) -> TypeError:
+    """Return the error for a keyword that a function does not take."""
+    owner, _, own_name = function.__qualname__.rpartition(".")
+    called = owner if own_name == "__init__" else own_name
+    known = [each for each in known if each != "self"]
+    alike = get_close_matches(name, known, 1)
+    sign = signs.get(name) or (f"did you mean {alike[0]!r}?" if alike else f"it takes {', '.join(known)}")
+    return TypeError(f"{called}() takes no {name!r}: {sign}")
+
+
+def no_name(package: str, name: str) -> None:
+    """Raise ImportError for the name of another library, if there is a sign for it.
+
+    An AttributeError would lose its text: `from kit import name` replaces it.
+    """
+    if name in MODULE:
+        raise ImportError(f"{package} has no {name}: {MODULE[name]}", name=package)
+
+
 def no_attribute(owner: object, name: str, *signs: Mapping[str, str]) -> AttributeError:
     """Return the error for a missing attribute, with the first hint in `signs`, or else the closest existing name."""
-    kind = type(owner)
-    said = f"{kind.__name__!r} object has no attribute {name!r}"
+    kind = owner if isinstance(owner, type) else type(owner)
+    what = f"class {kind.__name__!r}" if kind is owner else f"{kind.__name__!r} object"
+    said = f"{what} has no attribute {name!r}"
     if not name.startswith("_"):
-        sign = next((table[name] for table in signs if name in table), "")
+        sign = next((table[name] for table in signs if name in table), "").replace("{name}", kind.__name__)
         alike = get_close_matches(name, [each for each in dir(kind) if not each.startswith("_")], 1)
         said += f": {sign}" if sign else f"; did you mean {alike[0]!r}?" if alike else ""
     return AttributeError(said)

@@ -32,7 +32,9 @@ def condition_of(
         conditions.append(lambda before: until(lab))
     if checkpoint is not None:
         if not isinstance(checkpoint, int) or checkpoint < 0:
-            raise LabError(f"there will be no checkpoint {checkpoint!r}: they are counted from 1 (0: the first)")
+            raise LabError(
+                f"there will be no checkpoint {checkpoint!r}: they are counted from 1, and checkpoint=1 is the first"
+            )
         conditions.append(lambda before: lab.master.checkpoints.store.latest_id >= checkpoint)
     if record is not None:
         if record not in record_kinds():

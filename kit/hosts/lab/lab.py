@@ -34,7 +34,8 @@ from kit.core.protocol.events import (
     StartJob,
 )
 from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
-from kit.core.protocol.signposts import LAB, no_attribute
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.signposts import LAB, RESTORE_PATH, no_attribute, takes
 from kit.core.protocol.trace import Trace
 from kit.core.protocol.words import Word
 from kit.hosts.files.memory import MemoryFiles
@@ -44,6 +45,7 @@ from kit.hosts.lab.by_words import chosen
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.conditions import Condition, condition_of
 from kit.hosts.lab.errors import (
+    MOST_NAMED,
     LabError,
     LabJobEndedError,
     LabJobFailedError,
@@ -101,6 +103,14 @@ Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
+class Tasks(dict[str, StreamTask]):
+    """Tasks by name, with an error for a name that is none of them."""
+
+    def __missing__(self, name: str) -> StreamTask:
+        there = ", ".join([*self][:MOST_NAMED]) or "none yet: lab.run_until(record='AllTasksRunning')"
+        raise KeyError(f"there is no task {name!r}; there are {there}")
+
+
 class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
@@ -126,6 +136,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
     Raises LabError for what cannot be run, a `restore_path` that leads nowhere among it.
     """
 
+    @takes(**dict.fromkeys(("path", "savepoint", "checkpoint"), RESTORE_PATH))
     def __init__(
         self,
         job: StreamEnvironment | JobGraph,
@@ -222,7 +233,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
     @property
     def tasks(self) -> dict[str, StreamTask]:
         """The machines of the tasks that are deployed, by name; look, do not touch."""
-        return dict(self._world.tasks)
+        return Tasks(self._world.tasks)
 
     @property
     def at_ms(self) -> int:
@@ -478,7 +489,9 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         if answer is None:
             return None
         if answer.error:
-            raise LabJobFailedError(answer.error)
+            too_early = answer.error.startswith(CheckpointFailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING.message)
+            first = "ask again when they run: lab.run_until(record='AllTasksRunning')" if too_early else ""
+            raise LabJobFailedError(said(answer.error, first))
         return answer.path
 
     def cancel(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kit.core.protocol.events import StartJob
 from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
 from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.files.no_job import no_job
 from kit.hosts.files.output import MemoryOutput, begin_new_output, check_new_output
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.recordings.snapshot_on_disk import Before
@@ -24,8 +25,7 @@ def job_graph(job: object, parts: Parts | None = None) -> JobGraph:
     if isinstance(job, StreamEnvironment):
         job = job.job_graph()
     if not isinstance(job, JobGraph):
-        hint = ": give the environment that it was made from" if hasattr(job, "environment") else ""
-        raise LabError(f"a lab runs a StreamEnvironment or a JobGraph, not a {type(job).__name__}{hint}")
+        raise LabError(no_job(job))
     return job.checked_to_act().with_parts(parts)
 
 

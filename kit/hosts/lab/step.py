@@ -38,8 +38,8 @@ class Step:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The shapes of the epochs of the run."""
-        return run_of(self._trace).stages
+        """The shapes of the epochs of the run so far."""
+        return run_of(self._trace).known
 
     def _repr_html_(self) -> str:
         return str(display("step_html", self))

@@ -30,8 +30,9 @@ from kit.core.protocol.events import (
     StartJob,
 )
 from kit.core.protocol.properties import Durability, LaterOutput, RecoveryClaimMode
-from kit.core.protocol.signposts import JOB, no_attribute
+from kit.core.protocol.signposts import JOB, RESTORE_PATH, no_attribute, takes
 from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.files.no_job import no_job
 from kit.hosts.files.onlooker import in_notebook, progress_is_off
 from kit.hosts.files.output import begin_new_output, check_new_output, output_at_risk
 from kit.hosts.spark.console import PATIENCE_S, say, waiting
@@ -102,6 +103,10 @@ class SparkJob(JobRequests, JobLooks, Asking):
     is interrupted only stops waiting: the job goes on, and a line says so; a `with` block ends it there too.
     """
 
+    @takes(
+        **dict.fromkeys(("master", "spark_master"), "write spark=create_session(master='local[2]')"),
+        **dict.fromkeys(("path", "savepoint", "checkpoint"), RESTORE_PATH),
+    )
     def __init__(
         self,
         job: StreamEnvironment | JobGraph,
@@ -423,6 +428,8 @@ def _job_graph(job: StreamEnvironment | JobGraph) -> JobGraph:
     """
     if isinstance(job, JobGraph):
         return job.checked_to_act()
+    if not isinstance(job, StreamEnvironment):
+        raise TypeError(no_job(job))
     graph = job.job_graph().checked_to_act()
     known = job.has_job_id or graph.settings.checkpoint.is_durable
     return graph if known else replace(graph, job_id=uuid4().hex)

@@ -6,8 +6,9 @@ Follows Flink's `ConnectedStreams` and `BroadcastConnectedStream`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
+from kit.core.protocol.signposts import CONNECTED, no_attribute
 from kit.stream.api.columns import Columns, schema_of
 from kit.stream.api.stream import Made, MadeBy, Stream, two_inputs
 from kit.stream.backend.states.descriptors import MapStateDescriptor
@@ -23,6 +24,11 @@ class ConnectedStreams(Generic[Made]):
         self._made_by = made_by
         self._first = first
         self._second = second
+
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, CONNECTED)
 
     def process(self, function: Callable[[], Any], returns: Columns | None = None) -> Made:
         """Apply a `KeyedCoProcessFunction`, or without keys a `CoProcessFunction` (the class itself).

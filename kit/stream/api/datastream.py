@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kit.core.protocol.durations import Duration, to_ms
-from kit.core.protocol.signposts import KEYED, STREAM
+from kit.core.protocol.signposts import KEYED, OUTPUT_TYPE, STREAM, takes
 from kit.stream.api.columns import Columns, described, different_columns, schema_of
 from kit.stream.api.connected_streams import BroadcastConnectedStream, ConnectedStreams
 from kit.stream.api.display import facts_of
@@ -28,7 +28,7 @@ from kit.stream.api.stream import Stream
 from kit.stream.api.transformation import Origin, Transformation
 from kit.stream.api.windowed_stream import WindowedStream
 from kit.stream.backend.states.descriptors import MapStateDescriptor
-from kit.stream.connectors.sink import Sink, SinkSpec
+from kit.stream.connectors.sink import Sink, SinkSpec, checked_sink
 from kit.stream.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.stream.graph.stream_graph import GraphError
 from kit.stream.operators.aggregate import Emit, KeyedAggregate
@@ -53,6 +53,7 @@ class DataStream(Stream):
 
     # ---- record by record
 
+    @takes(output_type=OUTPUT_TYPE)
     def map(
         self, function: Callable[..., Any], returns: Columns | None = None, *, arguments: str | Iterable[str] = ()
     ) -> OperatorStream:
@@ -68,12 +69,14 @@ class DataStream(Stream):
         columns = schema_of(returns, self.schema)
         return self._then(Map(self.schema, function, columns, as_tuple(arguments), name="map"))
 
+    @takes(output_type=OUTPUT_TYPE)
     def flat_map(
         self, function: Callable[[Row], Iterable[Mapping[str, Any]]], returns: Columns | None = None
     ) -> OperatorStream:
         """Map each record to any number of records: `function` takes a dict and returns several."""
         return self._then(FlatMap(self.schema, function, schema_of(returns, self.schema), name="flat_map"))
 
+    @takes(output_type=OUTPUT_TYPE)
     def map_batches(
         self, function: Callable[[pa.RecordBatch], pa.RecordBatch], returns: Columns | None = None
     ) -> OperatorStream:
@@ -84,6 +87,7 @@ class DataStream(Stream):
         """Keep the records for which `predicate` holds: `pc.field("delay") > 0`, or a function of a dict."""
         return self._then(Filter(self.schema, predicate, name="filter"))
 
+    @takes(output_type=OUTPUT_TYPE)
     def process(self, function: Callable[[], ProcessFunction], returns: Columns | None = None) -> OperatorStream:
         """Apply a `ProcessFunction`: any number of records for each, also to side outputs.
 
@@ -145,7 +149,7 @@ class DataStream(Stream):
 
     def sink_to(self, sink: Sink, uid: str | None = None, name: str | None = None) -> StreamSink:
         """End the stream in a sink."""
-        spec = SinkSpec(self.schema, sink, name=type(sink).__name__)
+        spec = SinkSpec(self.schema, checked_sink(sink), name=type(sink).__name__)
         return StreamSink(self._drafts, self._drafts.add(spec, self._origins)).identified(uid, name)
 
     def apply(self, spec: OperatorSpec) -> OperatorStream:
@@ -331,6 +335,7 @@ class KeyedStream(DataStream):
         """
         return WindowedStream(OperatorStream, self, assigner)
 
+    @takes(output_type=OUTPUT_TYPE)
     def process(  # type: ignore[override]
         self, function: Callable[[], KeyedProcessFunction], returns: Columns | None = None
     ) -> OperatorStream:

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kit.core.display import Picture, display
-from kit.core.protocol.signposts import ENVIRONMENT, no_attribute
+from kit.core.protocol.signposts import CHECKPOINTS, ENVIRONMENT, SignedType, no_attribute, takes
 from kit.stream.api.datastream import OperatorStream
 from kit.stream.api.display import operators_table
 from kit.stream.api.drafts import Drafts
@@ -41,12 +41,20 @@ from kit.stream.settings.job_settings import (
     RestartStrategy,
     default_restart_strategy,
 )
+from kit.stream.settings.setting_rules import expect
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class StreamEnvironment:
+_EXPECTED = {
+    "checkpoint": "a CheckpointConfig, such as CheckpointConfig(interval_ms=1_000)",
+    "restart": "a strategy, such as FixedDelay(attempts=3, delay_ms=1_000) or NoRestart()",
+    "rescaling": "a RescaleConfig, such as RescaleConfig()",
+}
+
+
+class StreamEnvironment(metaclass=SignedType):
     """A job that is being built.
 
     `parallelism` and `max_parallelism` apply to operators that do not set their own. `job_id` (32 hex digits) is
@@ -63,6 +71,12 @@ class StreamEnvironment:
     adds to the job.
     """
 
+    class_signs = ENVIRONMENT
+
+    @takes(
+        **dict.fromkeys(("checkpoint_interval", "checkpointing", "interval_ms", "checkpoint_interval_ms"), CHECKPOINTS),
+        restart_strategy="write restart=FixedDelay(attempts=3, delay_ms=1_000)",
+    )
     def __init__(
         self,
         name: str = "job",
@@ -78,6 +92,13 @@ class StreamEnvironment:
         channel_credits: int = 2,
         chaining: bool = True,
     ) -> None:
+        expect(isinstance(name, str), "name", name, "a text")
+        for setting, found, kind in (
+            ("checkpoint", checkpoint, CheckpointConfig),
+            ("restart", restart, RestartStrategy),
+            ("rescaling", rescaling, RescaleConfig),
+        ):
+            expect(found is None or isinstance(found, kind), setting, found, _EXPECTED[setting])
         check_parallelism(name, parallelism, max_parallelism)
         self.name = name
         self.has_job_id = job_id is not None

@@ -23,6 +23,7 @@ class OperatorSettings:
 
         Raises DuplicateUidError if it is taken: the operator is then not in the job, which is otherwise unchanged.
         """
+        self._expect_text("uid", uid)
         if not uid:
             raise GraphError(f"the uid of {self._transformation.label!r} is empty: give it at least one character")
         self._drafts.give_uid(self._transformation, uid)
@@ -30,8 +31,13 @@ class OperatorSettings:
 
     def name(self, name: str) -> Self:
         """Set the operator's name in pictures and messages. Unlike a uid, it may change between runs."""
+        self._expect_text("name", name)
         self._transformation.name = name
         return self
+
+    def _expect_text(self, what: str, found: object) -> None:
+        if not isinstance(found, str):
+            raise GraphError(f"the {what} of {self._transformation.label!r} is {found!r}, but must be a text")
 
     def identified(self, uid: str | None, name: str | None) -> Self:
         """Set the uid and the name, each if given."""

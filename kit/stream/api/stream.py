@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from kit.core.protocol.signposts import STREAM, no_attribute
+from kit.core.protocol.signposts import ROWS, STREAM, no_attribute
 from kit.stream.api.columns import described, event_time_column
 from kit.stream.api.display import hangs_on
 from kit.stream.api.drafts import Drafts
@@ -36,7 +36,6 @@ class Stream:
         self.schema = schema
 
     _signs: ClassVar[tuple[Mapping[str, str], ...]] = (STREAM,)
-    __iter__ = None
 
     if not TYPE_CHECKING:  # else mypy would accept any attribute
 
@@ -48,6 +47,15 @@ class Stream:
                 f"a stream has no [{columns!r}]: select('a', 'b') keeps columns, and an expression names one as "
                 "pc.field('a')"
             )
+
+        def __iter__(self) -> Any:
+            raise TypeError(f"a stream holds no rows to iterate over: {ROWS}")
+
+        def __len__(self) -> int:
+            raise TypeError(f"a stream has no length: {ROWS}")
+
+        def __bool__(self) -> bool:
+            return True
 
     def key_by(self, *columns: str) -> Stream:
         """Partition by key: records with equal values in these columns go to the same subtask."""

@@ -31,7 +31,7 @@ from kit.stream.backend.states.descriptors import ListStateDescriptor
 from kit.stream.connectors import files
 from kit.stream.operators.base import Operator
 from kit.stream.operators.display import described_html
-from kit.stream.operators.spec import ResolvedSpec, SchemaError
+from kit.stream.operators.spec import ResolvedSpec, SchemaError, shorten
 
 COMMITTABLES_STATE = ListStateDescriptor(
     "committables",
@@ -157,6 +157,14 @@ class ParquetSink(Sink):
                 raise SchemaError(
                     f"{operator}: column {column.name!r} is {column.type}, which a Parquet file cannot hold: {error}"
                 ) from None
+
+
+def checked_sink(sink: object) -> Sink:
+    """Return the sink itself. Raises TypeError for what is none."""
+    if isinstance(sink, Sink):
+        return sink
+    found = f"the class {sink.__name__}" if isinstance(sink, type) else f"{shorten(repr(sink))} ({type(sink).__name__})"
+    raise TypeError(f"sink_to takes a sink, such as CollectSink('out') or ParquetSink(path); found {found}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,6 +134,8 @@ class HashPartitioner:
         if not rows:
             return []
         keys = key_array(batch, self.key_columns)
+        if keys.null_count:
+            raise ValueError(_of_null_key(batch, keys, self.key_columns))
         few = rows <= _FEW_ROWS and (pa.types.is_string(keys.type) or pa.types.is_integer(keys.type))
         if few:
             known = [self._owner_of.get(key, -1) for key in keys.to_pylist()]
@@ -146,6 +148,16 @@ class HashPartitioner:
                 self._owner_of.clear()
             self._owner_of.update(zip(keys.to_pylist(), owners.tolist(), strict=True))
         return split_by_owner(batch, owners)
+
+
+def _of_null_key(batch: pa.RecordBatch, keys: pa.Array, columns: tuple[str, ...]) -> str:
+    """Return the error for rows without a key."""
+    row = keys.is_null().to_pylist().index(True)
+    of = ", ".join(map(repr, columns))
+    return (
+        f"key_by({of}): column {of} is null in row {batch.slice(row, 1).to_pylist()[0]}, and a row without a key "
+        "belongs to no key group: filter such rows out before, or give them a key with with_column"
+    )
 
 
 class CustomPartitioner:

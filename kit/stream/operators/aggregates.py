@@ -23,7 +23,7 @@ from kit.core.state.errors import StateOverflowError
 from kit.stream.backend.keys.slot_index import FEW_ROWS
 from kit.stream.backend.states.descriptors import ReducingStateDescriptor, has_order
 from kit.stream.backend.types.arrow_types import as_type, stored_type
-from kit.stream.operators.spec import SchemaError, column_field, unique_names
+from kit.stream.operators.spec import SchemaError, column_field, shorten, unique_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,5 +294,13 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def named_aggregates(aggregates: tuple[Aggregate, ...], named: Mapping[str, Aggregate]) -> tuple[Aggregate, ...]:
-    """Return aggregates as `aggregate(count(), delay=sum_("arr_delay"))` passes them."""
+    """Return aggregates as `aggregate(count(), delay=sum_("arr_delay"))` passes them.
+
+    Raises TypeError for anything else.
+    """
+    for name, found in (*(("", each) for each in aggregates), *named.items()):
+        if not isinstance(found, Aggregate):
+            given = f"{name}={shorten(repr(found))}" if name else shorten(repr(found))
+            expected = "aggregates, such as total=sum_('n') and rows=count()"
+            raise TypeError(f"aggregate takes {expected}; found {given} ({type(found).__name__})")
     return (*aggregates, *(aggregate.as_(name) for name, aggregate in named.items()))

@@ -25,6 +25,7 @@ from kit.stream.backend.types.arrow_types import (
 from kit.stream.backend.types.exact_values import exact_array
 from kit.stream.operators.base import OperatorSpec
 from kit.stream.operators.functions.function_bases import check_shared
+from kit.stream.operators.hints import hint
 
 _LONGEST_VALUE = 200
 
@@ -37,9 +38,12 @@ class UserFunctionError(RuntimeError):
     """A user's function raised, or returned what does not fit its output schema."""
 
     @classmethod
-    def of(cls, operator: str, function: Callable[..., Any], at: str, error: BaseException) -> UserFunctionError:
+    def of(
+        cls, operator: str, function: Callable[..., Any], at: str, error: BaseException, called_with: str = ""
+    ) -> UserFunctionError:
         """Return the error of `function`, which `operator` called with what `at` describes."""
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        said += hint(function, error, called_with)
         return cls(f"{operator}: function {function_name(function)} failed on {shorten(at)}: {said}")
 
     @classmethod

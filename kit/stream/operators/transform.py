@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from kit.stream.backend.types.arrow_types import empty_batch
 from kit.stream.operators.base import Operator
 from kit.stream.operators.functions.returned import never_returns_a_value, never_runs, rows_made
+from kit.stream.operators.hints import ONE_ROW
 from kit.stream.operators.rows import AS_MAPPED, AS_TUPLES, Row, RowMaker, joined, pieces, rows_of
 from kit.stream.operators.spec import (
     ResolvedSpec,
@@ -72,7 +73,7 @@ class _Transform(ResolvedSpec):
         try:
             return function(row)
         except Exception as error:
-            raise UserFunctionError.of(self.name, function, f"row {row}", error) from error
+            raise UserFunctionError.of(self.name, function, f"row {row}", error, ONE_ROW) from error
 
     def _call_batch(self, function: Callable[[Any], Any], batch: pa.RecordBatch) -> Any:
         try:
@@ -143,7 +144,7 @@ class FlatMap(_Transform):
         try:
             return rows_made(self.function(row))
         except Exception as error:
-            raise UserFunctionError.of(self.name, self.function, f"row {row}", error) from error
+            raise UserFunctionError.of(self.name, self.function, f"row {row}", error, ONE_ROW) from error
 
     def _output_schema(self) -> pa.Schema:
         check_function(self.function, self.name, "a function of a row (a dict)")
@@ -209,7 +210,7 @@ class Filter(_Transform):
                 raise TypeError(f"it returned a {type(found).__name__}, which is always true: return True or False")
             return bool(found)
         except Exception as error:
-            raise UserFunctionError.of(self.name, self.predicate, f"row {row}", error) from error
+            raise UserFunctionError.of(self.name, self.predicate, f"row {row}", error, ONE_ROW) from error
 
     def _output_schema(self) -> pa.Schema:
         if not isinstance(self.predicate, pc.Expression):

@@ -33,7 +33,12 @@ def check_time_column(schema: pa.Schema, column: str, operator: str) -> None:
     """Raise SchemaError unless `column` is a timestamp, or an int64 of ms since 1970."""
     found = column_field(schema, column, operator).type
     if not (pa.types.is_timestamp(found) or found.equals(pa.int64())):
-        raise SchemaError(f"{operator}: column {column!r} is {found}, but event time is a timestamp or int64 ms")
+        way = "cast it before, with with_column"
+        if pa.types.is_string(found):
+            way = (
+                f"write with_column({column!r}, pc.strptime(pc.field({column!r}), format='%Y-%m-%d', unit='ms')) before"
+            )
+        raise SchemaError(f"{operator}: column {column!r} is {found}, but event time is a timestamp or int64 ms: {way}")
 
 
 def event_times_ms(batch: pa.RecordBatch, column: str, operator: str) -> npt.NDArray[np.int64]:

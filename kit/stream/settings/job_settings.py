@@ -17,6 +17,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from kit.core.protocol.properties import Durability, RetentionPolicy
+from kit.core.protocol.signposts import takes
 from kit.stream.settings.setting_rules import (
     RULES,
     UNLIMITED,
@@ -42,6 +43,7 @@ SAVEPOINTS = "savepoints"
 # ---- checkpoints ------------------------------------------------------------------------------------------------
 
 
+@takes(exactly_once="write mode='exactly_once', which it is without", storage="write directory='/checkpoints'")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointConfig:
     """The settings of a job's checkpoints; `settings_table` shows the values of each and Flink's name for it.

@@ -55,12 +55,14 @@ class Allowed:
 
     text: str
     test: Callable[[Any], bool]
+    kind: str = ""
+    """What the text goes without, for an error about a value of another type."""
 
 
 def whole(least: int, most: int) -> Allowed:
     """Return the whole numbers in a range; Java's largest numbers are not mentioned in the text."""
     text = f"{least} or more" if most in (UNLIMITED, LONGEST_MS) else f"{least} to {most}"
-    return Allowed(text, lambda found: type(found) is int and least <= found <= most)
+    return Allowed(text, lambda found: type(found) is int and least <= found <= most, "a whole number, ")
 
 
 def count(least: int) -> Allowed:
@@ -234,7 +236,8 @@ def check(settings: object) -> None:
             except DurationError:
                 expect(False, rule.setting, found, f"{rule.allowed.text}: {WAYS_TO_WRITE}")
             found = getattr(settings, rule.setting)
-        expect(rule.allowed.test(found), rule.setting, found, rule.allowed.text)
+        kind = "" if type(found) is int else rule.allowed.kind
+        expect(rule.allowed.test(found), rule.setting, found, kind + rule.allowed.text)
 
 
 def member(kind: type[Enum], found: object) -> object:

@@ -311,7 +311,12 @@ def _read(world: World, fault: FailNextRead) -> str | None:
 def _worker(world: World, fault: WorkerFault) -> str | None:
     there = workers(world)
     if fault.worker not in there:
-        return f"no worker {fault.worker} runs now; there are {', '.join(map(str, there)) or 'none'}"
+        if world.master.status.is_terminal:
+            known = f"none, since the job is {world.master.status.name}: lab.back(n) goes back to when it ran"
+        else:
+            known = ", ".join(map(str, there)) or "none yet: lab.run_until(record='AllTasksRunning')"
+        kind = "" if isinstance(fault.worker, int) else ", which are numbers, one for each subtask index"
+        return f"no worker {fault.worker!r} runs now{kind}; there are {known}"
     is_frozen = fault.worker in world.frozen
     if isinstance(fault, FreezeWorker) and is_frozen:
         return f"worker {fault.worker} is frozen already"

@@ -136,6 +136,10 @@ class TimerServiceView(TimeView):
     def __init__(self, operator: KeyedFunctionOperator) -> None:
         self._operator = operator
 
+    def __call__(self) -> TimerServiceView:
+        """Return the timers themselves: PyFlink's `ctx.timer_service()`."""
+        return self
+
     def register_event_time_timer(self, timestamp_ms: int) -> None:
         """Call `on_timer` when the watermark reaches `timestamp_ms`."""
         self._operator.timers.register_event_time_timer(time_of_timer(timestamp_ms))

@@ -9,7 +9,7 @@ Follows Flink's `WindowAssigner`, `TumblingEventTimeWindows`, `SlidingEventTimeW
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
 from typing import ClassVar
 
@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.core.protocol.durations import settle_durations
+from kit.core.protocol.signposts import WINDOWS, SignedType
 
 Times = npt.NDArray[np.int64]
 
 
-class WindowAssigner(ABC):
+class WindowAssigner(metaclass=SignedType):
     """A kind of window: the windows of rows, and the bounds of each window. All times are ms since 1970.
 
     A window is identified by an int64, its *id*, unique among the windows of a key: its start, unless `starts` is
@@ -34,6 +35,8 @@ class WindowAssigner(ABC):
 
     Follows `WindowAssigner` and `MergingWindowAssigner`.
     """
+
+    class_signs = WINDOWS
 
     __slots__ = ()
 

@@ -1,0 +1,40 @@
+"""What to write where a user's function failed in a way that newcomers know.
+
+A row is a dict, and hooks have arguments of their own. Only errors of the call itself, or of a dict, are explained. Any
+other error is the function's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_HOOKS = {
+    "process_element": "a row, a dict, and a context: ctx.emit(row) hands a row on, ctx.state(descriptor) has state",
+    "on_timer": "the time of the timer in ms, and a context: ctx.emit(row) hands a row on",
+    "open": "a context: ctx.state(descriptor) has state",
+}
+_HOOKS |= {f"process_element{number}": _HOOKS["process_element"] for number in (1, 2)}
+ONE_ROW = "a row, a dict"
+
+
+def hint(function: Callable[..., Any], error: BaseException, called_with: str = "") -> str:
+    """Return what to write instead, with a semicolon before it; "" where nothing is known. `called_with` are the
+    arguments of a function that is no hook.
+    """
+    if isinstance(error, AttributeError) and isinstance(error.obj, dict):
+        return f"; a row is a dict: write row[{error.name!r}]"
+    if isinstance(error, KeyError) and error.args and isinstance(error.args[0], int):
+        return "; a row is a dict: its columns have names, such as row['letter']"
+    if isinstance(error, TypeError) and "positional argument" in str(error) and _is_of_the_call(error):
+        name = getattr(function, "__name__", "")
+        if name in _HOOKS:
+            return f"; {name} is called with {_HOOKS[name]}"
+        if called_with:
+            return f"; it is called with {called_with}"
+    return ""
+
+
+def _is_of_the_call(error: BaseException) -> bool:
+    """Return True if the function was never entered: the error was raised where it was to be called."""
+    return error.__traceback__ is None or error.__traceback__.tb_next is None
