@@ -15,7 +15,7 @@ higher package says where the function is:
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -30,7 +30,7 @@ class Offering(ModuleType):
     """
 
     _homes: Mapping[str, str]
-    _signs: Later | None
+    _signs: Callable[[str, str], None] | None
 
     def __getattr__(self, name: str) -> Any:
         home = self.__dict__["_homes"].get(name)
@@ -58,7 +58,7 @@ class Offering(ModuleType):
         return import_module, (self.__name__,)
 
 
-def offer(package: str, names: Mapping[str, Iterable[str]], signs: Later | None = None) -> None:
+def offer(package: str, names: Mapping[str, Iterable[str]], signs: Callable[[str, str], None] | None = None) -> None:
     """Let a package offer names, listed by the modules that define them. `signs` may raise an ImportError of its own
     for a name that is not offered.
     """

@@ -280,3 +280,15 @@ def first_window_ms(idle_ms: int | None) -> int:
 def test_an_idle_source_does_not_hold_windows_back() -> None:
     assert first_window_ms(None) > 900
     assert first_window_ms(20) < 600
+
+
+def test_rows_behind_a_pause_are_not_lost_when_the_other_sources_have_ended() -> None:
+    """The source that pauses is idle when the other one ends; its second row comes when the job would be over."""
+    env = StreamEnvironment("pause", parallelism=1)
+    ends = env.from_source(CollectionSource(ROWS[:2]), uid="ends").assign_timestamps("t")
+    pauses = env.from_source(CollectionSource(ROWS[2:4], batch_rows=1, rows_per_second=1), uid="pauses")
+    both = ends.union(pauses.assign_timestamps("t").with_idleness(20))
+    both.key_by("k").window(TumblingEventTimeWindows(10)).aggregate(rows=count()).sink_to(CollectSink("out"))
+    lab = Lab(env)
+    lab.run()
+    assert lab.output("out")["rows"].sum() == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.core.protocol.elements import MIN_WATERMARK_MS, Watermark, WatermarkStatus
+from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS, Watermark, WatermarkStatus
 from kit.machines.task.watermark_valve import InputWatermarks, WatermarkValve
 from tests.task.harness import TaskHarness, fan_in
 
@@ -44,6 +44,41 @@ def test_a_watermark_of_an_idle_channel_does_not_hold_the_others_back_later() ->
     assert valve.watermark(0, 100) == 100
     assert valve.status(1, idle=False) is None
     assert valve.watermark(0, 120) == 120, "the channel is active again, but still behind 100"
+
+
+def test_event_time_does_not_end_while_an_idle_channel_may_still_send_rows() -> None:
+    valve = WatermarkValve([0, 1, 2])
+    valve.watermark(0, 10)
+    valve.watermark(1, 20)
+    valve.status(2, idle=True)
+    assert valve.watermark(0, MAX_WATERMARK_MS) == 20, "the ended channel holds nobody back"
+    assert valve.watermark(1, MAX_WATERMARK_MS) is None
+    assert valve.all_idle, "nobody is left but an idle channel"
+    assert valve.status(2, idle=False) is None
+    assert not valve.all_idle
+    assert valve.watermark(2, 30) == 30
+    assert valve.watermark(2, MAX_WATERMARK_MS) == MAX_WATERMARK_MS
+
+
+def test_an_idle_channel_that_ends_ends_event_time_with_the_others() -> None:
+    """What says that it was active again may be lost: a restored task that had finished says nothing but the end."""
+    valve = WatermarkValve([0, 1])
+    valve.status(1, idle=True)
+    assert valve.watermark(0, MAX_WATERMARK_MS) is None
+    assert valve.watermark(1, MAX_WATERMARK_MS) == MAX_WATERMARK_MS
+    assert not valve.all_idle
+
+
+def test_an_input_that_has_ended_leaves_event_time_to_the_others() -> None:
+    time = InputWatermarks({0: 0, 1: 1, 2: 2})
+    time.watermark(0, MAX_WATERMARK_MS)
+    time.watermark(1, 5)
+    assert time.status(2, idle=True) == 5
+    assert time.status(1, idle=True) is None
+    assert time.all_idle
+    assert time.watermark(1, MAX_WATERMARK_MS) is None
+    assert time.watermark(2, MAX_WATERMARK_MS) == MAX_WATERMARK_MS
+    assert not time.all_idle
 
 
 STORIES = st.lists(st.tuples(st.integers(0, 2), st.one_of(st.booleans(), st.integers(0, 30))), max_size=60)

@@ -252,15 +252,14 @@ class TaskInput:
         if channel.number in self._demultiplexers:
             timestamp_ms = self._demultiplexers[channel.number].watermark(element.timestamp_ms)
         if timestamp_ms is not None:
-            self._advance(self._valve.watermark(channel.number, timestamp_ms))
+            number = channel.number
+            self._tell(lambda: self._valve.watermark(number, timestamp_ms))
 
     def _on_watermark_status(self, channel: InputChannel, element: WatermarkStatus) -> None:
-        was_idle, idle = self._valve.all_idle, element.idle
+        idle = element.idle
         if channel.number in self._demultiplexers:
             idle = self._demultiplexers[channel.number].status(idle=idle)
-        self._advance(self._valve.status(channel.number, idle=idle))
-        if self._valve.all_idle != was_idle:
-            self._task.announce_idleness(self._valve.all_idle)
+        self._tell(lambda: self._valve.status(channel.number, idle=idle))
 
     @property
     def event_time(self) -> dict[str, Any]:
@@ -273,9 +272,15 @@ class TaskInput:
         inputs = nsmallest(MOST_BEHIND, watermarks.items(), key=itemgetter(1))
         return {"channel": self._taking, "awaited": self._taking in watermarks, "inputs": [*map(list, inputs)]}
 
-    def _advance(self, timestamp_ms: int | None) -> None:
+    def _tell(self, change: Callable[[], int | None]) -> None:
+        """Change the valve, and tell the task where event time is and whether all inputs are idle, if that changed."""
+        was_idle, timestamp_ms = self._valve.all_idle, change()
+        if was_idle and not self._valve.all_idle:
+            self._task.announce_idleness(False)
         if timestamp_ms is not None:
             self._task.advance_event_time(timestamp_ms)
+        if self._valve.all_idle and not was_idle:
+            self._task.announce_idleness(True)
 
     def _on_end_of_data(self, channel: InputChannel, element: EndOfData) -> None:
         self._data_ended.add(channel.number)

@@ -5,8 +5,12 @@ part once it has caught up with the current event time; until then it is *unalig
 becomes idle, event time advances to the highest watermark of all, because no channel promises less now. Watermarks
 never go back.
 
-An operator with several inputs (a join) has a valve for each. Its event time is the minimum over the inputs that are
-not idle, and does not change when all are.
+A channel at the end of event time takes no part any more. While another one is idle, event time does not end: rows may
+still come, and what they wait for would never be. In Flink the ended channel alone decides then, and what comes later
+is lost (FLINK-38477); there an idle channel does not end either, unless it was active again before (FLINK-40499).
+
+An operator with several inputs (a join) has a valve for each; its event time is the minimum over the inputs that are
+neither idle nor ended, and stays where it is when there are none.
 
 Follows Flink's `StatusWatermarkValve` and `IndexedCombinedWatermarkStatus`.
 """
@@ -15,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 
 
 class _Channel:
@@ -27,6 +31,10 @@ class _Channel:
         self.watermark_ms = MIN_WATERMARK_MS
         self.idle = False
         self.aligned = True
+
+    @property
+    def has_ended(self) -> bool:
+        return self.watermark_ms == MAX_WATERMARK_MS
 
 
 class WatermarkValve:
@@ -40,9 +48,12 @@ class WatermarkValve:
     def watermark(self, channel: int, timestamp_ms: int) -> int | None:
         """Advance the channel's event time; return the new minimum if that advanced too."""
         state = self._channels[channel]
-        if state.idle or timestamp_ms <= state.watermark_ms:
+        ends = timestamp_ms == MAX_WATERMARK_MS
+        if (state.idle and not ends) or timestamp_ms <= state.watermark_ms:
             return None
         state.watermark_ms = timestamp_ms
+        if ends:
+            return self._end(state)
         state.aligned = state.aligned or timestamp_ms >= self.current_ms
         return self._advance_to_minimum()
 
@@ -54,7 +65,7 @@ class WatermarkValve:
     def status(self, channel: int, *, idle: bool) -> int | None:
         """Make the channel idle or active; return the new event time if it advanced. See `all_idle` too."""
         state = self._channels[channel]
-        if state.idle == idle:
+        if state.idle == idle or state.has_ended:
             return None
         state.idle = idle
         if not idle:
@@ -63,16 +74,29 @@ class WatermarkValve:
             return None
         state.aligned = False
         held_back = state.watermark_ms == self.current_ms
-        self.all_idle = all(each.idle for each in self._channels.values())
+        self.all_idle = all(each.idle for each in self._going_on)
         if not held_back:
             return None
         return self._advance_to_maximum() if self.all_idle else self._advance_to_minimum()
 
+    def _end(self, state: _Channel) -> int | None:
+        state.idle = False
+        if not self._going_on:
+            self.all_idle = False
+            return self._advance(MAX_WATERMARK_MS)
+        self.all_idle = all(each.idle for each in self._going_on)
+        return self._advance_to_maximum() if self.all_idle else self._advance_to_minimum()
+
+    @property
+    def _going_on(self) -> list[_Channel]:
+        """The channels that have not ended."""
+        return [channel for channel in self._channels.values() if not channel.has_ended]
+
     def _advance_to_minimum(self) -> int | None:
-        return self._advance(min((c.watermark_ms for c in self._channels.values() if c.aligned), default=None))
+        return self._advance(min((c.watermark_ms for c in self._going_on if c.aligned), default=None))
 
     def _advance_to_maximum(self) -> int | None:
-        return self._advance(max(channel.watermark_ms for channel in self._channels.values()))
+        return self._advance(max(channel.watermark_ms for channel in self._going_on))
 
     def _advance(self, timestamp_ms: int | None) -> int | None:
         if timestamp_ms is None or timestamp_ms <= self.current_ms:
@@ -100,15 +124,14 @@ class InputWatermarks:
     def watermark(self, channel: int, timestamp_ms: int) -> int | None:
         """Advance the channel's event time; return the task's event time if it advanced too."""
         valve = self._valve_of(channel)
-        return None if valve.watermark(channel, timestamp_ms) is None else self._combined(valve)
+        was_idle = valve.all_idle
+        return self._combined(valve, valve.watermark(channel, timestamp_ms), was_idle=was_idle)
 
     def status(self, channel: int, *, idle: bool) -> int | None:
         """Make the channel idle or active; return the new event time if it advanced. See `all_idle` too."""
         valve = self._valve_of(channel)
         was_idle = valve.all_idle
-        if valve.status(channel, idle=idle) is None and valve.all_idle == was_idle:
-            return None
-        return self._combined(valve)
+        return self._combined(valve, valve.status(channel, idle=idle), was_idle=was_idle)
 
     @property
     def channels(self) -> dict[int, int]:
@@ -118,11 +141,15 @@ class InputWatermarks:
     def _valve_of(self, channel: int) -> WatermarkValve:
         return self._valves[self._input_of[channel]]
 
-    def _combined(self, changed: WatermarkValve) -> int | None:
+    def _combined(self, changed: WatermarkValve, advanced_to_ms: int | None, *, was_idle: bool) -> int | None:
         """Return the minimum over the active inputs; the last one's final watermark counts when it becomes idle."""
-        active = [valve for valve in self._valves.values() if not valve.all_idle]
-        self.all_idle = not active
-        timestamp_ms = min(valve.current_ms for valve in active or [changed])
+        if advanced_to_ms is None and changed.all_idle == was_idle:
+            return None
+        going_on = [valve for valve in self._valves.values() if valve.current_ms < MAX_WATERMARK_MS]
+        active = [valve for valve in going_on if not valve.all_idle]
+        self.all_idle = bool(going_on) and not active
+        last = [changed] if changed in going_on or not going_on else []
+        timestamp_ms = min((valve.current_ms for valve in active or last), default=self.current_ms)
         if timestamp_ms <= self.current_ms:
             return None
         self.current_ms = timestamp_ms
