@@ -231,7 +231,7 @@ def test_output_of_an_earlier_run_is_not_taken_for_ones_own(tmp_path) -> None:
 
 def test_what_is_neither_staged_nor_published_cannot_be_committed(tmp_path) -> None:
     (effect,) = staged_by(str(tmp_path))
-    with pytest.raises(CommitError, match=r"000001\.parquet cannot be published: it is not there, and neither is"):
+    with pytest.raises(CommitError, match=r"000001\.parquet cannot be published: it is not there, neither is"):
         files.commit([effect])
 
 
@@ -259,3 +259,36 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path) -> None:
     (tmp_path / "out").write_text("in the way")
     with pytest.raises(CommitError, match=r"output directory .*/out cannot be written"):
         files.stage(effect)
+
+
+def test_a_staging_directory_that_is_removed_meanwhile_takes_no_file_along(tmp_path, monkeypatch) -> None:
+    """Another process removes what is left of an aborted checkpoint, and the directory if it is empty."""
+    first, second = (staged_by(str(tmp_path), checkpoint_id=number)[0] for number in (1, 2))
+    files.stage(first)
+    name = Path(first.staged).name
+    delete = files.disk.delete_if_empty
+
+    def too_late(system, path: str) -> None:
+        files.stage(second)
+        delete(system, path)
+
+    monkeypatch.setattr(files.disk, "delete_if_empty", too_late)
+    files.remove_staged(str(tmp_path), "job", [name])
+    assert Path(second.staged).exists()
+    files.commit([second])
+
+
+def test_a_staging_directory_that_is_removed_is_made_again(tmp_path, monkeypatch) -> None:
+    (effect,) = staged_by(str(tmp_path))
+    make, removed = files.disk.make_directory, []
+
+    def removed_once(system, path: str, *, durable: bool) -> None:
+        make(system, path, durable=durable)
+        if not removed:
+            removed.append(path)
+            Path(path).rmdir()
+
+    monkeypatch.setattr(files.disk, "make_directory", removed_once)
+    files.stage(effect)
+    assert removed
+    assert Path(effect.staged).exists()

@@ -132,6 +132,7 @@ DOORS = {
     "kit/stream/connectors/disk.py": {"files"},
     "kit/stream/connectors/file_versions.py": {"files"},
     "kit/stream/connectors/files.py": {"files"},
+    "kit/stream/connectors/publication_records.py": {"files"},
 }
 # Never imported by what we ship.
 OUTSIDE = {"tests", "benchmarks", "examples", "scripts", "notebooks"}

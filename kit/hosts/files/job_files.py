@@ -59,7 +59,7 @@ from kit.core.protocol.words import Word
 from kit.core.state.file_names import checkpoint_of
 from kit.hosts.files.answers import carry_out
 from kit.hosts.files.confinement import check_metadata
-from kit.hosts.files.output import Output, begin_new_output, check_no_later_output, later_output, sinks
+from kit.hosts.files.output import Output, begin_new_output, check_no_later_output, discard_later_output, sinks
 from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
 from kit.hosts.files.stores.errors import LeadershipLostError
 from kit.hosts.files.stores.stores import CheckpointStore
@@ -68,6 +68,8 @@ from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source_spec import SourceSpec
 
 logger = logging.getLogger("kit.hosts.files")
+_RECORDED = 100
+"""Records of published files are kept for this many checkpoints: a checkpoint may name what earlier ones published."""
 
 
 class JobFiles:
@@ -95,6 +97,8 @@ class JobFiles:
         self._store = store
         self._output = output
         self._driver = driver
+        self._savepoints: set[int] = set()
+        """The checkpoint ids of this driver's savepoints, which outlast the checkpoints after them."""
 
     def close(self) -> None:
         """Close connections."""
@@ -202,8 +206,7 @@ class JobFiles:
 
     def _discard_later_output(self, command: DiscardLaterOutput) -> Word:
         self._store.check_leadership()
-        for sink, names in later_output(self._job, self._output, command.location, command.checkpoint_id):
-            self._output.delete_published(sink, names)
+        discard_later_output(self._job, self._output, command.location, command.checkpoint_id)
         return LaterOutputDiscarded()
 
     def _remove_orphans(self, command: RemoveOrphans) -> Word:
@@ -214,6 +217,8 @@ class JobFiles:
                 remove(set(self._store.ids()).difference(command.keep))
             except OSError as error:
                 errors.append(str(error))
+        with suppress(OSError):
+            self._forget_published(self._store.ids().stop - (_RECORDED if command.keep else 0), command.keep)
         try:
             self._remove_orphaned_shared_files(command.shared)
         except OSError as error:
@@ -235,6 +240,11 @@ class JobFiles:
         for sink in sinks(self._job):
             self._output.sweep(sink, self._job.job_id, orphans)
 
+    def _forget_published(self, before: int, keep: Collection[int]) -> None:
+        """Delete the records of what this run has published, up to a checkpoint."""
+        for sink in sinks(self._job):
+            self._output.forget_published(sink, self._job.job_id, range(self._store.ids().start, before), keep)
+
     def _remove_orphaned_entries(self, orphans: Collection[int]) -> None:
         for stored in self._store.checkpoints():
             if stored.checkpoint_id in orphans:
@@ -251,6 +261,7 @@ class JobFiles:
         if command.initialize_base:
             self._storage.init_base_locations()
         if command.properties.is_savepoint:
+            self._savepoints.add(checkpoint_id)
             location = self._storage.initialize_location_for_savepoint(checkpoint_id, command.target)
         else:
             location = self._storage.initialize_location_for_checkpoint(checkpoint_id)
@@ -290,6 +301,8 @@ class JobFiles:
             self._storage.discard_location(location)
         if command.stored and command.checkpoint_id is not None:
             self._store.remove(command.checkpoint_id)
+            with suppress(OSError):
+                self._forget_published(command.checkpoint_id - _RECORDED, self._savepoints)
         return StateDiscarded(checkpoint_id=command.checkpoint_id)
 
     def _dispose(self, location: CheckpointLocation, checkpoint_id: int | None) -> None:

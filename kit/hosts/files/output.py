@@ -7,6 +7,7 @@ goes.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
@@ -32,13 +33,25 @@ class Output(Protocol):
         """Keep the rows, not visible yet."""
 
     def commit(self, effects: Iterable[Effect]) -> None:
-        """Make staged rows visible; twice has no further effect. Raises CommitError for unknown rows."""
+        """Make staged rows visible; twice is once, also when readers have taken them away since.
+
+        Raises CommitError for rows that are not staged and never were visible.
+        """
 
     def drop(self, effects: Iterable[Effect]) -> None:
         """Delete rows that will never be visible."""
 
     def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
-        """Delete what a job has staged for a sink with these checkpoints."""
+        """Forget what a job has staged for a sink with these checkpoints. That rows were visible is not forgotten."""
+
+    def forget_published(self, sink: Sink, job_id: str, checkpoints: range, keep: Collection[int] = ()) -> None:
+        """Forget that rows were visible that were staged by these checkpoints, except for those to `keep`."""
+
+    def taken_away(self, sink: Sink, job_id: str, after: int) -> int:
+        """Return how many parts that jobs published after this checkpoint readers have taken away, as far as is known.
+
+        `job_id` is the id of the jobs, or how it begins.
+        """
 
     def published_files(self, sink: Sink) -> list[str]:
         """Return the names of the Parquet files that readers of a sink's directory see, in order."""
@@ -135,38 +148,74 @@ def check_new_output(job: JobGraph, output: Output) -> None:
 
 
 def begin_new_output(job: JobGraph, output: Output) -> None:
-    """Check the output as `check_new_output` does, then delete what the sinks overwrite."""
+    """The same, and then delete what the sinks are to overwrite, and records of a run that had the same id."""
     check_new_output(job, output)
     for sink in sinks(job):
+        output.forget_published(sink, job.job_id, range(sys.maxsize))
         if sink.mode == "overwrite":
             output.delete_published(sink, filter(sink.is_part, output.published_files(sink)))
 
 
-def later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> Iterator[tuple[Sink, list[str]]]:
-    """Yield the sinks that have published output after a snapshot, with the names of those files.
+class PublishedLater(NamedTuple):
+    """What a sink published after a snapshot: the files that are there, and how many its readers have taken away."""
 
-    The names contain the checkpoint and the id of the job, which may have been another one when the snapshot was taken.
-    The rows of a `CollectSink` belong to a run and are never later than its snapshot.
+    sink: Sink
+    names: list[str]
+    taken_away: int
+
+
+def later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> Iterator[PublishedLater]:
+    """Yield what sinks have published after a snapshot, for those that have.
+
+    The names of files hold the id of the job, which may have been another one's when the snapshot was taken, and the
+    checkpoint. What a `CollectSink` has collected belongs to a run and is never later than its snapshot.
     """
-    own = tuple(f"part-{each}" for each in (job.job_id, *_JOB_IN_PATH.findall(location)))
+    ids = {job.job_id, *_JOB_IN_PATH.findall(location)}
+    own = tuple(f"part-{each}" for each in ids)
     for sink in sinks(job):
         if sink.path.startswith(MEMORY):
             continue
         names = [name for name in output.published_files(sink) if sink.is_part(name) and name.startswith(own)]
         later = [name for name in names if not sink.is_covered(name, checkpoint_id)]
-        if later:
-            yield sink, later
+        longest = {each for each in ids if not any(other != each and each.startswith(other) for other in ids)}
+        taken_away = sum(output.taken_away(sink, each, checkpoint_id) for each in longest)
+        if later or taken_away:
+            yield PublishedLater(sink, later, taken_away)
 
 
 def check_no_later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> None:
-    """Raise FileExistsError, naming the sink, if rows would be published again."""
-    for sink, names in later_output(job, output, location, checkpoint_id):
-        raise FileExistsError(
-            f"{sink.path} holds {_counted(names)} that this job published after checkpoint {checkpoint_id}, from which "
-            "it is to be restored: their rows would come again.\n  Restore the newest checkpoint, write to another "
-            'directory, or say what is meant: later_output="discard" deletes these files first, later_output="keep" '
-            "has the rows twice."
-        )
+    """Raise FileExistsError, naming the sink, when rows would be published that were published before."""
+    for sink, names, taken_away in later_output(job, output, location, checkpoint_id):
+        if names:
+            raise FileExistsError(
+                f"{sink.path} holds {_counted(names)} that this job published after checkpoint {checkpoint_id}, from "
+                "which it is to be restored: their rows would come again.\n  Restore the newest checkpoint, write to "
+                'another directory, or say what is meant: later_output="discard" deletes these files first, '
+                'later_output="keep" has the rows twice.'
+            )
+        raise _taken_away(sink, taken_away, checkpoint_id)
+
+
+def discard_later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> None:
+    """Delete what sinks have published after a snapshot.
+
+    Raises FileExistsError, before anything is deleted, when readers have taken some of that away.
+    """
+    found = list(later_output(job, output, location, checkpoint_id))
+    for sink, _, taken_away in found:
+        if taken_away:
+            raise _taken_away(sink, taken_away, checkpoint_id)
+    for sink, names, _ in found:
+        output.delete_published(sink, names)
+
+
+def _taken_away(sink: Sink, count: int, checkpoint_id: int) -> FileExistsError:
+    return FileExistsError(
+        f"{count} file{'s' * (count > 1)} that this job published in {sink.path} after checkpoint {checkpoint_id}, "
+        "from which it is to be restored, have been taken away from there: their rows would come again, and the files "
+        "cannot be discarded.\n  Restore the newest checkpoint, put the files back, write to another directory, or say "
+        'what is meant: later_output="keep" has the rows twice.'
+    )
 
 
 def _counted(names: list[str]) -> str:
@@ -201,6 +250,8 @@ class MemoryOutput:
     def __init__(self) -> None:
         self.staged: dict[str, pa.Table] = {}
         self.published: dict[str, pa.Table] = {}
+        self._recorded: dict[str, str] = {}
+        """Where rows were made visible, and the path under which they had been staged; not those of a `CollectSink`."""
         self._run = ""
         self._others: dict[str, Collected] = {}
         self._covered: dict[str, tuple[str, int]] = {}
@@ -243,12 +294,17 @@ class MemoryOutput:
         """Make rows visible; twice has no further effect."""
         for effect in effects:
             table, before = self.staged.get(effect.staged), self.published.get(effect.final)
+            if before is None and effect.final in self._recorded:
+                self.staged.pop(effect.staged, None)
+                continue
             if table is None and before is None:
                 raise CommitError(f"{effect.final} cannot be published: it is not there, and was never staged")
             if table is not None and before is not None and not table.equals(before):
                 raise published_with_other_rows(effect)
             if table is not None:
                 self.published[effect.final] = self.staged.pop(effect.staged)
+                if not effect.final.startswith(MEMORY):
+                    self._recorded[effect.final] = effect.staged
 
     def drop(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -261,6 +317,21 @@ class MemoryOutput:
             if path.startswith(f"{directory}/") and sink.staged_by(path.rpartition("/")[2]) in orphans:
                 del self.staged[path]
 
+    def forget_published(self, sink: Sink, job_id: str, checkpoints: range, keep: Collection[int] = ()) -> None:
+        """Forget that rows were visible."""
+        directory = staging_directory(sink.path, job_id)
+        for final, staged in list(self._recorded.items()):
+            by = sink.staged_by(staged.rpartition("/")[2])
+            if staged.startswith(f"{directory}/") and by in checkpoints and by not in keep:
+                del self._recorded[final]
+
+    def taken_away(self, sink: Sink, job_id: str, after: int) -> int:
+        """Return how many parts were visible and are no longer there."""
+        below = staging_directory(sink.path, job_id)
+        gone = [staged for final, staged in self._recorded.items() if final not in self.published]
+        parts = [sink.staged_part(path.rpartition("/")[2]) for path in gone if path.startswith(below)]
+        return sum(part is not None and part > after for part in parts)
+
     def published_files(self, sink: Sink) -> list[str]:
         """Return the names of the visible parts."""
         directory = sink.path.rstrip("/")
@@ -269,7 +340,9 @@ class MemoryOutput:
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
         """Delete visible rows."""
         for name in names:
-            del self.published[f"{sink.path.rstrip('/')}/{name}"]
+            path = f"{sink.path.rstrip('/')}/{name}"
+            del self.published[path]
+            self._recorded.pop(path, None)
 
     def directories(self) -> list[str]:
         """Return the sinks' directories that have published something."""
@@ -286,7 +359,7 @@ class MemoryOutput:
     def copy(self) -> Self:
         """Return another output with the same tables, which never change."""
         other = type(self)()
-        other.staged, other.published = dict(self.staged), dict(self.published)
+        other.staged, other.published, other._recorded = dict(self.staged), dict(self.published), dict(self._recorded)
         other._run, other._others, other._covered = self._run, dict(self._others), dict(self._covered)
         return other
 

@@ -27,6 +27,7 @@ from kit.hosts.files.output import lineage_of, sink_called, sinks
 from kit.hosts.files.storage import CheckpointStorage
 from kit.hosts.spark.temporary import locked_directory, remove_directory, temporary_directory
 from kit.stream.connectors import disk, files
+from kit.stream.connectors.publication_records import lone_records
 from kit.stream.connectors.sink import MEMORY, Sink
 from kit.stream.graph.job_graph import JobGraph
 
@@ -52,17 +53,35 @@ class SparkOutput:
         """Make staged rows visible; twice is once. Rows collected in a process that has ended are left out."""
         for effect in effects:
             if not self._is_gone(effect):
-                files.commit([self._placed(effect)], durable=self._lasts(effect))
+                is_file = not effect.final.startswith(MEMORY)  # nobody takes away what is collected
+                files.commit([self._placed(effect)], durable=self._lasts(effect), recorded=is_file)
 
     def drop(self, effects: Iterable[Effect]) -> None:
         """Delete rows that will never be visible."""
         files.drop(map(self._placed, effects))
 
     def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
-        """Delete what nobody will ever publish, also what was not finished."""
+        """Delete what nobody will ever publish, also what was not finished. Records of what was published stay."""
         path = self.place(sink.path)
-        staged = files.staged_files(path, job_id)
+        staged = set(files.staged_files(path, job_id))
+        staged -= lone_records(staged)
         files.remove_staged(path, job_id, [name for name in staged if sink.staged_by(name) in orphans])
+
+    def forget_published(self, sink: Sink, job_id: str, checkpoints: range, keep: Collection[int] = ()) -> None:
+        """Delete the records of what was published."""
+        path = self.place(sink.path)
+        records = {name: sink.staged_by(name) for name in lone_records(files.staged_files(path, job_id))}
+        files.remove_staged(
+            path, job_id, [name for name, by in records.items() if by in checkpoints and by not in keep]
+        )
+
+    def taken_away(self, sink: Sink, job_id: str, after: int) -> int:
+        """Return how many parts were published and are no longer there."""
+        path = self.place(sink.path)
+        published = set(files.published_files(path))
+        records = files.records_of_published(path, job_id)
+        parts = {final: sink.staged_part(staged) for staged, final in records.items() if final not in published}
+        return sum(part is not None and part > after for part in parts.values())
 
     def published_files(self, sink: Sink) -> list[str]:
         """The names of the Parquet files that readers see."""

@@ -118,3 +118,13 @@ def delete_directory(system: fs.FileSystem, path: str) -> None:
         shutil.rmtree(path)
     else:
         system.delete_dir(path)
+
+
+def delete_if_empty(system: fs.FileSystem, path: str) -> None:
+    """Delete a directory of this machine unless something is in it. Elsewhere it stays, since a file that appears
+    between a look and the deletion would be deleted with it.
+    """
+    if is_local(system):
+        with suppress(OSError):  # it is gone, or no longer empty
+            if not os.listdir(path):
+                os.rmdir(path)

@@ -8,6 +8,8 @@ Output is published in two phases. `stage` writes a file under a hidden director
 that is already published is left alone. An object store has no rename: there a file is copied to its path, where it
 appears in one step, and then deleted. If a process dies between the two, the next one finds both, sees that they are
 the same, and deletes the staged one.
+
+Readers may take published files away. A record says what was published (`kit.stream.connectors.publication_records`).
 """
 
 from __future__ import annotations
@@ -31,6 +33,14 @@ from kit.core.protocol.snapshots import Effect
 from kit.stream.connectors import disk
 from kit.stream.connectors.disk import open_path
 from kit.stream.connectors.file_versions import check_unchanged, unchanged
+from kit.stream.connectors.publication_records import (
+    delete_staged,
+    is_record,
+    lone_records,
+    recorded_name,
+    was_published,
+    write_record,
+)
 from kit.stream.operators.sources.source import ReadResult, Split
 from kit.stream.operators.spec import SchemaError, column_list
 
@@ -44,6 +54,7 @@ APPEAR_WHOLE = ("s3", "gcs", "abfs")
 _READ_ROWS = 1 << 16
 """The number of rows decoded at a time; smaller reads use one thread, since waking others would cost more."""
 _MOST_OPEN_SPLITS = 64
+_TRIES = 10
 _WILDCARD = re.compile(r"[*?\[]")
 _HIDDEN = re.compile(r"(?:^|/)[._]")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -372,13 +383,10 @@ def check_output_directory(path: str) -> None:
 
 def stage(effect: Effect, *, durable: bool = True) -> None:
     """Write the effect's table to its staged file, completely or not at all. Raises CommitError naming the file."""
-    import pyarrow.parquet as pq
-
     system, staged = open_path(effect.staged)
     unfinished = staged if system.type_name in APPEAR_WHOLE else f"{staged}.unfinished"
     try:
-        disk.make_directory(system, dirname(staged), durable=durable)
-        pq.write_table(effect.table, unfinished, filesystem=system)
+        _make_and_write(system, effect.table, unfinished, durable=durable)
         if unfinished != staged:
             disk.rename(system, unfinished, staged, durable=durable)
     except OSError as error:
@@ -386,34 +394,56 @@ def stage(effect: Effect, *, durable: bool = True) -> None:
         raise CommitError(f"output directory {directory} cannot be written: {error}; make it writable") from error
 
 
-def commit(effects: Iterable[Effect], *, durable: bool = True) -> None:
-    """Publish staged files by renaming them; already published files are left alone.
+def _make_and_write(system: fs.FileSystem, table: pa.Table | None, path: str, *, durable: bool) -> None:
+    """Write a file and the directory it is in, again if another process removes the empty directory meanwhile."""
+    import pyarrow.parquet as pq
 
-    Raises CommitError if a file is neither staged nor published, or was published with other content.
+    for attempt in range(_TRIES):
+        try:
+            disk.make_directory(system, dirname(path), durable=durable)
+            pq.write_table(table, path, filesystem=system)
+            return
+        except FileNotFoundError:
+            if attempt == _TRIES - 1:
+                raise
+
+
+def commit(effects: Iterable[Effect], *, durable: bool = True, recorded: bool = True) -> None:
+    """Publish staged files by renaming them; what was published before is left alone, also if it was taken away since
+    and is `recorded`.
+
+    Raises CommitError when a file is not staged and was never published, or was published with other content.
     """
     for effect in effects:
-        _commit(effect, durable=durable)
+        _commit(effect, durable=durable, recorded=recorded)
 
 
-def _commit(effect: Effect, *, durable: bool) -> None:
+def _commit(effect: Effect, *, durable: bool, recorded: bool) -> None:
     system, staged = open_path(effect.staged)
     _, final = open_path(effect.final)
     _check_no_detour(system, staged, final)
     is_staged, is_final = (info.is_file for info in system.get_file_info([staged, final]))
     try:
+        was_taken_away = recorded and not is_final and was_published(system, staged, final)
         if is_final:
             if durable:  # the process that renamed it may have ended before the name was on the disk
                 disk.sync(system, dirname(final))
             if is_staged:
                 _check_same(system, effect, staged, final)
                 disk.delete_file(system, staged)
+        elif was_taken_away:
+            if is_staged:
+                delete_staged(system, staged)
         elif is_staged:
             disk.make_directory(system, dirname(final), durable=durable)
+            if recorded:
+                write_record(system, staged, final, durable=durable)
             disk.rename(system, staged, final, durable=durable)
         else:
             raise CommitError(
-                f"{effect.final} cannot be published: it is not there, and neither is {effect.staged}; "
-                "one of them was deleted or moved away since the checkpoint"
+                f"{effect.final} cannot be published: it is not there, neither is {effect.staged}, and no record "
+                "says that it was published; its rows are lost unless you put the staged file back, or restore an "
+                "older checkpoint"
             )
     except CommitError:
         raise
@@ -450,25 +480,38 @@ def drop(effects: Iterable[Effect]) -> None:
     """Delete staged files that will never be published; missing ones are ignored."""
     for effect in effects:
         system, staged = open_path(effect.staged)
-        for path in (staged, f"{staged}.unfinished"):
-            if system.get_file_info(path).is_file:
-                disk.delete_file(system, path)
+        delete_staged(system, staged)
 
 
 def staged_files(path: str, job_id: str) -> list[str]:
-    """Return the names of the files that a job has staged for `path`, complete or not."""
+    """Return the names of the files that a job has staged for `path`, finished or not, and of its records."""
     system, inner = open_path(staging_directory(path, job_id))
     return sorted(info.base_name for info in system.get_file_info(fs.FileSelector(inner, allow_not_found=True)))
+
+
+def records_of_published(path: str, job_id: str) -> dict[str, str]:
+    """Return the names under which jobs published what is no longer staged, by the name of the record.
+
+    `job_id` is their id, or how it begins.
+    """
+    system, staging = open_path(f"{path.rstrip('/')}/{STAGING}")
+    found: dict[str, str] = {}
+    for directory in system.get_file_info(fs.FileSelector(staging, allow_not_found=True)):
+        if directory.base_name.startswith(file_safe(job_id)) and directory.type == fs.FileType.Directory:
+            inside = system.get_file_info(fs.FileSelector(directory.path, allow_not_found=True))
+            for name in lone_records(info.base_name for info in inside):
+                found[name] = recorded_name(system, f"{directory.path}/{name}")
+    return found
 
 
 def remove_staged(path: str, job_id: str, names: Iterable[str]) -> None:
     """Delete staged files by name, and the directory after the last; missing ones are ignored."""
     system, inner = open_path(staging_directory(path, job_id))
-    for name in names:
+    for name in sorted(names, key=lambda name: not is_record(name)):  # see `kit.stream.connectors.publication_records`
         if system.get_file_info(f"{inner}/{name}").is_file:
             disk.delete_file(system, f"{inner}/{name}")
     for directory in (inner, dirname(inner)):
-        _delete_if_empty(system, directory)
+        disk.delete_if_empty(system, directory)
 
 
 def published_files(path: str) -> list[str]:
@@ -485,9 +528,3 @@ def delete_published(path: str, names: Iterable[str]) -> None:
     for name in names:
         if system.get_file_info(f"{inner}/{name}").is_file:
             disk.delete_file(system, f"{inner}/{name}")
-
-
-def _delete_if_empty(system: fs.FileSystem, directory: str) -> None:
-    is_there = system.get_file_info(directory).type == fs.FileType.Directory
-    if is_there and not system.get_file_info(fs.FileSelector(directory)):
-        disk.delete_directory(system, directory)

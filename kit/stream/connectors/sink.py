@@ -119,6 +119,12 @@ class Sink:
         by = int(published["part"]) if published else Sink.staged_by(name)
         return by is not None and by <= checkpoint_id
 
+    @staticmethod
+    def staged_part(name: str) -> int | None:
+        """Return the checkpoint at whose barrier the rows in a staged file ended; None if no sink has staged it."""
+        found = _STAGED_NAME.match(name)
+        return int(found["part"]) if found else None
+
     def final_path(self, job_id: str, subtask: int, part: int) -> str:
         """Return the file in which these rows are published."""
         return f"{self.path.rstrip('/')}/part-{files.file_safe(job_id)}-{subtask:05d}-{part:06d}.parquet"
