@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +62,8 @@ class OneWindow:
     end: int
     rows: list[Row] = field(default_factory=list)
     overdue: bool = False
+    kept_until: int = MIN_WATERMARK_MS
+    """The watermark that clears a window which was restored, having fired, by a job without lateness."""
 
 
 @dataclass
@@ -129,8 +132,21 @@ class RowByRow:
             for window in some
             if before < window.end - 1 <= timestamp_ms
         ]
-        self.windows = {key: [w for w in some if not self.over(w.end)] for key, some in self.windows.items()}
+        self.windows = {key: [w for w in some if not self.cleared(w)] for key, some in self.windows.items()}
         return fired
+
+    def cleared(self, window: OneWindow) -> bool:
+        return self.over(window.end) and window.kept_until <= self.watermark_ms
+
+    def restore(self, lateness: int) -> None:
+        """Another lateness from now on. A timer that clears a window later than it would now stays."""
+        for window in (window for some in self.windows.values() for window in some):
+            if lateness:
+                window.kept_until = MIN_WATERMARK_MS
+            elif window.end - 1 <= self.watermark_ms:
+                window.kept_until = max(window.kept_until, window.end - 1 + self.lateness)
+        self.lateness = lateness
+        self.windows = {key: [w for w in some if not self.cleared(w)] for key, some in self.windows.items()}
 
 
 def result(key: str, window: OneWindow) -> Row:
@@ -153,15 +169,21 @@ def counted(some: list[Row]) -> Counter[tuple[Any, ...]]:
 AGGREGATES = (count(), count("delay"), sum_("delay"), max_("delay"))
 
 
-def hold_to(model: RowByRow, given_steps: list[tuple[list[Row], int, int]], parallelism: int) -> None:
+def hold_to(
+    model: RowByRow, given_steps: list[tuple[list[Row], int, int]], parallelism: int, latenesses: Sequence[int] = ()
+) -> None:
     """Hold the operator, at this parallelism and then at those of the steps, to a model that takes row by row.
 
-    A step is rows, where the watermark goes after them, and the parallelism from then on (0: as it is).
+    A step is rows, where the watermark goes after them, and the parallelism from then on (0: as it is). The restores
+    go on with one of `latenesses` after the other.
     """
-    spec = WindowAggregate(
-        FLIGHTS, "dest", model.assigner, "at", AGGREGATES, allowed_lateness_ms=model.lateness, late_tag=LATE
-    )
-    fleet = Fleet(spec, parallelism)
+
+    def spec() -> WindowAggregate:
+        given = {"allowed_lateness_ms": model.lateness, "late_tag": LATE}
+        return WindowAggregate(FLIGHTS, "dest", model.assigner, "at", AGGREGATES, **given)
+
+    fleet = Fleet(spec(), parallelism)
+    changes = iter(latenesses)
     late: list[Row] = []
     for some, advanced_to, subtasks in given_steps:
         assert counted(fleet.process(some, ["dest"])) == counted(model.process(some))
@@ -169,6 +191,8 @@ def hold_to(model: RowByRow, given_steps: list[tuple[list[Row], int, int]], para
         for subtask in fleet.subtasks:
             subtask.output.aside.clear()
         if subtasks:
+            model.restore(next(changes, model.lateness))
+            fleet.spec = spec()
             fleet.rescale(subtasks)
         if advanced_to > model.watermark_ms:
             assert counted(fleet.watermark(advanced_to)) == counted(model.watermark(advanced_to))
@@ -184,6 +208,73 @@ def test_windows_of_every_kind_are_those_of_an_operator_that_takes_row_by_row(
 ) -> None:
     given_steps = [(some * times, *after) for some, *after in given_steps]  # many rows take a way of their own
     hold_to(RowByRow(assigner, lateness), given_steps, parallelism)
+
+
+late_rows = st.lists(st.tuples(st.sampled_from(["ORD", "SFO"]), st.integers(-60, 5)), max_size=12)
+late_steps = st.lists(
+    st.tuples(late_rows, st.integers(0, 20), st.sampled_from([0, 0, 0, 1, 2])), min_size=2, max_size=8
+)
+"""Rows at a time before or after the watermark, how far the watermark then goes on, and perhaps a restore."""
+
+
+@settings(max_examples=200)
+@given(late_steps, st.integers(1, 12), st.integers(0, 8), st.lists(st.sampled_from([0, 0, 3, 8]), max_size=4))
+def test_late_rows_join_the_sessions_that_they_join_row_by_row(given_steps, gap, lateness, latenesses) -> None:
+    watermark, made = 0, []
+    for some, goes_on, subtasks in given_steps:
+        given_rows = [{"dest": dest, "at": watermark + after, "delay": 1} for dest, after in some]
+        watermark += goes_on
+        made.append((given_rows, watermark, subtasks))
+    hold_to(RowByRow(EventTimeSessionWindows(gap), lateness), [([], 0, 0), *made], 1, latenesses)
+
+
+def test_a_late_row_is_kept_where_rows_before_it_lead_from_it_to_a_session() -> None:
+    harness = session()
+    harness.process(at(100))
+    harness.watermark(95)
+    harness.process([*at(92, 70, 84, 61, 75), *at(84, dest="SFO"), *at(66)])
+    assert harness.operator.late_rows_dropped == 3, (
+        "70 and 61 came before the rows that lead to them; SFO has no session"
+    )
+    (only,) = harness.watermark(MAX_WATERMARK_MS)
+    assert (only["window_start"], only["window_end"], only["count"]) == (66, 110, 5)
+
+
+def test_a_late_row_joins_a_row_of_the_same_batch_that_is_not_late() -> None:
+    harness = session()
+    harness.watermark(20)
+    harness.process([*at(6, 12, 4), *at(3, dest="SFO")])
+    assert harness.operator.late_rows_dropped == 2
+    assert [(row["window_start"], row["count"]) for row in harness.watermark(MAX_WATERMARK_MS)] == [(4, 2)]
+
+
+def test_a_late_row_joins_a_session_that_begins_where_it_ends() -> None:
+    harness = session()
+    harness.process(at(12))
+    harness.watermark(11)
+    harness.process(at(2))
+    assert [(row["window_start"], row["count"]) for row in harness.watermark(MAX_WATERMARK_MS)] == [(2, 2)]
+
+
+def test_a_late_row_brings_in_a_session_that_is_over_and_was_restored() -> None:
+    harness = session(lateness=5)
+    harness.process(at(0))
+    harness.watermark(9)
+    (harness,) = restored(session().spec, [harness.snapshot()])
+    harness.watermark(13)
+    harness.process(at(14))
+    harness.process(at(4, -10))
+    (only,) = harness.watermark(MAX_WATERMARK_MS)
+    assert (only["window_start"], only["window_end"], only["count"]) == (-10, 24, 4)
+
+
+def test_a_session_that_two_timers_clear_is_forgotten_once() -> None:
+    harness = session(2, lateness=4)
+    harness.process(at(0, 3))
+    (harness,) = restored(session(2, lateness=3).spec, [harness.snapshot()])
+    assert len(harness.watermark(5)) == 2, "the first is cleared as late as is allowed now and was allowed before"
+    harness.process(at(5))
+    assert [(row["window_start"], row["count"]) for row in harness.watermark(MAX_WATERMARK_MS)] == [(3, 2)]
 
 
 def test_many_rows_of_a_window_in_the_place_of_one_that_is_gone_let_it_fire() -> None:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from kit.stream.backend.files.sorting import distinct
 from kit.stream.backend.states.descriptors import ValueStateDescriptor
 from kit.stream.operators.spec import keys_of
 from kit.stream.operators.watermarks import event_times_ms
-from kit.stream.operators.windows.key_time_index import KeyTimeIndex, Numbers, expand
+from kit.stream.operators.windows.key_time_index import KeyTimeIndex, Mask, Numbers, expand
 from kit.stream.operators.windows.window_operator import WindowOperatorBase, where
 
 _BOUNDS = ValueStateDescriptor(
@@ -29,6 +29,8 @@ _BOUNDS = ValueStateDescriptor(
 )
 _STARTS, _ENDS, _WINDOWS = 1, 2, 3
 """Columns of the index; the windows are the namespaces of the state."""
+_NEVER = (1 << 63) - 1
+"""A time after the end of every session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,6 @@ class MergingWindowOperator(WindowOperatorBase):
         super().initialize_state()
         self._bounds = self.context.keyed_state.table(_BOUNDS, pa.int64())
         self._index = KeyTimeIndex(self._spec.key_type, 2)
-        self._overdue: list[tuple[pa.Array, Numbers]] = []
         slots = self._bounds.entries()
         if len(slots):
             starts, ends = self._bounds_of(slots)
@@ -74,12 +75,17 @@ class MergingWindowOperator(WindowOperatorBase):
         assigner = self._spec.assigner
         times = event_times_ms(batch, self._spec.time_column, self._spec.name)
         _, windows = assigner.assign(times)
-        late = self._is_over(assigner.ends(windows))
-        if late.any():
-            self._process_with_late_rows(batch, times, windows, late)
-        elif batch.num_rows:
-            self._take_in(batch, windows)
-        self._fire_overdue()
+        if not len(windows):
+            return
+        codes = self._index.codes(keys_of(batch, self._spec.keys), create=True)
+        late = assigner.ends(windows) <= self._latest_over_ms
+        lost = self._lost(windows, codes, late) if late.any() else late
+        if not lost.any():
+            self._take_in(batch, windows, codes)
+            return
+        self._set_aside(batch, times, lost)
+        self._take_in(batch.filter(pa.array(~lost)), windows[~lost], codes[~lost])
+        self._index.forget_unused(codes[lost])
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Fire the sessions that end before the watermark or with it, clear what is overdue, then hand it on."""
@@ -94,65 +100,79 @@ class MergingWindowOperator(WindowOperatorBase):
             self._clear(*where(times >= self._clears_at(ends - 1), keys, windows))
         self.context.output.emit_watermark(timestamp_ms)
 
-    def _is_over(self, ends: Numbers) -> npt.NDArray[np.bool_]:
-        """Whether sessions that end so have been cleared."""
-        return self._clears_at(ends - 1) <= self.context.current_watermark_ms
+    @property
+    def _latest_over_ms(self) -> int:
+        """The latest end of a session that has been cleared by now."""
+        watermark_ms = self.context.current_watermark_ms
+        if watermark_ms == MAX_WATERMARK_MS:
+            return MAX_WATERMARK_MS
+        return max(watermark_ms + 1 - self._spec.allowed_lateness_ms, MIN_WATERMARK_MS)
 
     # ---- rows that come late ------------------------------------------------------------------------------------
 
-    def _process_with_late_rows(
-        self, batch: pa.RecordBatch, times: Numbers, windows: Numbers, late: npt.NDArray[np.bool_]
-    ) -> None:
-        """A row that is late by itself is not when it joins a session that goes on: that depends on what was before
-        it. Rows that could in no order belong to such a session are set aside at once, the others taken one by one.
-        """
-        codes = self._index.codes(keys_of(batch, self._spec.keys), create=True)
-        sessions = self._merged(codes, windows)
-        lost = late & self._is_over(sessions.ends)[sessions.session_of]
-        self._index.forget_unused(codes)
-        doubtful = late & ~lost
-        start = 0
-        for row in np.flatnonzero(doubtful).tolist():
-            self._take_in_some(batch, windows, start + np.flatnonzero(~lost[start:row]))
-            codes = self._index.codes(keys_of(batch.slice(row, 1), self._spec.keys))
-            if len(self._merged(codes, windows[row : row + 1]).old):
-                self._take_in_some(batch, windows, np.array([row]))
-            else:
-                lost[row] = True
-            start = row + 1
-        self._take_in_some(batch, windows, start + np.flatnonzero(~lost[start:]))
-        self._set_aside(batch, times, lost)
+    def _lost(self, windows: Numbers, codes: Numbers, late: Mask) -> Mask:
+        """Return which of the late rows join no session that continues.
 
-    def _take_in_some(self, batch: pa.RecordBatch, windows: Numbers, rows: Numbers) -> None:
-        if len(rows):
-            self._take_in(batch.take(pa.array(rows)), windows[rows])
+        A row that is late by itself is kept if it touches a session that is open when the row comes. Such a session
+        lasts beyond `_latest_over_ms`, and the row begins before that time, so the session covers it. A key has only
+        one session that does, and earlier rows can only move its begin further back. So a loop over the rows of the
+        keys concerned, in the order in which they came, has to keep one number per key.
+        """
+        starts, ends = self._spec.assigner.starts(windows), self._spec.assigner.ends(windows)
+        rows = np.flatnonzero(starts <= self._latest_over_ms)
+        rows = rows[np.isin(codes[rows], codes[late])]
+        rows = rows[np.argsort(codes[rows], kind="stable")]
+        codes, starts, ends = codes[rows], starts[rows], ends[rows]
+        is_first = np.ones(len(rows), np.bool_)
+        is_first[1:] = codes[1:] != codes[:-1]
+        kept = _joins(
+            is_first.tolist(),
+            self._open_since(codes).tolist(),
+            self._reaches_back_to(codes, starts, ends).tolist(),
+            np.where(late[rows], ends, _NEVER).tolist(),
+        )
+        lost = late.copy()
+        lost[rows] &= ~np.array(kept)
+        return lost
+
+    def _open_since(self, codes: Numbers) -> Numbers:
+        """Return where the session of each key begins that covers `_latest_over_ms`; `_NEVER` if it has none."""
+        over_ms = np.full(len(codes), self._latest_over_ms)
+        starts, found = self._first_ending_at(codes, over_ms, after_equal=True)
+        return np.where(found & (starts <= over_ms), starts, _NEVER)
+
+    def _reaches_back_to(self, codes: Numbers, row_starts: Numbers, row_ends: Numbers) -> Numbers:
+        """Return where the session of a row begins at the latest: with the row, or with a session that it touches.
+
+        That may be one that is over and not yet cleared, since before a restore more lateness was allowed.
+        """
+        starts, found = self._first_ending_at(codes, row_starts)
+        return np.where(found & (starts <= row_ends), np.minimum(starts, row_starts), row_starts)
+
+    def _first_ending_at(self, codes: Numbers, times: Numbers, *, after_equal: bool = False) -> tuple[Numbers, Mask]:
+        """Return where the first session of each key begins that ends at a time or later, and whether there is one."""
+        at = self._index.position(codes, times, after_equal=after_equal, column=_ENDS)
+        if not len(self._index):
+            return times, np.zeros(len(times), np.bool_)
+        of_codes, starts = (column.take(at, mode="clip") for column in self._index.columns[:_ENDS])
+        return starts, (at < len(self._index)) & (of_codes == codes)
 
     # ---- merging ------------------------------------------------------------------------------------------------
 
-    def _take_in(self, batch: pa.RecordBatch, windows: Numbers) -> None:
-        """Merge the rows with the sessions they touch; note those that are overdue."""
+    def _take_in(self, batch: pa.RecordBatch, windows: Numbers, codes: Numbers) -> None:
+        """Merge the rows with the sessions they touch, and fire those that are overdue."""
+        if not len(windows):
+            return
         keys = keys_of(batch, self._spec.keys)
-        sessions = self._merged(self._index.codes(keys, create=True), windows)
+        sessions = self._merged(codes, windows)
         keys_of_sessions = keys.take(pa.array(sessions.rows))
         self._replace(sessions, keys_of_sessions)
         slots = self._table.slots(keys, sessions.windows[sessions.session_of])
         self._contents.add(self._table, slots, batch)
         overdue = self._register(keys_of_sessions, sessions.ends - 1, sessions.windows)
         if overdue is not None:
-            self._overdue.append(where(overdue, keys_of_sessions, sessions.windows))
-
-    def _fire_overdue(self) -> None:
-        """Fire what is overdue after a batch, each session once."""
-        if not self._overdue:
-            return
-        keys = pa.concat_arrays([keys for keys, _ in self._overdue])
-        windows = np.concatenate([windows for _, windows in self._overdue])
-        self._overdue = []
-        slots = self._bounds.slots(keys, windows, create=False)
-        first = np.sort(np.unique(slots, return_index=True)[1])
-        starts, ends = self._bounds_of(slots[first])
-        fires = (slots[first] >= 0) & (ends - 1 <= self.context.current_watermark_ms)
-        self._fire(*where(fires, keys.take(pa.array(first)), windows[first], starts, ends))
+            fired = keys_of_sessions, sessions.windows, sessions.starts, sessions.ends
+            self._fire(*where(overdue, *fired))
 
     def _bounds_of(self, slots: Numbers) -> tuple[Numbers, Numbers]:
         """Starts and ends of sessions; for a slot of -1 whatever."""
@@ -221,13 +241,31 @@ class MergingWindowOperator(WindowOperatorBase):
             self._timers.delete_event_time(keys, self._clears_at(ends - 1), windows)
 
     def _clear(self, keys: pa.Array, windows: Numbers) -> None:
-        """Forget sessions."""
+        """Forget sessions; one may be given twice, by its timer and by that of a lateness before a restore."""
         if not len(keys):
             return
         at = self._index.position(self._index.codes(keys), windows, after_equal=True) - 1
-        self._index.remove(at)
+        self._index.remove(distinct(at, len(self._index)))
         for table in (self._table, self._bounds):
             table.clear(table.slots(keys, windows, create=False))
+
+
+def _joins(is_first: list[bool], open_since: list[int], starts: list[int], ends: list[int]) -> list[bool]:
+    """Return which rows join the open session of their key, each row given the rows of the key before it.
+
+    The rows come key by key. `is_first` marks the first row of each key; `open_since` says where the session of the key
+    began before it, `_NEVER` if it had none. `starts` and `ends` are the bounds of each row's own session. Where a
+    session begins depends on each row before, so this is a loop; it handles numbers only.
+    """
+    joins = []
+    begins = _NEVER
+    for first, since, start, end in zip(is_first, open_since, starts, ends, strict=True):
+        if first:
+            begins = since
+        joins.append(end >= begins or end == _NEVER)
+        if joins[-1] and start < begins:
+            begins = start
+    return joins
 
 
 def _touching(codes: Numbers, starts: Numbers, ends: Numbers) -> Numbers:
