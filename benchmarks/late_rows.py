@@ -46,7 +46,7 @@ LATEST_MS = 5_000
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured, and which share of the rows comes late."""
+    """The number and size of the batches, and the share of the rows that comes late."""
 
     batches: int
     share: float

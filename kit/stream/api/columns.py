@@ -8,8 +8,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from kit.stream.api.transformation import Origin, Transformation
-from kit.stream.operators.transform import Rename
-from kit.stream.operators.watermarks import TimestampsAndWatermarks
+from kit.stream.operators.event_time import TimeColumn
 
 Columns: TypeAlias = pa.Schema | Mapping[str, pa.DataType]
 """A schema, or its columns as {name: Arrow type}."""
@@ -40,15 +39,11 @@ def different_columns(one: pa.Schema, other: pa.Schema) -> str:
     return f"{described(one)} and {described(other)} are not the same columns"
 
 
-def event_time_column(origins: Iterable[Origin]) -> str | None:
+def event_time_column(origins: Iterable[Origin]) -> TimeColumn | None:
     """Return the column of the nearest `assign_timestamps` upstream; None if there is none, or more than one."""
     columns = {_event_time_column(origin.transformation) for origin in origins}
     return columns.pop() if len(columns) == 1 else None
 
 
-def _event_time_column(transformation: Transformation) -> str | None:
-    spec = transformation.spec
-    if isinstance(spec, TimestampsAndWatermarks):
-        return spec.column
-    column = event_time_column(origin for origins in transformation.inputs for origin in origins)
-    return spec.names.get(column, column) if isinstance(spec, Rename) and column is not None else column
+def _event_time_column(transformation: Transformation) -> TimeColumn | None:
+    return transformation.spec.event_time([event_time_column(origins) for origins in transformation.inputs])

@@ -35,6 +35,7 @@ from kit.stream.operators.aggregate import Emit, KeyedAggregate
 from kit.stream.operators.aggregates import Aggregate, as_tuple, named_aggregates
 from kit.stream.operators.base import OperatorSpec
 from kit.stream.operators.display import described_html
+from kit.stream.operators.event_time import described_time
 from kit.stream.operators.functions.batch_process import KeyedBatchFunction, KeyedBatchProcess
 from kit.stream.operators.functions.process import KeyedProcess, KeyedProcessFunction, Process, ProcessFunction
 from kit.stream.operators.reduce import KeyedReduce
@@ -236,7 +237,7 @@ class OperatorStream(OperatorSettings, DataStream):
         self._side_outputs: dict[str, pa.Schema] = {}
 
     def _facts(self) -> dict[str, Any]:
-        return facts_of(self._transformation) | {"event time": self._time_column()}
+        return facts_of(self._transformation) | {"event time": described_time(self._time_column())}
 
     def side_output(self, tag: OutputTag) -> DataStream:
         """Return the records that the operator emits under this tag.

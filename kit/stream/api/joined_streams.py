@@ -55,7 +55,8 @@ class IntervalJoined(Generic[Made]):
     def join(self) -> Made:
         """Return the pairs: the columns of the left record, then those of the right one.
 
-        A key column with the same name on both sides occurs once.
+        A key column with the same name on both sides occurs once. The event time of a pair is the later one of its two
+        records, for windows and joins that follow.
         """
         return two_inputs(self._made_by, self._spec, self._left, self._right)
 
@@ -92,17 +93,19 @@ class JoinedStreams(Generic[Made]):
         self._assigner = checked_assigner(assigner)
         return self
 
-    def join(self) -> Made:
+    def join(self, window_time: str | None = None) -> Made:
         """Return the pairs: the columns of the left record, then those of the right one.
 
-        A key column with the same name on both sides occurs once.
+        A key column with the same name on both sides occurs once. A pair is emitted when its window is over, so its
+        event time is the last millisecond of the window. `window_time` names a column for it; windows and joins that
+        follow need that column.
 
             orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
         """
         if self._assigner is None:
             raise GraphError("join: say in which windows: .where(...).equal_to(...).window(...).join()")
         left, right = self._left.key_by(*self._left_keys), self._right.key_by(*self._right_keys)
-        spec = WindowJoin(*timed_inputs("join", left, right), self._assigner, name="window-join")
+        spec = WindowJoin(*timed_inputs("join", left, right), self._assigner, window_time, name="window-join")
         return two_inputs(self._made_by, spec, left, right)
 
     def _repr_html_(self) -> str:

@@ -19,6 +19,7 @@ from kit.stream.api.drafts import Drafts
 from kit.stream.api.transformation import Origin, Transformation
 from kit.stream.graph.partitioners import PartitionerKind
 from kit.stream.operators.display import described_html
+from kit.stream.operators.event_time import TimeColumn, columns_of, described_time
 from kit.stream.operators.functions.function_operator import FunctionInput
 
 Made = TypeVar("Made")
@@ -69,20 +70,20 @@ class Stream:
         """Return the columns of the key; () without one."""
         return ()
 
-    def _time_column(self) -> str | None:
+    def _time_column(self) -> TimeColumn | None:
         """Return the column of the nearest `assign_timestamps` upstream; None if there is none, or more than one."""
         return event_time_column(self._origins)
 
-    def _own_time_column(self) -> str | None:
+    def _own_time_column(self) -> TimeColumn | None:
         """Return that column, if the stream still has it."""
         column = self._time_column()
-        return column if column in self.schema.names else None
+        return column if column is not None and set(columns_of(column)) <= set(self.schema.names) else None
 
     def _partitioned(self, kind: PartitionerKind, key_columns: tuple[str, ...] = ()) -> tuple[Origin, ...]:
         return tuple(replace(origin, partitioner=kind, key_columns=key_columns) for origin in self._origins)
 
     def _facts(self) -> dict[str, Any]:
-        return {"depends on": hangs_on(self._origins), "event time": self._time_column()}
+        return {"depends on": hangs_on(self._origins), "event time": described_time(self._time_column())}
 
     def _repr_html_(self) -> str:
         return described_html(type(self).__name__, self._facts(), self.schema)

@@ -32,6 +32,7 @@ from kit.stream.backend.raw_state import RawStateInputs, RawStateOutputs
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.operators.checkpoint_listener import CheckpointListener
 from kit.stream.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
+from kit.stream.operators.event_time import TimeColumn, columns_of
 
 
 class Output(Protocol):
@@ -187,6 +188,19 @@ class OperatorSpec:
     def create(self) -> Operator:
         """Create an operator for one subtask."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to create its operator")
+
+    def event_time(self, inputs: Sequence[TimeColumn | None]) -> TimeColumn | None:
+        """Return where the event time of its records is, given where that of each input is.
+
+        The records of two inputs keep the time of the one whose column they have. None if they have both, or neither.
+        """
+        known = {each for each in inputs if each is not None}
+        names = set() if self.output_schema is None else set(self.output_schema.names)
+        kept = {each for each in known if names.issuperset(columns_of(each))}
+        for columns in (kept, known):
+            if len(columns) == 1:
+                return columns.pop()
+        return None
 
     def state_aspects(self) -> Aspects:
         """Return the aspects of the keyed state (`kit.stream.backend.states.state_definition`), which a restore

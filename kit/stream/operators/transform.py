@@ -9,7 +9,7 @@ Follows Flink's `StreamMap`, `StreamFilter` and `StreamFlatMap`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from kit.stream.backend.types.arrow_types import empty_batch
 from kit.stream.operators.base import Operator
+from kit.stream.operators.event_time import TimeColumn, columns_of, time_column_of
 from kit.stream.operators.functions.returned import never_returns_a_value, never_runs, rows_made
 from kit.stream.operators.hints import ONE_ROW
 from kit.stream.operators.rows import AS_MAPPED, AS_TUPLES, Row, RowMaker, joined, pieces, rows_of
@@ -256,6 +257,11 @@ class Rename(_Transform):
     def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the same columns under their new names."""
         return pa.RecordBatch.from_arrays(batch.columns, schema=self.output_schema)
+
+    def event_time(self, inputs: Sequence[TimeColumn | None]) -> TimeColumn | None:
+        """Return the columns under their new names."""
+        (given,) = inputs
+        return None if given is None else time_column_of(self.names.get(each, each) for each in columns_of(given))
 
     def _output_schema(self) -> pa.Schema:
         for old in self.names:

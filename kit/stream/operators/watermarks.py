@@ -13,6 +13,7 @@ Flink emits on a timer; here a watermark follows each batch that advances it, so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,16 +24,19 @@ from kit.core.protocol.durations import settle_durations
 from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from kit.stream.backend.keys.key_hashing import as_numbers
 from kit.stream.operators.base import Operator
+from kit.stream.operators.event_time import TimeColumn, columns_of
 from kit.stream.operators.sources.split_watermarks import SplitWatermarks
 from kit.stream.operators.spec import ResolvedSpec, SchemaError, column_field
 
 _UNITS_PER_MS = {"us": 1_000, "ns": 1_000_000}
 
 
-def check_time_column(schema: pa.Schema, column: str, operator: str) -> None:
-    """Raise SchemaError unless `column` is a timestamp, or an int64 of ms since 1970."""
-    found = column_field(schema, column, operator).type
-    if not (pa.types.is_timestamp(found) or found.equals(pa.int64())):
+def check_time_column(schema: pa.Schema, time_column: TimeColumn, operator: str) -> None:
+    """Raise SchemaError unless the column is a timestamp, or an int64 of ms since 1970."""
+    for column in columns_of(time_column):
+        found = column_field(schema, column, operator).type
+        if pa.types.is_timestamp(found) or found.equals(pa.int64()):
+            continue
         way = "cast it before, with with_column"
         if pa.types.is_string(found):
             way = (
@@ -41,8 +45,16 @@ def check_time_column(schema: pa.Schema, column: str, operator: str) -> None:
         raise SchemaError(f"{operator}: column {column!r} is {found}, but event time is a timestamp or int64 ms: {way}")
 
 
-def event_times_ms(batch: pa.RecordBatch, column: str, operator: str) -> npt.NDArray[np.int64]:
+def event_times_ms(batch: pa.RecordBatch, time_column: TimeColumn, operator: str) -> npt.NDArray[np.int64]:
     """The event times of the rows, int64 ms since 1970, rounded down; raises ValueError on a null."""
+    first, *others = columns_of(time_column)
+    times = _times_ms(batch, first, operator)
+    for column in others:
+        times = np.maximum(times, _times_ms(batch, column, operator))
+    return times
+
+
+def _times_ms(batch: pa.RecordBatch, column: str, operator: str) -> npt.NDArray[np.int64]:
     times = batch.column(column)
     if times.null_count:
         row = int(np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))[0])
@@ -76,6 +88,10 @@ class TimestampsAndWatermarks(ResolvedSpec):
         if self.idle_ms is not None and self.idle_ms < 1:
             raise ValueError(f"{self.name}: idle_ms is {self.idle_ms}, but must be 1 or more")
         self._set(input_schemas=(self.input_schema,), output_schema=self.input_schema)
+
+    def event_time(self, inputs: Sequence[TimeColumn | None]) -> TimeColumn:
+        """Return the column that was named."""
+        return self.column
 
     def create(self) -> TimestampsAndWatermarksOperator:
         """One subtask's operator."""

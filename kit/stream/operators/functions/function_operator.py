@@ -27,6 +27,7 @@ from kit.stream.backend.types.arrow_types import as_type
 from kit.stream.backend.types.exact_values import ONE_HAS_A_ZONE, same_clock
 from kit.stream.operators.base import Operator
 from kit.stream.operators.checkpoint_listener import CheckpointListener
+from kit.stream.operators.event_time import TimeColumn, columns_of
 from kit.stream.operators.functions.checkpointed import (
     CheckpointedFunction,
     FunctionInitializationContext,
@@ -45,13 +46,20 @@ class FunctionInput:
 
     schema: pa.Schema
     keys: tuple[str, ...] = ()
-    time_column: str | None = None
+    time_column: TimeColumn | None = None
 
     def key_type(self, operator: str) -> pa.DataType | None:
         """Return the type of its key, None if it is not keyed. Raises SchemaError for columns that do not exist."""
         if self.time_column is not None:
             check_time_column(self.schema, self.time_column, operator)
         return key_type_of(self.schema, self.keys, operator) if self.keys else None
+
+    @property
+    def timed(self) -> TimeColumn:
+        """The column of its event time, for an operator that needs one."""
+        if self.time_column is None:
+            raise SchemaError(f"an input with {', '.join(self.schema.names)} has no event time: name its column")
+        return self.time_column
 
     def keys_of(self, batch: pa.RecordBatch, key_type: pa.DataType) -> pa.Array:
         """Return the keys of the rows. A key of several columns has the names of the first input."""
@@ -64,13 +72,14 @@ class FunctionInput:
 
 def check_one_clock(first: FunctionInput, second: FunctionInput, operator: str) -> None:
     """Raise SchemaError for two inputs with event times that cannot be compared."""
-    if first.time_column is None or second.time_column is None:
+    named = [columns_of(each.time_column)[0] for each in (first, second) if each.time_column is not None]
+    if len(named) < 2:
         return
-    types = [column_field(each.schema, str(each.time_column), operator).type for each in (first, second)]
+    types = [column_field(each.schema, name, operator).type for each, name in zip((first, second), named, strict=True)]
     if not same_clock(*types):
         raise SchemaError(
-            f"{operator}: event time of the first stream is column {first.time_column!r} ({types[0]}), and "
-            f"{second.time_column!r} of the second ({types[1]}) {ONE_HAS_A_ZONE}"
+            f"{operator}: event time of the first stream is column {named[0]!r} ({types[0]}), and "
+            f"{named[1]!r} of the second ({types[1]}) {ONE_HAS_A_ZONE}"
         )
 
 

@@ -9,6 +9,7 @@ Follows Flink's `IntervalJoinOperator`, whose clean-up timers are the times of t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow as pa
 from kit.core.protocol.durations import settle_durations
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.operators.base import Operator
+from kit.stream.operators.event_time import TimeColumn, columns_of, time_column_of
 from kit.stream.operators.functions.function_operator import FunctionInput, key_aspects
 from kit.stream.operators.side_output import OutputTag
 from kit.stream.operators.spec import ResolvedSpec, SchemaError
@@ -55,6 +57,17 @@ class IntervalJoin(ResolvedSpec):
         """Return the keys: rows are kept whole, and found by whatever time and bounds the join has."""
         return key_aspects((self.left, self.right))
 
+    def event_time(self, inputs: Sequence[TimeColumn | None]) -> TimeColumn:
+        """Return where the later time of a pair is: in the column of one side, if the bounds say which, else in both.
+
+        The row that comes last makes the pair, and it is not late. So a pair is not late either.
+        """
+        if self.lower_ms >= 0:
+            return self.right.timed
+        if self.upper_ms <= 0:
+            return self.left.timed
+        return time_column_of((*columns_of(self.left.timed), *columns_of(self.right.timed)))
+
     def columns(self) -> PairColumns:
         """The columns of a pair."""
         return PairColumns(self.left, self.right, self.name)
@@ -87,7 +100,7 @@ class IntervalJoinOperator(Operator):
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Keep the rows, and pair them with those of the other side."""
         given = self._inputs[input_index]
-        times = event_times_ms(batch, str(given.time_column), self._spec.name)
+        times = event_times_ms(batch, given.timed, self._spec.name)
         late = times < self.context.current_watermark_ms
         if late.any():
             self._set_late_aside(batch.filter(pa.array(late)), times[late], input_index)

@@ -6,13 +6,13 @@ occurs once. Other columns with the same name must be renamed first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from kit.stream.backend.types.arrow_types import stored_type
 from kit.stream.operators.functions.function_operator import FunctionInput, check_one_clock
-from kit.stream.operators.spec import SchemaError, row_type
+from kit.stream.operators.spec import SchemaError, row_type, unique_names
 from kit.stream.operators.windows.key_time_index import Numbers
 
 MOST_ROWS = 65_536
@@ -20,9 +20,11 @@ MOST_ROWS = 65_536
 
 
 class PairColumns:
-    """The columns of the pairs of two inputs."""
+    """The columns of the pairs of two inputs, and behind them those that are `added`."""
 
-    def __init__(self, left: FunctionInput, right: FunctionInput, operator: str) -> None:
+    def __init__(
+        self, left: FunctionInput, right: FunctionInput, operator: str, added: Sequence[pa.Field] = ()
+    ) -> None:
         same_keys = {name for name, other in zip(left.keys, right.keys) if name == other}
         self._kept = [name for name in right.schema.names if name not in same_keys]
         twice = sorted(set(left.schema.names) & set(self._kept))
@@ -31,11 +33,14 @@ class PairColumns:
                 f"{operator}: both streams have a column {twice[0]!r}; give one another name before: "
                 f"rename({twice[0]}={'other_' + twice[0]!r})"
             )
-        self.schema = pa.schema([*left.schema, *(right.schema.field(name) for name in self._kept)])
+        self.added = tuple(added)
+        self.schema = pa.schema([*left.schema, *(right.schema.field(name) for name in self._kept), *added])
+        unique_names(self.schema.names, operator)
 
-    def pairs(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the pairs, row by row."""
+    def pairs(self, left: pa.RecordBatch, right: pa.RecordBatch, added: Sequence[Numbers] = ()) -> pa.RecordBatch:
+        """Return the pairs, row by row, with the numbers of the columns that are added."""
         columns = [*left.columns, *(right.column(name) for name in self._kept)]
+        columns += [pa.array(numbers).view(field.type) for numbers, field in zip(added, self.added, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 

@@ -46,7 +46,7 @@ class RowBuffer:
         slots = self._table.entries()
         if len(slots):
             numbers: Any = self._table.namespaces(slots)
-            times = event_times_ms(self._rows_at(slots), str(given.time_column), operator)
+            times = event_times_ms(self._rows_at(slots), given.timed, operator)
             codes = self.index.codes(self._table.keys(slots), create=True)
             self._next = int(numbers.to_numpy().max()) + 1
             order = np.argsort(numbers.to_numpy(), kind="stable")

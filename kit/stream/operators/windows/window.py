@@ -21,7 +21,7 @@ import pyarrow as pa
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.operators.aggregates import Aggregate, AggregateSet, aggregate_aspects, as_tuple
 from kit.stream.operators.base import Operator
-from kit.stream.operators.spec import check_function, column_field, row_type, unique_names
+from kit.stream.operators.spec import check_function, row_type, unique_names
 from kit.stream.operators.windows.merging_window_operator import MergingWindowOperator
 from kit.stream.operators.windows.window_contents import (
     AggregatedContents,
@@ -31,7 +31,7 @@ from kit.stream.operators.windows.window_contents import (
     WindowContents,
     WindowFunction,
 )
-from kit.stream.operators.windows.window_operator import WindowOperator, WindowSpec
+from kit.stream.operators.windows.window_operator import WindowOperator, WindowSpec, bound_type
 
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
@@ -66,8 +66,7 @@ class WindowAggregate(_Window):
     def _window_schema(self) -> pa.Schema:
         self._set(aggregates=as_tuple(self.aggregates))
         totals = AggregateSet(self.aggregates, self.input_schema, self.name)
-        time = column_field(self.input_schema, self.time_column, self.name).type
-        bound = pa.timestamp("ms", time.tz) if pa.types.is_timestamp(time) else pa.int64()
+        bound = bound_type(self.input_schema, self.time_column, self.name)
         bounds = [pa.field(WINDOW_START, bound), pa.field(WINDOW_END, bound)]
         fields = [self.input_schema.field(key) for key in self.keys] + bounds + totals.fields
         unique_names((column.name for column in fields), self.name)

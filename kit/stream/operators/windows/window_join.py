@@ -10,6 +10,7 @@ time. Follows Flink's `JoinedStreams`, an inner join; sessions cannot be joined 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from kit.stream.backend.files.sorting import distinct
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.backend.timers import DueTimers
 from kit.stream.operators.base import Operator
+from kit.stream.operators.event_time import TimeColumn, time_aspect
 from kit.stream.operators.functions.function_operator import FunctionInput, key_aspects
 from kit.stream.operators.spec import ResolvedSpec
 from kit.stream.operators.watermarks import event_times_ms
@@ -26,6 +28,7 @@ from kit.stream.operators.windows.join import PairColumns, key_type_of_both, sli
 from kit.stream.operators.windows.key_time_index import expand
 from kit.stream.operators.windows.row_buffer import RowBuffer
 from kit.stream.operators.windows.window_assigners import Times, WindowAssigner, assigner_aspect
+from kit.stream.operators.windows.window_operator import bound_type
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +38,8 @@ class WindowJoin(ResolvedSpec):
     left: FunctionInput
     right: FunctionInput
     assigner: WindowAssigner
+    window_time: str | None = None
+    """The name of a column more: the last millisecond of the pair's window."""
 
     def _resolve(self) -> None:
         if self.assigner.merges:
@@ -49,12 +54,19 @@ class WindowJoin(ResolvedSpec):
     def state_aspects(self) -> Aspects:
         """Return the keys, the kind of window, and the columns of the times."""
         sides = (self.left, self.right)
-        time = [str(side.time_column) for side in sides]
+        time = [time_aspect(side.timed) for side in sides]
         return {**key_aspects(sides), "window": assigner_aspect(self.assigner), "time": time}
 
+    def event_time(self, inputs: Sequence[TimeColumn | None]) -> TimeColumn | None:
+        """Return the column of the window's time, if there is one: a pair leaves when its window is over."""
+        return self.window_time
+
     def columns(self) -> PairColumns:
-        """Return the columns of a pair."""
-        return PairColumns(self.left, self.right, self.name)
+        """The columns of a pair."""
+        added = []
+        if self.window_time is not None:
+            added = [pa.field(self.window_time, bound_type(self.left.schema, self.left.timed, self.name))]
+        return PairColumns(self.left, self.right, self.name, added)
 
     def create(self) -> WindowJoinOperator:
         """Create one subtask's operator."""
@@ -81,7 +93,7 @@ class WindowJoinOperator(Operator):
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Keep the rows of windows that will still fire."""
         given, assigner = self._inputs[input_index], self._spec.assigner
-        times = event_times_ms(batch, str(given.time_column), self._spec.name)
+        times = event_times_ms(batch, given.timed, self._spec.name)
         rows, windows = assigner.assign(times)
         if rows is None:
             rows = np.arange(len(times))
@@ -111,8 +123,11 @@ class WindowJoinOperator(Operator):
         first_right, end_right = self._right.between(due.keys, starts, due.timestamps_ms)
         windows, left = expand(*self._left.between(due.keys, starts, due.timestamps_ms))
         some, right = expand(first_right[windows], end_right[windows])
-        for left_rows, right_rows in slices(left[some], right):
-            self.context.output.emit(self._columns.pairs(self._left.rows(left_rows), self._right.rows(right_rows)))
+        for left_rows, right_rows, of in slices(left[some], right, windows[some]):
+            added = [due.timestamps_ms[of]] * len(self._columns.added)
+            self.context.output.emit(
+                self._columns.pairs(self._left.rows(left_rows), self._right.rows(right_rows), added)
+            )
 
     def _kept_until(self, times: Times) -> Times:
         """Return when the last window of each row fires."""

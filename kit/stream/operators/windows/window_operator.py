@@ -21,8 +21,9 @@ from kit.stream.backend.picking import picked
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.operators.aggregates import FirstRows, as_tuple
 from kit.stream.operators.base import Operator
+from kit.stream.operators.event_time import TimeColumn, columns_of, time_aspect
 from kit.stream.operators.side_output import OutputTag
-from kit.stream.operators.spec import ResolvedSpec, SchemaError, key_type_of, keys_of
+from kit.stream.operators.spec import ResolvedSpec, SchemaError, column_field, key_type_of, keys_of
 from kit.stream.operators.watermarks import check_time_column, event_times_ms
 from kit.stream.operators.windows.window_assigners import Times, WindowAssigner, assigner_aspect
 from kit.stream.operators.windows.window_contents import WindowContents
@@ -37,13 +38,17 @@ class WindowSpec(ResolvedSpec):
     input_schema: pa.Schema
     keys: tuple[str, ...]
     assigner: WindowAssigner
-    time_column: str
+    time_column: TimeColumn
     allowed_lateness_ms: int = field(default=0, kw_only=True)
     late_tag: OutputTag | None = field(default=None, kw_only=True)
 
     def state_aspects(self) -> Aspects:
         """Return the key, the kind of window, and where the time is."""
-        return {"key_by": list(self.keys), "window": assigner_aspect(self.assigner), "time": self.time_column}
+        return {
+            "key_by": list(self.keys),
+            "window": assigner_aspect(self.assigner),
+            "time": time_aspect(self.time_column),
+        }
 
     def contents(self) -> WindowContents:
         """What one subtask keeps of a window."""
@@ -63,6 +68,12 @@ class WindowSpec(ResolvedSpec):
             raise SchemaError(f"{self.name}: {self.late_tag!r} takes late rows, so its columns must be the stream's")
         schema = self._window_schema()
         self._set(input_schemas=(self.input_schema,), output_schema=schema, key_type=key_type)
+
+
+def bound_type(schema: pa.Schema, time_column: TimeColumn, operator: str) -> pa.DataType:
+    """Return the type of a window's bounds: ms, with the time zone of the records' event time if that has one."""
+    time = column_field(schema, columns_of(time_column)[0], operator).type
+    return pa.timestamp("ms", time.tz) if pa.types.is_timestamp(time) else pa.int64()
 
 
 class WindowOperatorBase(Operator):
