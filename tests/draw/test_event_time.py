@@ -9,6 +9,7 @@ from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS, Water
 from kit.draw.panel import frame_html
 from kit.hosts.lab import Lab
 from kit.hosts.lab.jobs.ready_jobs import ready_job
+from kit.run.captions import caption_of_moment
 
 RAW = (str(MAX_WATERMARK_MS), str(MIN_WATERMARK_MS))
 
@@ -30,7 +31,7 @@ def test_the_end_of_event_time_is_no_number(job: str) -> None:
         if not is_there:
             continue
         met += 1
-        shown = [lab.state()._repr_html_(), news._repr_html_(), lab.moment().caption, lab.svg()]
+        shown = [lab.state()._repr_html_(), news._repr_html_(), caption_of_moment(lab.moment()), lab.svg()]
         shown += [each.text for each in lab.enabled()]
         shown += [frame_html(lab.queue(each.number)) for each in lab.stages[-1].channels]
         assert not [text for text in shown for raw in RAW if raw in text]

@@ -88,7 +88,11 @@ NO_WORDS = frozenset({"CollectingBarriers", "JobMaster", "WaitingForFirstBarrier
 
 
 def test_nothing_that_draws_a_moment_knows_a_kind_by_name_but_the_table() -> None:
-    drawing = {path for path in shipped() if path.startswith(("kit/draw", "widgets")) and "kinds.py" not in path}
+    drawing = {
+        path
+        for path in shipped()
+        if path.startswith(("kit/draw", "kit/run", "kit/snapshots", "widgets")) and "kinds.py" not in path
+    }
     named = {(path, text) for path in drawing for text in strings(path) if text in set(KINDS) | set(ELEMENTS)}
     assert len(drawing - READERS) > 10
     assert {(path, text) for path, text in named if path not in READERS} == set()

@@ -30,7 +30,7 @@ def after(kind: str, checkpoint: int | None = None, *, detailed: bool = True, nt
 
 def test_nothing_has_happened_before_the_first_record() -> None:
     first = next(moments(story()))
-    assert (first.n, first.tasks, first.caption) == (0, {}, "Nothing has happened yet")
+    assert (first.n, first.tasks, caption_of_moment(first)) == (0, {}, "Nothing has happened yet")
 
 
 def _later(record: TraceRecord, by_ms: int) -> TraceRecord:

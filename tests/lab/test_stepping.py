@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.protocol.elements import Buffer
-from kit.draw.stage import latest
 from kit.hosts.lab.faults.faults import KillWorker
 from kit.hosts.lab.lab import Lab, LabError
 from kit.hosts.lab.world import keyframes
@@ -20,6 +19,7 @@ from kit.hosts.lab.world.actions import FireTimer, LetTimePass, ReceiveElement, 
 from kit.hosts.lab.world.schedulers import Fair, First, Random
 from kit.machines.job.status import JobStatus
 from kit.machines.task.stream_task import StreamTask
+from kit.run import latest
 from kit.run.kinds import BULK, level_of
 from kit.run.moment import moment_at
 from tests.lab.jobs import Shape, environment, settle, wrong

@@ -196,7 +196,7 @@ def takes(**signs: str) -> Callable[[F], F]:
 
     def mark(function: F) -> F:
         if isinstance(function, type):
-            function.__init__ = mark(function.__init__)
+            function.__init__ = mark(function.__init__)  # type: ignore[misc]
             return function
         parameters = signature(function).parameters
         assert not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()), function
