@@ -126,6 +126,7 @@ _EVENTS = (
     _event(events.TimerFired, PLUMBING, "{timer_fires}"),
     _event(events.StartJob, MAIN, "The job begins"),
     _event(events.SplitsEnumerated, PLUMBING, "{who} knows what a source has to read"),
+    _event(events.SplitsDiscovered, PLUMBING, "{who} knows which splits a source has now"),
     _event(events.SnapshotResolved, PLUMBING, "The checkpoint at {path} is found"),
     _event(events.CheckpointsRecovered, PLUMBING, "{who} knows what the store holds"),
     _event(events.LeadershipLost, MILESTONE, "Another driver has taken over the job: {error}"),
@@ -179,6 +180,7 @@ _EVENTS = (
     _event(events.CreditReceived, BULK, "{who} may send more to {to}"),
     _event(events.ProcessInput, BULK, "{who} has its turn"),
     _event(events.SplitRead, BULK, "{who} has read {rows} from its source"),
+    _event(events.RowsAvailable, BULK, "The source of {who} has rows again"),
     _event(events.SplitReadFailed, DETAIL, "{who} could not read its input: {error}"),
     _event(
         events.SnapshotWritten,
@@ -207,6 +209,7 @@ _COMMANDS = (
     _command(commands.ScheduleTimer, BULK, "{who} sets a timer: {timer_is_for}"),
     _command(commands.CancelTimer, BULK, "{who} cancels its timer {timer}"),
     _command(commands.EnumerateSplits, PLUMBING, "{who} asks what a source has to read"),
+    _command(commands.DiscoverSplits, PLUMBING, "{who} asks which splits a source has now"),
     _command(commands.ResolveSnapshot, PLUMBING, "{who} looks for the checkpoint at {path}"),
     _command(
         commands.DiscardLaterOutput, PLUMBING, "{who} has everything deleted that sinks published after checkpoint {cp}"
@@ -260,6 +263,7 @@ _COMMANDS = (
     _command(commands.GrantCredit, BULK, "{who} has room again for {source}", means=channels.credit),
     _command(commands.ReadState, PLUMBING, "{who} reads its state back from the checkpoint's files"),
     _command(commands.ReadSplit, BULK, "{who} reads on at row {position}"),
+    _command(commands.AwaitRows, BULK, "{who} waits until its source has rows"),
     _command(
         commands.WriteSnapshot,
         MAIN,

@@ -45,6 +45,7 @@ class ThirdHost:
         self.queue: deque[tuple[Machine, Word, str]] = deque()
         self.work: deque[tuple[Machine, Command, str]] = deque()
         self.timers: dict[tuple[Machine, str], tuple[int, str]] = {}
+        self.awaited: dict[Machine, tuple[Command, str]] = {}
         self.fail_next: set[type[Command]] = set()
 
     # --- handing over ---------------------------------------------------------------------------------------------
@@ -78,6 +79,8 @@ class ThirdHost:
             self.carry_out(*self.work.popleft())
         elif turn is not None:
             self.hand(turn, events.ProcessInput(), "")
+        else:
+            self.look_for_rows()
 
     def is_there(self, machine: Machine) -> bool:
         """Whether a machine is of this epoch, and its worker alive."""
@@ -148,6 +151,17 @@ class ThirdHost:
     def begin(self, machine: Machine, command: Command, cause: str) -> None:
         self.work.append((machine, command, cause))
 
+    def await_rows(self, machine: Machine, command: commands.AwaitRows, cause: str) -> None:
+        self.awaited[machine] = command, cause
+
+    def look_for_rows(self) -> None:
+        """Whenever there is nothing else to do."""
+        for machine, (command, cause) in [*self.awaited.items()]:
+            answer = self.for_tasks.carry_out(command)
+            if self.is_there(machine) and isinstance(answer, events.RowsAvailable) and answer.split_ids:
+                del self.awaited[machine]
+                self.queue.append((machine, answer, cause))
+
     def stop_work(self, machine: Machine, command: Any, cause: str) -> None:
         self.work = deque(each for each in self.work if each[0] is not machine or not command.stops(each[1]))
 
@@ -158,7 +172,7 @@ class ThirdHost:
         self.slots = {slot: SlotChannelState.of(self.graph, slot, command.epoch) for slot in slots}
 
     def stop_epoch(self, machine: Machine, command: commands.StopEpoch, cause: str) -> None:
-        self.tasks, self.slots = {}, {}
+        self.tasks, self.slots, self.awaited = {}, {}, {}
         self.queue.append((self.master, events.EpochEnded(epoch=command.epoch), cause))
 
     def answer_user(self, machine: Machine, command: commands.CompleteRequest, cause: str) -> None:
@@ -177,6 +191,7 @@ class ThirdHost:
         Duty.GRANT_CREDITS: grant,
         Duty.HAND_OVER: hand_over,
         Duty.READ_ROWS: carry_out,
+        Duty.AWAIT_ROWS: await_rows,
         Duty.WORK: begin,
         Duty.CLEAN_UP: begin,
         Duty.STOP_WORK: stop_work,

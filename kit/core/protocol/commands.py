@@ -75,6 +75,18 @@ class EnumerateSplits(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoverSplits(Command):
+    """Ask the source at `operator_id` which splits it has now, while the job runs."""
+
+    operator_id: str
+
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.SplitsDiscovered,)
+    fails_with: ClassVar = events.SplitsDiscovered
+    failures: ClassVar = (Failure("io", "the input cannot be listed"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResolveSnapshot(Command):
     """Find the `_metadata` at `path` (the file, or its directory).
 
@@ -476,6 +488,21 @@ class ReadSplit(Command):
             recoverable=not isinstance(error, ValueError),
             raised=None if isinstance(error, OSError | ValueError) else error,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitRows(Command):
+    """Say when one of these splits of a source has rows behind its position: the host asks the source every
+    `every_ms`. Nothing is awaited any longer when there are no splits.
+    """
+
+    operator_id: str
+    splits: tuple[tuple[dict[str, object], int], ...]
+    every_ms: int
+
+    duty: ClassVar = Duty.AWAIT_ROWS
+    answers: ClassVar = (events.RowsAvailable,)
+    bulk: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,15 @@ class SplitsEnumerated(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SplitsDiscovered(Word):
+    """Answer to `DiscoverSplits`: the splits that the source at `operator_id` has now; unknown with an `error`."""
+
+    operator_id: str
+    splits: tuple[dict[str, object], ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotResolved(Word):
     """Answer to `ResolveSnapshot`: the bytes of the `_metadata` found, and the directory that holds it."""
 
@@ -386,6 +395,16 @@ class SplitRead(Word):
     batch: pa.RecordBatch | None
     position: int
     finished: bool
+
+    bulk: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsAvailable(Word):
+    """Answer to `AwaitRows`: these splits may have rows now. Reading one that has none after all does no harm."""
+
+    operator_id: str
+    split_ids: tuple[str, ...]
 
     bulk: ClassVar[bool] = True
 

@@ -18,6 +18,7 @@ from kit.core.protocol.commands import (
     CloseMasterHooks,
     DiscardLaterOutput,
     DiscardState,
+    DiscoverSplits,
     EnumerateSplits,
     InitializeLocation,
     RecoverCheckpoints,
@@ -48,6 +49,7 @@ from kit.core.protocol.events import (
     OrphansRemoved,
     ParallelismStored,
     SnapshotResolved,
+    SplitsDiscovered,
     SplitsEnumerated,
     StartFailed,
     StateDiscarded,
@@ -126,6 +128,11 @@ class JobFiles:
         except Exception as error:
             return StartFailed(error=f"source {spec.name!r}: {told(error)}")
         return SplitsEnumerated(operator_id=command.operator_id, splits=tuple(splits))
+
+    def _discover_splits(self, command: DiscoverSplits) -> Word:
+        spec = self._job.operator(command.operator_id).spec
+        assert isinstance(spec, SourceSpec)
+        return SplitsDiscovered(operator_id=command.operator_id, splits=tuple(spec.source.discover_splits()))
 
     def _resolve(self, command: ResolveSnapshot) -> Word:
         resolved = self._storage.resolve(command.path)
@@ -334,6 +341,7 @@ class JobFiles:
 
     _HOW: ClassVar[dict[type[Word], Callable[[JobFiles, Any], Word | None]]] = {
         EnumerateSplits: _enumerate_splits,
+        DiscoverSplits: _discover_splits,
         ResolveSnapshot: _resolve,
         DiscardLaterOutput: _discard_later_output,
         RecoverCheckpoints: _recover,

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from kit.core.protocol.commands import (
+    AwaitRows,
     CommitEffects,
     DiscardSnapshot,
     DropEffects,
@@ -27,6 +28,7 @@ from kit.core.protocol.duties import Command
 from kit.core.protocol.events import (
     ChannelStateFileWritten,
     EffectsCommitted,
+    RowsAvailable,
     SnapshotWritten,
     SplitRead,
     StateRead,
@@ -104,15 +106,36 @@ class TaskFiles:
             return replace(failed, error=f"source {self._job.operator(command.operator_id).name!r}: {failed.error}")
         return SplitRead(split_id=split_id, batch=read.batch, position=read.position, finished=read.finished)
 
+    def may_take_long(self, command: ReadSplit) -> bool:
+        """Return True if the source has no end, so that a read may wait for rows."""
+        source = self._source(command.operator_id)
+        return source.endless or source.discover_every_ms is not None
+
+    def _source(self, operator_id: str) -> Source:
+        spec = self._job.operator(operator_id).spec
+        assert isinstance(spec, SourceSpec)
+        return spec.source
+
     def _checked_reader(self, command: ReadSplit) -> SplitReader:
         operator_id = command.operator_id
         if operator_id not in self._readers:
-            spec = self._job.operator(operator_id).spec
-            assert isinstance(spec, SourceSpec)
-            self._sources[operator_id] = spec.source
-            self._readers[operator_id] = spec.source.open_reader()
+            source = self._source(operator_id)
+            self._sources[operator_id] = source
+            self._readers[operator_id] = source.open_reader()
         self._sources[operator_id].check_split(command.split)
         return self._readers[operator_id]
+
+    def _await_rows(self, command: AwaitRows) -> Word:
+        """Ask the source which of the splits have rows now. One that cannot be asked is read, and the read says why."""
+        source, there = self._source(command.operator_id), []
+        for split, position in command.splits:
+            try:
+                has_rows = source.has_rows(split, position)
+            except Exception:
+                has_rows = True
+            if has_rows:
+                there.append(str(split["id"]))
+        return RowsAvailable(operator_id=command.operator_id, split_ids=tuple(there))
 
     def _read_state(self, command: ReadState) -> Word:
         parts: list[RestoredPart] = []
@@ -225,6 +248,7 @@ class TaskFiles:
 
     _HOW: ClassVar[dict[type[Word], Callable[[TaskFiles, Any], Word | None]]] = {
         ReadSplit: _read_split,
+        AwaitRows: _await_rows,
         ReadState: _read_state,
         WriteSnapshot: _write_snapshot,
         WriteChannelStateFile: _write_channel_state,

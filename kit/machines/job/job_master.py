@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from kit.core.protocol import events
 from kit.core.protocol.commands import (
     CompleteRequest,
+    DiscoverSplits,
     JobStatusChanged,
     Note,
     ScheduleTimer,
@@ -70,6 +71,8 @@ from kit.stream.operators.coordinator import Payload
 from kit.stream.settings.job_settings import SettingError
 
 RESTART_TIMER = "restart"
+DISCOVERY_TIMER = "discover splits of "
+"""The beginning of a timer's name; an operator id follows."""
 WORKERS, DELAY, HOOKS, RESULT = "workers", "delay", "hooks", "result"
 """What a phase may wait for: the workers' end, the restart delay, the master hooks, the durable store."""
 CHECKPOINT_HISTORY = 1_000
@@ -401,6 +404,15 @@ class JobMaster(RescalingMaster):
         """Report that a source processes a backlog, or no longer does."""
         self.checkpoints.set_is_processing_backlog(operator_id, is_processing)
 
+    def discover_splits(self, operator_id: str, after_ms: int) -> None:
+        """A coordinator wants to know in so many ms what there is to read then."""
+        self.emit(ScheduleTimer(timer=f"{DISCOVERY_TIMER}{operator_id}", due_ms=self.at + after_ms))
+
+    @handles(events.SplitsDiscovered)
+    def _splits_discovered(self, event: events.SplitsDiscovered) -> None:
+        if self.phase is Phase.RUNNING:
+            self.coordinators[event.operator_id].discovered(event.splits, event.error)
+
     def coordinator_failed(self, error: str) -> None:
         """Fail the job after the current event, because a coordinator raised."""
         self._fail_later(error, FailureCause.of_text("operator coordinators", error))
@@ -543,6 +555,9 @@ class JobMaster(RescalingMaster):
     def _timer_fired(self, event: events.TimerFired) -> None:
         if event.timer == RESTART_TIMER:
             self._awaited.discard(DELAY)
+        elif event.timer.startswith(DISCOVERY_TIMER):
+            if self.phase is Phase.RUNNING:
+                self.emit(DiscoverSplits(operator_id=event.timer.removeprefix(DISCOVERY_TIMER)))
         elif self._rescale_timer_fired(event.timer):
             return
         elif self._last_checkpoint.is_due_again(event.timer):

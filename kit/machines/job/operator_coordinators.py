@@ -46,6 +46,9 @@ class CoordinatorHost(Protocol):
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
         """Report that an operator processes a backlog, or no longer does."""
 
+    def discover_splits(self, operator_id: str, after_ms: int) -> None:
+        """Have the host list an operator's splits in so many ms."""
+
     def emit(self, word: Word) -> None:
         """Give a command."""
 
@@ -77,6 +80,11 @@ class HolderContext:
         """Report that the operator processes a backlog, or no longer does."""
         if not self.is_quiesced:
             self._holder.host.set_is_processing_backlog(self.operator_id, is_processing)
+
+    def discover_splits(self, after_ms: int) -> None:
+        """Have the host list what there is to read in so many ms."""
+        if not self.is_quiesced:
+            self._holder.host.discover_splits(self.operator_id, after_ms)
 
     def fail_job(self, error: str) -> None:
         """Fail the job; only the first call counts."""
@@ -142,6 +150,13 @@ class OperatorCoordinatorHolder:
     def enumerated(self, splits: Sequence[Payload]) -> None:
         """Set the splits that the host found."""
         self.splits = splits
+
+    def discovered(self, splits: Sequence[Payload], error: str) -> None:
+        """Pass on the splits that the host has discovered; with `error` it could not list them, and the job fails."""
+        if error:
+            self._context.fail_job(f"splits cannot be discovered: {error}")
+        else:
+            self._call(lambda: self.coordinator.splits_discovered(splits))
 
     # --- life cycle -----------------------------------------------------------------------------------------------
 

@@ -1,15 +1,17 @@
 """The read loop of a source task: one request to the host at a time, and pauses while the source must wait.
 
 The loop is a small machine within the task: *idle* (a turn may ask for the next batch), *reading* (the host reads) or
-*waiting* (for a timer, or for its coordinator to assign a split). Follows Flink's `SourceOperatorStreamTask`.
+*waiting* (for a timer, for its coordinator to assign a split, or for a split to have rows). The host may take its time
+over a read: barriers and messages are handled meanwhile. The splits that have nothing now are watched by the host,
+beside a read of the others. Follows Flink's `SourceOperatorStreamTask`; its `getAvailableFuture` is `RowsAvailable`.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from kit.core.protocol.commands import ReadSplit, ScheduleTimer
-from kit.core.protocol.events import SplitRead
+from kit.core.protocol.commands import AwaitRows, ReadSplit, ScheduleTimer
+from kit.core.protocol.events import RowsAvailable, SplitRead
 from kit.core.protocol.words import Word
 from kit.stream.operators.sources.source_operator import Exhausted, ReadRequest, SourceOperator, WaitUntil
 
@@ -56,6 +58,7 @@ class SourceLoop:
         step = self.operator.next_read(self._task.at)
         if isinstance(step, Exhausted):
             return False
+        self._watch()
         if isinstance(step, ReadRequest):
             self._reading = True
             self._task.emit(
@@ -69,10 +72,22 @@ class SourceLoop:
                 self._task.emit(ScheduleTimer(timer=SOURCE_TIMER, due_ms=step.due_ms))
         return True
 
+    def _watch(self) -> None:
+        """Tell the host which splits have nothing now, if they are others than it was told last."""
+        watch = self.operator.changed_watch()
+        if watch is not None:
+            every_ms = self.operator.poll_every_ms
+            self._task.emit(AwaitRows(operator_id=self._operator_id, splits=watch, every_ms=every_ms))
+
     def wake(self) -> None:
         """Continue: what the source waited for may have come."""
         self._waiting = False
         self._woken_by = self._task.event_id
+
+    def rows_available(self, event: RowsAvailable) -> None:
+        """Splits have rows again."""
+        self.operator.rows_available(event.split_ids)
+        self.wake()
 
     def read_ended(self) -> None:
         """End the request, which the host has answered."""

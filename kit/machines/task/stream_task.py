@@ -66,6 +66,7 @@ from kit.core.protocol.events import (
     EffectsFailed,
     ElementReceived,
     ProcessInput,
+    RowsAvailable,
     SnapshotFailed,
     SnapshotWritten,
     SplitRead,
@@ -372,6 +373,11 @@ class StreamTask(Machine):
         if self.state is ExecutionState.RUNNING and not self._operators_finished:
             self._source.take(event)
             self._timer.arm()
+
+    @handles(RowsAvailable)
+    def _rows_available(self, event: RowsAvailable) -> None:
+        if self._source is not None and self.state is ExecutionState.RUNNING and not self._operators_finished:
+            self._source.rows_available(event)
 
     @handles(SplitReadFailed)
     def _split_read_failed(self, event: SplitReadFailed) -> None:

@@ -49,6 +49,11 @@ class OperatorCoordinatorContext(Protocol):
         While any operator does, `interval_during_backlog_ms` applies (`SplitEnumeratorContext.setIsProcessingBacklog`).
         """
 
+    def discover_splits(self, after_ms: int) -> None:
+        """Have the host list what there is to read in so many ms; `splits_discovered` follows. A later call replaces
+        one that is not due yet.
+        """
+
     def fail_job(self, error: str) -> None:
         """Fail the job; only a coordinator's first call counts."""
 
@@ -99,6 +104,9 @@ class OperatorCoordinator:
 
     def handle_event(self, subtask: int, attempt: int, payload: Payload) -> None:
         """Handle an event of a subtask (`handleEventFromOperator`)."""
+
+    def splits_discovered(self, splits: Sequence[Payload]) -> None:
+        """The host has listed what there is to read, as `discover_splits` asked."""
 
     def checkpoint_coordinator(self, snapshot: CoordinatorSnapshot) -> None:
         """Take a snapshot, now or later."""

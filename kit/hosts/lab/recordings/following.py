@@ -22,13 +22,14 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, ClassVar
 
-from kit.core.protocol.commands import CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, StopEpoch
+from kit.core.protocol.commands import AwaitRows, CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, StopEpoch
 from kit.core.protocol.duties import Command, Duty, by_command
 from kit.core.protocol.events import (
     CreditReceived,
     ElementReceived,
     EpochEnded,
     ProcessInput,
+    RowsAvailable,
     SlotLost,
     TimerFired,
 )
@@ -339,6 +340,14 @@ class FollowingWorld(World):
         else:
             self._read_rows(machine, command, cause)
 
+    def _wait_for_rows(self, machine: Machine, command: AwaitRows, cause: str) -> None:
+        recorded = self.recording.answers.get(cause) if self.follows else None
+        if recorded is None:
+            self._await_rows(machine, command, cause)
+        else:
+            facts = {name: tuple(value) if isinstance(value, list) else value for name, value in recorded.facts.items()}
+            self._in_hand[cause] = _InHand(machine.name, RowsAvailable(**facts))
+
     def _set_timer(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
         self._keep_fired(machine, command.timer)
         self._schedule(machine, command, cause)
@@ -380,6 +389,7 @@ class FollowingWorld(World):
         Duty.GRANT_CREDITS: _grant_later,
         Duty.HAND_OVER: _hand_over_later,
         Duty.READ_ROWS: _read_now,
+        Duty.AWAIT_ROWS: _wait_for_rows,
         Duty.WORK: _begin_work,
         Duty.CLEAN_UP: _begin_work,
     }

@@ -51,6 +51,8 @@ class Agenda:
         """When timers that were not due when they were set will be, and their numbers; also of some that are gone."""
         self._io: dict[int, tuple[str, Envelope]] = {}
         self._io_numbers = count(1)
+        self._awaited: dict[int, int] = {}
+        """What waits for something outside the lab, by its number among reads and writes, and when to look for it."""
         self._wires: dict[int, deque[Envelope]] = {}
         """Only channels on which something is under way."""
         self._held: set[str] = set()
@@ -94,9 +96,10 @@ class Agenda:
         later = self._later
         while later and not self._is_set(*later[0]):
             heappop(later)
-        if self._delayed:
+        if self._delayed or self._awaited:
             times = [until_ms for until_ms, _, _ in self._delayed] + [due_ms for due_ms, _ in later[:1]]
-            return LetTimePass(min(times))
+            times += [due_ms for due_ms in self._awaited.values() if due_ms > self.at_ms]
+            return LetTimePass(min(times)) if times else None
         return LetTimePass(later[0][0]) if later else None
 
     def allows(self, action: Action) -> bool:
@@ -116,7 +119,7 @@ class Agenda:
         return (action.machine, action.timer) in self._timers
 
     def _allows_work(self, action: CarryOut) -> bool:
-        return action.number in self._io
+        return action.number in (self._asked if action.number in self._awaited else self._io)
 
     def _timer_action(self, number: int) -> Action:
         return FireTimer(*self._set[number])
@@ -288,9 +291,30 @@ class Agenda:
         if machine not in self._held:
             self._asked.add(number)
 
+    def wait_for(self, machine: str, command: Envelope, due_ms: int) -> None:
+        """A machine has asked to be told of something outside the lab; it is looked for from `due_ms` on."""
+        number = next(self._io_numbers)
+        self._io[number] = machine, command
+        self._awaited[number] = due_ms
+
+    def look_for_awaited(self, is_there: Callable[[str, Word], bool]) -> None:
+        """Find out which of those may be told now."""
+        for number, due_ms in self._awaited.items():
+            machine, command = self._io[number]
+            if due_ms <= self.at_ms and machine not in self._held and is_there(machine, command.word):
+                self._asked.add(number)
+            else:
+                self._asked.discard(number)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether a machine waits for something outside the lab."""
+        return bool(self._awaited)
+
     def take_io(self, number: int) -> tuple[str, Envelope]:
         """It is done now: for which machine, and what. Raises KeyError when it is not to be done."""
         self._asked.discard(number)
+        self._awaited.pop(number, None)
         return self._io.pop(number)
 
     def cancel_io(self, is_meant: Callable[[str, Word], bool]) -> None:
@@ -387,7 +411,7 @@ class Agenda:
                 is_due = timer.word.due_ms <= self.at_ms and machine not in self._held
                 (self._due.add if is_due else self._due.discard)(number)
         for number, (machine, _) in self._io.items():
-            if machine in names:
+            if machine in names and number not in self._awaited:
                 (self._asked.discard if machine in self._held else self._asked.add)(number)
         for channel in self._wires:
             if self._receiver(channel) in names:
@@ -425,7 +449,7 @@ class Agenda:
         other._ways, other._timers, other._set = dict(self._ways), dict(self._timers), dict(self._set)
         other._later = [each for each in self._later if self._is_set(*each)]
         heapify(other._later)
-        other._io = dict(self._io)
+        other._io, other._awaited = dict(self._io), dict(self._awaited)
         other._held, other._delayed = set(self._held), list(self._delayed)
         other._wires = {channel: queue.copy() for channel, queue in self._wires.items()}
         other._take_turns, other._task_numbers = self._take_turns, self._task_numbers

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from kit.core.protocol.commands import (
+    AwaitRows,
     CancelTimer,
     CompleteRequest,
     GrantCredit,
@@ -32,6 +33,7 @@ from kit.core.protocol.events import (
     ElementReceived,
     EpochEnded,
     ProcessInput,
+    RowsAvailable,
     TimerFired,
 )
 from kit.core.protocol.messages import (
@@ -112,17 +114,20 @@ class World(Breakable):
 
     def enabled(self) -> list[Action]:
         """Every action that may be next, in a fixed order; waiting comes last."""
+        self._look_at_sources()
         wait = self.agenda.wait
         return [*self.agenda] if wait is None else [*self.agenda, wait]
 
     @property
     def enabled_count(self) -> int:
         """How many actions are enabled, waiting among them."""
+        self._look_at_sources()
         return len(self.agenda) + (self.agenda.wait is not None)
 
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing can happen, not even a timer."""
+        self._look_at_sources()
         return not self.agenda and self.agenda.wait is None
 
     # --- what happens ---------------------------------------------------------------------------------------------
@@ -139,6 +144,16 @@ class World(Breakable):
         if type(action) is not LetTimePass:
             self.at_ms += ACTION_MS
         self.agenda.advance(self.at_ms)
+        self._look_at_sources()
+
+    def _look_at_sources(self) -> None:
+        """See which sources have rows for tasks that wait for some: those come from outside the lab."""
+        if self.agenda.awaits:
+            self.agenda.look_for_awaited(self._has_rows)
+
+    def _has_rows(self, machine: str, command: AwaitRows) -> bool:
+        answer = self.edge.for_tasks.carry_out(command)
+        return isinstance(answer, RowsAvailable) and bool(answer.split_ids)
 
     def _deliver_message(self, action: DeliverMessage) -> None:
         message = self.agenda.take_message(action.sender, action.receiver)
@@ -299,11 +314,19 @@ class World(Breakable):
         self.agenda.begin(machine.name, Envelope(command, cause))
 
     def _read_rows(self, machine: Machine, command: ReadSplit, cause: str) -> None:
+        """At once, or beside all else where a source has no end: then anything may happen before the rows are there."""
         doomed = self.doomed_read(machine, command) if self.doomed_reads else None
-        if doomed is None:
-            self._carry_out(machine, command, cause)
-        else:
+        if doomed is not None:
             self.deliver(machine, doomed, cause)
+        elif self.edge.for_tasks.may_take_long(command):
+            self._begin_io(machine, command, cause)
+        else:
+            self._carry_out(machine, command, cause)
+
+    def _await_rows(self, machine: Machine, command: AwaitRows, cause: str) -> None:
+        self.agenda.cancel_io(lambda owner, work: owner == machine.name and isinstance(work, AwaitRows))
+        if command.splits:
+            self.agenda.wait_for(machine.name, Envelope(command, cause), self.at_ms + command.every_ms)
 
     def _carry_out(self, machine: Machine, command: Command, cause: str) -> None:
         answer = self.files_of(machine.name).carry_out(command)
@@ -320,6 +343,7 @@ class World(Breakable):
         Duty.GRANT_CREDITS: _grant,
         Duty.HAND_OVER: _hand_over,
         Duty.READ_ROWS: _read_rows,
+        Duty.AWAIT_ROWS: _await_rows,
         Duty.WORK: _begin_io,
         Duty.CLEAN_UP: _begin_io,
         Duty.STOP_WORK: _stop_work,

@@ -26,6 +26,7 @@ from kit.core.protocol.words import Envelope, ProtocolError
 from kit.hosts.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.edge import SparkOutput, open_local_state, open_storage
+from kit.hosts.spark.fetcher import Fetcher
 from kit.hosts.spark.recording import EventFile, slot_process
 from kit.hosts.spark.slot.task_host import TaskHost
 from kit.hosts.spark.slot.working_slot import WorkingSlot
@@ -96,6 +97,7 @@ class Slot:
         self._job_is_over = self._is_alone = False
         self._now = HostClock()
         self._recording: EventFile | None = None
+        self._host: TaskHost | None = None
 
     def __repr__(self) -> str:
         return f"Slot({self.number}, epoch {self._ticket.epoch})"
@@ -118,6 +120,7 @@ class Slot:
             stack.callback(self._close_files)
             self._background = Background(f"kit-files-{self.number}", self._inbox.put, _BackgroundFailed)
             stack.callback(self._background.close, FINISH_WRITING_S)
+            stack.callback(self._stop_reading)
             own = address_towards(ticket.driver)
             host = ticket.host or own
             self._plane = DataPlane(
@@ -245,11 +248,20 @@ class Slot:
             self._background,
             self._now,
             self._recording,
+            self._create_fetcher,
         )
+        self._host = host
         endpoints = addresses_of(message)
         self._plane.connect(endpoints, host.routes)
         self._driver.send(ControlMessage(CONNECTED))
         return WorkingSlot(host, said, self._driver, self._now)
+
+    def _create_fetcher(self, name: str, carry_out: Callable[[Any], bool]) -> Fetcher:
+        return Fetcher(name, carry_out, self._inbox.put, _BackgroundFailed)
+
+    def _stop_reading(self) -> None:
+        if self._host is not None:
+            self._host.close(FINISH_WRITING_S)
 
 
 class LastWord(queue.SimpleQueue):

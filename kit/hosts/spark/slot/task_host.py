@@ -7,9 +7,10 @@ turns from the last vertex to the first: what is under way is finished before mo
 has come that overtakes records go first. A round ends early when it has taken long, since a barrier may have arrived
 meanwhile; the next one goes on where it ended.
 
-A read of the source is done at once. Snapshots are written, state is read and output is published by one background
-thread, in the order in which it was asked for; the answers come through the slot's inbox. The machine that gathers
-in-flight data for files is handed its events on the main thread, as the tasks are.
+A read of a source is done at once where reads are quick, else by a thread of that source (`kit.hosts.spark.fetcher`),
+which also finds out when a split that had no rows has some. Snapshots are written, state is read and output is
+published by one background thread, in the order in which it was asked for; the answers come through the slot's inbox.
+The machine that gathers in-flight data for files is handed its events on the main thread, as the tasks are.
 
 The trace gets all but what is about single buffers; words about them pass through here at full speed. When the run is
 recorded every event is written down before its commands are carried out.
@@ -23,10 +24,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from kit.core.protocol.commands import CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, SendElement
+from kit.core.protocol.commands import AwaitRows, CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, SendElement
 from kit.core.protocol.duties import Command, Duty, by_command, refused
 from kit.core.protocol.elements import Buffer, Element
-from kit.core.protocol.events import CreditReceived, ElementReceived, ProcessInput, SplitRead, TimerFired
+from kit.core.protocol.events import (
+    CreditReceived,
+    ElementReceived,
+    ProcessInput,
+    RowsAvailable,
+    SplitRead,
+    TimerFired,
+)
 from kit.core.protocol.messages import JobMessage, OutputDataDecided, SlotMessage, SubmitChannelState, TaskMessage
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.trace import TraceRecord, keeps, records_of
@@ -34,6 +42,7 @@ from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, Word
 from kit.hosts.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background
+from kit.hosts.spark.fetcher import Fetcher
 from kit.hosts.spark.recording import EventFile
 from kit.hosts.spark.slot.meters import Meters
 from kit.hosts.spark.wire.channels import Route
@@ -49,6 +58,9 @@ ROUND_MS = 10
 """A round that has taken so long ends with the turn that is being taken: then the slot looks into its inbox."""
 
 _TURN = ProcessInput()
+
+CreateFetcher = Callable[[str, Callable[[Any], bool]], Fetcher]
+"""Takes the name of a thread, and what is to be done on it."""
 
 
 class Wires(Protocol):
@@ -77,7 +89,8 @@ class Work:
 class TaskHost:
     """The tasks with subtask index `slot` of one epoch.
 
-    `say` takes messages for the JobMaster, `records` gathers what the trace keeps until the slot sends it off.
+    `say` takes messages for the JobMaster, `records` gathers what the trace keeps until the slot sends it off. Without
+    `create_fetcher` all reads are done at once.
 
     The tasks are what Flink's `TaskExecutor` finds in its `taskSlotTable`. The articles' `HandlesTasks` is no class of
     Flink 2: what handles tasks is here.
@@ -94,6 +107,7 @@ class TaskHost:
         background: Background,
         now: Callable[[], int],
         recording: EventFile | None = None,
+        create_fetcher: CreateFetcher | None = None,
     ) -> None:
         self.records: list[TraceRecord] = []
         self.rows_read = 0
@@ -119,6 +133,9 @@ class TaskHost:
         self._background = background
         self._now = now
         self._recording = recording
+        self._create_fetcher = create_fetcher
+        self._fetchers: dict[str, Fetcher] = {}
+        """Of the source tasks that have read."""
         self._ready: deque[tuple[Machine, Word, str]] = deque()
         self._timers: dict[tuple[str, str], tuple[ScheduleTimer, str]] = {}
         self._work: list[Work] = []
@@ -154,10 +171,12 @@ class TaskHost:
 
     def answer(self, work: Work) -> None:
         """From the background. What was stopped meanwhile is undone, and answered with nothing."""
-        self._work.remove(work)
+        if not isinstance(work.command, AwaitRows):
+            self._work.remove(work)
         if work.stopped:
             self._background.submit(lambda: self._files.undo(work.command, work.answer))
         elif work.answer is not None:
+            self._take_rows(work.machine, work.answer)
             self._ready.append((work.machine, work.answer, work.cause))
 
     def fire_timers(self) -> None:
@@ -259,12 +278,46 @@ class TaskHost:
         self._ready.append((self._channel_state if to_slot else self.tasks[message.task], message, cause))
 
     def _read_rows(self, machine: Machine, command: ReadSplit, cause: str) -> None:
+        """At once where reads are quick, else on the source's own thread."""
+        fetcher = self._fetcher(machine)
+        if fetcher is not None and not fetcher.reads_at_once:
+            work = Work(machine, command, cause, 0)
+            self._work.append(work)
+            fetcher.read(work)
+            return
+        started_s = time.perf_counter()
         answer = self._files.carry_out(command)
+        if fetcher is not None:
+            fetcher.note_read(time.perf_counter() - started_s)
         assert answer is not None
+        self._take_rows(machine, answer)
+        self._ready.append((machine, answer, cause))
+
+    def _take_rows(self, machine: Machine, answer: Word) -> None:
         if isinstance(answer, SplitRead) and answer.batch is not None:
             self.rows_read += answer.batch.num_rows
             self.meters.by_task[machine.name].records_in += answer.batch.num_rows
-        self._ready.append((machine, answer, cause))
+
+    def _await_rows(self, machine: Machine, command: AwaitRows, cause: str) -> None:
+        fetcher = self._fetcher(machine)
+        if fetcher is not None:
+            fetcher.watch(Work(machine, command, cause, 0) if command.splits else None, command.every_ms / 1_000)
+
+    def _fetcher(self, machine: Machine) -> Fetcher | None:
+        fetcher = self._fetchers.get(machine.name)
+        if fetcher is None and self._create_fetcher is not None:
+            fetcher = self._fetchers[machine.name] = self._create_fetcher(f"kit-reads-{machine.name}", self._fetch)
+        return fetcher
+
+    def _fetch(self, work: Work) -> bool:
+        """On a source's own thread. Returns False for a watch over splits that have no rows yet."""
+        work.answer = self._files.carry_out(work.command)
+        return not isinstance(work.answer, RowsAvailable) or bool(work.answer.split_ids)
+
+    def close(self, timeout_s: float) -> None:
+        """Read nothing more."""
+        for fetcher in self._fetchers.values():
+            fetcher.close(timeout_s)
 
     def _begin(self, machine: Machine, command: Command, cause: str) -> None:
         work = Work(machine, command, cause, round(self._handled_in_s * 1000))
@@ -306,6 +359,7 @@ class TaskHost:
         Duty.GRANT_CREDITS: _grant,
         Duty.HAND_OVER: _hand_over,
         Duty.READ_ROWS: _read_rows,
+        Duty.AWAIT_ROWS: _await_rows,
         Duty.WORK: _begin,
         Duty.STOP_WORK: _stop_work,
     }

@@ -10,6 +10,14 @@ To write a source of your own, derive from `Source` and define `schema`, `enumer
 `open_reader` where something is worth keeping open between reads). One that is to confirm outside how far it has been
 read, as to a message queue, also defines `create_listener`.
 
+A source without an end says so in one of two ways, or in both. Its splits are `endless` when each may always get more
+rows: a reader takes all splits that are meant for it and reads them in turn. With `discover_every_ms` splits are added
+while the job runs. A read that returns no rows, the same position and `finished=False` means that there is nothing now:
+the reader waits for `has_rows` before it reads that split again, and reads the others meanwhile.
+
+`read_split` may wait, since reads that take long are done beside the tasks. `has_rows` may be called by another thread
+while a split is read; two reads of one task never meet.
+
 Follows Flink's `Source`, `SplitEnumerator` and `SourceReader`.
 """
 
@@ -102,14 +110,15 @@ class Source:
 
     @property
     def sequences(self) -> int:
-        """The number of sequences that the splits belong to."""
-        return 1
+        """The number of sequences that the splits belong to; more than one where it is not known."""
+        return 2 if self.endless else 1
 
     def sequence_of(self, split: Split) -> str:
         """Return the sequence of a split: within one, event time goes on from split to split (by their order); between
         two it may begin again, and a reader reads them side by side (`kit.stream.operators.sources.split_watermarks`).
+        An endless split is one by itself.
         """
-        return ""
+        return str(split["id"]) if self.endless else ""
 
     def splits_for(self, parallelism: int) -> list[Split]:
         """What this many subtasks are to read: `enumerate_splits()`, unless the source leaves the number open.
@@ -127,6 +136,41 @@ class Source:
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
         """At most `max_rows` rows of the split from `position` on (0 is its beginning)."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to read a split")
+
+    @property
+    def endless(self) -> bool:
+        """Return True if a split may always get more rows (Flink's `Boundedness.CONTINUOUS_UNBOUNDED`)."""
+        return False
+
+    @property
+    def poll_every_ms(self) -> int:
+        """The time in ms between two questions whether a split that had no rows has some now."""
+        return 100
+
+    def has_rows(self, split: Split, position: int) -> bool:
+        """Return True if reading the split from `position` on may give rows, or its end. Asked of splits that had none
+        when they were read last; should cost much less than a read.
+        """
+        return True
+
+    @property
+    def discover_every_ms(self) -> int | None:
+        """The time in ms between two calls of `discover_splits` while the job runs; None if splits never change.
+
+        With it a job ends only when it is stopped.
+        """
+        return None
+
+    def discover_splits(self) -> list[Split]:
+        """All splits that there are now. A split with a new `"id"` is added, behind all others."""
+        return self.enumerate_splits()
+
+    @property
+    def removes_splits(self) -> bool:
+        """Return True if a split that `discover_splits` no longer lists is taken away from its reader, with the rows
+        that are left in it.
+        """
+        return False
 
     def create_listener(self) -> SourceListener | None:
         """Return a listener for one subtask, None if the source is not to be notified of checkpoints."""

@@ -1,13 +1,15 @@
 """The coordinator of a source: hands the splits of its `SplitEnumerator` to the readers that ask.
 
 The splits not given out yet are its state; those given out belong to the readers'. It tells the job whether splits of
-a backlog are still being read.
+a backlog are still being read. Where a source discovers splits, it has the host list them from time to time.
 
 Follows Flink's `SourceCoordinator`. All readers go back to a checkpoint together: there is no twin of the
 `SplitAssignmentTracker`, which gives back the splits of a single one.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from kit.stream.operators.coordinator import (
     CoordinatorSnapshot,
@@ -24,9 +26,19 @@ class SourceCoordinator(OperatorCoordinator):
 
     needs_splits = True
 
-    def __init__(self, context: OperatorCoordinatorContext, backlog_splits: int = 0) -> None:
+    def __init__(
+        self,
+        context: OperatorCoordinatorContext,
+        backlog_splits: int = 0,
+        *,
+        discover_every_ms: int | None = None,
+        removes_splits: bool = False,
+    ) -> None:
         super().__init__(context)
-        self.enumerator = SplitEnumerator(context.operator_id, context.parallelism, backlog_splits)
+        self._discover_every_ms = discover_every_ms
+        self._removes_splits = removes_splits
+        discovers = discover_every_ms is not None
+        self.enumerator = SplitEnumerator(context.operator_id, context.parallelism, backlog_splits, discovers=discovers)
         self._gateways: dict[int, SubtaskGateway] = {}
         self._restored = False
         self._said_backlog: bool | None = None
@@ -48,6 +60,17 @@ class SourceCoordinator(OperatorCoordinator):
         if not self._restored:
             self.enumerator.start(self.context.splits)
         self._report_backlog()
+        self._discover_later()
+
+    def _discover_later(self) -> None:
+        if self._discover_every_ms is not None:
+            self.context.discover_splits(self._discover_every_ms)
+
+    def splits_discovered(self, splits: Sequence[Payload]) -> None:
+        """Give the new ones to readers that wait, and look again later. What is removed all readers must hear."""
+        if not self._removes_splits or len(self._gateways) == self.context.parallelism:
+            self._send(self.enumerator.discovered(splits, removes=self._removes_splits))
+        self._discover_later()
 
     def _report_backlog(self) -> None:
         if self.enumerator.is_processing_backlog != self._said_backlog:
@@ -56,13 +79,19 @@ class SourceCoordinator(OperatorCoordinator):
 
     def handle_event(self, subtask: int, attempt: int, payload: Payload) -> None:
         """Answer a reader."""
-        for receiver, answer in self.enumerator.handle_event(subtask, payload):
+        answers = self.enumerator.handle_event(subtask, payload)
+        for receiver, answer in answers:
             if "split" not in answer:
                 self._done.add(receiver)
             if HELD in payload:
                 self._held[subtask] = payload[HELD] + ("split" in answer)
-            self._gateways[receiver].send_event(answer)
+        self._send(answers)
         self._report_backlog()
+
+    def _send(self, said: Sequence[tuple[int, Payload]]) -> None:
+        for receiver, payload in said:
+            if receiver in self._gateways:
+                self._gateways[receiver].send_event(payload)
 
     def checkpoint_coordinator(self, snapshot: CoordinatorSnapshot) -> None:
         """The splits not given out yet."""
@@ -82,6 +111,7 @@ class SourceCoordinator(OperatorCoordinator):
     def execution_attempt_failed(self, subtask: int, attempt: int, reason: str | None) -> None:
         """The reader cannot be answered any more."""
         self._gateways.pop(subtask, None)
+        self.enumerator.reader_left(subtask)
 
     def __repr__(self) -> str:
         return f"SourceCoordinator({self.context.name}, {len(self.enumerator.remaining)} splits left)"

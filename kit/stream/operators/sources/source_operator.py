@@ -1,22 +1,27 @@
 """The operator at the head of a source's task: it knows what to read next, and asks for it.
 
 The operator never reads. The task asks it `next_read(now)`, carries out the answer (a read, a wait) and hands the rows
-to `on_split_read`, which emits them. Splits are read one at a time, in ascending order; when none is at hand the
-operator asks its coordinator. Where event time follows a source with several sequences of splits (`follow_splits`), the
-operator asks for all splits that are meant for it before it reads, and reads them side by side. Its state, one entry
-for each split it holds with the position in it, is distributed again on a rescale.
+to `on_split_read`, which emits them. One read is under way at a time. When no split is at hand the operator asks its
+coordinator; which of several it reads is in `kit.stream.operators.held_splits`. A reader *takes all* splits that are
+meant for it, before it reads, where event time follows a source with several sequences of splits (`follow_splits`), or
+where splits may never end. Its state, one entry for each split it holds with the position in it, is distributed again
+on a rescale.
+
+Splits that have nothing now are not read: the task has the host watch them (`changed_watch`), and `rows_available` says
+which may be read again.
 
 A limit on rows per second is kept by processing time alone: a batch is due when the batches before it have used up
 their time, counted from the first read; a reader that falls more than a second behind does not make up for it.
 
-Follows Flink's `SourceOperator` and `SourceReaderBase`.
+Follows Flink's `SourceOperator` and `SourceReaderBase`. There several fetchers may read at the same time, and fill a
+queue; here the rows of a read reach the operator before the next read begins.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,13 +30,16 @@ import pyarrow as pa
 from kit.core.protocol.elements import MIN_WATERMARK_MS
 from kit.stream.backend.states.descriptors import ListStateDescriptor
 from kit.stream.operators.base import Operator
+from kit.stream.operators.held_splits import HeldSplit, HeldSplits
 from kit.stream.operators.sources.source import Source, SourceListener, Split
 from kit.stream.operators.sources.split_enumerator import (
     ASSIGN_SPLIT,
     BACKLOG,
     HELD,
     NO_MORE_SPLITS,
+    NO_SPLITS_NOW,
     OWN,
+    REMOVE_SPLITS,
     REQUEST_SPLIT,
 )
 from kit.stream.operators.sources.split_watermarks import SplitWatermarks
@@ -63,7 +71,7 @@ class WaitUntil:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An answer is outstanding: of the coordinator, or of the last read."""
+    """An answer is outstanding: of the coordinator, of the last read, or of the splits that have nothing now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +80,31 @@ class Exhausted:
 
 
 NextRead = ReadRequest | WaitUntil | Waiting | Exhausted
-
-
-@dataclass(slots=True)
-class _HeldSplit:
-    """A split of this reader and how far it has been read."""
-
-    split: Split
-    position: int
+Watch = tuple[tuple[Split, int], ...]
+"""Splits without rows, each with the position from which on it has none."""
 
 
 class SourceOperator(Operator):
-    """Reads the splits that its coordinator assigns, one after the other."""
+    """Reads the splits that its coordinator assigns."""
 
     def __init__(self, source: Source, name: str, schema: pa.Schema | None = None) -> None:
         self._source = source
         self._name = name
         self._schema = schema  # None: what is read goes on as it is
-        self._held: list[_HeldSplit] = []
-        self._current: _HeldSplit | None = None
+        self._held = HeldSplits(source.sequence_of, in_turn=source.endless)
+        self._takes_all = source.endless
+        """Whether it asks for all splits that are meant for it before it reads."""
+        self._current: HeldSplit | None = None
         """The split that is being read."""
+        self._watched: set[str] = set()
+        """The splits that the host was last asked to watch, and has not spoken of."""
         self._watermarks: Sequence[SplitWatermarks] = ()
         """One for each operator in the chain that makes watermarks, where splits are read side by side."""
         self._last_index = -1
         self._asking = self._reading = self._exhausted = False
         self._due_ms: float | None = None
         self._listener = source.create_listener()
-        self._read: list[_HeldSplit] = []
+        self._read: list[HeldSplit] = []
         """The splits that were read to the end since the last snapshot, if a listener is to hear of them."""
 
     @property
@@ -116,20 +122,27 @@ class SourceOperator(Operator):
         """Return True if the source has splits that may cover the same time."""
         return self._source.sequences > 1
 
+    @property
+    def poll_every_ms(self) -> int:
+        """The time between two questions whether a split has rows."""
+        return self._source.poll_every_ms
+
     def follow_splits(self, watermarks: Sequence[SplitWatermarks]) -> None:
         """Read the splits side by side, as far as event time has come in each; called before anything is restored."""
         self._watermarks = watermarks
+        self._takes_all |= bool(watermarks)
 
     def initialize_state(self) -> None:
         """Take over the restored splits."""
         self._state = self.context.operator_state.list_state(SPLITS_STATE)
-        self._held = [_HeldSplit(json.loads(entry["split"]), entry["position"]) for entry in self._state.get()]
-        self._held.sort(key=_index)
+        self._held.add(HeldSplit(json.loads(entry["split"]), entry["position"]) for entry in self._state.get())
         self._register_splits()
 
     def open(self) -> None:
         """Ask for the first split, or whether there is one before those restored."""
         self._ask()
+
+    # --- reading --------------------------------------------------------------------------------------------------
 
     def next_read(self, now_ms: int) -> NextRead:
         """What to do next, at processing time `now_ms`."""
@@ -137,50 +150,95 @@ class SourceOperator(Operator):
             return Exhausted()
         if self._asking or self._reading:
             return Waiting()
+        current = self._held.next(self._watermarks[0].of if self._watermarks else None)
+        if current is None:
+            return Waiting()
         if self._due_ms is not None and now_ms < self._due_ms:
             return WaitUntil(math.ceil(self._due_ms))
         if self._source.rows_per_second is not None:
             self._due_ms = now_ms if self._due_ms is None else max(self._due_ms, now_ms - _MOST_LAG_MS)
         self._reading = True
-        current = self._current = self._next_split()
+        self._current = current
+        self._held.begin_read(current)
         return ReadRequest(current.split, current.position, self._rows_to_read(current))
 
     def on_split_read(self, split_id: str, batch: pa.RecordBatch | None, position: int, finished: bool) -> None:
         """Take the answer to the last `ReadRequest` and emit the rows."""
         current = self._current if self._reading else None
-        if current is None or current.split["id"] != split_id:
+        if current is None or current.id != split_id:
             expected = "no read" if current is None else f"a read of {current.split['id']!r}"
             raise RuntimeError(f"{self._name}: rows of split {split_id!r} arrived, but {expected} was asked for")
         self._reading = False
-        current.position = position
+        if current not in self._held:  # it was removed meanwhile
+            return
+        current.is_woken = False
+        stays, current.position = position == current.position, position
         if batch is not None and batch.num_rows:
-            if self._due_ms is not None and self._source.rows_per_second is not None:
-                self._due_ms += batch.num_rows * 1_000 / self._source.rows_per_second
-            for watermarks in self._watermarks:
-                watermarks.begin(self._source.sequence_of(current.split))
-            self.context.output.emit(batch if self._schema is None else as_rows(batch.to_struct_array(), self._schema))
+            self._emit(current, batch)
+        elif stays and not finished:
+            self._nothing_now(current)
         if finished:
-            self._last_index = _index(current)
+            self._last_index = current.index
             if self._listener is not None:
                 self._read.append(current)
-            self._held.remove(current)
+            self._held.remove([split_id])
             self._register_splits()
             self._ask()
 
+    def _emit(self, current: HeldSplit, batch: pa.RecordBatch) -> None:
+        if self._due_ms is not None and self._source.rows_per_second is not None:
+            self._due_ms += batch.num_rows * 1_000 / self._source.rows_per_second
+        for watermarks in self._watermarks:
+            watermarks.begin(self._source.sequence_of(current.split))
+        self.context.output.emit(batch if self._schema is None else as_rows(batch.to_struct_array(), self._schema))
+
+    def _nothing_now(self, current: HeldSplit) -> None:
+        """Read the others meanwhile, all that are meant for this reader: this split may never end."""
+        current.is_empty = True
+        self._held.in_turn = True
+        if not self._takes_all:
+            self._takes_all = True
+            self._ask()
+
+    def changed_watch(self) -> Watch | None:
+        """The splits whose rows are to be waited for, if these are others than last time; None if they are not.
+
+        When several splits were woken, the host is asked again only after all of them have been read.
+        """
+        if self._reading and self._current is not None and self._current.is_woken:
+            return None
+        empty = self._held.empty
+        ids = {held.id for held in empty}
+        if ids == self._watched:
+            return None
+        self._watched = ids
+        return tuple((held.split, held.position) for held in empty)
+
+    def rows_available(self, split_ids: Iterable[str]) -> None:
+        """Read these splits again. The host watches none any longer."""
+        self._watched = set()
+        self._held.have_rows(split_ids)
+
+    # --- the coordinator ------------------------------------------------------------------------------------------
+
     def handle_coordinator_event(self, payload: dict[str, Any]) -> None:
-        """Take a split, or learn that there are no more for this reader."""
+        """Take a split, give some up, or learn that there are no more for this reader, or none now."""
+        kind = payload["kind"]
+        if kind == REMOVE_SPLITS:
+            self._held.remove(payload["ids"])
+            self._register_splits()
+            return
         self._asking = False
-        if payload["kind"] == ASSIGN_SPLIT:
-            self._held.append(_HeldSplit(payload["split"], 0))
-            self._held.sort(key=_index)
-            if self._watermarks:
-                self._register_splits()
-                self._ask()  # until it has all that are meant for it
-        elif payload["kind"] != NO_MORE_SPLITS:
-            expected = f"{ASSIGN_SPLIT!r} or {NO_MORE_SPLITS!r}"
-            raise ValueError(f"{self._name}: the coordinator sent {payload}, expected {expected}")
-        else:
-            self._exhausted = not self._held
+        if kind == ASSIGN_SPLIT:
+            self._held.add([HeldSplit(payload["split"], 0)])
+            self._register_splits()
+            if self._takes_all:
+                self._ask()
+        elif kind == NO_MORE_SPLITS:
+            self._exhausted = not len(self._held)
+        elif kind != NO_SPLITS_NOW:
+            expected = ", ".join(map(repr, (ASSIGN_SPLIT, NO_MORE_SPLITS, NO_SPLITS_NOW, REMOVE_SPLITS)))
+            raise ValueError(f"{self._name}: the coordinator sent {payload}, expected one of {expected}")
 
     def snapshot_state(self, checkpoint_id: int) -> None:
         """Keep every split held and how far it has been read; tell the listener, too."""
@@ -203,31 +261,19 @@ class SourceOperator(Operator):
     def _ask(self) -> None:
         """Ask for the next split: any, or one that comes before the first of those held."""
         self._asking = True
-        before = _index(self._held[0]) if self._held else None
+        before = None if self._held.first is None else self._held.first.index
         request: dict[str, Any] = {"kind": REQUEST_SPLIT, "after": self._last_index, "before": before}
         if any(held.split.get(BACKLOG) for held in self._held):
             request[BACKLOG] = True
-        if self._watermarks:
+        if self._takes_all:
             request |= {"before": None, OWN: True, HELD: len(self._held)}
         self.context.send_to_coordinator(request)
 
-    def _next_split(self) -> _HeldSplit:
-        """Return the split to read: the first, or of the first ones of all sequences that whose event time is furthest
-        behind.
-        """
-        if not self._watermarks:
-            return self._held[0]
-        first: dict[str, _HeldSplit] = {}
-        for held in self._held:
-            first.setdefault(self._source.sequence_of(held.split), held)
-        return first[min(first, key=self._watermarks[0].of)]
-
     def _register_splits(self) -> None:
-        sequences = [self._source.sequence_of(held.split) for held in self._held] if self._watermarks else ()
         for watermarks in self._watermarks:
-            watermarks.register(sequences)
+            watermarks.register(self._source.sequence_of(held.split) for held in self._held)
 
-    def _rows_to_read(self, held: _HeldSplit) -> int:
+    def _rows_to_read(self, held: HeldSplit) -> int:
         """Of a sequence without a watermark a few rows: enough to know where its event time begins."""
         rows = self._batch_rows()
         if not self._watermarks or self._watermarks[0].of(self._source.sequence_of(held.split)) > MIN_WATERMARK_MS:
@@ -238,7 +284,3 @@ class SourceOperator(Operator):
         limit = self._source.rows_per_second
         rows = self._source.batch_rows
         return rows if limit is None else max(1, min(rows, int(limit // _LIMITED_BATCHES_PER_SECOND)))
-
-
-def _index(held: _HeldSplit) -> int:
-    return int(held.split.get("index", 0))

@@ -36,4 +36,10 @@ class SourceSpec(ResolvedSpec):
 
     def create_coordinator(self, context: OperatorCoordinatorContext) -> SourceCoordinator:
         """The coordinator that hands out the splits."""
-        return SourceCoordinator(context, self.source.backlog_splits)
+        source = self.source
+        return SourceCoordinator(
+            context,
+            source.backlog_splits,
+            discover_every_ms=source.discover_every_ms,
+            removes_splits=source.removes_splits,
+        )

@@ -17,7 +17,12 @@ split held or None}` to the coordinator; `{"kind": "assign_split", "split": {...
 back. A split carries its place in the enumeration as `"index"`, and `"backlog": true` if it is part of what had piled
 up before the job began; so does the request of a reader that still holds such a split.
 
-Follows Flink's `StaticFileSplitEnumerator`.
+Where splits are *discovered* while the job runs, "no more" is never said. A reader is told `{"kind": "no_splits_now"}`
+and waits; it is assigned a split as soon as one is discovered. A split that is no longer there is taken away with
+`{"kind": "remove_splits", "ids": [...]}`, which goes to all readers. The ids of all splits that were ever discovered
+are in the checkpoint, so none is read twice.
+
+Follows Flink's `StaticFileSplitEnumerator` and `ContinuousFileSplitEnumerator`.
 """
 
 from __future__ import annotations
@@ -32,6 +37,8 @@ Payload = dict[str, Any]
 REQUEST_SPLIT = "request_split"
 ASSIGN_SPLIT = "assign_split"
 NO_MORE_SPLITS = "no_more_splits"
+NO_SPLITS_NOW = "no_splits_now"
+REMOVE_SPLITS = "remove_splits"
 
 BACKLOG = "backlog"
 OWN, HELD = "own", "held"
@@ -41,13 +48,19 @@ _STATE_VERSION = 1
 
 class SplitEnumerator:
     """The splits of the source `operator_id` that wait for one of its `parallelism` readers. Pure: payloads in,
-    payloads out.
+    payloads out. `discovers`: splits are added while the job runs.
     """
 
-    def __init__(self, operator_id: str, parallelism: int, backlog_splits: int = 0) -> None:
+    def __init__(self, operator_id: str, parallelism: int, backlog_splits: int = 0, *, discovers: bool = False) -> None:
         self.operator_id = operator_id
         self.parallelism = parallelism
         self._backlog_splits = backlog_splits
+        self._discovers = discovers
+        self._known: dict[str, None] = {}
+        """The ids of all splits so far, where splits are discovered."""
+        self._next_index = 0
+        self._waiting: dict[int, Payload] = {}
+        """What the readers asked that wait for a split to be discovered."""
         self._remaining: dict[int, Split] = {}
         self._backlog: set[int] = set()
         """The splits of the backlog that no reader has been given yet, by index."""
@@ -66,14 +79,20 @@ class SplitEnumerator:
 
     def start(self, splits: Sequence[Split]) -> None:
         """Begin with all splits; raises ValueError unless their ids are there and differ."""
-        ids = [split.get("id") for split in splits]
-        if None in ids or len(set(ids)) < len(ids):
-            raise ValueError(f"source {self.operator_id}: every split needs an 'id' of its own, found {ids[:20]}")
+        ids = self._ids_of(splits)
+        if self._discovers:
+            self._known, self._next_index = dict.fromkeys(ids), len(ids)
         old = {BACKLOG: True}
         self._set_remaining(
             {**split, **(old if index < self._backlog_splits else {}), "index": index}
             for index, split in enumerate(splits)
         )
+
+    def _ids_of(self, splits: Sequence[Split]) -> list[str]:
+        ids = [split.get("id") for split in splits]
+        if None in ids or len(set(ids)) < len(ids):
+            raise ValueError(f"source {self.operator_id}: every split needs an 'id' of its own, found {ids[:20]}")
+        return ids  # type: ignore[return-value]
 
     def _set_remaining(self, splits: Iterable[Split]) -> None:
         self._remaining = {split["index"]: split for split in splits}
@@ -83,25 +102,67 @@ class SplitEnumerator:
         """Answer a reader: (subtask, payload) pairs to send. Raises ValueError for a payload it does not know."""
         if payload.get("kind") != REQUEST_SPLIT:
             raise ValueError(f"source {self.operator_id}: reader {subtask} sent {payload}, expected {REQUEST_SPLIT!r}")
-        if payload.get(OWN):
-            index = min((index for index in self._remaining if index % self.parallelism == subtask), default=None)
-        else:
-            index = self._choose(subtask, payload.get("after", -1), payload.get("before"))
+        index = self._choose(subtask, payload)
         (self._behind.add if payload.get(BACKLOG) or index in self._backlog else self._behind.discard)(subtask)
-        if index is None:
+        if index is not None:
+            return [(subtask, self._assign(index))]
+        if not self._discovers:
             return [(subtask, {"kind": NO_MORE_SPLITS})]
-        self._backlog.discard(index)
-        return [(subtask, {"kind": ASSIGN_SPLIT, "split": self._remaining.pop(index)})]
+        self._waiting[subtask] = payload
+        return [(subtask, {"kind": NO_SPLITS_NOW})]
 
-    def _choose(self, subtask: int, after: int, before: int | None) -> int | None:
+    def _assign(self, index: int) -> Payload:
+        self._backlog.discard(index)
+        return {"kind": ASSIGN_SPLIT, "split": self._remaining.pop(index)}
+
+    def _choose(self, subtask: int, request: Payload) -> int | None:
         own = [index for index in self._remaining if index % self.parallelism == subtask]
+        before, after = request.get("before"), request.get("after", -1)
         if before is not None:
             return min((index for index in own if index < before), default=None)
+        if request.get(OWN):
+            return min(own, default=None)
         return min(own or (index for index in self._remaining if index > after), default=None)
 
+    def discovered(self, splits: Sequence[Split], *, removes: bool = False) -> list[tuple[int, Payload]]:
+        """Add the splits that are new; returns what to send. With `removes` those that are not among them are gone.
+
+        Raises ValueError unless their ids are there and differ.
+        """
+        listed = set(self._ids_of(splits))
+        gone = [known for known in self._known if known not in listed] if removes else []
+        for known in gone:
+            del self._known[known]
+        for index in [index for index, split in self._remaining.items() if split["id"] not in self._known]:
+            del self._remaining[index]
+        said = [(reader, {"kind": REMOVE_SPLITS, "ids": gone}) for reader in range(self.parallelism) if gone]
+        for split in splits:
+            if split["id"] not in self._known:
+                self._known[split["id"]] = None
+                self._remaining[self._next_index] = {**split, "index": self._next_index}
+                self._next_index += 1
+        return said + self._serve_waiting()
+
+    def _serve_waiting(self) -> list[tuple[int, Payload]]:
+        """Give each reader that waits one split, those first that some are meant for."""
+        said = []
+        for only_own in (True, False):
+            for reader, request in sorted(self._waiting.items()):
+                index = self._choose(reader, {**request, OWN: only_own or request.get(OWN)})
+                if index is not None:
+                    del self._waiting[reader]
+                    said.append((reader, self._assign(index)))
+        return said
+
+    def reader_left(self, subtask: int) -> None:
+        """A reader is gone: it waits no longer."""
+        self._waiting.pop(subtask, None)
+
     def checkpoint(self) -> bytes:
-        """The splits not yet given out, as canonical JSON."""
-        state = {"version": _STATE_VERSION, "remaining": self.remaining}
+        """The splits not yet given out, as canonical JSON; where splits are discovered also which are known."""
+        state: dict[str, Any] = {"version": _STATE_VERSION, "remaining": self.remaining}
+        if self._discovers:
+            state |= {"known": list(self._known), "next_index": self._next_index}
         return json.dumps(state, sort_keys=True, separators=(",", ":")).encode()
 
     def restore(self, data: bytes | None, splits: Sequence[Split]) -> None:
@@ -115,6 +176,13 @@ class SplitEnumerator:
                 f"source {self.operator_id}: the coordinator's state has version {state.get('version')}, "
                 f"expected {_STATE_VERSION}"
             )
+        if self._discovers and "known" not in state:
+            raise ValueError(
+                f"source {self.operator_id} discovers splits, but the checkpoint is of one that did not, and does not "
+                "say which splits have been read: restore it without discovery, or give the source another uid"
+            )
+        if self._discovers:
+            self._known, self._next_index = dict.fromkeys(state["known"]), state["next_index"]
         self._set_remaining(state["remaining"])
 
     def __repr__(self) -> str:

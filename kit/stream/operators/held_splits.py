@@ -1,0 +1,117 @@
+"""The splits that one reader holds, each with its own position, and which of them is read next.
+
+There are two orders. Splits that end are read one after the other, in ascending order; where event time follows several
+sequences of them (`kit.stream.operators.sources.split_watermarks`), the reader continues with the sequence that is
+furthest behind. Splits that may never end are read *in turn*: the next one is the one whose last read was longest ago.
+A source need not say which kind its splits are: once a read finds nothing for now, the reader reads all its splits in
+turn.
+
+A split that had no rows when it was read last is *empty*: it is not read before the host says that it has rows.
+
+Follows Flink's `SourceReaderBase` (its `splitStates`) and `SplitFetcherManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from kit.stream.operators.sources.split_enumerator import Split
+
+
+@dataclass(slots=True)
+class HeldSplit:
+    """A split of this reader and how far it has been read."""
+
+    split: Split
+    position: int
+    is_empty: bool = False
+    is_woken: bool = False
+    """Whether it was empty, and has not been read since the host said that it has rows."""
+    turn: int = 0
+    """The number of the read that it was read in last."""
+
+    @property
+    def id(self) -> str:
+        """The split's id."""
+        return str(self.split["id"])
+
+    @property
+    def index(self) -> int:
+        """The split's place in the enumeration."""
+        return int(self.split.get("index", 0))
+
+
+class HeldSplits:
+    """The splits of one reader, in ascending order. `sequence_of` says which of them follow each other."""
+
+    def __init__(self, sequence_of: Callable[[Split], str], *, in_turn: bool) -> None:
+        self.in_turn = in_turn
+        self._sequence_of = sequence_of
+        self._held: list[HeldSplit] = []
+        self._turns = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[HeldSplit]:
+        return iter(self._held)
+
+    def __contains__(self, held: HeldSplit) -> bool:
+        return any(each is held for each in self._held)
+
+    @property
+    def first(self) -> HeldSplit | None:
+        """The first one; None if there is none."""
+        return self._held[0] if self._held else None
+
+    @property
+    def empty(self) -> list[HeldSplit]:
+        """Those that had no rows when they were read last."""
+        return [held for held in self._held if held.is_empty]
+
+    def add(self, splits: Iterable[HeldSplit]) -> None:
+        """Take these splits as well."""
+        self._held = sorted((*self._held, *splits), key=lambda held: held.index)
+
+    def remove(self, ids: Iterable[str]) -> list[HeldSplit]:
+        """Give up these splits, as far as they are held; return them."""
+        gone = set(ids)
+        removed = [held for held in self._held if held.id in gone]
+        self._held = [held for held in self._held if held.id not in gone]
+        return removed
+
+    def have_rows(self, ids: Iterable[str]) -> None:
+        """Read these again."""
+        there = set(ids)
+        for held in self._held:
+            if held.id in there and held.is_empty:
+                held.is_empty, held.is_woken = False, True
+
+    def next(self, watermark_of: Callable[[str], int] | None) -> HeldSplit | None:
+        """The split to read now; None if there is none. `watermark_of` a sequence says how far its event time is, where
+        that matters.
+        """
+        ready = [held for held in self._heads(follows_time=watermark_of is not None) if not held.is_empty]
+        if self.in_turn:
+            return min(ready, key=lambda held: held.turn, default=None)
+        if watermark_of is None:
+            return ready[0] if ready else None
+        return min(ready, key=lambda held: watermark_of(self._sequence_of(held.split)), default=None)
+
+    def begin_read(self, held: HeldSplit) -> None:
+        """This is the one that was read last."""
+        self._turns += 1
+        held.turn = self._turns
+
+    def _heads(self, *, follows_time: bool) -> Iterable[HeldSplit]:
+        """The splits that may be next: all, or where event time is followed the first one of each sequence."""
+        if not follows_time:
+            return self._held
+        first: dict[str, HeldSplit] = {}
+        for held in self._held:
+            first.setdefault(self._sequence_of(held.split), held)
+        return first.values()
+
+    def __repr__(self) -> str:
+        return f"HeldSplits({len(self._held)} splits, {len(self.empty)} empty)"
