@@ -133,6 +133,8 @@ DOORS = {
     "kit/stream/connectors/file_versions.py": {"files"},
     "kit/stream/connectors/files.py": {"files"},
     "kit/stream/connectors/publication_records.py": {"files"},
+    "kit/stream/connectors/tailed_files.py": {"files"},
+    "kit/stream/connectors/watched_directory.py": {"files"},
 }
 # Never imported by what we ship.
 OUTSIDE = {"tests", "benchmarks", "examples", "scripts", "notebooks"}

@@ -18,16 +18,24 @@ from kit.stream.connectors.sink import (
     Sink,
     SinkSpec,
 )
+from kit.stream.connectors.tailed_files import (
+    TailSource,
+)
+from kit.stream.connectors.watched_directory import (
+    DirectorySource,
+)
 
 __all__ = [
     "CollectSink",
     "CollectionSource",
     "CommitError",
     "CsvSource",
+    "DirectorySource",
     "GeneratorSource",
     "ParquetSink",
     "ParquetSource",
     "Sink",
     "SinkSpec",
+    "TailSource",
     "TextSource",
 ]

@@ -107,6 +107,11 @@ def find_files(path: Paths, suffixes: tuple[str, ...], *, may_be_empty: bool = F
     return tuple(found)
 
 
+def is_hidden(name: str) -> bool:
+    """Return True if a path, or a part of it, begins with `.` or `_`."""
+    return _HIDDEN.search(name) is not None
+
+
 def size_of(path: str) -> int:
     """Return the size of a file in bytes."""
     system, inner = open_path(path)
@@ -321,9 +326,9 @@ class ParquetReader(StreamReader):
         self._file.cache_clear()
 
     def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
-        start, end = split["start"] + position, split["end"]
         keys = split.get("keys", {})
         file = self._file(split["path"])
+        start, end = split["start"] + position, split.get("end", file.metadata.num_rows)
         check_unchanged(split, rows=file.metadata.num_rows)
         groups, row = _groups_of(file.metadata, start, end)
         stored = [name for name in self._schema.names if name not in keys]

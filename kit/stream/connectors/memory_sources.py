@@ -23,6 +23,8 @@ from kit.stream.operators.spec import shorten
 _SHORTEST_BLOCK_ROWS = 1 << 16
 _LONGEST_BLOCK_ROWS = 1 << 22
 _VALUES = 100
+_ROWS_OF_ENDLESS_SPLIT = (1 << 48) + 10_007
+"""No multiple of a block's length, or all splits would have the same rows."""
 _INDEX = re.compile(r"__index_level_\d+__")
 _UINT32 = np.uint64(0xFFFFFFFF)
 
@@ -72,11 +74,14 @@ class _RangeSource(Source):
 
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
         """Return the rows from `position` on."""
-        start = split["start"] + position
-        if start >= split["end"]:
+        start, end = split["start"] + position, split.get("end")
+        if end is None:
+            batch = self.slice(start, max_rows)
+            return ReadResult(batch, position + batch.num_rows, finished=False)
+        if start >= end:
             return ReadResult(None, position, finished=True)
-        batch = self.slice(start, min(max_rows, split["end"] - start))
-        return ReadResult(batch, position + batch.num_rows, start + batch.num_rows >= split["end"])
+        batch = self.slice(start, min(max_rows, end - start))
+        return ReadResult(batch, position + batch.num_rows, start + batch.num_rows >= end)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,21 +247,21 @@ def _wrong_value(rows: list[Any], columns: pa.Schema | None, error: Exception) -
 
 @dataclass(frozen=True, eq=False)
 class GeneratorSource(_RangeSource):
-    """`rows` generated rows of `key` and `value` (int64), the same for the same `seed`.
+    """`rows` generated rows of `key` and `value` (int64), the same for the same `seed`; None: each split never ends.
 
     Keys are 0 to `key_count` - 1, in no order, and values 0 to 99. A row is a function of its number: keys and values
     repeat after a block of at least 65536 rows. If there are more keys than rows in a block, the keys are shifted with
     each repetition, so all occur. Reading only cuts slices from the block and costs next to nothing.
     """
 
-    rows: int
+    rows: int | None
     key_count: int
     seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rows < 0 or self.key_count < 1:
-            raise ValueError(f"{self!r}: rows must be 0 or more, and key_count 1 or more")
+        if (self.rows is not None and self.rows < 0) or self.key_count < 1:
+            raise ValueError(f"{self!r}: rows must be 0 or more, or None for no end, and key_count 1 or more")
 
     @property
     def schema(self) -> pa.Schema:
@@ -265,8 +270,21 @@ class GeneratorSource(_RangeSource):
 
     @property
     def row_count(self) -> int:
-        """The number of rows to generate."""
+        """The number of rows to generate. Raises ValueError if they never end."""
+        if self.rows is None:
+            raise ValueError(f"{self!r} has no number of rows: it never ends")
         return self.rows
+
+    @property
+    def endless(self) -> bool:
+        """Return True if the rows have no end."""
+        return self.rows is None
+
+    def enumerate_splits(self) -> list[Split]:
+        """Ranges of rows; without an end each split has its own numbers, which never meet."""
+        if self.rows is not None:
+            return super().enumerate_splits()
+        return [{"id": f"rows-{n}", "start": n * _ROWS_OF_ENDLESS_SPLIT} for n in range(self.splits or 1)]
 
     def slice(self, start: int, count: int) -> pa.RecordBatch:
         """Return rows by number, up to the end of the block."""
@@ -280,7 +298,7 @@ class GeneratorSource(_RangeSource):
         return batch
 
     def __repr__(self) -> str:
-        return f"GeneratorSource({self.rows} rows, {self.key_count} keys)"
+        return f"GeneratorSource({'endless' if self.rows is None else self.rows} rows, {self.key_count} keys)"
 
 
 @lru_cache(maxsize=4)

@@ -40,28 +40,28 @@ def is_compressed(path: str) -> bool:
 
 
 @dataclass(slots=True)
-class _Lines:
+class Lines:
     """Consecutive lines: their texts, the byte at which each begins, and the byte after them."""
 
     texts: pa.Array
     starts: Offsets
     end: int
 
-    def split(self, count: int) -> tuple[_Lines, _Lines | None]:
+    def split(self, count: int) -> tuple[Lines, Lines | None]:
         """Return the first lines, and the others if there are any."""
         if count >= len(self.starts):
             return self, None
         at = int(self.starts[count])
-        first = _Lines(self.texts.slice(0, count), self.starts[:count], at)
-        return first, _Lines(self.texts.slice(count), self.starts[count:], self.end)
+        first = Lines(self.texts.slice(0, count), self.starts[:count], at)
+        return first, Lines(self.texts.slice(count), self.starts[count:], self.end)
 
 
 @dataclass(slots=True)
 class _OpenSplit:
     """A split being read: the lines ahead, none at its end, and those still to come."""
 
-    ahead: _Lines | None
-    stream: Iterator[_Lines]
+    ahead: Lines | None
+    stream: Iterator[Lines]
 
 
 class TextReader:
@@ -87,22 +87,24 @@ class TextReader:
             self._open[split["id"], after] = opened
             if len(self._open) > _MOST_OPEN_SPLITS:
                 del self._open[next(iter(self._open))]
-        return ReadResult(self._batch(split["path"], lines), after, finished=opened.ahead is None)
+        return ReadResult(batch_of_lines(lines, split["path"], self._schema), after, finished=opened.ahead is None)
 
     def close(self) -> None:
         """Close the files."""
         self._open.clear()
 
-    def _batch(self, path: str, lines: _Lines) -> pa.RecordBatch:
-        made: dict[str, Any] = {
-            "line": lines.texts,
-            "path": pa.repeat(pa.scalar(path, pa.string()), len(lines.starts)),
-            "offset": pa.array(lines.starts),
-        }
-        return pa.RecordBatch.from_arrays([made[name] for name in self._schema.names], schema=self._schema)
+
+def batch_of_lines(lines: Lines, path: str, schema: pa.Schema) -> pa.RecordBatch:
+    """Return lines of a file as rows with the columns of `schema`."""
+    made: dict[str, Any] = {
+        "line": lines.texts,
+        "path": pa.repeat(pa.scalar(path, pa.string()), len(lines.starts)),
+        "offset": pa.array(lines.starts),
+    }
+    return pa.RecordBatch.from_arrays([made[name] for name in schema.names], schema=schema)
 
 
-def _lines(split: Split, position: int) -> Iterator[_Lines]:
+def _lines(split: Split, position: int) -> Iterator[Lines]:
     """Yield the lines of a split that begin at byte `position` of it or later, some at a time."""
     path, begin, end = split["path"], split["start"] + position, split.get("end")
     skips_first = position == 0 and begin > 0
@@ -118,7 +120,7 @@ def _lines(split: Split, position: int) -> Iterator[_Lines]:
             if skips_first and whole:
                 begins, skips_first = data.find(_END, 0, whole) + 1 or whole, False
             if begins < whole:
-                lines = _cut(path, data[begins:whole], at + begins)
+                lines = cut_lines(path, data[begins:whole], at + begins)
                 belong = len(lines.starts) if end is None else int(np.searchsorted(lines.starts, end))
                 if belong:
                     yield lines.split(belong)[0]
@@ -139,8 +141,8 @@ def _opened(path: str, begin: int) -> pa.NativeFile:
     return stream
 
 
-def _cut(path: str, data: bytes, at: int) -> _Lines:
-    """Return lines of which only the last may lack its end; the first begins at byte `at`."""
+def cut_lines(path: str, data: bytes, at: int) -> Lines:
+    """Return the lines of `data`, of which only the last may lack its end; the first begins at byte `at`."""
     if not data.isascii():
         _check_utf8(path, data, at)
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord(_END))
@@ -154,7 +156,7 @@ def _cut(path: str, data: bytes, at: int) -> _Lines:
         texts = _without_return(texts, data.endswith(_END))
     if at == 0 and data.startswith(_BOM):
         texts = pa.concat_arrays([pc.utf8_slice_codeunits(texts.slice(0, 1), 1), texts.slice(1)])
-    return _Lines(texts.cast(pa.string()), at + starts, at + len(data))
+    return Lines(texts.cast(pa.string()), at + starts, at + len(data))
 
 
 def _without_return(texts: pa.Array, all_ended: bool) -> pa.Array:

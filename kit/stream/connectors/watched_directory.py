@@ -1,0 +1,137 @@
+"""A directory whose files are read as they appear.
+
+A file appears whole: it is written elsewhere, or under a name that begins with `.` or `_`, and then renamed. From then
+on it never changes; one that does fails the job with its name (`kit.stream.connectors.file_versions`). Each file is one
+split that ends, and the directory is listed again and again for new ones. Which files are known is in the coordinator's
+part of each checkpoint, so a file is read once even when the job fails, is rescaled, or is resumed from a savepoint. A
+file may be deleted once it has been read and a checkpoint has completed after that; its name must not be used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyarrow import fs
+
+from kit.core.protocol.durations import Duration, to_ms
+from kit.stream.connectors import files
+from kit.stream.connectors.csv_files import CsvDialect, CsvReader, csv_schema
+from kit.stream.connectors.disk import open_path
+from kit.stream.connectors.text_files import COLUMNS, TextReader
+from kit.stream.operators.sources.source import ReadResult, Source, Split, SplitReader
+from kit.stream.operators.spec import column_field
+
+_SUFFIXES = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz", ".csv.bz2", ".csv.zst"), "text": ("",)}
+
+
+@dataclass(frozen=True, eq=False)
+class DirectorySource(Source):
+    """Files of a directory, and of those below it: those that are there, and those that appear while the job runs. The
+    job ends only when it is stopped.
+
+        env.from_source(DirectorySource("incoming"))
+        env.from_source(DirectorySource("incoming", format="csv", columns={"zip": pa.string(), "n": pa.int64()}))
+
+    `format` is "parquet", "csv" (with a header line) or "text" (lines; `columns` picks from `line`, `path` and
+    `offset`). `columns` may be left out when a file is there already: it says what all files have. The directory is
+    listed every `discover_every`. Files are read in the order in which they were written, those of one listing by the
+    time of that, as far as one reader reads them.
+
+    Raises FileNotFoundError when it is made and there is no such directory, ValueError if there is no file in it from
+    which the columns follow.
+    """
+
+    path: str
+    format: Literal["parquet", "csv", "text"] = "parquet"
+    columns: Any = None
+    discover_every: Duration = 1_000
+    _schema: pa.Schema = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "path", files.absolute(self.path).rstrip("/"))
+        object.__setattr__(self, "discover_every", to_ms(self.discover_every, "discover_every"))
+        if self.format not in _SUFFIXES:
+            raise ValueError(f"DirectorySource: format is {self.format!r}, but must be 'parquet', 'csv' or 'text'")
+        if self.discover_every_ms < 1:
+            raise ValueError(f"DirectorySource: discover_every is {self.discover_every}, but must be 1 ms or more")
+        system, inner = open_path(self.path)
+        if system.get_file_info(inner).type != fs.FileType.Directory:
+            raise FileNotFoundError(f"there is no directory {self.path}: make it before the job begins")
+        object.__setattr__(self, "_schema", self._find_schema())
+
+    def _find_schema(self) -> pa.Schema:
+        if self.format == "text":
+            names = ("line",) if self.columns is None else tuple(self.columns)
+            return pa.schema([column_field(COLUMNS, column, "DirectorySource") for column in names])
+        if isinstance(self.columns, pa.Schema):
+            return self.columns
+        if isinstance(self.columns, Mapping):
+            return pa.schema(list(self.columns.items()))
+        paths = [split["path"] for split in self.enumerate_splits()]
+        if not paths:
+            raise ValueError(f"DirectorySource: {self.path} has no files yet that say their columns: give `columns`")
+        return files.parquet_schema(paths) if self.format == "parquet" else csv_schema(paths, CsvDialect())
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns to read."""
+        return self._schema
+
+    @property
+    def discover_every_ms(self) -> int:
+        """The time between two listings."""
+        return int(self.discover_every)  # type: ignore[call-overload, no-any-return]
+
+    @property
+    def sequences(self) -> int:
+        """More than one: two files may cover the same time."""
+        return 2
+
+    def sequence_of(self, split: Split) -> str:
+        """Return the file."""
+        return str(split["path"])
+
+    def enumerate_splits(self) -> list[Split]:
+        """The files there are now, one split each, in the order in which they were written."""
+        system, inner = open_path(self.path)
+        start = len(inner.rstrip("/")) + 1
+        found = system.get_file_info(fs.FileSelector(inner, recursive=True, allow_not_found=False))
+        named = [(info, info.path[start:]) for info in found if info.is_file]
+        visible = [
+            (info.mtime_ns or 0, name, info)
+            for info, name in named
+            if name.endswith(_SUFFIXES[self.format]) and not files.is_hidden(name)
+        ]
+        visible.sort(key=lambda each: each[:2])
+        return [self._split(f"{self.path}/{name}", info) for _, name, info in visible]
+
+    def _split(self, path: str, info: fs.FileInfo) -> Split:
+        split = {"id": path, "path": path, "version": {"size": info.size, "modified_ns": info.mtime_ns}}
+        return split if self.format == "csv" else split | {"start": 0}
+
+    def check_split(self, split: Split) -> None:
+        """Raise ValueError for a file that is not in the directory."""
+        path = str(split["path"])
+        if not path.startswith(f"{self.path}/") or "/../" in path or "/./" in path:
+            raise ValueError(
+                f"the checkpoint resumes reading {path}, which is not in {self.path}: give the source the directory "
+                "that it had when the checkpoint was taken"
+            )
+
+    def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
+        """One read; for several in a row, `open_reader` is far faster."""
+        reader = self.open_reader()
+        try:
+            return reader.read(split, position, max_rows)
+        finally:
+            reader.close()
+
+    def open_reader(self) -> SplitReader:
+        """A reader that goes on where it was."""
+        if self.format == "parquet":
+            return files.ParquetReader(self._schema)
+        return CsvReader(self._schema, CsvDialect()) if self.format == "csv" else TextReader(self._schema)
