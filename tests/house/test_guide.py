@@ -24,6 +24,7 @@ SAID = {
     "operators": "10",
     "lab": "chk-1",
     "spark": "True",
+    "endless-sources": "['started', 'one', 'two']",
     "classroom": "labpath=notebooks/00-tour.ipynb",
 }
 """What each page's examples print among other things."""

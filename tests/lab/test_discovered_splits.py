@@ -159,6 +159,17 @@ def test_a_split_that_is_gone_is_taken_from_its_reader() -> None:
     assert found(lab) == Counter({("stays", n): 1 for n in range(5)} | {("goes", n): 1 for n in range(3)})
 
 
+def test_the_documented_failure_of_a_discovery_restarts_the_job() -> None:
+    source = Found(batch_rows=2)
+    lab = Lab(job(source, 1))
+    lab.run_until(record="DiscoverSplits")
+    source.add("a", 3)
+    lab.fail("DiscoverSplits", "io")
+    lab.run_until(lambda _: len(lab.trace.story(kind="AllTasksRunning")) == 2)
+    all_taken(lab, source)
+    assert any("the input cannot be listed" in str(record.data) for record in lab.trace.story(kind="SplitsDiscovered"))
+
+
 def test_a_job_restarts_when_its_splits_cannot_be_listed_and_then_goes_on() -> None:
     source = Found(batch_rows=2)
     source.add("a", 3)
