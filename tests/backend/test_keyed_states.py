@@ -168,7 +168,7 @@ def test_rows_and_batches_see_the_same_entries() -> None:
 
 STRUCT = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
 REFUSED: list[tuple[pa.DataType, Any, str]] = [
-    (pa.int64(), "7", r"State 'v' \(value of int64\) refuses '7': '7' \(str\) is not int64"),
+    (pa.int64(), "7", r"State 'v' \(value of int64\) rejects '7': '7' \(str\) is not int64"),
     (pa.int64(), True, r"True \(bool\) is not int64"),
     (pa.int64(), 1.0, r"1.0 \(float\) is not int64"),
     (pa.int8(), 128, "128 is outside int8's -128 to 127"),
@@ -217,11 +217,11 @@ def test_values_read_as_arrow_would_give_them(arrow_type: pa.DataType, value: An
 def test_a_list_or_map_takes_all_or_nothing() -> None:
     state = backend()
     state.set_current_key("a")
-    with pytest.raises(StateTypeError, match=r"'list' \(list of list<.*refuses 'x'"):
+    with pytest.raises(StateTypeError, match=r"'list' \(list of list<.*rejects 'x'"):
         state.state(LIST).add_all([1, "x"])
     with pytest.raises(StateTypeError, match="None is not a value"):
         state.state(LIST).add(None)
-    with pytest.raises(StateTypeError, match=r"'map' .*refuses 7"):
+    with pytest.raises(StateTypeError, match=r"'map' .*rejects 7"):
         state.state(MAP).put_all({"x": 1, 7: 2})
     assert state.state(LIST).get() == []
     assert state.state(MAP).is_empty()

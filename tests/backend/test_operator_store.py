@@ -168,11 +168,11 @@ def test_a_snapshot_does_not_change_with_its_store() -> None:
 def test_values_that_do_not_fit_are_refused_at_once() -> None:
     store = example()
     for write, message in [
-        (lambda: store.list_state(SPLITS).add({"path": 1}), r"'splits' \(struct<.*refuses .*1 \(int\) is not string"),
-        (lambda: store.union_list_state(PENDING).add_all([9, "x"]), r"'pending' \(int64\) refuses 'x'"),
+        (lambda: store.list_state(SPLITS).add({"path": 1}), r"'splits' \(struct<.*rejects .*1 \(int\) is not string"),
+        (lambda: store.union_list_state(PENDING).add_all([9, "x"]), r"'pending' \(int64\) rejects 'x'"),
         (lambda: store.union_list_state(PENDING).update([None]), "None is not a value"),
-        (lambda: store.broadcast_state(RULES).put_all({"c": 1.0, "d": "x"}), "refuses 'x'"),
-        (lambda: store.broadcast_state(RULES).put(3, 1.0), "refuses 3"),
+        (lambda: store.broadcast_state(RULES).put_all({"c": 1.0, "d": "x"}), "rejects 'x'"),
+        (lambda: store.broadcast_state(RULES).put(3, 1.0), "rejects 3"),
     ]:
         with pytest.raises(StateTypeError, match=message):
             write()
@@ -182,7 +182,7 @@ def test_values_that_do_not_fit_are_refused_at_once() -> None:
 def test_one_name_is_one_state() -> None:
     store = example()
     for ask, message in [
-        (lambda: store.union_list_state(SPLITS), "registered as SPLIT_DISTRIBUTE of struct.*asked for as UNION of str"),
+        (lambda: store.union_list_state(SPLITS), "registered as SPLIT_DISTRIBUTE of struct.*requested as UNION of str"),
         (lambda: store.list_state(ListStateDescriptor("splits", pa.int64())), "as SPLIT_DISTRIBUTE of int64"),
         (lambda: store.broadcast_state(MapStateDescriptor("splits", pa.string(), pa.int64())), "BROADCAST of string"),
     ]:
@@ -199,7 +199,7 @@ def test_another_type_than_stored_is_refused_whichever_comes_first() -> None:
         first.restore([part])
     second = OperatorStateStore()
     second.restore([part])
-    with pytest.raises(StateDescriptorError, match="restored as UNION of int64, and is asked for as UNION of string"):
+    with pytest.raises(StateDescriptorError, match="restored as UNION of int64, and is requested as UNION of string"):
         second.union_list_state(wanted)
 
 

@@ -230,7 +230,7 @@ def test_another_type_than_stored_is_refused_whichever_comes_first() -> None:
         first.restore([stored])
     second = HeapKeyedStateBackend(pa.string(), KeyGroupRange(0, 3), 4)
     second.restore([stored])
-    with pytest.raises(StateDescriptorError, match="restored as reducing of int64, and is asked for as value of doub"):
+    with pytest.raises(StateDescriptorError, match="restored as reducing of int64, and is requested as value of doub"):
         second.table(wanted)
 
 
@@ -290,5 +290,5 @@ def test_damage_is_named() -> None:
         backend = HeapKeyedStateBackend(pa.string(), KeyGroupRange(0, 3), 4)
         with pytest.raises(StateRestoreError, match=message):
             backend.restore([(handle, bad)])
-    with pytest.raises(StateRestoreError, match=f"another key group is there: {key_group}"):
+    with pytest.raises(StateRestoreError, match=f"another key group was found: {key_group}"):
         list(KeyedStateFile(good, "f").key_group(key_group + 1, offset))

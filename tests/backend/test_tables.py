@@ -234,7 +234,7 @@ def test_one_name_is_one_state() -> None:
     )
     for descriptor, message in [
         (ReducingStateDescriptor("n", pa.int32(), "sum"), "registered as reducing of int64.*as reducing of int32"),
-        (ValueStateDescriptor("n", pa.int64()), "asked for as value of int64"),
+        (ValueStateDescriptor("n", pa.int64()), "requested as value of int64"),
         (ReducingStateDescriptor("n", pa.int64(), "max"), "reduce by 'sum'"),
     ]:
         with pytest.raises(StateDescriptorError, match=message):

@@ -115,7 +115,7 @@ def test_misuse_is_refused() -> None:
         timers.register_event_time(keys, np.array([1.0, 2.0]))
     with pytest.raises(StateTypeError, match="namespaces of type None"):
         timers.register_event_time(keys, np.array([1, 2]), np.array([1, 2]))
-    with pytest.raises(StateDescriptorError, match="asked for with int64"):
+    with pytest.raises(StateDescriptorError, match="requested with int64"):
         backend.timer_service("timers", pa.int64())
     other = HeapKeyedStateBackend(pa.string(), KeyGroupRange(0, 0), MAXIMUM).timer_service("timers")
     with pytest.raises(StateError, match="this subtask holds 0 to 0"):

@@ -116,7 +116,7 @@ def test_damaged_bytes_end_in_one_clear_error(element: DataElement, data: st.Dat
 )
 def test_what_says_that_it_is_no_batch_must_be_one_of_the_others(kind: str, columns: dict[str, Any]) -> None:
     batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata({"kit.element": kind})
-    with pytest.raises(StateRestoreError, match="is no element of a channel"):
+    with pytest.raises(StateRestoreError, match="is not an element of a channel"):
         decoded(encode_element(Buffer(batch)))
 
 

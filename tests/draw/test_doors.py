@@ -125,7 +125,7 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
     for number, text in enumerate(("", "{}", "[1]", "not JSON", '{"detailed": true, "stages": []}\n{"id": 1}')):
         path = tmp_path / str(number)
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(ValueError, match=rf"{number} is no trace: expected a file that Trace\.save wrote"):
+        with pytest.raises(ValueError, match=rf"{number} is not a trace: expected a file that Trace\.save wrote"):
             Trace.load(path)
 
 

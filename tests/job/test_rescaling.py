@@ -38,7 +38,7 @@ def test_one_request_is_noted_after_another_so_that_no_older_note_is_written_las
     assert job.take(StoreParallelism) == []
     answers = job.answers()
     assert set(answers) == {1, 2}
-    assert "another rescale was asked for" in answers[1]
+    assert "another rescale was requested" in answers[1]
     assert "cannot be recorded: no quorum" in answers[2]
     assert job.master.rescaling.wanted == {"source": 5, "sums": 2}
 

@@ -244,7 +244,7 @@ class Mistaken(Forgetful):
 
 MISTAKES = [
     (Forgetful, "Forgetful does not define initialize_state(context)"),
-    (Mistaken, "Operator state 'rows' was registered as SPLIT_DISTRIBUTE of int64, and is asked for as UNION of int64"),
+    (Mistaken, "Operator state 'rows' was registered as SPLIT_DISTRIBUTE of int64, and is requested as UNION of int64"),
 ]
 
 

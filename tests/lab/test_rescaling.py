@@ -107,7 +107,7 @@ def test_the_newer_of_two_requests_holds() -> None:
     lab = lab_of(cooldown_ms=0, stabilization_ms=0, interval_ms=100)
     first, second = lab.rescale(3, at_once=False), lab.rescale(4, at_once=False)
     lab.run_until(lambda lab: lab.answer(second) is not None)
-    with pytest.raises(JobFailedError, match="another rescale was asked for"):
+    with pytest.raises(JobFailedError, match="another rescale was requested"):
         lab.answer(first)
     assert set(widths(lab).values()) == {4}
     assert lab.trace.stages[-1].epoch == 2
@@ -148,7 +148,7 @@ def test_a_checkpoint_that_fails_leaves_the_job_as_it_is() -> None:
     lab.fail("WriteSnapshot")
     lab.run_until(record="CompleteRequest")
     with pytest.raises(
-        JobFailedError, match="the job was not rescaled: the checkpoint that it was to go on from failed"
+        JobFailedError, match="the job was not rescaled: the checkpoint that it should start from failed"
     ):
         lab.answer(request)
     assert lab.rescale(3, wait=True), "and may be asked again"
@@ -224,7 +224,7 @@ def test_two_wishes_that_are_noted_at_the_same_time_both_survive_the_driver() ->
     lab.run_until(lambda lab: len(kinds(lab, "ParallelismStored")) == 2)
     noted = [each["parallelism"] for each in kinds(lab, "StoreParallelism")]
     assert noted == [{"letters": 3, "sums": 2}, {"letters": 3, "sums": 4}]
-    with pytest.raises(JobFailedError, match="another rescale was asked for"):
+    with pytest.raises(JobFailedError, match="another rescale was requested"):
         lab.answer(first)
     assert lab.answer(second) is None, "it is still under way"
     lab.kill_driver()

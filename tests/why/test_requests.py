@@ -111,6 +111,6 @@ def test_a_rescale_says_what_it_waits_for() -> None:
     assert "the end of the cooldown" in str(lab.why(request=request))
     again = lab.rescale(4)
     assert "waits for a checkpoint to go on from" in str(lab.why(request=again))
-    assert "another rescale was asked for" in str(lab.why(request=request))
+    assert "another rescale was requested" in str(lab.why(request=request))
     lab.run_until(lambda lab: lab.answer(again) is not None)
     assert "is answered: /checkpoints" in str(lab.why(request=again))

@@ -247,7 +247,7 @@ class RestoreMasterHooks(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetMasterHooks(Command):
-    """Tell the hooks that the job starts with no state, for the first time or again."""
+    """Notify the hooks that the job starts with no state, for the first time or again."""
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.MasterHooksReset,)
@@ -257,7 +257,7 @@ class ResetMasterHooks(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseMasterHooks(Command):
-    """Tell the hooks that the job is over."""
+    """Notify the hooks that the job is over."""
 
     duty: ClassVar = Duty.WORK
 

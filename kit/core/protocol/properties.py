@@ -76,7 +76,7 @@ class RecoveryClaimMode(Enum):
 
 
 class RetentionPolicy(Enum):
-    """When a completed checkpoint outlives its job (`CheckpointRetentionPolicy`)."""
+    """The ends of the job that a completed checkpoint survives (`CheckpointRetentionPolicy`)."""
 
     NEVER_RETAIN_AFTER_TERMINATION = "NEVER_RETAIN_AFTER_TERMINATION"
     RETAIN_ON_FAILURE = "RETAIN_ON_FAILURE"

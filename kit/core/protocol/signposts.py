@@ -97,7 +97,7 @@ _CHECKPOINT = "trigger_checkpoint() takes a checkpoint, savepoint() a savepoint"
 
 LAB: Mapping[str, str] = {
     **dict.fromkeys(("execute", "start", "resume", "submit", "await_termination"), _TO_ITS_END),
-    **dict.fromkeys(("pause", "interrupt"), f"it stands still until it is told to go on: {_TO_ITS_END}"),
+    **dict.fromkeys(("pause", "interrupt"), f"a lab only runs when it is told to: {_TO_ITS_END}"),
     **dict.fromkeys(("next", "tick", "advance"), _TO_ITS_END),
     **dict.fromkeys(("undo", "rewind", "previous", "prev"), _BACK),
     **dict.fromkeys(("reset", "restart", "replay_from"), f"{_BACK}; lab.goto(1) is the beginning"),

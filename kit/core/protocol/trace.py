@@ -174,7 +174,7 @@ class Trace(Showing, Sequence[TraceRecord]):
             records = map(TraceRecord.from_dict, lines)
             return cls(records, detailed=head["detailed"], stages=stages, schedule=schedule)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is no trace: expected a file that Trace.save wrote") from error
+            raise ValueError(f"{path} is not a trace: expected a file that Trace.save wrote") from error
 
     def save_play(self, path: str | PathLike[str]) -> PathLike[str]:
         """Write the trace as `save` does, if a lab can replay it with `Lab.follow(env, path)`.

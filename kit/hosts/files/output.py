@@ -223,7 +223,7 @@ def _counted(names: list[str]) -> str:
 
 
 class Collected(NamedTuple):
-    """What the `CollectSink`s of one run have staged and published, by path."""
+    """The staged and published tables of one run's `CollectSink`s, by path."""
 
     staged: dict[str, pa.Table]
     published: dict[str, pa.Table]

@@ -314,7 +314,9 @@ class InputChannel:
             return
         waiting = any(item.element is self._closed_by for item in self._queue)
         barrier = isinstance(self._closed_by, CheckpointBarrier)
-        assert self.has_priority == (self._queue.priority_count > 0), f"{self!r} has priority or has not"
+        assert self.has_priority == (self._queue.priority_count > 0), (
+            f"{self!r} disagrees with its queue about its priority"
+        )
         assert not barrier or self.blocked or waiting, f"{self!r} is closed forever"
         assert self._closed_by is not None or not self._held, f"{self!r} holds elements back for no reason"
 

@@ -67,7 +67,7 @@ class CheckpointLedger:
         self.statistics = statistics
         self.failures = CheckpointFailureManager(tolerable, self._fail_job, context.fail_job_due_to_task_failure)
         self.ended: dict[int, str] = {}
-        """How the last checkpoints ended, by id: COMPLETED, or the name of the reason."""
+        """The outcome of the last checkpoints, by id: COMPLETED, or the name of the reason."""
         self.savepoints: set[int] = set()
         """The savepoints that this run has completed; the user owns them."""
         self.cleaning = 0

@@ -128,7 +128,7 @@ class PendingCheckpoint:
 
     def plan_again(self, plan: CheckpointPlan) -> list[ExecutionVertex]:
         """Take another plan, before any task was triggered; return the tasks that it no longer waits for."""
-        assert not self.acked_tasks, f"{self!r} is under way: too late for another plan"
+        assert not self.acked_tasks, f"{self!r} has acknowledgements: too late for another plan"
         before = self.not_yet_acked_tasks
         self.plan = plan
         self.not_yet_acked_tasks = {task.task: task for task in plan.tasks_to_wait_for}

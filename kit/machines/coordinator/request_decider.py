@@ -2,7 +2,7 @@
 
 A request waits while another is being triggered, while the maximum number of checkpoints is pending, or while too many
 old ones are still being deleted. Only a forced request at the head passes the limit of pending checkpoints. A periodic
-request that comes too soon after the last completion is dropped, and the timer is set again: nobody waits for it.
+request that comes too soon after the last completion is dropped, and the timer is set again: no user waits for it.
 
 Follows Flink's `CheckpointRequestDecider`. Two requests of the same rank and time keep their order of arrival; Flink
 leaves that to identity hashes. 1.11 has neither the limit on cleaning nor the present time in `reschedule`.

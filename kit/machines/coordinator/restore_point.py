@@ -114,7 +114,7 @@ class CheckpointRestore:
             stored = found[-1].stored
             raise ValueError(
                 f"the store says that checkpoint {stored.checkpoint_id} is the newest, but {stored.metadata_path} is "
-                "not there: put it back, or remove the entry to go on from an older one"
+                "not there: put it back, or remove the entry to resume from an older one"
             )
         restored = []
         for each in whole:
@@ -184,7 +184,7 @@ class CheckpointRestore:
         latest = self._ledger.store.latest
         if latest is None:
             if error_if_no_checkpoint:
-                raise ValueError("No completed checkpoint available: the job was to begin from one")
+                raise ValueError("No completed checkpoint available: the job must start from one")
             return None
         self._ledger.note(
             "CheckpointRestored", latest.checkpoint_id, path=latest.location, size_bytes=latest.state_size

@@ -74,7 +74,7 @@ RESTART_TIMER = "restart"
 DISCOVERY_TIMER = "discover splits of "
 """The beginning of a timer's name; an operator id follows."""
 WORKERS, DELAY, HOOKS, RESULT = "workers", "delay", "hooks", "result"
-"""What a phase may wait for: the workers' end, the restart delay, the master hooks, the durable store."""
+"""The events that a phase may wait for: the workers' end, the restart delay, the master hooks, the durable store."""
 CHECKPOINT_HISTORY = 1_000
 """Ended checkpoints that the statistics keep: all of a run, for a table in a notebook. Flink's web UI keeps 10."""
 
@@ -109,7 +109,7 @@ class JobMaster(RescalingMaster):
         """The latest checkpoint at the last failure."""
         self._start = JobStart(self.graph, self.checkpoints, self.emit)
         self._awaited: set[str] = set()
-        """What the phase waits for, besides a checkpoint that is being stored."""
+        """The events that the phase waits for, besides a checkpoint that is being stored."""
         self._restoring: Restoring | None = None
         self._last_checkpoint = LastCheckpoint(self.checkpoints, self.emit)
         self._leftovers = Leftovers(self.checkpoints)
@@ -455,7 +455,7 @@ class JobMaster(RescalingMaster):
         self.emit(answer)
 
     def _dismiss_workers(self, event: JobEvent, error: str = "") -> None:
-        """Enter a phase that waits for the epoch's workers to leave, if there are any; they are told once."""
+        """Enter a phase that waits for the epoch's workers to leave, if there are any; they are notified once."""
         at_work, leaving = self.phase is Phase.RUNNING, self._awaited & {WORKERS}
         self._enter(event, error, awaits={WORKERS} if at_work else leaving)
         if at_work:

@@ -189,7 +189,7 @@ class Rescaling:
     def _take(self, event: RequestRescale) -> None:
         wanted = parallelism_of(self._job, event.parallelism)
         if self._request is not None:
-            self._answer(error=f"another rescale was asked for, to {_said(wanted)}")
+            self._answer(error=f"another rescale was requested, to {_said(wanted)}")
         self._before, self.wanted = self.wanted, self.wanted | wanted
         self._request, self._is_deployed = event, False
 
@@ -228,7 +228,7 @@ class Rescaling:
             return False
         waits = self._request is not None and self._manager is not None and not self.is_due
         if word.error and waits and not self._job.settings.coordinator.is_periodic:
-            self.refuse(f"the checkpoint that it was to go on from failed: {word.error}")
+            self.refuse(f"the checkpoint that it should start from failed: {word.error}")
         return True
 
     def refuse(self, error: str) -> None:
@@ -318,7 +318,7 @@ class Rescaling:
 
     @property
     def _max_trigger_delay_ms(self) -> int:
-        """By default the time that one more checkpoint than tolerated takes to fail (`Settings.of`)."""
+        """The setting, or by default the time in which one more checkpoint than tolerated fails (`Settings.of`)."""
         given, coordinator = self.settings.max_trigger_delay_ms, self._job.settings.coordinator
         if given is not None:
             return given

@@ -1,9 +1,11 @@
 """The part of the JobMaster that changes the parallelism while the job runs, on requests and changes of slots.
 
-RequestRescale   a user's request -> `Rescaling.request`; if at once, a checkpoint is triggered for it
-SlotsChanged     the host reports the number of slots
-it is due        the latest checkpoint's state is assigned to the new graph, as a test; if that works, the epoch is
-                 stopped as for a failure, and the next one is deployed from that checkpoint
+It reacts as follows:
+
+    RequestRescale   a user's request -> `Rescaling.request`; if at once, a checkpoint is triggered for it
+    SlotsChanged     the host reports the number of slots
+    it is due        the latest checkpoint's state is assigned to the new graph, as a test; if that works, the epoch is
+                     stopped as for a failure, and the next one is deployed from that checkpoint
 """
 
 from __future__ import annotations

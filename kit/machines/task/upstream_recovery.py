@@ -27,7 +27,7 @@ class UpstreamRecoveryTracker:
         return not self._recovering
 
     def handle_end_of_recovery(self, channel: InputChannel) -> None:
-        """Record that the channel has delivered its recovered data. Raises ProtocolError the second time."""
+        """Record that the channel has delivered its recovered data. Raises ProtocolError if repeated."""
         if self.all_channels_recovered:
             return
         if channel.number not in self._recovering:

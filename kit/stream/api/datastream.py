@@ -124,7 +124,9 @@ class DataStream(Stream):
     def join(self, other: DataStream) -> JoinedStreams[OperatorStream]:
         """Join records with the same key in the same window of event time to pairs.
 
-        orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
+        Continue with the keys and the window:
+
+            orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
         """
         return JoinedStreams(OperatorStream, self, other)
 
@@ -242,9 +244,11 @@ class OperatorStream(OperatorSettings, DataStream):
     def side_output(self, tag: OutputTag) -> DataStream:
         """Return the records that the operator emits under this tag.
 
-        cancelled = OutputTag("cancelled", {"flight": pa.int64()})
-        flights = stream.key_by("carrier").process(Flights)  # calls ctx.output(cancelled, {"flight": 17})
-        flights.side_output(cancelled).sink_to(CollectSink("cancelled"))
+        Its function emits to the tag with `ctx.output`:
+
+            cancelled = OutputTag("cancelled", {"flight": pa.int64()})
+            flights = stream.key_by("carrier").process(Flights)  # calls ctx.output(cancelled, {"flight": 17})
+            flights.side_output(cancelled).sink_to(CollectSink("cancelled"))
         """
         columns = self._side_outputs.setdefault(tag.name, tag.schema)
         if not columns.equals(tag.schema):
@@ -364,16 +368,18 @@ class KeyedStream(DataStream):
     ) -> OperatorStream:
         """Apply a `KeyedBatchFunction` (the class) to one batch at a time, with state and timers in columns.
 
-        class Duplicates(KeyedBatchFunction):
-            SEEN = ValueStateDescriptor("seen", pa.bool_(), default=False)
+        For example, keep the first row of each key:
 
-            def process_batch(self, batch, ctx):
-                seen = ctx.state(self.SEEN)
-                is_new = pc.and_not(pa.array(ctx.rows_before == 0), seen.get())
-                seen.update(True)
-                ctx.emit(batch.filter(is_new))
+            class Duplicates(KeyedBatchFunction):
+                SEEN = ValueStateDescriptor("seen", pa.bool_(), default=False)
 
-        stream.key_by("id").process_batches(Duplicates)
+                def process_batch(self, batch, ctx):
+                    seen = ctx.state(self.SEEN)
+                    is_new = pc.and_not(pa.array(ctx.rows_before == 0), seen.get())
+                    seen.update(True)
+                    ctx.emit(batch.filter(is_new))
+
+            stream.key_by("id").process_batches(Duplicates)
         """
         returned = schema_of(returns, self.schema)
         return self._then(KeyedBatchProcess((self.as_input(),), function, returned, name="process_batches"))

@@ -45,9 +45,11 @@ class WindowedStream(Generic[Made]):
     def side_output_late_data(self, tag: OutputTag) -> WindowedStream[Made]:
         """Emit records that came too late to a side output, instead of dropping and counting them.
 
-        late = OutputTag("late", stream.schema)
-        counts = windows.side_output_late_data(late).aggregate(count())
-        counts.side_output(late).sink_to(CollectSink("late"))
+        Read it with `side_output`:
+
+            late = OutputTag("late", stream.schema)
+            counts = windows.side_output_late_data(late).aggregate(count())
+            counts.side_output(late).sink_to(CollectSink("late"))
         """
         self._settings["late_tag"] = tag
         return self

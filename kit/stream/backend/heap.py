@@ -133,7 +133,7 @@ class HeapKeyedStateBackend:
         if service.event_time.namespace_type != namespace_type:
             raise StateDescriptorError(
                 f"Timers {name!r} have namespaces of type {service.event_time.namespace_type}, "
-                f"and are asked for with {namespace_type}"
+                f"and are requested with {namespace_type}"
             )
         return service
 

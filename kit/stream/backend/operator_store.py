@@ -52,7 +52,7 @@ class _Typed:
                 raise MisfitError("None is not a value")
             return of(arrow_type)(value)
         except MisfitError as error:
-            raise StateTypeError(f"Operator state {self.name!r} ({arrow_type}) refuses {value!r}: {error}") from None
+            raise StateTypeError(f"Operator state {self.name!r} ({arrow_type}) rejects {value!r}: {error}") from None
 
 
 class OperatorListState(_Typed):
@@ -288,7 +288,7 @@ class OperatorStateStore:
         if not _same(state, wanted):
             origin = "registered" if wanted.name in self._registered else "restored"
             raise StateDescriptorError(
-                f"Operator state {wanted.name!r} was {origin} as {_described(state)}, and is asked for as "
+                f"Operator state {wanted.name!r} was {origin} as {_described(state)}, and is requested as "
                 f"{_described(wanted)}: use another name, or the same descriptor"
             )
         self._registered.add(wanted.name)

@@ -325,7 +325,7 @@ class ExecutionGraph:
         if wanted > most:
             raise ParallelismError(
                 f"vertex {name!r} cannot run with parallelism {wanted}, its max parallelism is {most}: there would be "
-                f"subtasks without key groups; run it with at most {most}, or start anew with a larger max parallelism"
+                f"subtasks without key groups; run it with at most {most}, or from scratch with a larger maximum"
             )
 
     def __repr__(self) -> str:

@@ -61,7 +61,7 @@ class PartitionerKind(Enum):
 _FEW_ROWS = 16
 _MOST_OWNERS = 4_096
 _ROWS_AN_OWNER = 8_192
-"""From this number of rows per owner on, sorting is cheaper than one scan of all rows for each owner."""
+"""The rows per owner from which one scan of all rows for each owner is cheaper than sorting."""
 
 Split = list[tuple[int, pa.RecordBatch]]
 PartitionFunction = Callable[[Any, int], int]

@@ -177,6 +177,6 @@ def check_uids(labelled: Iterable[tuple[str | None, str]]) -> None:
         if times > 1:
             owners = " and ".join(label for other, label in pairs if other == uid)
             raise DuplicateUidError(
-                f"uid {uid!r} is given to {owners}: state is found by uid, so each operator needs its own; to write "
-                "the job anew, begin with a new StreamEnvironment"
+                f"uid {uid!r} is given to {owners}: state is found by uid, so each operator needs its own; to "
+                "rewrite the job, start with a new StreamEnvironment"
             )

@@ -43,12 +43,12 @@ class Aggregate:
 
 
 def count(column: str | None = None) -> Aggregate:
-    """Return the number of rows, or of those where `column` is not null (int64)."""
+    """Count the rows, or those where `column` is not null (int64)."""
     return Aggregate("count", column, "count" if column is None else f"count_{column}")
 
 
 def sum_(column: str) -> Aggregate:
-    """Return the sum: int64 of integers (wrapping around as in Java), double of floats, a duration of durations.
+    """Sum a column: int64 for integers (wrapping around as in Java), double for floats, a duration for durations.
 
     The sum of decimals is exact, with ten digits more than the column (38 at most); that of uint64 is a uint64. If the
     result does not fit one of these, the job fails with a StateOverflowError that names the key.
@@ -57,7 +57,7 @@ def sum_(column: str) -> Aggregate:
 
 
 def min_(column: str) -> Aggregate:
-    """Return the smallest value, of the column's type: numbers, decimals, dates, times, strings, bytes or bools.
+    """Take the smallest value, of the column's type: numbers, decimals, dates, times, strings, bytes or bools.
 
     Strings are compared by their UTF-8 bytes, as in Spark SQL; a NaN is larger than any number.
     """
@@ -65,12 +65,12 @@ def min_(column: str) -> Aggregate:
 
 
 def max_(column: str) -> Aggregate:
-    """Return the largest value, of the column's type; compared as by `min_`."""
+    """Take the largest value, of the column's type; compared as by `min_`."""
     return Aggregate("max", column, f"max_{column}")
 
 
 def avg(column: str) -> Aggregate:
-    """Return the mean: double of numbers; of decimals a decimal with four more digits, rounded half up.
+    """Average a column: double for numbers; for decimals a decimal with four more digits, rounded half up.
 
     A decimal has 38 digits at most, before and behind the point together. The internal sum is kept as `sum_` keeps it,
     except that of uint64, which has 38 digits.

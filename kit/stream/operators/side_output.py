@@ -36,8 +36,8 @@ class OutputTag:
 
     @property
     def remedy(self) -> str:
-        """What to do about rows that have other columns, for an error."""
-        return f"set aside what has the columns of OutputTag({self.name!r}, ...), or give it these: {{columns}}"
+        """The advice about rows that have other columns, for an error."""
+        return f"emit rows with the columns of OutputTag({self.name!r}, ...), or declare these: {{columns}}"
 
     def __repr__(self) -> str:
         return f"OutputTag({self.name!r})"

@@ -1,4 +1,4 @@
-"""Records in one object of an object store, `<base>/<job id>/store.json`, replaced only if nobody else has replaced it.
+"""Records in one object of an object store, `<base>/<job id>/store.json`, replaced only if it is unchanged.
 
 An object store cannot rename in one step, so all records of a job are in one small object, with the fencing token. Each
 change reads the object, checks the token, and puts the new content on the condition that the version is still the one

@@ -209,5 +209,5 @@ def _element_of(batch: pa.RecordBatch) -> DataElement:
         return Buffer(batch)
     kind = _KINDS.get(name)
     if kind is None or batch.schema != _FIELDS[kind] or batch.num_rows != 1 or any(each.null_count for each in batch):
-        raise ValueError(f"{name!r} with {batch.num_rows} rows of {batch.schema.types} is no element of a channel")
+        raise ValueError(f"{name!r} with {batch.num_rows} rows of {batch.schema.types} is not an element of a channel")
     return kind(**batch.to_pylist()[0])

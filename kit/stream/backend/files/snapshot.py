@@ -192,7 +192,7 @@ class KeyedStateFile(FramedFile):
         where = f"key group {key_group} at offset {offset}"
         (found, frames, _), body = self.section(where, offset)
         if found != key_group:
-            raise self._damaged(where, f"another key group is there: {found}")
+            raise self._damaged(where, f"another key group was found: {found}")
         reader = pa.BufferReader(body)
         for _ in range(frames):
             number, _ = _FRAME.unpack(reader.read(_FRAME.size))

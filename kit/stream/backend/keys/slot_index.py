@@ -70,7 +70,7 @@ class Known(dict[Any, int]):
 
 
 class Remembered:
-    """What the reader of a frozen index leaves for the readers of the next ones, in any thread."""
+    """The results that the reader of a frozen index leaves for the readers of the next ones, in any thread."""
 
     def __init__(self) -> None:
         self.order: Any = None

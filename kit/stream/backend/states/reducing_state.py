@@ -61,7 +61,7 @@ class ReducingTable(StateTable):
             return
         if before is not None and not callable(before):
             raise StateDescriptorError(
-                f"State {self.name!r} was registered to reduce by {before!r}, and is asked for with {reduction!r}"
+                f"State {self.name!r} was registered to reduce by {before!r}, and is requested with {reduction!r}"
             )
         for field, column in self._columns().items():
             if not isinstance(column, NumberColumn):
@@ -173,7 +173,7 @@ def _word(reduce: Any, field: str) -> str:
 
 
 def _few_numbers(values: Values, word: str, wanted: pa.DataType, rows: int) -> list[Any] | None:
-    """Return the summands as Python numbers, None without a number; no list if that needs a closer check."""
+    """Return the values as Python numbers, None for a null, or None if they need the general path."""
     if values is None:
         return [1] * rows if word == "count" else None
     if word == "count" or not isinstance(values, pa.Array) or values.type != wanted or len(values) != rows:

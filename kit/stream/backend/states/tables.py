@@ -120,7 +120,7 @@ class StateTable:
         self.namespace_codec = None if namespace_type is None else codec_for(namespace_type, "namespace")
         self.descriptor: StateDescriptor | None = None
         self.aspects: Aspects = {}
-        """What its values were made from, if its descriptor or its snapshot says so."""
+        """The definition of its values, if its descriptor or its snapshot says so."""
         self.index = SlotIndex(1 if namespace_type is None else 2)
         self.column = self.new_column()
         self.convert = converter(stored_type)
@@ -149,7 +149,7 @@ class StateTable:
         if found != wanted:
             origin = "restored" if self.descriptor is None else "registered"
             raise StateDescriptorError(
-                f"State {self.name!r} was {origin} as {_described(*found)}, and is asked for as {_described(*wanted)}: "
+                f"State {self.name!r} was {origin} as {_described(*found)}, and is requested as {_described(*wanted)}: "
                 "use another name, or the same descriptor"
             )
         self.adopt(descriptor)
@@ -310,7 +310,7 @@ class StateTable:
 
     def get_fields(self, slots: Slots) -> list[pa.Array]:
         """Return the fields of a struct state's entries, which all exist: `get(slots).flatten()`."""
-        assert isinstance(self.column, StructColumn), f"{self!r} is no state of structs"
+        assert isinstance(self.column, StructColumn), f"{self!r} is not a state of structs"
         return [column.get(slots) for column in self.column.fields.values()]
 
     def put(self, slots: Slots, values: Values) -> None:
@@ -410,7 +410,7 @@ class StateTable:
             return convert(value)
         except MisfitError as error:
             raise StateTypeError(
-                f"State {self.name!r} ({self.kind} of {self.stored_type}) refuses {value!r}: {error}"
+                f"State {self.name!r} ({self.kind} of {self.stored_type}) rejects {value!r}: {error}"
             ) from None
 
     # ---- for kinds ----------------------------------------------------------------------------------------------

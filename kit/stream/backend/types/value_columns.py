@@ -190,7 +190,9 @@ class NumberColumn:
     def _time(self, slot: int) -> Any:
         time = self.get(np.array([slot]))
         if has_nanosecond_times(self.type) and time.view(pa.int64())[0].as_py() % 1_000:
-            raise StateTypeError(f"{time[0]} has nanoseconds, which Python's time has not: read the state in columns")
+            raise StateTypeError(
+                f"{time[0]} has nanoseconds, which Python's time does not support: read the state in columns"
+            )
         return time[0].as_py()
 
     def _before_write(self, slots: Slots | int) -> None:
