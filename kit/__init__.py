@@ -1,7 +1,7 @@
 """The checkpoint kit: Apache Flink's checkpointing in Python, to step through in a notebook and to run on Spark.
 
-The names that a job is written with are here; `kit.Lab` steps through a job in this process, `kit.SparkJob` runs it
-on Spark. Importing `kit` needs neither Spark nor Java, and imports nothing else: a name is imported when it is used.
+It has the names with which a job is written; `kit.Lab` steps through a job in this process, `kit.SparkJob` runs it on
+Spark. Importing `kit` needs neither Spark nor Java, and imports nothing else: a name is imported when it is used.
 """
 
 from __future__ import annotations
@@ -192,11 +192,10 @@ _offer(
 
 
 def show(thing: Any = None, *, tab: bool = False) -> Any:
-    """Open the explorer: on a Lab, a SparkJob, a Trace, a play, or a job that is then stepped through in a lab. The job
-    is a StreamEnvironment, a JobGraph, or the name of a ready one (`kit.hosts.lab.ready_jobs()`, the default is the
-    first).
+    """Open the explorer on a Lab, a SparkJob, a Trace, a play, or a job, which is then stepped through in a lab.
 
-    With `tab` the explorer gets a tab of its own in JupyterLab. Raises TypeError for what is none of these.
+    The job is a StreamEnvironment, a JobGraph, or the name of a ready one (`kit.hosts.lab.ready_jobs()`, the default is
+    the first). With `tab` the explorer gets a JupyterLab tab of its own. Raises TypeError for anything else.
     """
     return _displays.explorer(thing, tab=tab)
 

@@ -1,7 +1,8 @@
-"""What the kit needs of a machine, looked at: `kit.doctor()`, or in a shell `python -m kit doctor`.
+"""The check of a machine for what the kit needs: `kit.doctor()`, or in a shell `python -m kit doctor`.
 
-Each check looks at one thing and says what it found and, where that will not do, the command that mends it. Nothing is
-started or changed; only with `start_spark` a session is started in a process of its own, and a barrier stage run on it.
+Each check examines one thing and reports what it found and, if there is a problem, the command that fixes it. Nothing
+is started or changed, except with `start_spark`: it starts a session in a separate process, and runs a barrier stage on
+it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import pandas as pd
 
 OK, NOT_OK, NOTE = "ok", "not ok", "note"
-"""A note is worth knowing and keeps nothing from working."""
+"""A note is informative; everything works."""
 
 PROJECT = "checkpoint-kit"
 OLDEST_PYTHON, OLDEST_JAVA = (3, 11), 17
@@ -33,14 +34,14 @@ EXTENSIONS = {
     "anywidget": "anywidget",
     "@jupyter-widgets/jupyterlab-sidecar": "sidecar",
 }
-"""What JupyterLab shows the explorer with: its extension, and the package that brings it."""
+"""The packages with which JupyterLab shows the explorer: its extension, and the package that contains it."""
 FRONT_ENDS = {
     "COLAB_RELEASE_TAG": "Google Colab",
     "DATABRICKS_RUNTIME_VERSION": "Databricks",
     "VSCODE_PID": "VS Code",
     "JPY_SESSION_NAME": "JupyterLab or Jupyter Notebook",
 }
-"""Which variable each sets for its kernels."""
+"""The environment variable that each sets for its kernels."""
 SPARK_TRIAL = (
     "from kit import create_session; spark = create_session('doctor', slots=2); "
     "stage = spark.sparkContext.parallelize(range(2), 2).barrier(); "
@@ -50,7 +51,7 @@ SPARK_TRIAL = (
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at (`of`), how it stands ("ok", "not ok", "note"), what was found, and what mends it."""
+    """What was checked (`of`), its status ("ok", "not ok", "note"), what was found, and what fixes it."""
 
     of: str
     status: str
@@ -59,13 +60,13 @@ class Check:
 
 
 class Checkup(Sequence[Check]):
-    """All checks in order: a table, in a notebook as well; `ok` says whether nothing is wrong."""
+    """All checks in order: a table, in a notebook as well; `ok` is True if there is no problem."""
 
     def __init__(self, checks: Sequence[Check]) -> None:
         self._checks = tuple(checks)
 
     def __getitem__(self, which: Any) -> Any:
-        """A check by its number or by what it is of. Raises KeyError for what was not looked at."""
+        """Return a check by its number or by what it checks. Raises KeyError for anything else."""
         if isinstance(which, str):
             return {check.of: check for check in self._checks}[which]
         return self._checks[which]
@@ -75,16 +76,16 @@ class Checkup(Sequence[Check]):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing that is needed is missing or wrong."""
+        """True if nothing that is needed is missing or wrong."""
         return all(check.status != NOT_OK for check in self._checks)
 
     @property
     def command(self) -> str:
-        """The one line for a shell that mends what is wrong; "" when nothing is."""
+        """A shell command that fixes all problems; "" if there are none."""
         return " && ".join(dict.fromkeys(check.mend for check in self._checks if check.status == NOT_OK and check.mend))
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per check: what was looked at, its status, what was found, and what mends it."""
+        """Return one row per check: what was checked, its status, what was found, and what fixes it."""
         rows = [(check.of, check.status, check.found, check.mend) for check in self._checks]
         return pd.DataFrame(rows, columns=["check", "status", "found", "mend"])
 
@@ -117,9 +118,9 @@ class Checkup(Sequence[Check]):
 
 
 def doctor(*, spark: bool = True, start_spark: bool = False) -> Checkup:
-    """Look at what the kit needs here: Python, packages, Java and Spark, widgets and front end, what is left over.
+    """Check what the kit needs: Python, packages, Java and Spark, widgets and front end, leftovers.
 
-    Without `spark` what only Spark needs is left out; with `start_spark` a session is started and a barrier stage run
+    Without `spark`, what only Spark needs is skipped. With `start_spark`, a session is started and a barrier stage run
     on it, which takes seconds.
     """
     return Checkup(list(_checks(spark, start_spark)))
@@ -146,13 +147,13 @@ def _checks(spark: bool, start_spark: bool) -> Iterator[Check]:
 
 
 def install(*names: str) -> str:
-    """The command that installs packages here: that of a checkout where this is one."""
+    """Return the command that installs packages here: in a checkout, its setup script."""
     setup = Path(__file__).parents[1] / "scripts" / "setup.sh"
     return str(setup) if setup.exists() else " ".join([sys.executable, "-m pip install", *(names or [PROJECT])])
 
 
 def python() -> Check:
-    """Whether this Python is new enough."""
+    """Check that this Python is new enough."""
     found = f"{platform.python_version()} ({sys.executable})"
     oldest = ".".join(map(str, OLDEST_PYTHON))
     if sys.version_info[:2] >= OLDEST_PYTHON:
@@ -161,7 +162,7 @@ def python() -> Check:
 
 
 def version(name: str) -> str:
-    """The version of an installed package; "" when there is none."""
+    """Return the version of an installed package; "" if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -169,7 +170,7 @@ def version(name: str) -> str:
 
 
 def requirements() -> dict[str, str]:
-    """What the kit is installed with: the version by name, "" where any will do; empty when it is not installed."""
+    """Return the kit's requirements: the version by name, "" for any version; empty if the kit is not installed."""
     try:
         lines = metadata.requires(PROJECT) or []
     except metadata.PackageNotFoundError:
@@ -179,7 +180,7 @@ def requirements() -> dict[str, str]:
 
 
 def packages() -> Check:
-    """Whether each package is there, in the version that the kit is tested with."""
+    """Check that each package is installed, in the version that the kit is tested with."""
     wanted = requirements()
     if not wanted:
         return Check("packages", NOTE, "the kit is imported from its source and not installed", install())
@@ -199,7 +200,7 @@ def packages() -> Check:
 
 
 def java() -> Check:
-    """Whether the Java that Spark would start is new enough."""
+    """Check that the Java that Spark would start is new enough."""
     home = os.environ.get("JAVA_HOME")
     program = shutil.which("java", path=str(Path(home, "bin")) if home else None)
     mend = "brew install openjdk@17" if sys.platform == "darwin" else "apt-get install -y default-jre-headless"
@@ -226,7 +227,7 @@ def _said_by(command: Sequence[str], timeout_s: float = 20) -> str:
 
 
 def spark_package() -> Check:
-    """Whether PySpark is there, and finds its Java classes."""
+    """Check that PySpark is installed, and finds its Java classes."""
     pinned = requirements().get("pyspark", "")
     spec = util.find_spec("pyspark")
     if spec is None or spec.origin is None:
@@ -240,7 +241,7 @@ def spark_package() -> Check:
 
 
 def spark_starts() -> Check:
-    """Start a session in a process of its own, and run a barrier stage on it."""
+    """Start a session in a separate process, and run a barrier stage on it."""
     said = _said_by([sys.executable, "-c", SPARK_TRIAL], timeout_s=180)
     if "2" in said.splitlines():
         return Check("Spark starts", OK, "a session started, and a barrier stage of two ran")
@@ -252,7 +253,7 @@ def spark_starts() -> Check:
 
 
 def extension_directories() -> list[Path]:
-    """Where a JupyterLab of this environment looks for its extensions."""
+    """Return where a JupyterLab of this environment looks for its extensions."""
     named = os.environ.get("JUPYTER_PATH", "").split(os.pathsep)
     own = Path(os.environ.get("JUPYTER_DATA_DIR", Path.home() / ".local/share/jupyter"))
     roots = [*map(Path, filter(None, named)), Path(sys.prefix, "share/jupyter"), own]
@@ -260,7 +261,7 @@ def extension_directories() -> list[Path]:
 
 
 def widgets() -> Check:
-    """Whether the explorer's packages are there, and JupyterLab's extensions that show it."""
+    """Check the explorer's packages, and the JupyterLab extensions that show it."""
     there = {name: version(name) for name in ("ipywidgets", "anywidget", "jupyterlab")}
     missing = [name for name in ("ipywidgets", "anywidget") if not there[name]]
     if missing:
@@ -278,7 +279,7 @@ def widgets() -> Check:
 
 
 def front_end() -> Check:
-    """What shows this kernel's cells, and whether it shows the explorer."""
+    """Check which front end shows this kernel's cells, and that it shows the explorer."""
     from IPython.core.getipython import get_ipython
 
     if getattr(get_ipython(), "kernel", None) is None:
@@ -293,7 +294,7 @@ def front_end() -> Check:
 
 
 def graphviz() -> Check:
-    """Whether graphs can be drawn by Graphviz: by its program, or in this process."""
+    """Check that graphs can be drawn by Graphviz: by its program, or in this process."""
     program = shutil.which("dot")
     if program:
         return Check("Graphviz", OK, f"the program {program}")
@@ -306,7 +307,7 @@ def graphviz() -> Check:
 
 
 def free_memory_mb() -> int | None:
-    """What may still be used, by the machine and by this container's limit; None where that cannot be known."""
+    """Return the free memory, considering this container's limit; None if it is unknown."""
     free = []
     try:
         free.append(int(re.findall(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[0]) // 1024)
@@ -320,7 +321,7 @@ def free_memory_mb() -> int | None:
 
 
 def cores_and_memory() -> Check:
-    """How many cores there are, and whether memory is left."""
+    """Check the number of cores, and the free memory."""
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count()
     free = free_memory_mb()
@@ -331,7 +332,7 @@ def cores_and_memory() -> Check:
 
 
 def disk() -> Check:
-    """Whether there is room for temporary files, and they may be written."""
+    """Check that there is room for temporary files, and that they can be written."""
     place = tempfile.gettempdir()
     free = shutil.disk_usage(place).free // 2**20
     if not os.access(place, os.W_OK):
@@ -342,7 +343,7 @@ def disk() -> Check:
 
 
 def jobs() -> Check:
-    """Whether a job of this process still runs on Spark."""
+    """Check for jobs of this process that still run on Spark."""
     from kit.hosts.spark.started_jobs import started
 
     names = [job.job.name for job in started()]
@@ -353,7 +354,7 @@ def jobs() -> Check:
 
 
 def leftovers() -> Check:
-    """What processes that were killed have left among the temporary files."""
+    """Check for temporary files of killed processes."""
     from kit.hosts.spark.temporary import left_by_the_dead
 
     names = [str(path) for path in left_by_the_dead()]
@@ -375,7 +376,7 @@ Looks at what the kit needs on this machine and says what mends what is wrong.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """What `python -m kit` does: 0 when nothing is wrong, 1 when something needed is, 2 for what it does not know."""
+    """Run `python -m kit`: return 0 without problems, 1 with one, 2 for an unknown argument."""
     known = {"--lab", "--start-spark"}
     if arguments[:1] != ["doctor"] or not set(arguments[1:]) <= known or set(arguments[1:]) == known:
         sys.stderr.write(USAGE)

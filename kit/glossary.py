@@ -1,9 +1,10 @@
-"""Where the kit has what Flink calls so: `kit.where("takeSnapshotSync")`.
+"""The places of Flink's names in the kit: `kit.where("takeSnapshotSync")`.
 
-The glossary is written nowhere: it is read from the docstrings. Where a sentence speaks of Flink, or begins with
-"Follows" or "Source:", the names in backticks in it are entries of the thing that the docstring is about: a module, a
-class, a function, or the constant above it. So are names in camelCase wherever they stand, for nothing in the kit is
-spelled so. A method is named with or without its class. `python -m scripts.glossary` makes `docs/GLOSSARY.md` of it.
+The glossary is not written by hand: it is read from the docstrings. If a sentence mentions Flink, or begins with
+"Follows" or "Source:", the names in backticks in it become entries. Each points to the object that the docstring is
+about: a module, a class, a function, or the constant above it. Names in camelCase become entries anywhere, because
+nothing in the kit is spelled so. A method is named with or without its class. `python -m scripts.glossary` writes
+`docs/GLOSSARY.md`.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _LIKE_JAVA = re.compile(r"[A-Z]\w*|[a-z]+\d*[A-Z]\w*")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name of Flink's and the place that has it. `owner` is Flink's class where a docstring names it.
+    """One of Flink's names and its place in the kit. `owner` is Flink's class if a docstring names it.
 
-    `symbol` is the kit's name from the module down, "" for a module; `says` is what its docstring says of it.
+    `symbol` is the kit's name from the module down, "" for a module; `says` is the text of its docstring about it.
     """
 
     name: str
@@ -49,12 +50,12 @@ class Entry:
 
     @property
     def flink(self) -> str:
-        """Flink's name, `Class.method` where the class is known."""
+        """Flink's name, as `Class.method` if the class is known."""
         return f"{self.owner}.{self.name}" if self.owner else self.name
 
     @property
     def kit(self) -> str:
-        """The kit's name in full."""
+        """The kit's full name."""
         return f"{self.module}.{self.symbol}" if self.symbol else self.module
 
     def __repr__(self) -> str:
@@ -62,7 +63,7 @@ class Entry:
 
 
 class Found(Sequence[Entry]):
-    """The places that `where` found, best first; or what was meant perhaps."""
+    """The places that `where` found, best first; or suggestions."""
 
     def __init__(self, name: str, entries: Sequence[Entry], nearest: Sequence[str]) -> None:
         self.name = name
@@ -91,7 +92,7 @@ class Found(Sequence[Entry]):
 
 
 class Places(Sequence[tuple[str, Entry | None]]):
-    """The best place of each of several names, in their order; None where the kit has nothing of that name."""
+    """The best place of each of several names, in their order; None if the kit has no such name."""
 
     def __init__(self, places: Sequence[tuple[str, Entry | None]]) -> None:
         self._places = tuple(places)
@@ -118,17 +119,18 @@ class Places(Sequence[tuple[str, Entry | None]]):
 
 
 def places(names: str) -> Places:
-    """The best place of each of Flink's names in a text, with blanks or line ends between them.
+    """Return the best place of each of Flink's names in a text, separated by blanks or line ends.
 
-    For reading an article beside the kit: it shows itself as a table. `where` tells all places of one name, with lines.
+    Use it to read an article beside the kit: the result is displayed as a table. `where` returns all places of one
+    name, with lines.
     """
     return Places([(name, next(iter(where(name)), None)) for name in names.split()])
 
 
 def where(name: str) -> Found:
-    """Where the kit has what Flink calls `name`: a method, a class, a constant, or `Class.method` (`Class#method`).
+    """Return the places in the kit of Flink's `name`: a method, class, constant, or `Class.method` (`Class#method`).
 
-    The kit's own names are found as well. For a name that is not known it tells which ones are near.
+    The kit's own names are found as well. For an unknown name it suggests similar ones.
     """
     owner, _, last = name.replace("#", ".").rpartition(".")
     owner = owner.rpartition(".")[2]
@@ -142,7 +144,7 @@ def where(name: str) -> Found:
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """HTML that fits into its page: sentences wrap, and long names at their joints."""
+    """Return HTML that fits into its page: sentences wrap, and long names at their joints."""
 
     def row(cells: Iterable[str], tag: str) -> str:
         return f"<tr>{''.join(map(inside, cells, repeat(tag)))}</tr>"
@@ -157,13 +159,13 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 @cache
 def glossary() -> tuple[Entry, ...]:
-    """Every entry there is, by Flink's name."""
+    """Return every entry, by Flink's name."""
     entries = [entry for path in sorted(HOME.rglob("*.py")) for entry in _entries_of(path)]
     return tuple(sorted(entries, key=lambda entry: (entry.name.lower(), _rank(entry))))
 
 
 def _rank(entry: Entry) -> tuple[bool, bool, bool, str, int]:
-    """A thing of the same name first, then what is about it alone; whole modules last."""
+    """Return the sort key: objects of the same name first, then those that it describes alone; whole modules last."""
     same = entry.symbol.rpartition(".")[2].replace("_", "").lower() == entry.name.replace("_", "").lower()
     return (not same, entry.symbol == "", entry.owner == "", entry.file, entry.line)
 
@@ -182,7 +184,7 @@ def _entries_of(path: Path) -> Iterator[Entry]:
 
 
 def _documented(node: ast.AST, symbol: str, line: int) -> Iterator[tuple[str, int, str]]:
-    """Every docstring in a module or class: the symbol that it documents, its line, the text."""
+    """Yield every docstring in a module or class: the symbol that it documents, its line, the text."""
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
         yield symbol, line, text
     if not isinstance(node, ast.Module | ast.ClassDef):
@@ -199,7 +201,7 @@ def _documented(node: ast.AST, symbol: str, line: int) -> Iterator[tuple[str, in
 
 
 def _text(node: ast.stmt | None) -> str:
-    """The docstring of the constant above it, "" for any other statement."""
+    """Return the docstring of the constant above it, "" for any other statement."""
     value = node.value.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else ""
     return value if isinstance(value, str) else ""
 

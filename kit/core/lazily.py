@@ -1,12 +1,12 @@
 """Imports that wait until something is used: the names that a package offers, and calls from a package to a higher one.
 
-A package that offers names from many modules imports none of them itself. In its `__init__.py` it says where they are,
-and imports them `if TYPE_CHECKING`, so that type checkers and editors know them:
+A package that offers names from many modules imports none of them itself. Its `__init__.py` lists their modules, and
+imports the names `if TYPE_CHECKING`, for type checkers and editors:
 
     offer(__name__, {"kit.hosts.lab.lab": ["Lab"], "kit.verify.swarm.swarm": ["Swarm", "swarm"]})
 
-A method of a low package may be the work of a higher one, which it cannot import. It then calls a `Later`, and the
-higher package says where the function is:
+A method of a low package may need a function of a higher one, which it cannot import. It then calls a `Later`, and the
+higher package registers the function:
 
     EXPLAIN = Later("explain a trace")                # in the low package
     EXPLAIN.is_at("kit.why", "why")                   # at the top
@@ -25,8 +25,8 @@ from typing import Any
 class Offering(ModuleType):
     """A package whose names are imported when they are first used, as PEP 562 has it.
 
-    It is a class, and not the two functions of PEP 562, because of submodules that are called like a name they define
-    (`kit.verify.swarm.swarm`): an import of the submodule would put it in the place of the name.
+    It is a class instead of the two functions of PEP 562, because a submodule may have the same name as an object it
+    defines (`kit.verify.swarm.swarm`): importing the submodule would replace that object.
     """
 
     _homes: Mapping[str, str]
@@ -50,11 +50,11 @@ class Offering(ModuleType):
             super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        """What Tab offers: the names it offers, and nothing that its file happens to need."""
+        """Return the names for completion: those it offers, without what its file happens to import."""
         return [*self.__all__, *(name for name in self.__dict__ if name.startswith("__"))]
 
     def __reduce__(self) -> Any:
-        """A module is sent to Spark by its name; cloudpickle does so for plain modules only."""
+        """Pickle the module by its name, for Spark; cloudpickle does so for plain modules only."""
         return import_module, (self.__name__,)
 
 

@@ -1,8 +1,8 @@
-"""The names of Flink's in five articles on its source, from the timer to the completed checkpoint and back.
+"""Flink's names in five articles on its source, from the timer to the completed checkpoint and back.
 
 A: from the request to the tasks, and back to a checkpoint. B: from the timer to the first barrier. C: executing and
 completing. D: part by part. E: in the task. `article("A")` shows where each name of one is in the kit; the notebook
-`21-reading-the-source` plays what they tell.
+`21-reading-the-source` plays the scenes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ ARTICLES = {
 
 
 def article(letter: str) -> Places:
-    """Where the kit has each name of an article, "A" to "E", in the order of its reading; a table in a notebook."""
+    """Return the place in the kit of each name of an article, "A" to "E", in reading order; a table in a notebook."""
     if letter not in ARTICLES:
         raise ValueError(f"there is no article {letter!r}: there are {', '.join(ARTICLES)}")
     return places(ARTICLES[letter])
