@@ -6,6 +6,7 @@ at which end of the job it is discarded. Both are values, written into `_metadat
 equal.
 
 Follows Flink's `CheckpointProperties`, `SnapshotType`, `CheckpointType`, `SavepointType` and `SavepointFormatType`.
+In 1.11 there is only the enum `CheckpointType`: CHECKPOINT, SAVEPOINT and SYNC_SAVEPOINT.
 """
 
 from __future__ import annotations

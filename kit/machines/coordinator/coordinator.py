@@ -236,7 +236,7 @@ class CheckpointCoordinator:
     def _start_requests(self) -> None:
         """Start the next request, if one may start now, and the one after it if it fails at once.
 
-        Flink: `executeQueuedRequest`; in 1.11 `resumePeriodicTriggering` after a checkpoint has ended.
+        Flink: `executeQueuedRequest`; in 1.11 at first `resumePeriodicTriggering` after a checkpoint has ended.
         """
         while not self.ledger.is_shut_down:
             request = self.decider.choose(

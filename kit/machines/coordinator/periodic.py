@@ -7,7 +7,8 @@ during a backlog.
 
 Follows `ScheduledTrigger` and `setIsProcessingBacklog` of Flink's `CheckpointCoordinator`. There the first trigger
 comes at random between pause and interval, so that jobs do not run in lockstep; here it comes after the interval. Flink
-also carries out a trigger that was set before, even if the backlog allows none.
+also carries out a trigger that was set before, even if the backlog allows none. 1.11 has one interval, and its timer
+runs at a fixed rate.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ old ones are still being deleted. Only a forced request at the head passes the l
 request that comes too soon after the last completion is dropped, and the timer is set again: no user waits for it.
 
 Follows Flink's `CheckpointRequestDecider`. Two requests of the same rank and time keep their order of arrival; Flink
-leaves that to identity hashes. 1.11 has neither the limit on cleaning nor the present time in `reschedule`.
+leaves that to identity hashes. 1.11 has neither the limit on cleaning nor the present time in `reschedule`; its minimum
+pause is the same.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@
 One checkpoint is being triggered at a time; other requests wait. If the pending checkpoint is aborted on the way (it
 expires, or the job fails over), the remaining steps are skipped, and later answers are ignored.
 
-Follows Flink 2.x's `CheckpointCoordinator.startTriggeringCheckpoint`. 1.11 snapshots master hooks and operator
-coordinators side by side, and allocates the id together with the location.
+Follows Flink 2.x's `CheckpointCoordinator.startTriggeringCheckpoint`. 1.11 allocates the id together with the
+location; at first it snapshots master hooks and operator coordinators side by side.
 """
 
 from __future__ import annotations

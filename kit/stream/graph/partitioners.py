@@ -53,7 +53,7 @@ class PartitionerKind(Enum):
         It is False where in-flight data could not be redistributed. For CUSTOM it cannot be forced either:
         `CustomPartitionerWrapper` of Flink 2.3 disables it for itself, and `force_unaligned` merely lets such a job
         start. Older versions let barriers overtake there, and data in flight in a snapshot of such a Flink is still
-        redistributed (`FULL` in `SubtaskStateMapper`).
+        redistributed (`FULL` in `SubtaskStateMapper`). In 1.11 barriers overtake everywhere.
         """
         return not self.is_pointwise and self not in (PartitionerKind.BROADCAST, PartitionerKind.CUSTOM)
 

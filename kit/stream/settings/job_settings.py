@@ -81,9 +81,9 @@ class CheckpointConfig:
     starts from the newest intact one (see `max_retained`). It never does so if a sink has published rows after that
     one, since they would be published again.
 
-    Raises SettingError. Where Flink 2.x disables `unaligned` with a warning (AT_LEAST_ONCE), this is rejected. Where
-    Flink falls back to AT_LEAST_ONCE because there is no interval, `mode` is kept here, since checkpoints may be
-    requested.
+    Raises SettingError. Where Flink 2.x disables `unaligned` with a warning (AT_LEAST_ONCE), this is rejected; in 1.11
+    tasks fail. Where Flink falls back to AT_LEAST_ONCE because there is no interval, `mode` is kept here, since
+    checkpoints may be requested.
 
     Follows Flink's `CheckpointConfig`; setting `interval_ms` is what `enableCheckpointing` does.
     """
