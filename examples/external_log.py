@@ -93,7 +93,7 @@ def in_the_lab(directory: Path) -> ExternalLog:
     lab = Lab(letters_job(directory), hooks=[log])
     lab.run_until(checkpoint=2)
     lab.run_until(record="MasterHookTriggered")
-    lab.kill(0)  # the line of the checkpoint under way is cut off again
+    lab.faults.kill(0)  # the line of the checkpoint under way is cut off again
     lab.run()
     return log
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from kit.core.protocol.events import (
     RequestCancel,
@@ -22,31 +22,13 @@ from kit.core.protocol.events import (
 )
 from kit.core.protocol.words import Word
 from kit.hosts.lab import Lab
-from kit.hosts.lab.faults.faults import (
-    DropMessage,
-    FreezeWorker,
-    KillDriver,
-    KillWorker,
-    LoseFile,
-    LoseSlot,
-    MissHeartbeat,
-    OfferSlots,
-    ThawWorker,
-    WorkerFault,
-)
-from kit.hosts.lab.world.actions import Action, Fault, LetTimePass
+from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.hosts.lab.world.schedulers import Random
 
 LINE_LENGTH = 100
 STEP, RUN = "lab.step()", "lab.run_until("
 OF_THE_LAB = ("Adversarial", "Fair", "First", "Random", "faults", "ready_job")
-_WORKER_DOORS = {
-    KillWorker: "kill",
-    FreezeWorker: "freeze",
-    ThawWorker: "thaw",
-    MissHeartbeat: "miss_heartbeat",
-    LoseSlot: "lose_slot",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +84,7 @@ class Deeds:
     def code(self) -> str:
         """Python that makes the lab and does all that."""
         imports, text = ["from kit import Lab"], self.body
-        needed = [name for name in OF_THE_LAB if re.search(rf"\b{name}[.(]", text)]
+        needed = [name for name in OF_THE_LAB if re.search(rf"(?<!lab\.)\b{name}[.(]", text)]
         imports += [f"from kit.hosts.lab import {', '.join(needed)}"] if needed else []
         return "\n".join([*imports, "", text]) + "\n"
 
@@ -173,17 +155,8 @@ def line_of(action: Action | Word) -> str:
     """The line of Python that does this."""
     if isinstance(action, LetTimePass):
         return f"lab.wait_until({action.until_ms})"
-    if isinstance(action, KillDriver):
-        return "lab.kill_driver()"
-    if isinstance(action, OfferSlots):
-        return f"lab.offer_slots({action.slots})"
-    if isinstance(action, WorkerFault):
-        return f"lab.{_WORKER_DOORS[type(action)]}({action.worker})"
-    if isinstance(action, LoseFile) or (isinstance(action, DropMessage) and action.place == 0):
-        return f"lab.lose({action.text!r})"
     if isinstance(action, Fault):
-        told = ", ".join(f"{each.name}={getattr(action, each.name)!r}" for each in fields(action) if each.compare)
-        return f"lab.step(faults.{type(action).__name__}({told}))"
+        return action.code
     if isinstance(action, Action):
         return f"lab.step({action.key!r})"
     if isinstance(action, RequestCheckpoint):

@@ -15,7 +15,7 @@ from typing import Any
 from kit.draw.panel import frame_html
 from kit.draw.views.state_html import tables_html
 from kit.hosts.lab import Lab, LabError
-from kit.hosts.lab.faults.faults import KillWorker, TurnClock
+from kit.hosts.lab.faults.faults import FAULTS, KillWorker, TurnClock
 from kit.hosts.lab.world.actions import Action
 from kit.hosts.lab.world.schedulers import Adversarial, Scheduler
 from kit.machines.job.status import JobStatus
@@ -30,7 +30,8 @@ from widgets.next_actions import JOB, action_of, faults_on, next_on
 MOST_ROWS, FIRST_FACTS = 30, 5
 MOST_OFFERS = 14
 HOLD, RELEASE, WHAT_IF = "hold", "release", "what-if"
-MESSAGE_FAULTS = {"lose": "Lose it", "duplicate": "Let it arrive twice", "delay": "Hold it back for a second"}
+MESSAGE_FAULTS = {kind.name(): kind.offer for kind in FAULTS.values() if kind.offer}
+"""What is offered on a message, by the method of `lab.faults` that does it."""
 
 Do = Callable[[Callable[[Lab], object], str], None]
 
@@ -73,7 +74,7 @@ class Details:
             )
             self.update()
         elif kind in MESSAGE_FAULTS:
-            self._do(lambda lab: getattr(lab, kind)(rest), f"lab.{kind}({rest!r})")
+            self._do(lambda lab: getattr(lab.faults, kind)(rest), f"lab.faults.{kind}({rest!r})")
         else:
             self._do(lambda lab: lab.step(action_of(lab, key)), "")
 
@@ -174,7 +175,7 @@ def what_if_html(lab: Lab, worker: int) -> str:
 def what_if(lab: Lab, worker: int) -> Iterator[str]:
     """What would come of the death of a worker, in sentences: a copy of the lab tries it."""
     other = lab.fork()
-    other.kill(worker)
+    other.faults.kill(worker)
     other.scheduler = Adversarial("turn")  # nobody reads on before all are back
     pending = [each.checkpoint_id for each in lab.moment().pending]
     try:
@@ -289,7 +290,7 @@ def _unlikely(fault: tuple[Action, str]) -> tuple[bool, bool]:
 
 
 def _of_checkpoint(lab: Lab, checkpoint_id: int) -> Iterator[tuple[Action, str]]:
-    for fault in lab.faults():
+    for fault in lab.faults.possible():
         if getattr(fault, "checkpoint_id", None) == checkpoint_id:
             yield fault, ""
 

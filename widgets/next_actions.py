@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from kit.hosts.lab import Lab
+from kit.hosts.lab.fault import Fault
 from kit.hosts.lab.faults.faults import WorkerFault
-from kit.hosts.lab.world.actions import Action, Fault
+from kit.hosts.lab.world.actions import Action
 from widgets.action_list import Item
 
 JOB = "job"
@@ -21,14 +22,14 @@ def next_items(lab: Lab) -> list[Item]:
 
 def fault_items(lab: Lab) -> list[Item]:
     """What may be made to fail, by whom it befalls, and what may not be."""
-    faults = lab.faults()
+    faults = lab.faults.possible()
     items = [*_items(((each, "") for each in faults), _whom), *_items(faults.refused, _whom)]
     return _by_group(sorted(items, key=lambda item: not item.group.startswith(WORKER)))
 
 
 def action_of(lab: Lab, key: str) -> Action:
     """The action or fault with this key that may happen now. Raises KeyError."""
-    for found in (_enabled(lab), lab.faults()):
+    for found in (_enabled(lab), lab.faults.possible()):
         for action in found:
             if action.key == key:
                 return action
@@ -37,7 +38,7 @@ def action_of(lab: Lab, key: str) -> Action:
 
 def faults_on(lab: Lab, machine: str) -> Iterator[tuple[Fault, str]]:
     """What may be made to fail that befalls a machine, each with why it may not be now ("" when it may)."""
-    faults = lab.faults()
+    faults = lab.faults.possible()
     for fault, why_not in (*((each, "") for each in faults), *faults.refused):
         worker = fault.worker if isinstance(fault, WorkerFault) else None
         if fault.subject == machine or (worker is not None and machine.endswith(f"/{worker}")):

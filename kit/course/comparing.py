@@ -84,7 +84,7 @@ def run_modes(
         if fail_after is not None:
             lab.run_until(lambda lab: lab.master.checkpoints.store.latest_id >= fail_after or lab.finished)
             if not lab.finished:
-                lab.kill(0)
+                lab.faults.kill(0)
         lab.run()
         runs[name] = lab
     return runs
@@ -139,7 +139,7 @@ def _failing(job: str, failovers: int, parallelism: int, seed: int) -> Lab:
     lab.scheduler = _sources_stand_still
     lab.trigger_checkpoint(wait=True)
     for _ in range(failovers):
-        lab.kill(0)
+        lab.faults.kill(0)
         lab.run_until(record="AllTasksRunning")
         lab.trigger_checkpoint(wait=True)
     return lab

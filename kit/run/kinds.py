@@ -1,10 +1,10 @@
 """What pictures and texts make of each word of the protocol: one table, `KINDS`.
 
-A record of a trace is a command that a machine gave or an event that it took, or a fault that was brought about in the
-lab; of what kind says the word's name, or a note's, or the fault's. An entry has, for each of the roles that its word
-may play, the sentence that tells it, what it changes in the picture, and which phase of a subtask's path through a
-checkpoint it ends. For all roles it says how much the word matters, whether a reader jumps to it, and what it is called
-on a task's box while it is under way.
+A record of a trace is a command that a machine gave or an event that it took, or a fault that was injected in the lab.
+The name of the word, or of the note, says of what kind it is; all faults are shown alike, by the sentence in their
+record. An entry has, for each of the roles that its word may play, the sentence that tells it, what it changes in the
+picture, and which phase of a subtask's path through a checkpoint it ends. For all roles it says how much the word
+matters, whether a reader jumps to it, and what it is called on a task's box while it is under way.
 
 `kit.run.captions` fills the sentences in, `kit.run.moment` applies the changes, `kit.draw.stage.frames` goes by levels
 and marks, `kit.run.journeys` by the paths. The elements that travel in channels have a table of their own,
@@ -116,10 +116,6 @@ def _note(
     span: str = "",
 ) -> Kind:
     return Kind(kind, level, command=Side(caption, means, path), mark=mark, span=span)
-
-
-def _fault(name: str, *, means: Meaning | None = None) -> Kind:
-    return Kind(name, MAIN, fault=Side("In the lab: {text}", means))
 
 
 _EVENTS = (
@@ -514,40 +510,21 @@ _NOTES = (
     ),
 )
 
-_FAULTS = (
-    _fault("DropMessage", means=meanings.message_lost),
-    _fault("DuplicateMessage"),
-    _fault("DelayMessage"),
-    _fault("ForgeMessage"),
-    _fault("FailCommand"),
-    _fault("NeverAnswer"),
-    _fault("LoseAnswer"),
-    _fault("FailNextRead"),
-    _fault("FreezeWorker", means=meanings.worker_frozen),
-    _fault("ThawWorker", means=meanings.worker_thawed),
-    _fault("MissHeartbeat"),
-    _fault("KillDriver"),
-    _fault("LoseFile"),
-    _fault("TruncateFile"),
-    _fault("CorruptFile"),
-    _fault("TurnClock"),
-)
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_EVENTS, *_COMMANDS, *_MESSAGES, *_WITHIN_A_SLOT, *_NOTES)}
+"""By the name of the word or of the note."""
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (*_EVENTS, *_COMMANDS, *_MESSAGES, *_WITHIN_A_SLOT, *_NOTES, *_FAULTS)
-}
-"""By the name of the word, of the note or of the fault."""
-
+FAULT = Kind("", MAIN, fault=Side("In the lab: {text}", meanings.fault))
+"""What is shown of every fault: the lab's table of faults has its sentence, which is in the record."""
 OTHER = Kind("", DETAIL)
 """What is shown of a kind that a newer or older trace may hold and that the table does not know."""
 
 
 def kind_of(record: TraceRecord) -> Kind:
     """The entry of a record's kind."""
-    return KINDS.get(record.kind, OTHER)
+    return KINDS.get(record.kind) or (FAULT if record.role == "fault" else OTHER)
 
 
 def level_of(record: TraceRecord) -> int:
     """How much a record matters."""
-    level = KINDS.get(record.kind, OTHER).level
+    level = kind_of(record).level
     return level if isinstance(level, int) else level(record)

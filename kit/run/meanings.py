@@ -155,6 +155,15 @@ def message_lost(moment: Moment, record: TraceRecord) -> Moment:
     return with_phase(moment, lost.task, lost.checkpoint_id, UNHEARD) if lost.mail == "ack" else moment
 
 
+def fault(moment: Moment, record: TraceRecord) -> Moment:
+    """Something failed in the lab; most faults show only in what follows from them."""
+    change = _OF_FAULTS.get(record.kind)
+    return moment if change is None else change(moment, record)
+
+
+_OF_FAULTS = {"DropMessage": message_lost, "FreezeWorker": worker_frozen, "ThawWorker": worker_thawed}
+
+
 def task_gone(moment: Moment, record: TraceRecord) -> Moment:
     """A task was told to leave, and has left unless it had ended before."""
     task = moment.tasks.get(task_of(record))

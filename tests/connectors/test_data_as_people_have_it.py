@@ -43,7 +43,7 @@ def in_lab(env: StreamEnvironment) -> pd.DataFrame:
     lab = Lab(env, seed=5)
     for worker in (0, 1):
         lab.run_until(checkpoint=lab.master.checkpoints.store.latest_id + 1)
-        lab.kill(worker)
+        lab.faults.kill(worker)
     lab.run()
     return lab.output()
 

@@ -180,7 +180,7 @@ def test_restarts_and_rescales_of_one_run_never_trip_over_its_output() -> None:
         lab = Lab(numbers(ParquetSink("/out")), seed=seed)
         for worker in (0, 1, 0):
             lab.run_until(checkpoint=lab.master.checkpoints.store.latest_id + 1)
-            lab.kill(worker)
+            lab.faults.kill(worker)
         lab.run()
         assert once(lab.output("out"))
 

@@ -40,7 +40,7 @@ def test_a_table_is_read_again_from_its_positions(kind: str) -> None:
     env = job(CollectionSource(TABLES[kind], batch_rows=5))
     lab = Lab(env)
     lab.run_until(checkpoint=1)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     assert lab.master.epoch == 2
     assert totals(lab) == TOTALS

@@ -27,7 +27,7 @@ def test_what_is_told_is_undone_when_a_worker_dies() -> None:
     before = {row["key"]: row["value"]["rows"] for row in _rows(lab, KEYED)}
     positions = {row["task"]: row["position"] for row in _rows(lab, SOURCE)}
     killed = lab.position
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(
         lambda lab: lab.master.epoch == 2 and {t.state.name for t in lab._world.tasks.values()} == {"RUNNING"}
     )

@@ -62,7 +62,7 @@ def test_the_view_shows_the_epoch_that_ran_then() -> None:
     lab = lab_of()
     lab.run_until(checkpoint=1)
     before = len(lab.trace)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run()
     assert draw_chains(Subject(lab, n=before)).stage.epoch == 1
     assert draw_chains(Subject(lab)).stage.epoch == 2

@@ -210,7 +210,7 @@ def test_a_moment_in_the_middle_of_an_event_can_be_drawn(kind: str) -> None:
     """The records of one event come one by one, and any of them may be the last that is looked at."""
     lab = lab_of(2, rows=20)
     lab.run_until(checkpoint=1)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(record="AllTasksRunning")
     (first, *_) = (number for number, record in enumerate(lab.trace) if record.kind == kind)
     for n in range(first, first + 5):

@@ -85,7 +85,7 @@ def lab() -> Lab:
     """A lab whose worker 1 died after checkpoint 1."""
     lab = lab_of(seed=2)
     lab.run_until(checkpoint=1)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run()
     return lab
 

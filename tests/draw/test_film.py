@@ -48,7 +48,7 @@ def told_anew(frame: Frame) -> dict[str, Any]:
 def test_each_frame_shows_and_knows_what_drawing_it_anew_does(unaligned: bool) -> None:
     lab = lab_of(seed=3, unaligned=unaligned)
     lab.run_until(checkpoint=1)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(record="AllTasksRunning")
     made, packed = frames(lab), json.loads(json.dumps(film(lab)))
     assert [frame["n"] for frame in packed["frames"]] == [frame.moment.n for frame in made]
@@ -139,7 +139,7 @@ def test_who_steps_on_after_a_long_run_sees_each_step() -> None:
 def test_the_first_picture_of_a_long_run_does_not_wait_for_the_others() -> None:
     lab = lab_of(seed=3)
     lab.run_until(checkpoint=1)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(record="AllTasksRunning")
     whole, reel = film(lab), Reel(defer_from=300)
     reel.take(run_of(lab))

@@ -13,14 +13,13 @@ from kit.core.protocol import commands, elements, events, messages
 from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.words import Word
-from kit.hosts.lab.faults.breakable import Breakable
+from kit.hosts.lab.faults.faults import FAULTS
 from kit.run.captions import caption_of
 from kit.run.element_kinds import ELEMENTS
-from kit.run.kinds import KINDS, MILESTONE, ROLES
+from kit.run.kinds import KINDS, MAIN, MILESTONE, ROLES, kind_of
 from tests.house.files import read, shipped
 
 NOTES = frozenset(get_args(NoteKind))
-FAULTS = frozenset(fault.__name__ for fault in Breakable._BREAK if fault.recorded)
 
 
 def words(module: object) -> set[str]:
@@ -38,7 +37,7 @@ def strings(path: str) -> Iterator[str]:
 
 
 def test_every_word_and_every_note_has_an_entry_and_no_entry_is_without_its_word() -> None:
-    assert set(KINDS) == words(commands) | words(events) | words(messages) | NOTES | FAULTS
+    assert set(KINDS) == words(commands) | words(events) | words(messages) | NOTES
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -46,8 +45,14 @@ def test_a_word_is_told_in_the_roles_it_plays(name: str) -> None:
     kind = KINDS[name]
     given = name in words(commands) | words(messages) | NOTES
     taken = name in words(events) | words(messages)
-    told = (kind.command is not None, kind.event is not None, kind.fault is not None)
-    assert told == (given, taken, name in FAULTS)
+    assert (kind.command is not None, kind.event is not None, kind.fault) == (given, taken, None)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_told_by_the_sentence_in_its_record(name: str) -> None:
+    record = TraceRecord("lab#1", "", 0, "lab", "fault", name, None, {"text": "break it", "worker": 0})
+    assert caption_of(record) == "In the lab: break it"
+    assert kind_of(record).level == MAIN
 
 
 def test_every_kind_of_note_is_noted_somewhere() -> None:
@@ -102,7 +107,7 @@ def test_nothing_that_draws_a_moment_knows_a_kind_by_name_but_the_table() -> Non
 def test_the_words_that_readers_name_exist() -> None:
     like_a_word = re.compile("([A-Z][a-z]+){2,}")
     named = {text for path in READERS for text in strings(path) if like_a_word.fullmatch(text)}
-    assert named - set(KINDS) - set(ELEMENTS) - NO_WORDS == set()
+    assert named - set(KINDS) - set(ELEMENTS) - set(FAULTS) - NO_WORDS == set()
 
 
 def test_every_element_has_an_entry_too() -> None:

@@ -174,7 +174,7 @@ def test_the_picture_shows_what_the_machines_hold_after_every_step(seed: int, mo
     moment, taken = Moment(), 0
     while not lab.finished and lab.position < 700:
         if lab.position == 180:
-            lab.kill(1)
+            lab.faults.kill(1)
         else:
             lab.step()
         for record in lab.trace[taken:]:
@@ -205,12 +205,12 @@ def test_a_frozen_worker_is_seen_until_it_thaws_or_dies() -> None:
     def frozen() -> set[str]:
         return {name for name, task in lab.moment().tasks.items() if task.frozen}
 
-    lab.freeze(1)
+    lab.faults.freeze(1)
     assert frozen() == {"letters/1", "totals/1"}
     assert str(moment_svg(lab)).count("frozen with its worker") == 2
-    lab.thaw(1)
+    lab.faults.thaw(1)
     assert frozen() == set()
-    lab.freeze(1)
-    lab.kill(1)
+    lab.faults.freeze(1)
+    lab.faults.kill(1)
     lab.run_until(record="AllTasksRunning")
     assert frozen() == set()

@@ -68,7 +68,7 @@ def test_every_frame_is_what_python_draws(page: Page, exported: Path) -> None:
 def test_jumping_about_shows_the_same_as_stepping(page: Page, tmp_path: Path) -> None:
     lab = lab_of(seed=2)
     lab.run_until(checkpoint=1)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     made = frames(lab)
     page.goto(export_html(lab, tmp_path / "lab.html").as_uri())
@@ -192,7 +192,7 @@ def test_a_play_says_at_each_step_what_it_is_about(page: Page, tmp_path: Path) -
 def test_tabs_follow_the_cursor_at_milestones(page: Page, tmp_path: Path) -> None:
     lab = lab_of(seed=2)
     lab.run_until(checkpoint=1)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(checkpoint=2)
     page.goto(export_html(lab, tmp_path / "run.html").as_uri())
     assert (tmp_path / "run.html").stat().st_size < 4_000_000

@@ -30,7 +30,7 @@ def test_a_run_without_a_restore_has_no_rows() -> None:
 def test_a_restore_in_the_lab() -> None:
     lab = lab_of(seed=2)
     lab.run_until(checkpoint=1)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     table = redistribution(lab.trace)
     totals = table[(table.operator == "totals") & (table.epoch == 2)]
@@ -45,7 +45,7 @@ def test_what_was_in_flight_is_told_of_as_well() -> None:
     lab.trigger_checkpoint()
     _without_turns_of("totals", lab, 60)
     lab.run_until(checkpoint=1)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     table = redistribution(lab.trace)
     in_flight = table[table.kind.str.startswith("in flight")]

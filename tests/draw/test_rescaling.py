@@ -129,7 +129,7 @@ def test_a_failure_is_a_restore_too() -> None:
     lab = lab_of(seed=2, memory_threshold_bytes=0)
     lab.run_until(checkpoint=1)
     assert "Nothing has been restored yet" in rescaling_view(Subject(lab))._repr_html_()
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     found = rescaling(lab)
     (keyed,) = [deal for deal in found.deals if deal.kind == "keyed state"]

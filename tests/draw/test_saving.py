@@ -31,7 +31,7 @@ SAVES: dict[str, Callable[[Path], object]] = {
     "dot": lambda path: chains(letters()).dot().save(directory=path),
     "render": lambda path: chains(letters()).dot().render(directory=path, format="svg"),
     "trace": lambda path: lab().trace.save(path / "run.jsonl"),
-    "trace as a play": lambda path: lab().trace.save_play(path / "run.play"),
+    "trace as a play": lambda path: lab().trace.save_recording(path / "run.play"),
     "play": lambda path: Lab(ready_job("keyed-sum")).save_play(path / "run.play"),
     "files": lambda path: MemoryFiles({"/a/b": b"c"}).export(path / "files"),
 }

@@ -210,7 +210,7 @@ def test_a_subsumed_checkpoint_says_which_took_its_place() -> None:
 def test_union_state_is_in_it_once_for_each_subtask_that_had_it() -> None:
     lab = _lab(name="union-state", restart=3)
     before = snapshot_contents(lab).values.of(UNION)[0].rows.num_rows
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(checkpoint=4)
     after = snapshot_contents(lab).values.of(UNION)[0].rows
     assert after.num_rows >= 2 * before, "each of two subtasks handed in all entries"

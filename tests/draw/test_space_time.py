@@ -90,7 +90,7 @@ def test_what_crosses_backwards_is_what_at_least_once_repeats(seed: int) -> None
     lab = counted(seed, mode="at_least_once")
     lab.run_until(checkpoint=1)
     repeated = crossings(lab, 1).get("AGAINST", 0)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run()
     assert lab.restores()["checkpoint_id"].unique().tolist() == [1]
     assert lab.output("out")["n"].sum() == ROWS + repeated
@@ -99,7 +99,7 @@ def test_what_crosses_backwards_is_what_at_least_once_repeats(seed: int) -> None
 def test_a_lost_epoch_ends_what_was_under_way() -> None:
     lab = counted(1)
     lab.run_until(record="BarrierAligned")
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run()
     found = journeys(lab)
     lost = [each for each in found.elements if each.lost is not None]

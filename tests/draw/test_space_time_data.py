@@ -56,7 +56,7 @@ def test_piece_by_piece_it_is_the_same_as_at_once(settings: dict[str, Any]) -> N
     sizes = []
     for step in range(240):
         if step == 160:
-            lab.kill(1)
+            lab.faults.kill(1)
         lab.step()
         if step % 7 == 0:
             data = feed.changes()
@@ -75,7 +75,7 @@ def test_a_run_that_went_back_is_told_anew() -> None:
     page.take(feed.changes())
     assert not feed.is_stale
     lab.goto(lab.position // 2)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     assert feed.is_stale
     page.take(feed.changes())

@@ -19,7 +19,7 @@ def lab() -> Lab:
     """A lab whose unaligned checkpoint 1 keeps records in flight, and that is killed after it."""
     lab = lab_of(2, unaligned=True)
     lab.run_until(checkpoint=1)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(checkpoint=2)
     return lab
 

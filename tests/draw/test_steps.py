@@ -20,7 +20,7 @@ from tests.draw.unpacked import drawn, unpacked
 def run() -> Run:
     lab = lab_of(seed=3)
     lab.run_until(checkpoint=1)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(record="AllTasksRunning")
     return run_of(lab)
 

@@ -182,7 +182,7 @@ def charts() -> Iterator[object]:
         lab.run_until(checkpoint=1)
         yield lab.fork()
         lab.run_until(record="AcknowledgeCheckpoint")
-        lab.kill(0)
+        lab.faults.kill(0)
         yield lab
 
 
@@ -219,7 +219,7 @@ def test_what_a_checkpoint_that_is_over_waited_for_is_told_in_the_past_tense() -
     lab.run_until(record="BarrierAligned")
     (axes,) = gantt(lab).figure.axes
     assert {text.get_text().partition(" ")[0] for text in axes.texts} == {"waits"}
-    lab.kill(0)
+    lab.faults.kill(0)
     (axes,) = gantt(lab, 1).figure.axes
     assert {text.get_text().partition(" ")[0] for text in axes.texts} == {"waited"}
     assert "waited for" in space_time(lab, 1).svg()

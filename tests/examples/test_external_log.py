@@ -27,7 +27,7 @@ def test_a_log_of_another_version_fails_the_restore(tmp_path: Path) -> None:
     lab = Lab(letters_job(tmp_path), hooks=[log])
     lab.run_until(checkpoint=1)
     log.serializer = type("Later", (type(log.serializer),), {"version": 2})()
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(lambda lab: lab.finished)
     assert "the position is of version 1, expected 2" in lab.error
 

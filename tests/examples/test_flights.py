@@ -37,7 +37,7 @@ def by_pandas() -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_a_kill_and_a_rescale_leave_the_result_as_it_is(flights: Path) -> None:
     lab = a_lab(flights, 2)
     lab.run_until(checkpoint=2)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(lambda lab: len(lab.trace.story(kind="StateAssigned")) == 1)
     lab.run_until(checkpoint=lab.master.checkpoints.store.latest_id + 1)
     request = lab.stop()

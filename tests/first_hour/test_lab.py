@@ -192,7 +192,7 @@ def test_workers_killed_by_hand_are_no_repeated_failure() -> None:
     lab = Lab(readme())
     for _ in range(REPEATS + 2):
         lab.run_until(record="AllTasksRunning")
-        lab.kill(0)
+        lab.faults.kill(0)
     lab.run()
     assert lab.master.status.name == "FINISHED"
 
@@ -408,7 +408,7 @@ def test_the_picture_takes_in_what_is_new_and_is_the_same_as_one_drawn_anew() ->
     other.run_until(checkpoint=1)
     assert other.svg() == last_frame(other).svg()
     assert lab.svg() == last_frame(lab).svg()
-    lab.back(30).kill(0)
+    lab.back(30).faults.kill(0)
     lab.run()
     assert lab.svg() == last_frame(lab).svg()
 
@@ -460,7 +460,7 @@ def test_restores_are_a_table_as_on_spark() -> None:
     lab = Lab(readme())
     assert lab.restores().empty
     lab.run_until(checkpoint=1)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(record="StateAssigned")
     assert set(lab.restores()["checkpoint_id"]) == {1}
     assert {"epoch", "task", "operator", "entries"} <= set(lab.restores().columns)

@@ -245,7 +245,7 @@ def an_action_that_is_none() -> None:
 def a_worker_that_does_not_run() -> None:
     lab = Lab(to_sink())
     lab.run_until(record="AllTasksRunning")
-    lab.kill(7)
+    lab.faults.kill(7)
 
 
 def doing(what: Callable[[Lab], object], name: str) -> Callable[[], None]:
@@ -413,7 +413,7 @@ MISTAKES = [
     *(Mistake(attribute(a_lab, name), ("lab.run()", "lab.step()")) for name in ("execute", "start", "pause", "next")),
     *(Mistake(attribute(a_lab, name), ("lab.back(n)", "lab.goto(")) for name in ("undo", "reset")),
     *(Mistake(attribute(a_lab, name), ("output(",)) for name in ("collect", "results", "to_pandas")),
-    Mistake(attribute(a_lab, "kill_worker"), ("lab.kill(0)",)),
+    Mistake(attribute(a_lab, "kill_worker"), ("lab.faults.kill(0)",)),
     Mistake(attribute(a_lab, "checkpoint"), ("trigger_checkpoint()",)),
     Mistake(a_stepper_over_a_job_that_does_not_run, ("StreamEnvironment", "Lab(env) or SparkJob(env)")),
     Mistake(a_job_that_was_not_started, ("letters", "call start()")),

@@ -66,7 +66,7 @@ def check(job: Any) -> None:
 def test_in_the_lab() -> None:
     lab = Lab(environment())
     lab.run_until(checkpoint=2)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run()
     assert lab.master.epoch == 2
     check(lab)

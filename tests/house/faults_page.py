@@ -7,48 +7,27 @@ A test compares the file with what the tables give now.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from kit.core.protocol.vocabulary import COMMANDS
+from kit.hosts.lab.fault import words_of
 from kit.hosts.lab.faults import faults
-from kit.hosts.lab.world.actions import Fault
 from kit.hosts.lab.world.message_rules import MESSAGE_RULES
 from tests.house.files import ROOT
 from tests.house.spark_faults import FAULTS
 from tests.mutants.surroundings import SURROUNDINGS
 
 PAGE = ROOT / "docs" / "FAULTS.md"
-DOORS: Mapping[type[Fault], str] = {
-    faults.DropMessage: 'lab.lose("ack of sums/1")',
-    faults.DuplicateMessage: 'lab.duplicate("ack of sums/1")',
-    faults.DelayMessage: 'lab.delay("ack of sums/1", by_ms=500)',
-    faults.ForgeMessage: 'lab.forge("ack of sums/1", task="stranger/0")',
-    faults.FailCommand: 'lab.fail("StoreCheckpoint of chk-2", "PossibleInconsistentState")',
-    faults.NeverAnswer: 'lab.never("WriteSnapshot of sums/1")',
-    faults.LoseAnswer: 'lab.lose("answer of StoreCheckpoint")',
-    faults.FailNextRead: 'lab.fail("read of rows/0")',
-    faults.KillWorker: "lab.kill(1)",
-    faults.FreezeWorker: "lab.freeze(1)",
-    faults.ThawWorker: "lab.thaw(1)",
-    faults.MissHeartbeat: "lab.miss_heartbeat(1)",
-    faults.LoseSlot: "lab.lose_slot(1)",
-    faults.OfferSlots: "lab.offer_slots(3)",
-    faults.KillDriver: "lab.kill_driver()",
-    faults.LoseFile: 'lab.lose("metadata of chk-3")',
-    faults.TruncateFile: 'lab.truncate("keyed state of sums/0 in chk-3")',
-    faults.CorruptFile: 'lab.corrupt("metadata of chk-3")',
-    faults.TurnClock: 'lab.turn_clock("job", -500)',
-}
-"""How a user brings each fault about."""
 INTRODUCTION = """# Faults in the lab, and on Spark
 
-Whatever may go wrong around a job can be made to in the lab, by name, at any step. Every fault is a step: it is among
-`lab.actions`, undone by `lab.back()`, done again by `lab.replay()`, and leaves a record in the trace (the machine is
-`lab`, the role `fault`; of a worker that is killed `SlotLost` tells, of slots `SlotsChanged`). `lab.faults()` lists
-what may be made to fail now, and what may not and why; `lab.step(fault)` takes one from the list.
+Everything that may go wrong around a job can be injected in the lab, by name, at any step. Every fault is a step: it is
+among `lab.actions`, `lab.back()` undoes it, `lab.replay()` does it again, and it leaves a record in the trace (the
+machine is `lab`, the role `fault`; `SlotLost` tells of a worker that is killed, `SlotsChanged` of slots).
+`lab.faults.possible()` lists what may be made to fail now, and what may not and why; `lab.step(fault)` takes one from
+the list.
 
-What is meant may be said in a few words, as below, or be an action of `lab.enabled()` or `lab.faults()`, its key, or a
-record of the trace or its id. Words that fit several things, or none, are refused with the nearest there are.
+A method that names a target takes a few words, as below, an action of `lab.enabled()` or `lab.faults.possible()`, its
+key, or a record of the trace or its id. Words that fit several things, or none, are rejected with the nearest matches.
 
 `python -m tests.house.faults_page` writes this page from the tables that the lab goes by.
 """
@@ -62,8 +41,8 @@ def page() -> str:
 def _faults() -> Iterator[str]:
     yield "\n## What can be done\n"
     yield "| fault | brought about by | what happens |\n|---|---|---|"
-    for fault, door in DOORS.items():
-        yield f"| `{fault.__name__}` | `{door}` | {_in_one_line(fault.__doc__)} |"
+    for name, fault in faults.FAULTS.items():
+        yield f"| `{name}` | `{fault.example}` | {words_of(fault)} |"
 
 
 def _failures() -> Iterator[str]:
@@ -106,10 +85,6 @@ def _on_spark() -> Iterator[str]:
     yield "| taken out by | what is taken out | fails then |\n|---|---|---|"
     for name, handling, *_, finder in SURROUNDINGS:
         yield f"| `{name}` | {handling} | `{str(finder).removeprefix('spark/')}` |"
-
-
-def _in_one_line(text: str | None) -> str:
-    return " ".join((text or "").split())
 
 
 if __name__ == "__main__":

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kit.hosts.lab.faults.breakable import Breakable
-from tests.house.faults_page import DOORS, PAGE, page
+from tests.house.faults_page import PAGE, page
 from tests.house.files import ROOT
 from tests.house.spark_faults import FAULTS
 from tests.mutants.surroundings import SURROUNDINGS
@@ -13,10 +12,6 @@ from tests.mutants.surroundings import SURROUNDINGS
 
 def test_the_page_is_what_the_tables_give() -> None:
     assert PAGE.read_text() == page(), "run: python -m tests.house.faults_page"
-
-
-def test_every_fault_is_on_it() -> None:
-    assert set(DOORS) == set(Breakable._BREAK)
 
 
 def test_every_test_that_it_names_is_there() -> None:

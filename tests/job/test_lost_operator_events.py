@@ -55,7 +55,7 @@ class Losing:
                 elif lab.at_ms >= self.late_until:
                     lab.step(coming[0])
                     if self.assigned == kill_after:
-                        lab.kill(0)
+                        lab.faults.kill(0)
                     continue
                 else:
                     self.assigned -= 1
@@ -68,7 +68,7 @@ class Losing:
 
 def lose(losing: Losing, event: OperatorEventToTask) -> None:
     """The event is gone, and the host says so."""
-    losing.lab.lose(f"OperatorEventToTask to {losing.reader}")
+    losing.lab.faults.lose(f"OperatorEventToTask to {losing.reader}")
 
 
 def lose_ack(losing: Losing, event: OperatorEventToTask) -> None:
@@ -143,4 +143,4 @@ def test_losing_an_event_is_a_step_like_any_other() -> None:
         f"lose OperatorEventToTask from job to {losing.reader}"
     ]
     with pytest.raises(LabError, match=f"nothing that could be lost now is 'OperatorEventToTask to {losing.reader}'"):
-        lab.lose(f"OperatorEventToTask to {losing.reader}")
+        lab.faults.lose(f"OperatorEventToTask to {losing.reader}")

@@ -7,22 +7,22 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 from kit.hosts.lab import Lab, LabError
+from kit.hosts.lab.fault import Fault
 from kit.hosts.lab.faults import faults
-from kit.hosts.lab.faults.breakable import Breakable
-from kit.hosts.lab.faults.faults import DropMessage, FailCommand, KillWorker, MessageFault
-from kit.hosts.lab.faults.possible_faults import possible_faults, refusal
+from kit.hosts.lab.faults.faults import FAULTS, DropMessage, FailCommand, KillWorker, MessageFault, possible_faults
+from kit.hosts.lab.refusals import refusal
 from kit.hosts.lab.world import actions
-from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, Fault, FireTimer, LetTimePass, TakeTurn
+from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, FireTimer, LetTimePass, TakeTurn
 from kit.hosts.lab.world.world import World
 from tests.lab.jobs import Shape, environment
 
 SHAPE = Shape("totals", rows=24, splits=4, batch_rows=3, parallelism=2)
-TYPES = [
+TYPES = {
     kind
     for module in (actions, faults)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Action) and hasattr(kind, "verb") and "verb" in vars(kind)
-]
+}
 
 
 def a_lab(seed: int = 0, **checkpoint: object) -> Lab:
@@ -33,8 +33,8 @@ def a_lab(seed: int = 0, **checkpoint: object) -> Lab:
 
 def test_every_type_of_action_has_one_verb_and_the_world_does_it() -> None:
     assert len({kind.verb for kind in TYPES}) == len(TYPES) == 25
-    assert set(World._PERFORM) | set(Breakable._BREAK) == set(TYPES)
-    assert {kind for kind in TYPES if issubclass(kind, Fault)} == set(Breakable._BREAK)
+    assert set(World._PERFORM) | set(FAULTS.values()) == set(TYPES)
+    assert {kind for kind in TYPES if issubclass(kind, Fault)} == set(FAULTS.values())
     for kind in TYPES:
         assert kind.whom in {"", *(each.name for each in fields(kind))}
 
@@ -112,7 +112,7 @@ def test_a_list_of_actions_is_a_sequence_that_prints_itself_by_group() -> None:
 
 def test_what_may_fail_is_listed_beside_what_may_not_and_why() -> None:
     lab = a_lab()
-    listed = lab.faults()
+    listed = lab.faults.possible()
     assert [fault for fault in listed if lab.refusal(fault) is not None] == []
     assert len(listed) + len(listed.refused) == len([*possible_faults(lab._world)])
     table = listed.to_pandas()
@@ -144,7 +144,7 @@ def test_words_by_record_by_key_or_by_the_action_itself_the_same_is_meant() -> N
     sender = next(each.sender for each in lab.enabled() if getattr(each, "message", "") == ACK)
     action = next(each for each in lab.enabled() if getattr(each, "sender", "") == sender)
     (record,) = [r for r in lab.trace.story(kind=ACK, machine=sender) if r.role == "command"]
-    fault = next(each for each in lab.faults() if isinstance(each, DropMessage) and each.sender == sender)
+    fault = next(each for each in lab.faults.possible() if isinstance(each, DropMessage) and each.sender == sender)
     for what in (
         f"ack of {sender}",
         f"AcknowledgeCheckpoint of checkpoint 1 from {sender} to job",
@@ -156,7 +156,7 @@ def test_words_by_record_by_key_or_by_the_action_itself_the_same_is_meant() -> N
         fault.key,
     ):
         other = lab.fork()
-        other.lose(what)
+        other.faults.lose(what)
         assert other.actions[-1] == fault
         assert isinstance(other.actions[-1], MessageFault)
 
@@ -164,13 +164,13 @@ def test_words_by_record_by_key_or_by_the_action_itself_the_same_is_meant() -> N
 def test_words_that_fit_several_are_refused_with_these_and_others_with_the_nearest() -> None:
     lab = with_acks()
     with pytest.raises(LabError, match=r"'ack' may be lose AcknowledgeCheckpoint .* or lose .*: say which"):
-        lab.lose("ack")
+        lab.faults.lose("ack")
     with pytest.raises(LabError, match=r"nothing that could be lost now is 'ack of totals/9'; there is lose Ack"):
-        lab.lose("ack of totals/9")
+        lab.faults.lose("ack of totals/9")
     with pytest.raises(LabError, match="nothing that could be made to fail now is 'lunch'"):
-        lab.fail("lunch")
+        lab.faults.fail("lunch")
     with pytest.raises(LabError, match="rows/0 may fail in other ways than 'fire': io, parse"):
-        lab.fail("read of rows/0", "fire")
+        lab.faults.fail("read of rows/0", "fire")
 
 
 def test_a_step_is_named_by_words_too() -> None:

@@ -95,7 +95,7 @@ def test_what_may_happen_is_what_can_be_found(way: str, mode: dict[str, Any], se
             break
         chance = random.random()
         if chance < 0.01 and lab._world.tasks:
-            lab.kill(random.choice([task.subtask for task in lab._world.tasks.values()]))
+            lab.faults.kill(random.choice([task.subtask for task in lab._world.tasks.values()]))
         elif chance < 0.02:
             lab.goto(random.randint(1, lab.position))
         elif chance < 0.03:

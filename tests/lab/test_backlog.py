@@ -96,7 +96,7 @@ def test_after_a_failure_a_half_read_backlog_is_still_one(seed: int) -> None:
     lab.run_until(lambda lab: lab.answer(request) is not None)
     assert has_backlog(lab)
     asked = triggered(lab)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(lambda lab: lab.master.epoch == 2 and lab.master.tasks.all_running and has_backlog(lab))
     lab.run_until(lambda lab: not has_backlog(lab))
     assert triggered(lab) == asked

@@ -75,7 +75,7 @@ def test_a_worker_that_dies_takes_along_what_it_was_to_write() -> None:
     lab = a_lab()
     lab.run_until(lambda lab: bool(to_be_written(lab)))
     (action, *_) = to_be_written(lab)
-    lab.kill(int(action.subject.removeprefix("slot ")))
+    lab.faults.kill(int(action.subject.removeprefix("slot ")))
     assert all(left.subject != action.subject for left in to_be_written(lab))
     lab.run()
     assert lab.master.status is JobStatus.FINISHED
@@ -162,7 +162,7 @@ def test_in_flight_data_of_a_chain_that_branches_finds_its_way_after_a_rescale()
     lab.run_until(lambda lab: bool(in_flight(lab)))
     assert in_flight(lab) == {vertex.operator_ids[0]}
     path = lab.master.checkpoints.store.latest.path.removesuffix("/_metadata")
-    lab.kill_driver()
+    lab.faults.kill_driver()
     again = Lab(branching(3), after=lab, restore_path=path)
     again.run()
     assert sorted(again.output("later")["n"]) == list(range(60))

@@ -211,7 +211,7 @@ def decline(lab: Lab) -> int:
     """Let the next checkpoint fail; its id."""
     lab.trigger_checkpoint()
     lab.run_until(lambda lab: any("WriteSnapshot" in str(action) for action in lab.enabled()))
-    lab.fail("WriteSnapshot")
+    lab.faults.fail("WriteSnapshot")
     number = [record.checkpoint_id for record in lab.trace.story(kind="CheckpointPending")][-1]
     lab.run_until(lambda lab: bool(lab.trace.story(kind="CheckpointAborted", checkpoint=number)))
     assert number is not None
@@ -239,7 +239,7 @@ def test_an_error_in_the_notification_of_an_abort_fails_the_task_too() -> None:
 def test_a_completion_that_was_missed_is_made_good_by_a_later_notice_in_order() -> None:
     lab = Lab(job(First))
     lab.run_until(lambda lab: any("NotifyCheckpointComplete" in str(action) for action in lab.enabled()))
-    lab.lose("NotifyCheckpointComplete of chk-1")
+    lab.faults.lose("NotifyCheckpointComplete of chk-1")
     aborted = decline(lab)
     assert HEARD == []
     lab.run_until(lambda lab: bool(HEARD))
@@ -249,7 +249,7 @@ def test_a_completion_that_was_missed_is_made_good_by_a_later_notice_in_order() 
 def test_a_completion_announced_twice_is_heard_once() -> None:
     lab = Lab(job(First))
     lab.run_until(lambda lab: any("NotifyCheckpointComplete" in str(action) for action in lab.enabled()))
-    lab.duplicate("NotifyCheckpointComplete of chk-1")
+    lab.faults.duplicate("NotifyCheckpointComplete of chk-1")
     lab.run()
     assert heard("complete") == completed_by(lab)
 
@@ -257,7 +257,7 @@ def test_a_completion_announced_twice_is_heard_once() -> None:
 def test_a_completion_that_a_dead_worker_missed_is_never_announced() -> None:
     lab = Lab(job(First))
     lab.run_until(checkpoint=1)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     assert lab.trace.story(kind="CheckpointRestored")[0].checkpoint_id == 1
     assert heard("complete") == [number for number in completed_by(lab) if number != 1]
@@ -268,7 +268,7 @@ def test_a_pending_checkpoint_that_a_newer_one_subsumes_is_announced_behind_that
     lab.run_until(lambda lab: bool(lab.trace.story(kind="AllTasksRunning")))
     lab.trigger_checkpoint()
     lab.run_until(lambda lab: any("WriteSnapshot of chk-1" in str(action) for action in lab.enabled()))
-    lab.never("WriteSnapshot of chk-1")
+    lab.faults.never("WriteSnapshot of chk-1")
     lab.trigger_checkpoint()
     lab.run_until(checkpoint=2)
     lab.run_until(lambda lab: len(HEARD) == 2)
@@ -406,7 +406,7 @@ def test_a_source_confirms_how_far_it_has_read_when_the_checkpoint_is_complete(k
     lab = Lab(env)
     lab.run_until(checkpoint=2)
     if kill:
-        lab.kill(1)
+        lab.faults.kill(1)
     lab.run()
     last: dict[str, int] = {}
     for split, _, position in HEARD:
@@ -527,7 +527,7 @@ def test_the_trace_tells_of_each_notification() -> None:
     lab.run_until(checkpoint=1)
     aborted = decline(lab)
     lab.run_until(checkpoint=aborted + 1)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     notes = lab.trace.story(kind="ListenerNotified")
     assert [(note.data["outcome"], note.checkpoint_id) for note in notes] == [each[1:] for each in HEARD]
@@ -540,7 +540,7 @@ def test_the_trace_tells_what_operator_coordinators_are_notified_of() -> None:
     lab = Lab(job(First))
     lab.run_until(checkpoint=1)
     aborted = decline(lab)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(lambda lab: bool(lab.trace.story(kind="CoordinatorReset")))
     told = lab.trace.story(kind=("CoordinatorNotified", "CoordinatorReset"))
     assert [caption_of(record) for record in told] == [
@@ -553,7 +553,7 @@ def test_the_trace_tells_what_operator_coordinators_are_notified_of() -> None:
 def test_a_coordinator_that_goes_back_to_nothing_says_so() -> None:
     lab = Lab(job(First, interval_ms=None))
     lab.run_until(lambda lab: bool(lab.trace.story(kind="AllTasksRunning")))
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(lambda lab: bool(lab.trace.story(kind="CoordinatorReset")))
     (record,) = lab.trace.story(kind="CoordinatorReset")
     assert caption_of(record) == "The operator coordinator of rows starts again from scratch"

@@ -149,7 +149,7 @@ def test_the_three_modes_survive_a_failure_and_two_rescales(seed: int) -> None:
         check_what_was_found(parallelism, before, checkpoint_id)
         if parallelism == 3:
             lab.run_until(checkpoint=checkpoint_id + 1)
-            lab.kill(1)
+            lab.faults.kill(1)
             until_begun(lab, parallelism)
             check_what_was_found(parallelism, parallelism, checkpoint_id + 1)
             path = cancelled(lab)
@@ -226,7 +226,7 @@ def test_any_kind_of_function_can_have_operator_state(kind: str) -> None:
     made.uid("counting").sink_to(CollectSink("out"), uid="out")
     lab = Lab(env)
     lab.run_until(checkpoint=2)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     assert lab.output("out")["n"].max() == 20
 

@@ -98,7 +98,7 @@ def test_runs_that_ended_differently_are_told_by_their_ends() -> None:
     lab.run_until(record="AllTasksRunning")
     lab.trigger_checkpoint(wait=True)
     other = lab.fork()
-    other.kill(0)
+    other.faults.kill(0)
     other.run_until(lambda lab: lab.finished)
     while other.enabled():
         other.step()

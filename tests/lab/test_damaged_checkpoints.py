@@ -35,7 +35,7 @@ def dead(env: StreamEnvironment, checkpoints: int = 3, until: str = "NotifyCheck
             lab.step()
         lab.trigger_checkpoint(wait=True)
         lab.run_until(record=until)
-    lab.kill_driver()
+    lab.faults.kill_driver()
     return lab
 
 
@@ -46,12 +46,12 @@ def metadata_of(lab: Lab, checkpoint_id: int) -> str:
 def damage(lab: Lab, how: str, checkpoint_id: int) -> None:
     path = metadata_of(lab, checkpoint_id)
     if how == "cut off":
-        lab.truncate(path, len(lab.files.contents[path]) // 2)
+        lab.faults.truncate(path, len(lab.files.contents[path]) // 2)
     elif how == "gone":
-        lab.lose(path)
+        lab.faults.lose(path)
     else:
         state = path.removesuffix("_metadata")
-        lab.lose(next(each for each in lab.files.paths() if each.startswith(state) and each != path))
+        lab.faults.lose(next(each for each in lab.files.paths() if each.startswith(state) and each != path))
 
 
 def restored(lab: Lab) -> list[int]:

@@ -52,7 +52,7 @@ def do(lab: Lab, shape: Shape, deed: str, argument: int) -> tuple[Lab, Shape]:
                 lab.step()
     elif deed == "kill":
         with suppress(LabError):  # that worker does not run at present
-            lab.kill(argument)
+            lab.faults.kill(argument)
     elif deed == "checkpoint":
         lab.trigger_checkpoint()
     elif deed == "savepoint":
@@ -121,7 +121,7 @@ def test_a_kill_at_any_step_changes_nothing() -> None:
         lab = Lab(environment(SMALL), seed=7)
         lab.replay(whole.actions[1:position])
         try:
-            lab.kill(position % 2)
+            lab.faults.kill(position % 2)
         except LabError:
             continue
         lab.run()
@@ -172,7 +172,7 @@ def test_a_job_goes_on_after_some_of_its_tasks_have_finished(seed: int) -> None:
     lab.run_until(record="TaskStateChanged")
     while lab.trace[-1].data.get("state") != "FINISHED":
         lab.step()
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run()
     assert wrong(lab, shape) == {}
 
@@ -204,7 +204,7 @@ def test_a_failure_restores_the_whole_job_also_the_parts_that_no_exchange_joins_
         rows.set_parallelism(parallelism).sink_to(CollectSink(uid), uid=f"{uid}-out").set_parallelism(parallelism)
     lab = Lab(env)
     lab.run_until(checkpoint=1)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run()
     deployed = [record.data["task"] for record in lab.trace.story(kind="DeployTask") if record.role == "command"]
     assert sorted(deployed) == sorted(2 * ["left/0", "right/0", "right/1"])

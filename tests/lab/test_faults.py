@@ -14,6 +14,7 @@ from kit.core.protocol.commands import DiscoverSplits, StoreCheckpoint
 from kit.core.protocol.duties import Command, Duty
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.hosts.lab import Lab, LabError
+from kit.hosts.lab.fault import Fault
 from kit.hosts.lab.faults.faults import (
     DelayMessage,
     DropMessage,
@@ -26,7 +27,7 @@ from kit.hosts.lab.faults.faults import (
     ThawWorker,
     TurnClock,
 )
-from kit.hosts.lab.world.actions import DeliverMessage, Fault
+from kit.hosts.lab.world.actions import DeliverMessage
 from kit.hosts.lab.world.message_rules import MESSAGE_RULES, MessageRule
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, settle, wrong
 
@@ -140,16 +141,16 @@ def test_every_documented_failure_of_a_command(command: type[Command], failure: 
     lab = restored_lab() if name in ("ResolveSnapshot", "DiscardLaterOutput") else a_lab(2, unaligned=True)
     if name in ("ReadState", "RestoreMasterHooks"):
         lab.run_until(checkpoint=1)
-        lab.kill(0)
+        lab.faults.kill(0)
     if name == "ReadSplit":
         lab.run_until(record="AllTasksRunning")
-        lab.fail("read of rows/0", failure)
+        lab.faults.fail("read of rows/0", failure)
     else:
         if name == "StoreParallelism":
             lab.run_until(record="AllTasksRunning")
             lab.rescale(1, wait=False)
         until(lab, name)
-        failing = [each for each in lab.faults() if isinstance(each, FailCommand) and each.command == name]
+        failing = [each for each in lab.faults.possible() if isinstance(each, FailCommand) and each.command == name]
         lab.step(next(each for each in failing if each.failure == failure))
     answers = {each.__name__ for each in command.answers}
     said = next(each.text for each in command.failures if each.name == failure)
@@ -174,7 +175,7 @@ def test_a_command_says_how_it_fails_and_each_way_is_an_answer_that_it_declares(
 
 def test_a_failure_after_the_deed_leaves_what_was_done() -> None:
     lab = until(a_lab(), "StoreCheckpoint")
-    lab.fail("StoreCheckpoint", "possibleinconsistentstate-stored")
+    lab.faults.fail("StoreCheckpoint", "possibleinconsistentstate-stored")
     (failed,) = lab.trace.story(kind="CheckpointStoreFailed")
     assert failed.data["possibly_inconsistent"] is True
     after = Lab(lab.job, after=lab, recover=True, hooks=[Hook()])
@@ -185,7 +186,7 @@ def test_a_failure_after_the_deed_leaves_what_was_done() -> None:
 
 def test_a_write_that_is_never_answered_lets_its_checkpoint_expire() -> None:
     lab = until(a_lab(timeout_ms=60), "WriteSnapshot")
-    lab.never(next(each for each in lab.enabled() if getattr(each, "command", "") == "WriteSnapshot"))
+    lab.faults.never(next(each for each in lab.enabled() if getattr(each, "command", "") == "WriteSnapshot"))
     finish(lab)
     (aborted, *_) = lab.trace.story(kind="CheckpointAborted")
     assert aborted.data["reason"] == "CHECKPOINT_EXPIRED"
@@ -194,10 +195,10 @@ def test_a_write_that_is_never_answered_lets_its_checkpoint_expire() -> None:
 
 def test_a_command_whose_answer_is_lost_is_carried_out() -> None:
     lab = until(a_lab(), "StoreCheckpoint")
-    lab.lose("answer of StoreCheckpoint")
+    lab.faults.lose("answer of StoreCheckpoint")
     lab.run_until(at_ms=lab.at_ms + 100)
     assert "CheckpointStored" not in kinds(lab)
-    lab.kill_driver()
+    lab.faults.kill_driver()
     after = finish(a_lab(after=lab, recover=True))
     assert [record.checkpoint_id for record in after.trace.story(kind="CheckpointRestored")] == [1]
 
@@ -213,7 +214,7 @@ def acked(lab: Lab, task: str) -> Lab:
 
 def test_a_lost_ack_lets_its_checkpoint_expire_and_the_next_one_completes() -> None:
     lab = acked(a_lab(timeout_ms=60), "totals/1")
-    lab.lose("ack of totals/1")
+    lab.faults.lose("ack of totals/1")
     finish(lab)
     assert statuses(lab)[1] == "FAILED"
     assert "COMPLETED" in statuses(lab).values()
@@ -222,7 +223,7 @@ def test_a_lost_ack_lets_its_checkpoint_expire_and_the_next_one_completes() -> N
 
 def test_a_doubled_ack_is_ignored() -> None:
     lab = acked(a_lab(), "totals/1")
-    lab.duplicate("ack of totals/1")
+    lab.faults.duplicate("ack of totals/1")
     finish(lab)
     assert statuses(lab)[1] == "COMPLETED"
     ignored = lab.trace.story(kind="AcknowledgeIgnored")
@@ -231,7 +232,7 @@ def test_a_doubled_ack_is_ignored() -> None:
 
 def test_an_ack_that_comes_late_is_of_a_checkpoint_that_is_over() -> None:
     lab = acked(a_lab(timeout_ms=60), "totals/1")
-    lab.delay("ack of totals/1", until_ms=400)
+    lab.faults.delay("ack of totals/1", until_ms=400)
     (held,) = [each for each in lab.trace if each.role == "fault"]
     assert held.data["until_ms"] == 400
     assert lab.refusal(DeliverMessage("AcknowledgeCheckpoint", 1, "totals/1", "job")) == "it is held back until 400 ms"
@@ -243,7 +244,7 @@ def test_an_ack_that_comes_late_is_of_a_checkpoint_that_is_over() -> None:
 
 def test_what_is_behind_a_message_that_is_held_back_comes_after_it() -> None:
     lab = acked(a_lab(max_concurrent=2, timeout_ms=10_000), "totals/1")
-    lab.delay("ack of totals/1", by_ms=200)
+    lab.faults.delay("ack of totals/1", by_ms=200)
     lab.run_until(at_ms=lab.at_ms + 150)
     waiting = [m.word for (sender, _), _, m in lab._world.agenda.messages() if sender == "totals/1"]
     assert len(waiting) > 1
@@ -257,7 +258,7 @@ def test_what_is_behind_a_message_that_is_held_back_comes_after_it() -> None:
 
 def test_a_lost_notification_is_covered_by_the_next() -> None:
     lab = until(a_lab(interval_ms=10), "NotifyCheckpointComplete")
-    lab.lose("NotifyCheckpointComplete of checkpoint 1 to rows/0")
+    lab.faults.lose("NotifyCheckpointComplete of checkpoint 1 to rows/0")
     finish(lab)
     told = [r for r in lab.trace.story(kind="NotifyCheckpointComplete", machine="rows/0") if r.role == "event"]
     assert told
@@ -269,7 +270,7 @@ def test_the_notification_of_the_last_checkpoint_is_not_lost() -> None:
     lab.run_until(lambda lab: lab.master.checkpoints.ledger.took_last_checkpoint)
     until(lab, "NotifyCheckpointComplete")
     with pytest.raises(LabError, match="no other checkpoint will follow that could cover it"):
-        lab.lose("NotifyCheckpointComplete to rows/0")
+        lab.faults.lose("NotifyCheckpointComplete to rows/0")
     finish(lab)
 
 
@@ -279,16 +280,16 @@ def test_nor_is_that_of_the_savepoint_that_a_job_stops_with() -> None:
     lab.stop()
     until(lab, "NotifyCheckpointComplete")
     with pytest.raises(LabError, match="no other checkpoint will follow that could cover it"):
-        lab.lose("NotifyCheckpointComplete to rows/0")
+        lab.faults.lose("NotifyCheckpointComplete to rows/0")
 
 
 def test_a_message_that_the_protocol_cannot_do_without_is_not_lost() -> None:
     lab = until(a_lab(), "DeployTask")
     with pytest.raises(LabError, match="DeployTask cannot be lost: nothing would notice; on a cluster it is lost"):
-        lab.lose("DeployTask to rows/0")
+        lab.faults.lose("DeployTask to rows/0")
     with pytest.raises(LabError, match="DeployTask cannot be doubled: a connection never doubles it"):
-        lab.duplicate("DeployTask to rows/0")
-    refused = {(type(fault).__name__, fault.subject): why for fault, why in lab.faults().refused}
+        lab.faults.duplicate("DeployTask to rows/0")
+    refused = {(type(fault).__name__, fault.subject): why for fault, why in lab.faults.possible().refused}
     assert refused["DropMessage", "rows/0"].startswith("DeployTask cannot be lost")
 
 
@@ -300,7 +301,7 @@ def with_message(name: str) -> tuple[Lab, DeliverMessage]:
     lab = a_lab(1, timeout_ms=30 if name in AFTER_A_FAILURE else 100, interval_ms=10)
     if name in AFTER_A_FAILURE:
         until(lab, "WriteSnapshot")
-        lab.fail(next(each for each in lab.enabled() if getattr(each, "command", "") == "WriteSnapshot"))
+        lab.faults.fail(next(each for each in lab.enabled() if getattr(each, "command", "") == "WriteSnapshot"))
     until(lab, name)
     return lab, next(each for each in lab.enabled() if isinstance(each, DeliverMessage) and each.message == name)
 
@@ -309,13 +310,13 @@ def with_message(name: str) -> tuple[Lab, DeliverMessage]:
 def test_what_a_rule_allows_harms_no_row(rule: MessageRule) -> None:
     if rule.message is messages.CancelTask:  # nobody says it: workers are ended whole
         return
-    for allowed, door in ((rule.lost, Lab.lose), (rule.doubled, Lab.duplicate)):
+    for allowed, method in ((rule.lost, "lose"), (rule.doubled, "duplicate")):
         lab, message = with_message(rule.message.__name__)
         if not allowed:
             with pytest.raises(LabError, match="cannot be"):
-                door(lab, message)
+                getattr(lab.faults, method)(message)
             continue
-        assert isinstance(door(lab, message).action, DropMessage | DuplicateMessage)
+        assert isinstance(getattr(lab.faults, method)(message).action, DropMessage | DuplicateMessage)
         finish(lab)
         assert lab.master.epoch == (2 if rule.message is messages.OperatorEventToTask else 1)
 
@@ -342,7 +343,7 @@ def test_a_forged_acknowledgement_changes_nothing_and_its_files_go(result: str) 
     lab = a_lab(interval_ms=10, memory_threshold_bytes=0)
     until(lab, "AcknowledgeCheckpoint")
     before = set(lab.files.contents)
-    lab.forge("AcknowledgeCheckpoint", **CLAIMS[result])
+    lab.faults.forge("AcknowledgeCheckpoint", **CLAIMS[result])
     copies = set(lab.files.contents) - before
     assert bool(copies) == (result != "WRONG_JOB"), "files of another job are not ours to copy, nor to delete"
     finish(lab)
@@ -358,12 +359,12 @@ def test_many_forged_reports_harm_no_checkpoint_that_a_job_goes_back_to() -> Non
     lab = a_lab(interval_ms=10, memory_threshold_bytes=0)
     forged, killed = 0, False
     while not lab.finished:
-        reports = [each for each in lab.faults() if isinstance(each, ForgeMessage)]
+        reports = [each for each in lab.faults.possible() if isinstance(each, ForgeMessage)]
         if forged < 40 and reports and random.random() < 0.3:
             lab.step(random.choice(reports))
             forged += 1
         elif not killed and lab.master.checkpoints.store.latest_id == 2:
-            lab.kill(1)
+            lab.faults.kill(1)
             killed = True
         else:
             lab.step()
@@ -378,10 +379,10 @@ def test_only_a_report_on_a_checkpoint_can_be_forged_and_only_with_claims_it_can
     lab = a_lab(interval_ms=10)
     until(lab, "AcknowledgeCheckpoint")
     with pytest.raises(LabError, match=r"task is 'stranger', expected a name with a subtask's index"):
-        lab.forge("AcknowledgeCheckpoint", task="stranger")
+        lab.faults.forge("AcknowledgeCheckpoint", task="stranger")
     with pytest.raises(LabError, match="nothing that could be forged now is 'DeployTask'"):
-        lab.forge("DeployTask")
-    report = next(each for each in lab.faults() if isinstance(each, ForgeMessage))
+        lab.faults.forge("DeployTask")
+    report = next(each for each in lab.faults.possible() if isinstance(each, ForgeMessage))
     assert "'colour' was given" in str(lab.refusal(replace(report, claims="colour=red")))
     assert "checkpoint is 'x', expected a number" in str(lab.refusal(replace(report, claims="checkpoint=x")))
 
@@ -392,12 +393,12 @@ def test_only_a_report_on_a_checkpoint_can_be_forged_and_only_with_claims_it_can
 def test_a_frozen_worker_does_nothing_and_goes_on_where_it_stood() -> None:
     lab = a_lab(timeout_ms=10_000)
     lab.run_until(record="CheckpointTriggered")
-    lab.freeze(1)
+    lab.faults.freeze(1)
     before = [r.id for r in lab.trace if r.machine.endswith("/1")]
     lab.run_until(at_ms=lab.at_ms + 300)
     assert [r.id for r in lab.trace if r.machine.endswith("/1")] == before
     assert not any(str(each.subject).endswith(("/1", "slot 1")) for each in lab.enabled())
-    lab.thaw(1)
+    lab.faults.thaw(1)
     finish(lab)
     assert lab.master.epoch == 1
     assert statuses(lab)[1] == "COMPLETED"
@@ -407,9 +408,9 @@ def test_a_frozen_worker_whose_heartbeat_is_missed_is_taken_for_dead() -> None:
     lab = a_lab()
     lab.run_until(checkpoint=1)
     with pytest.raises(LabError, match="worker 1 is not frozen"):
-        lab.miss_heartbeat(1)
-    lab.freeze(1)
-    lab.miss_heartbeat(1)
+        lab.faults.miss_heartbeat(1)
+    lab.faults.freeze(1)
+    lab.faults.miss_heartbeat(1)
     finish(lab)
     assert lab.master.epoch == 2
     (lost,) = lab.trace.story(kind="SlotLost")
@@ -419,18 +420,18 @@ def test_a_frozen_worker_whose_heartbeat_is_missed_is_taken_for_dead() -> None:
 def test_a_lab_that_stands_still_says_why() -> None:
     lab = Lab(environment(SHAPE, interval_ms=None))
     lab.run_until(record="AllTasksRunning")
-    lab.freeze(0)
-    lab.freeze(1)
-    with pytest.raises(LabError, match=r"frozen: worker 0, 1; lab.thaw\(\)"):
+    lab.faults.freeze(0)
+    lab.faults.freeze(1)
+    with pytest.raises(LabError, match=r"frozen: worker 0, 1; lab.faults.thaw\(\)"):
         lab.run()
 
 
 def test_a_driver_that_is_killed_is_followed_by_the_next() -> None:
     lab = a_lab()
     lab.run_until(checkpoint=1)
-    lab.kill_driver()
+    lab.faults.kill_driver()
     assert not lab.enabled()
-    for door in (lab.step, lab.run, lab.cancel, lambda: lab.kill(0)):
+    for door in (lab.step, lab.run, lab.cancel, lambda: lab.faults.kill(0)):
         with pytest.raises(LabError, match="the driver was killed"):
             door()
     after = Lab(lab.job, after=lab, recover=True, hooks=[Hook()])
@@ -453,15 +454,15 @@ HARM = {
 def test_a_file_that_is_harmed_is_not_taken_for_whole(harm: str, file: str) -> None:
     lab = a_lab()
     lab.run_until(checkpoint=1)
-    getattr(lab, harm)("metadata of chk-1" if file == "metadata" else "keyed state of totals/0 in chk-1")
+    getattr(lab.faults, harm)("metadata of chk-1" if file == "metadata" else "keyed state of totals/0 in chk-1")
     (record,) = [record for record in lab.trace if record.role == "fault"]
     assert "/chk-1/" in record.data["path"]
     assert file in record.data["path"]
     if file == "metadata":
-        lab.kill_driver()
+        lab.faults.kill_driver()
         lab = a_lab(after=lab, recover=True)
     else:
-        lab.kill(0)
+        lab.faults.kill(0)
     with pytest.raises(LabError, match=HARM[harm, file]):
         lab.run()
 
@@ -470,8 +471,8 @@ def test_a_state_file_of_which_there_is_a_local_copy_may_be_lost() -> None:
     lab = a_lab(local_recovery=True)
     lab.run_until(checkpoint=1)
     for path in [path for path in lab.files.paths(CHECKPOINTS) if "/chk-1/" in path and "managed" in path]:
-        lab.lose(path)
-    lab.kill(0)
+        lab.faults.lose(path)
+    lab.faults.kill(0)
     finish(lab)
     assert lab.master.epoch == 2
 
@@ -482,7 +483,7 @@ def test_a_clock_that_is_turned_harms_nobody(machine: str, by_ms: int) -> None:
     lab = a_lab(unaligned=True, aligned_timeout_ms=5)
     lab.run_until(record="CheckpointTriggered")
     before_ms = lab._world.at_ms
-    lab.turn_clock(machine, by_ms)
+    lab.faults.turn_clock(machine, by_ms)
     finish(lab)
     times = [record.at_ms for record in lab.trace if record.machine == machine]
     assert times == sorted(times)
@@ -495,7 +496,7 @@ def test_a_clock_that_is_turned_harms_nobody(machine: str, by_ms: int) -> None:
 def test_a_timer_keeps_its_length_when_the_clock_is_turned() -> None:
     lab = a_lab(interval_ms=10)
     lab.run_until(record="CheckpointTriggered")
-    lab.turn_clock("job", 60_000)
+    lab.faults.turn_clock("job", 60_000)
     turned_ms, before = lab.at_ms, len(lab.trace.story(kind="PeriodicTriggerScheduled"))
     lab.run_until(lambda lab: len(lab.trace.story(kind="PeriodicTriggerScheduled")) == before + 2)
     assert turned_ms < lab.at_ms < turned_ms + 200
@@ -503,7 +504,7 @@ def test_a_timer_keeps_its_length_when_the_clock_is_turned() -> None:
 
 def test_a_coordinator_that_cannot_take_its_snapshot_fails_the_checkpoint_and_not_the_job() -> None:
     lab = until(a_lab(), "ScheduleCoordinatorCheckpoint")
-    lab.fail("ScheduleCoordinatorCheckpoint")
+    lab.faults.fail("ScheduleCoordinatorCheckpoint")
     (aborted,) = lab.trace.story(kind="CheckpointAborted", checkpoint=1)
     assert aborted.data["reason"] == "TRIGGER_CHECKPOINT_FAILURE"
     assert aborted.data["detail"].endswith("failed: RuntimeError: it cannot take its snapshot")
@@ -529,12 +530,14 @@ def with_faults(seed: int) -> Lab:
     lab.run_until(record="AllTasksRunning")
     faults = 0
     while not lab.finished:
-        frozen = [fault for fault in lab.faults() if isinstance(fault, ThawWorker)] if random.random() < 0.1 else []
+        frozen = (
+            [fault for fault in lab.faults.possible() if isinstance(fault, ThawWorker)] if random.random() < 0.1 else []
+        )
         if frozen or not lab.enabled():
             lab.step(frozen[0] if frozen else ThawWorker(min(lab._world.frozen)))
         if faults < 6 and random.random() < 0.04:
             kind = random.choice(ANY)
-            possible = [each for each in lab.faults() if isinstance(each, kind) and "parse" not in each.text]
+            possible = [each for each in lab.faults.possible() if isinstance(each, kind) and "parse" not in each.text]
             if possible:
                 lab.step(random.choice(possible))
                 faults += 1
@@ -551,13 +554,13 @@ def test_whatever_fails_every_row_comes_once(seed: int) -> None:
 
 
 DOORS: dict[str, Callable[[Lab], object]] = {
-    "lose": lambda lab: lab.lose("ack of totals/1"),
-    "duplicate": lambda lab: lab.duplicate("ack of totals/1"),
-    "delay": lambda lab: lab.delay("ack of totals/1", by_ms=50),
-    "freeze": lambda lab: lab.freeze(1),
-    "turn_clock": lambda lab: lab.turn_clock("job", 500),
-    "kill_driver": lambda lab: lab.kill_driver(),
-    "fail": lambda lab: lab.fail("read of rows/0"),
+    "lose": lambda lab: lab.faults.lose("ack of totals/1"),
+    "duplicate": lambda lab: lab.faults.duplicate("ack of totals/1"),
+    "delay": lambda lab: lab.faults.delay("ack of totals/1", by_ms=50),
+    "freeze": lambda lab: lab.faults.freeze(1),
+    "turn_clock": lambda lab: lab.faults.turn_clock("job", 500),
+    "kill_driver": lambda lab: lab.faults.kill_driver(),
+    "fail": lambda lab: lab.faults.fail("read of rows/0"),
 }
 
 

@@ -10,8 +10,8 @@ import pytest
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, NoRestart, StreamEnvironment, sum_
 from kit.core.protocol.trace import Trace
 from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.fault import Fault
 from kit.hosts.lab.faults.faults import FailNextRead, KillDriver, NeverAnswer
-from kit.hosts.lab.world.actions import Fault
 
 ROWS = [{"key": number % 5, "value": number} for number in range(60)]
 
@@ -38,7 +38,7 @@ def killed(*, unaligned: bool = False, seed: int = 0) -> Lab:
     """A lab in which a worker died after the first checkpoint, at its end."""
     lab = Lab(a_job(unaligned=unaligned), seed=seed)
     lab.run_until(checkpoint=1)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run()
     return lab
 
@@ -47,7 +47,7 @@ def killed(*, unaligned: bool = False, seed: int = 0) -> Lab:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_lab_does_again_what_another_did(tmp_path: Path, unaligned: bool, seed: int) -> None:
     lab = killed(unaligned=unaligned, seed=seed)
-    again = Lab.follow(a_job(unaligned=unaligned), lab.trace.save_play(tmp_path / "run.play"))
+    again = Lab.follow(a_job(unaligned=unaligned), lab.trace.save_recording(tmp_path / "run.play"))
     assert [record.to_dict() for record in again.trace] == [record.to_dict() for record in lab.trace]
     assert again.agreement is not None
     assert again.agreement.records == len(lab.trace)
@@ -112,7 +112,7 @@ def test_whatever_was_made_to_fail_fails_again(seed: int) -> None:
         for _ in range(12):
             if not lab.finished:
                 lab.step()
-        of_kind = {type(fault): fault for fault in lab.faults() if type(fault) not in befell}
+        of_kind = {type(fault): fault for fault in lab.faults.possible() if type(fault) not in befell}
         befell.append(chance.choice(sorted(of_kind, key=str)))
         lab.step(of_kind[befell[-1]])
     again = Lab.follow(a_job(unaligned=bool(seed % 2)), lab.trace)

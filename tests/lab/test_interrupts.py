@@ -68,7 +68,7 @@ def life(lab: Lab, until: Until) -> Lab:
         until(lambda: lab.position > before, act)
 
     until(has_completed(1), lambda: lab.run_until(lambda lab: has_completed(1)()))
-    once(lambda: lab.kill(1))
+    once(lambda: lab.faults.kill(1))
     until(has_completed(2), lambda: lab.run_until(lambda lab: has_completed(2)()))
     once(lambda: lab.rescale(3))
     once(lab.savepoint)

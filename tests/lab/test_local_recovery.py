@@ -69,7 +69,7 @@ def test_a_restart_needs_no_file_of_the_checkpoint(what: str) -> None:
         else:
             lab.files.contents[path] = b"x" * len(lab.files.contents[path])
     kept = len(copies(lab))
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     assert lab.master.status is JobStatus.FINISHED
     assert lab.master.epoch == 2
@@ -81,7 +81,7 @@ def test_without_copies_it_would_fail() -> None:
     lab = taken(local_recovery=False)
     for path in state_files(lab):
         del lab.files.contents[path]
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(record="StateReadFailed")
 
 
@@ -94,7 +94,7 @@ def test_a_copy_that_is_not_whole_is_passed_over(damage: str) -> None:
         data = files.pop(path)
         if damage != "gone":
             files[path] = {"changed": b"\x00" + data[1:], "cut": data[:-1], "longer": data + b"\x00"}[damage]
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     assert lab.master.status is JobStatus.FINISHED
     assert 0 < read_from_copies(lab) < len(kept)
@@ -156,7 +156,7 @@ def test_whatever_happens_no_row_is_lost_and_no_copy_left(
                     lab.step()
         elif deed == "kill":
             with suppress(LabError):  # that worker does not run at present
-                lab.kill(argument)
+                lab.faults.kill(argument)
         else:
             lab.trigger_checkpoint()
     if cancelled and not lab.finished:

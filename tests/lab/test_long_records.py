@@ -174,7 +174,7 @@ def test_a_barrier_overtakes_the_rest_of_a_record_which_is_there_once_after_a_re
     assert inputs >= len(before)
     assert outputs >= len(before)
     if then == "killed":
-        run.lab.kill(0)
+        run.lab.faults.kill(0)
     else:
         run.lab.cancel()
         run.rest()
@@ -204,7 +204,7 @@ def test_a_checkpoint_can_begin_in_the_middle_of_a_recovered_record() -> None:
     for _ in range(3):
         request = run.lab.trigger_checkpoint()
         run.go_on(lambda request=request: run.path(request) is not None)
-        run.lab.kill(0)
+        run.lab.faults.kill(0)
         run.held = lambda task: False
         run.go_on(lambda: run.is_running)
         taken = max(run.unfinished())
@@ -244,7 +244,7 @@ def play(job: Job, deeds: list[tuple[int, str | int]], seed: int) -> None:
         elif deed == "kill":
             workers = {task.subtask for task in run.lab._world.tasks.values()}
             for worker in sorted(workers)[-1:]:
-                run.lab.kill(worker)
+                run.lab.faults.kill(worker)
         elif run.newest() is not None:
             run.lab.cancel()
             run.rest()

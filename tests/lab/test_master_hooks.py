@@ -82,7 +82,7 @@ def test_hooks_get_their_state_after_the_tasks_have_been_assigned_theirs() -> No
     hook = Hook()
     lab = Lab(job(), hooks=[hook], seed=1)
     lab.run_until(checkpoint=1)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(record="RestoreMasterHooks")
     assert lab.master.checkpoints.statistics.counts.restored == 0
     lab.run_until(record="MasterHooksRestored")
@@ -129,7 +129,7 @@ def test_a_hook_that_cannot_be_reset_at_a_restart_is_asked_again() -> None:
     hook = LockedOnce()
     lab = Lab(job(), hooks=[hook])
     lab.run_until(record="AllTasksRunning")
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     assert hook.told[:3] == ["reset", "reset", "reset"]
     assert (lab.status, lab.master.epoch) == ("FINISHED", 2)

@@ -35,6 +35,6 @@ def test_what_may_not_happen_yet_says_what_it_waits_for() -> None:
     waiting = {action.key: why for action, why in lab.waiting().refused}
     assert "it is due at" in waiting["timer:job:checkpoint-trigger"]
     assert not set(waiting) & {action.key for action in lab.enabled()}
-    lab.freeze(1)
+    lab.faults.freeze(1)
     frozen = {why for _, why in lab.waiting().refused}
     assert "letters/1 is frozen with its worker: thaw it" in frozen or any("frozen" in why for why in frozen)

@@ -63,7 +63,7 @@ def run(way: Any, seed: int = 0, kill: bool = True) -> pd.DataFrame:
     lab = Lab(env, seed=seed)
     if kill:
         lab.run_until(checkpoint=1)
-        lab.kill(0)
+        lab.faults.kill(0)
     lab.run()
     assert lab.master.status is JobStatus.FINISHED, lab.master.error
     lab.validate()

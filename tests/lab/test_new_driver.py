@@ -52,7 +52,7 @@ def live(lab: Lab, deeds: list[tuple[str, int]]) -> None:
             return
         if deed == "kill":
             with suppress(LabError):  # that worker does not run at present
-                lab.kill(argument)
+                lab.faults.kill(argument)
         elif deed == "checkpoint":
             lab.trigger_checkpoint()
         elif deed == "savepoint":

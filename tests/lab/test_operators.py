@@ -237,7 +237,7 @@ def test_a_kill_at_any_time_and_a_rescale_change_nothing_that_is_committed(job, 
         lab = Lab(make(shape), seed=3)
         lab.replay(whole.actions[1:position])
         try:
-            lab.kill(position % 2)
+            lab.faults.kill(position % 2)
         except LabError:
             continue
         lab.run()

@@ -153,7 +153,7 @@ def test_one_goes_back_from_where_a_part_broke() -> None:
 def test_a_repartitioner_that_breaks_its_contract_is_named() -> None:
     lab = Lab(job(), parts=kit.Parts(operator_state_repartitioner=own.OneTooFew))
     lab.run_until(checkpoint=1)
-    lab.kill(0)
+    lab.faults.kill(0)
     with pytest.raises(PartError, match=r"operator_state_repartitioner of your own, .* dealt out to 1 of 2 subtasks"):
         lab.run()
 
@@ -169,7 +169,7 @@ def test_a_right_capture_writes_what_the_kit_writes(timeout_ms: int) -> None:
         ]
         for lab in runs:
             lab.run_until(checkpoint=2)
-            lab.kill(0)
+            lab.faults.kill(0)
             lab.run()
         assert runs[0].trace.to_pandas().equals(runs[1].trace.to_pandas())
         written = [each for each in runs[1].trace if each.kind == "ChannelStateWritten"]
@@ -187,7 +187,7 @@ def test_a_right_account_of_acknowledgements_completes_what_the_kit_completes() 
         for lab in runs:
             _disturb(lab)
             lab.run_until(record="AcknowledgeCheckpoint")
-            lab.lose("AcknowledgeCheckpoint")
+            lab.faults.lose("AcknowledgeCheckpoint")
             lab.run()
         assert _told(runs[0]) == _told(runs[1])
         assert {"CheckpointAborted", "AcknowledgeIgnored", "ReadState"} <= {each.kind for each in runs[1].trace}
@@ -217,8 +217,8 @@ def _disturb(lab: Lab) -> None:
         lab.step()
         for each in lab.trace[seen:]:
             if each.kind == "AcknowledgeCheckpoint" and each.machine != "job":
-                lab.duplicate(f"AcknowledgeCheckpoint of chk-1 from {each.machine}")
-    lab.kill(0)
+                lab.faults.duplicate(f"AcknowledgeCheckpoint of chk-1 from {each.machine}")
+    lab.faults.kill(0)
 
 
 def test_a_capture_goes_back_with_the_lab() -> None:

@@ -110,7 +110,7 @@ def check_output(lab: Lab) -> None:
 def test_raw_state_survives_a_failure(seed: int, local_recovery: bool) -> None:
     lab = Lab(environment(2, local_recovery=local_recovery), seed=seed)
     lab.run_until(checkpoint=2)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run()
     assert len(BEGAN) == 2
     check_output(lab)
@@ -158,7 +158,7 @@ def test_raw_state_that_nobody_reads_is_no_secret() -> None:
     rows.process(Forgetful).uid("forgets").sink_to(CollectSink("out"), uid="out")
     lab = Lab(env)
     lab.run_until(checkpoint=1)
-    lab.kill(0)
+    lab.faults.kill(0)
     with pytest.raises(
         LabError, match=r"was given 5 B of raw operator state of checkpoint \d+, and did not ask for it"
     ):

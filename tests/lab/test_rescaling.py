@@ -132,7 +132,7 @@ def test_checkpoints_that_fail_too_often_are_waited_for_no_longer() -> None:
     for _ in range(2):
         lab.trigger_checkpoint()
         lab.run_until(record="WriteSnapshot")
-        lab.fail("WriteSnapshot")
+        lab.faults.fail("WriteSnapshot")
         assert lab.answer(request) is None
         lab.run_until(record="CheckpointAborted")
     lab.run_until(lambda lab: lab.answer(request) is not None)
@@ -145,7 +145,7 @@ def test_a_checkpoint_that_fails_leaves_the_job_as_it_is() -> None:
     lab = lab_of(tolerable_failures=10)
     request = lab.rescale(3)
     lab.run_until(record="WriteSnapshot")
-    lab.fail("WriteSnapshot")
+    lab.faults.fail("WriteSnapshot")
     lab.run_until(record="CompleteRequest")
     with pytest.raises(
         JobFailedError, match="the job was not rescaled: the checkpoint that it should start from failed"
@@ -158,7 +158,7 @@ def test_a_checkpoint_that_fails_leaves_the_job_as_it_is() -> None:
 def test_a_failure_meanwhile_is_as_good_a_moment() -> None:
     lab = lab_of(interval_ms=10_000)
     request = lab.rescale(3)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(lambda lab: lab.answer(request) is not None)
     assert set(widths(lab).values()) == {3}
     assert not kinds(lab, "JobRescaled"), "the restart did it"
@@ -192,7 +192,7 @@ def test_a_rescale_can_be_undone_done_again_and_followed(tmp_path: Any) -> None:
     lab.goto(after)
     assert set(widths(lab).values()) == {3}
     assert exactly_once(lab)
-    lab.trace.save_play(tmp_path / "rescaled.jsonl")
+    lab.trace.save_recording(tmp_path / "rescaled.jsonl")
     again = Lab.follow(ready_job("keyed-sum", rows=ROWS), Trace.load(tmp_path / "rescaled.jsonl"))
     assert again.output().equals(lab.output())
     assert widths(again) == widths(lab)
@@ -210,7 +210,7 @@ def test_what_is_wanted_survives_the_driver() -> None:
     lab.run_until(checkpoint=1)
     lab.rescale(4, wait=True)
     assert [each["parallelism"] for each in kinds(lab, "StoreParallelism")] == [{"letters": 4, "sums": 4}]
-    lab.kill_driver()
+    lab.faults.kill_driver()
     after = durable(after=lab, recover=True)
     assert exactly_once(after, MANY)
     assert set(widths(after).values()) == {4}
@@ -227,7 +227,7 @@ def test_two_wishes_that_are_noted_at_the_same_time_both_survive_the_driver() ->
     with pytest.raises(JobFailedError, match="another rescale was requested"):
         lab.answer(first)
     assert lab.answer(second) is None, "it is still under way"
-    lab.kill_driver()
+    lab.faults.kill_driver()
     after = durable(after=lab, recover=True)
     assert exactly_once(after, MANY)
     assert widths(after) == {"letters": 3, "sums": 4}
@@ -237,10 +237,10 @@ def test_a_wish_that_cannot_be_noted_is_refused() -> None:
     lab = durable()
     lab.run_until(checkpoint=1)
     request = lab.rescale(4)
-    lab.fail("StoreParallelism")
+    lab.faults.fail("StoreParallelism")
     with pytest.raises(JobFailedError, match="was not rescaled: the parallelism cannot be recorded: the store cannot"):
         lab.answer(request)
-    lab.kill_driver()
+    lab.faults.kill_driver()
     after = durable(after=lab, recover=True)
     assert exactly_once(after, MANY)
     assert set(widths(after).values()) == {2}
@@ -272,11 +272,11 @@ REACTIVE = {
 
 def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come() -> None:
     lab = lab_of(parallelism=3, **REACTIVE)
-    lab.lose_slot(2)
+    lab.faults.lose_slot(2)
     lab.run_until(record="AllTasksRunning")
     assert set(widths(lab).values()) == {2}
     deployed_ms = lab.trace.story(kind="StartEpoch")[-1].at_ms
-    lab.offer_slots(3)
+    lab.faults.offer_slots(3)
     lab.run_until(lambda lab: set(widths(lab).values()) == {3})
     rescaled = lab.trace.story(kind="JobRescaled")[-1]
     assert rescaled.at_ms >= deployed_ms + 200, "after the cooldown"
@@ -287,11 +287,11 @@ def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come
 
 def test_some_of_the_slots_that_are_wanted_wait_for_the_others() -> None:
     lab = lab_of(parallelism=4, **REACTIVE | {"cooldown_ms": 0, "stabilization_ms": 400})
-    lab.lose_slot(3)
-    lab.lose_slot(2)
+    lab.faults.lose_slot(3)
+    lab.faults.lose_slot(2)
     lab.run_until(record="AllTasksRunning")
     assert set(widths(lab).values()) == {2}
-    lab.offer_slots(3)
+    lab.faults.offer_slots(3)
     offered_ms = lab.at_ms
     lab.run_until(lambda lab: set(widths(lab).values()) == {3})
     assert lab.trace.story(kind="JobRescaled")[-1].at_ms >= offered_ms + 400
@@ -300,28 +300,28 @@ def test_some_of_the_slots_that_are_wanted_wait_for_the_others() -> None:
 
 def test_too_few_slots_are_waited_for() -> None:
     lab = lab_of(minimum_parallelism=2, slot_wait_ms=None, **REACTIVE)
-    lab.lose_slot(1)
+    lab.faults.lose_slot(1)
     lab.run_until(record="WaitingForSlots")
     assert kinds(lab, "WaitingForSlots") == [{"slots": 1, "least": 2}]
     with pytest.raises(LabError, match="came to rest in RESTARTING"):
         lab.run_until(finished=True)
-    lab.offer_slots(2)
+    lab.faults.offer_slots(2)
     assert exactly_once(lab, MANY)
 
 
 def test_they_are_not_waited_for_forever() -> None:
     lab = lab_of(minimum_parallelism=2, slot_wait_ms=5_000, **REACTIVE)
-    lab.lose_slot(1)
+    lab.faults.lose_slot(1)
     with pytest.raises(JobFailedError, match="1 slot is there, the job needs 2 at least"):
         lab.run_until(finished=True)
 
 
 def test_a_job_that_is_not_reactive_waits_for_all_that_it_wants() -> None:
     lab = lab_of(restart=3)
-    lab.lose_slot(1)
+    lab.faults.lose_slot(1)
     lab.run_until(record="WaitingForSlots")
     assert kinds(lab, "WaitingForSlots") == [{"slots": 1, "least": 2}]
-    lab.offer_slots(2)
+    lab.faults.offer_slots(2)
     assert exactly_once(lab)
     assert widths(lab) == {"letters": 2, "sums": 2}
     assert len(lab.trace.stages) == 2, "nothing was tried in vain"
@@ -329,7 +329,7 @@ def test_a_job_that_is_not_reactive_waits_for_all_that_it_wants() -> None:
 
 def test_slots_that_do_not_come_are_a_failure_of_which_the_restart_strategy_decides() -> None:
     lab = lab_of(slot_wait_ms=1_000, restart=2)
-    lab.lose_slot(1)
+    lab.faults.lose_slot(1)
     with pytest.raises(JobFailedError, match="1 slot is there, the job needs 2 at least, and no more came within 1000"):
         lab.run_until(finished=True)
     assert len(kinds(lab, "WaitingForSlots")) == 2, "the loss was the first of two failures that may be"
@@ -338,14 +338,14 @@ def test_slots_that_do_not_come_are_a_failure_of_which_the_restart_strategy_deci
 
 def test_a_reactive_job_may_wait_a_while_for_all_that_it_wants() -> None:
     lab = lab_of(parallelism=3, submission_stabilization_ms=700, **REACTIVE)
-    lab.lose_slot(2)
+    lab.faults.lose_slot(2)
     lost_ms = lab.at_ms
     lab.run_until(record="AllTasksRunning")
     assert set(widths(lab).values()) == {2}
     assert lab.trace.story(kind="StartEpoch")[-1].at_ms >= lost_ms + 700
-    lab.lose_slot(1)
+    lab.faults.lose_slot(1)
     lab.run_until(record="WaitingForSlots")
-    lab.offer_slots(3)
+    lab.faults.offer_slots(3)
     lab.run_until(record="AllTasksRunning")
     assert set(widths(lab).values()) == {3}, "all that are wanted are there: nothing more is waited for"
     assert exactly_once(lab, MANY)

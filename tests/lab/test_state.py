@@ -109,7 +109,7 @@ def test_union_state_is_with_every_subtask_after_a_restore() -> None:
     lab = _lab("union-state", interval_ms=20, restart=3, rows=12)
     lab.run_until(checkpoint=1)
     entries = [row["value"] for row in _rows(lab, UNION)]
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(lambda lab: lab.master.epoch == 2 and all(map(_runs, lab._world.tasks.values())))
     for task in ("memory/0", "memory/1"):
         assert sorted(row["value"] for row in _rows(lab, UNION, task))[: len(entries)] == sorted(entries)

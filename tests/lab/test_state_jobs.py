@@ -28,7 +28,7 @@ def test_a_snapshot_holds_every_kind_of_one_operator() -> None:
 def test_all_kinds_come_back_after_a_failure() -> None:
     lab = checkpointed()
     seen = sum(int(value[2:]) for value in snapshot_contents(lab).values["raw operator state"]["value"])
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(record="AllTasksRunning")
     functions = [task.chain.links[0].operator.function for name, task in lab._world.tasks.items() if "delays" in name]
     assert all(isinstance(each, EveryKind) for each in functions)

@@ -25,7 +25,7 @@ def ended() -> Lab:
     for number in (1, 2):
         lab.trigger_checkpoint()
         lab.run_until(checkpoint=number)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(record="AllTasksRunning")
     asked = lab.savepoint()
     lab.run_until(lambda lab: lab.answer(asked) is not None)

@@ -71,7 +71,7 @@ def walk(lab: Lab, deed: str, argument: int) -> Lab:
         return other if argument else lab
     if deed == "kill":
         with suppress(LabError):  # that worker does not run at present
-            lab.kill(argument)
+            lab.faults.kill(argument)
     elif deed == "ask":
         lab.savepoint()
     elif deed == "wait":
@@ -199,7 +199,7 @@ def test_after_going_back_another_way_can_be_taken() -> None:
     there = lab.position
     lab.back(10)
     untaken = lab.enabled()[0]
-    lab.kill(0)
+    lab.faults.kill(0)
     assert lab.position == there - 9
     with pytest.raises(LabError, match=f"there is no step {there}: {lab.position} steps"):
         lab.goto(there)
@@ -211,7 +211,7 @@ def test_a_fork_has_a_future_of_its_own() -> None:
     lab.run_until(checkpoint=1)
     before = looks(lab)
     other = lab.fork()
-    other.kill(1)
+    other.faults.kill(1)
     other.run()
     assert looks(lab) == before
     assert other.master.epoch == 2
@@ -246,7 +246,7 @@ def test_what_cannot_happen_is_said_with_what_can() -> None:
     with pytest.raises(LabError, match="cannot happen now"):
         lab.step(TakeTurn("rows/0"))
     with pytest.raises(LabError, match="no worker 7 runs now"):
-        lab.kill(7)
+        lab.faults.kill(7)
     with pytest.raises(LabError, match=r"there is no step 9: 1 steps"):
         lab.goto(9)
     with pytest.raises(LabError, match="there is no step 0"):
@@ -298,7 +298,7 @@ def test_causes_lead_across_machines_back_to_the_beginning(scheduler: Any) -> No
 def test_every_record_but_what_the_user_did_has_a_cause_in_the_trace() -> None:
     lab = a_lab(2)
     lab.run_until(checkpoint=1)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run()
     kinds = {record.kind for record in lab.trace if lab.trace.find(record.cause) is None}
     assert kinds == {"StartJob", "SlotLost"}

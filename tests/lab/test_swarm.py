@@ -35,7 +35,7 @@ def test_whatever_happens_all_holds() -> None:
     assert len(frame) == 120
     assert (frame["violation"] == "").all()
     assert frame["lives"].max() > 2
-    for what in ("kill", "savepoint", "stop", "cancel", "time", "driver dies", "FreezeWorker", "DelayMessage"):
+    for what in ("KillWorker", "savepoint", "stop", "cancel", "time", "driver dies", "FreezeWorker", "DelayMessage"):
         assert result.happened[what] > 0, f"nothing was found out about {what}: {result!r}"
 
 
@@ -232,4 +232,4 @@ def test_what_depends_on_the_order_is_no_fault_of_a_job() -> None:
     job = ready_job("two-sources", rows=12, interval_ms=20, restart=100)
     found = swarm(range(10), job=job, faults=["kill"])
     assert found.failures == []
-    assert found.happened["kill"] > 10
+    assert found.happened["KillWorker"] > 10

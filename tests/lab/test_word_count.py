@@ -54,7 +54,7 @@ def test_every_word_is_counted_once_whatever_is_killed(tmp_path, parallelism, sp
             if lab.enabled():
                 lab.step()
         if any(task.subtask == worker for task in lab._world.tasks.values()):
-            lab.kill(worker)
+            lab.faults.kill(worker)
     while lab.enabled():
         lab.step()
     assert lab.master.status.name == "FINISHED", lab.master.error

@@ -87,7 +87,7 @@ def job(parallelism: int) -> StreamEnvironment:
 def test_a_job_says_every_hour_what_came_since_midnight_through_a_kill_and_a_rescale() -> None:
     lab = Lab(job(2), seed=3)
     lab.run_until(checkpoint=2)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(checkpoint=4)
     request = lab.stop()
     lab.run()

@@ -103,7 +103,7 @@ def test_a_savepoint_that_is_not_claimed_may_be_deleted_after_the_first_checkpoi
     after.run_until(checkpoint=after.master.checkpoints.store.latest_id + 1)
     for file in after.files.paths(path):
         del after.files.contents[file]
-    after.kill(0)
+    after.faults.kill(0)
     assert wrong(finished(after), LONG) == {}
     assert after.master.epoch == 2
 
@@ -452,7 +452,7 @@ def test_tasks_that_had_finished_stay_so_after_a_restore() -> None:
 def test_a_failure_after_some_tasks_have_finished_costs_nothing_twice() -> None:
     lab = Lab(short_and_long(interval_ms=10))
     lab.run_until(is_short_done)
-    lab.kill(0)
+    lab.faults.kill(0)
     assert all_rows(finished(lab)) == (list(range(4)), list(range(120)))
     assert lab.master.epoch == 2
 

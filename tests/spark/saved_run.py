@@ -60,7 +60,7 @@ def main() -> None:
             run.wait()
             failed = (run.checkpoints()["status"] == "FAILED").sum()
     with TemporaryDirectory() as directory:
-        path = Path(run.trace.save_play(Path(directory, "run.play")))
+        path = Path(run.trace.save_recording(Path(directory, "run.play")))
         SAVED.write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))
 
 

@@ -58,7 +58,7 @@ def test_a_worker_killed_in_the_middle_of_a_checkpoint_dies_so_in_the_lab(spark:
         broken = in_progress(job)
         job.kill_worker(1)
         assert job.wait() == "FINISHED"
-        with_play = job.trace.save_play(tmp_path / "killed.play")
+        with_play = job.trace.save_recording(tmp_path / "killed.play")
         trace, output = job.trace, {name: job.output(name) for name in ("copy", "totals")}
     check_output(tmp_path, ROWS)
 
@@ -277,7 +277,7 @@ def test_another_jobs_recording_is_told(run: tuple[StreamEnvironment, Trace], tm
 def test_a_run_that_was_not_recorded_is_no_play(run: tuple[StreamEnvironment, Trace], tmp_path: Path) -> None:
     env, trace = run
     with pytest.raises(ValueError, match=r"SparkJob\(env, record=True\)"):
-        Trace(trace, stages=trace.stages).save_play(tmp_path / "run.play")
+        Trace(trace, stages=trace.stages).save_recording(tmp_path / "run.play")
     with pytest.raises(ValueError, match="does not say what its machines did with single buffers"):
         Lab.follow(env, Trace(trace, stages=trace.stages))
 

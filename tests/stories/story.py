@@ -26,7 +26,7 @@ MOST_STEPS = 10_000
 GO_ON = re.compile(r"go on from this savepoint, restore_path='([^']+)', and from no older checkpoint")
 
 FAULTS: dict[str, Callable[[Lab], object]] = {
-    **{f"kill {worker}": lambda lab, worker=worker: lab.kill(worker) for worker in range(3)},
+    **{f"kill {worker}": lambda lab, worker=worker: lab.faults.kill(worker) for worker in range(3)},
     "publication fails": lambda lab: break_publication(lab, after=False),
     "publication fails late": lambda lab: break_publication(lab, after=True),
     "metadata fails": lambda lab: break_disk(lab, "/_metadata"),

@@ -148,7 +148,7 @@ class Driver:
     def kill(self, worker: int) -> None:
         """Kill a worker, if it runs at present."""
         if not self.lab.finished and any(task.subtask == worker for task in self.lab._world.tasks.values()):
-            self.lab.kill(worker)
+            self.lab.faults.kill(worker)
 
     def newest(self) -> str | None:
         """Where the newest snapshot is that lies on the disk."""

@@ -78,7 +78,7 @@ def test_a_dead_end_says_that_the_trace_does_not_tell(lab: Lab) -> None:
     aborted = running()
     aborted.trigger_checkpoint()
     aborted.run_until(record="CheckpointTriggered")
-    aborted.kill(0)
+    aborted.faults.kill(0)
     left = [record for record in aborted.trace if record.kind != "SlotLost"]
     assert "what led to it: the trace does not tell" in says(Trace(left, stages=aborted.stages).why(checkpoint=1))
 

@@ -61,7 +61,7 @@ def test_a_checkpoint_dies_with_its_worker() -> None:
     lab = running()
     lab.trigger_checkpoint()
     lab.run_until(record="CheckpointTriggered")
-    lab.kill(1)
+    lab.faults.kill(1)
     why = lab.why("checkpoint 1")
     assert "JOB_FAILOVER_REGION" in says(why)[0] or "CHECKPOINT_COORDINATOR_SUSPEND" in says(why)[0]
     assert roots(why) == ["Worker 1 is gone, and all its tasks with it: it was killed in the lab"]

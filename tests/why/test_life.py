@@ -16,7 +16,7 @@ def test_a_restart_goes_back_past_what_was_not_complete() -> None:
     lab.run_until(lambda lab: lab.answer(savepoint) is not None)
     lab.trigger_checkpoint()
     settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"))
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(record="StartEpoch")
     why = lab.why("restart")
     assert why.question == "Why did epoch 2 begin, and from what?"
@@ -31,7 +31,7 @@ def test_a_restart_goes_back_past_what_was_not_complete() -> None:
 
 def test_without_a_checkpoint_it_begins_anew() -> None:
     lab = running()
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(record="StartEpoch")
     assert "epoch 2 began without state: no checkpoint was complete" in says(lab.why(epoch=2))
     assert says(lab.why(epoch=1)) == ["epoch 1 began", "epoch 1 began without state: no checkpoint was complete"]
@@ -67,7 +67,7 @@ def test_the_checkpoint_of_an_earlier_driver_is_not_of_this_run() -> None:
 
 def test_a_restarting_job_names_what_it_waits_for_and_why_it_fell() -> None:
     lab = running()
-    lab.kill(1)
+    lab.faults.kill(1)
     why = lab.why()
     assert why.question == "Why is the job RESTARTING?"
     left, delay, killed = roots(why)

@@ -57,7 +57,7 @@ def test_a_request_that_dies_with_a_worker_leads_to_the_worker() -> None:
     lab = running()
     lab.trigger_checkpoint()
     second = lab.trigger_checkpoint()
-    lab.kill(0)
+    lab.faults.kill(0)
     why = lab.why(request=second)
     assert "was refused: CHECKPOINT_COORDINATOR_SUSPEND" in why.answer.says
     assert roots(why) == ["Worker 0 is gone, and all its tasks with it: it was killed in the lab"]

@@ -26,7 +26,7 @@ def test_it_says_that_a_task_has_a_turn_exactly_when_it_has(settings: dict[str, 
     while not lab.finished:
         lab.step()
         if lab.position == 150:
-            lab.kill(1)
+            lab.faults.kill(1)
         if lab.position % 41:
             continue
         for name, task in lab._world.tasks.items():
@@ -81,7 +81,7 @@ def test_before_it_runs_it_is_on_its_way_or_reads_its_state() -> None:
     assert says(lab.why("totals/0")) == ["totals/0 is on its way to its worker"]
     lab.run_until(record="AllTasksRunning")
     lab.trigger_checkpoint(wait=True)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(record="StartEpoch")
     settle_without(lab, beginning("carry_out:totals/0:ReadState"))
     (root,) = says(lab.why("totals/0"))

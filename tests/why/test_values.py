@@ -37,7 +37,7 @@ def test_what_a_restore_brought_is_where_it_begins() -> None:
     lab = running(rows=32)
     lab.run_until(lambda lab: _total(lab, "c") is not None)
     lab.trigger_checkpoint(wait=True)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(record="AllTasksRunning")
     restored = _total(lab, "c")
     why = lab.why(key="c", state="totals")

@@ -78,7 +78,7 @@ def test_a_lost_acknowledgement_is_the_first_cause_of_what_stays_pending() -> No
     lab.trigger_checkpoint()
     held = beginning("deliver:AcknowledgeCheckpoint:chk-1:totals/1")
     settle_without(lab, held)
-    lab.lose("ack of totals/1")
+    lab.faults.lose("ack of totals/1")
     (root,) = roots(lab.why(checkpoint=1))
     assert root == "In the lab: lose AcknowledgeCheckpoint of chk-1 from totals/1 to job"
 
@@ -87,7 +87,7 @@ def test_a_command_that_was_made_to_fail_is_where_a_decline_begins() -> None:
     lab = running()
     lab.trigger_checkpoint()
     lab.run_until(record="WriteSnapshot")
-    lab.fail("WriteSnapshot")
+    lab.faults.fail("WriteSnapshot")
     lab.run_until(record="CheckpointAborted")
     kinds = [fact.record.kind for fact in lab.why(checkpoint=1).facts if fact.record is not None]
     assert kinds == ["CheckpointAborted", "DeclineCheckpoint", "SnapshotFailed", "FailCommand", "WriteSnapshot"]
@@ -97,7 +97,7 @@ def test_a_write_that_is_never_answered_says_so() -> None:
     lab = running()
     lab.trigger_checkpoint()
     lab.run_until(record="WriteSnapshot")
-    lab.never("WriteSnapshot")
+    lab.faults.never("WriteSnapshot")
     settle_without(lab, lambda action: False)
     assert any(root.startswith("In the lab: ") for root in roots(lab.why(checkpoint=1)))
 
@@ -105,12 +105,12 @@ def test_a_write_that_is_never_answered_says_so() -> None:
 def test_a_frozen_worker_is_the_first_cause_of_every_wait_behind_it() -> None:
     lab = running()
     lab.run_until(lambda lab: lab._world.tasks["totals/1"].available)
-    lab.freeze(1)
+    lab.faults.freeze(1)
     told = says(lab.why_not("turn:totals/1"))
     assert (told[0], told[-1]) == ("totals/1 is frozen with its worker: thaw it", "In the lab: freeze worker 1")
     lab.trigger_checkpoint()
     settle_without(lab, lambda action: False)
     for about in ("checkpoint 1", "letters/0", "totals/0"):
         assert set(roots(lab.why(about))) == {"In the lab: freeze worker 1"}, str(lab.why(about))
-    lab.thaw(1)
+    lab.faults.thaw(1)
     assert "In the lab: freeze worker 1" not in roots(lab.why("checkpoint 1"))

@@ -195,7 +195,7 @@ def test_what_was_done_is_code_that_does_it_again(cut: bool) -> None:
     explorer.panel(NEXT).list.press(keys(explorer, NEXT)[0])
     explorer.turn_to(FAIL).list.press("freeze:0")
     explorer.lab.step()
-    explorer.lab.thaw(0)
+    explorer.lab.faults.thaw(0)
     explorer.controls.savepoint.click()
     if cut:
         explorer.stepper.n = 40
@@ -352,7 +352,7 @@ def test_what_the_app_does_by_itself_leaves_the_message() -> None:
     explorer._soon._do()
     explorer._look_again()
     assert "No failure follows" in explorer.told
-    explorer.lab.kill_driver()
+    explorer.lab.faults.kill_driver()
     explorer.stepper.refresh()
     explorer.step()
     assert explorer.told, "the step was refused, and what it led to is said"
@@ -379,7 +379,7 @@ def test_an_acknowledgement_can_be_waited_for_and_is_marked_when_it_is_lost() ->
     until(explorer, "an acknowledgement is under way")
     (name, sent), *_ = [each for each in explorer.lab.moment().messages.items() if each[1].mail == "ack"]
     assert run(explorer.code).actions == explorer.lab.actions
-    explorer.lab.lose(name)
+    explorer.lab.faults.lose(name)
     explorer.stepper.refresh()
     moment = explorer.lab.moment()
     assert moment.tasks[sent.task].phases[1] == "unheard"

@@ -154,7 +154,7 @@ def test_the_death_of_a_worker_that_is_dead_is_not_offered() -> None:
     }
     assert asks[0]()
     assert asks[1]()
-    explorer.lab.kill(1)
+    explorer.lab.faults.kill(1)
     assert not asks[1](), "it is dead"
     explorer.lab.run_until(record="AllTasksRunning")
     assert asks[1](), "another one is in its place"

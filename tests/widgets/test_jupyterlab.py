@@ -21,7 +21,7 @@ from widgets import Stepper
 env = letters()
 lab = Lab(env, seed=2)
 lab.run_until(checkpoint=1)
-lab.kill(1)
+lab.faults.kill(1)
 lab.run_until(record="AllTasksRunning")
 lab
 """

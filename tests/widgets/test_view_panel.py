@@ -11,7 +11,7 @@ from widgets.panels import ViewPanel
 def test_a_key_that_is_typed_in_is_followed_through_a_restore() -> None:
     lab = Lab(ready_job("keyed-sum", interval_ms=20, rows=60, restart=3), seed=1)
     lab.run_until(checkpoint=1)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(checkpoint=2)
     (panel,) = [each for each in Explorer(lab).panels if isinstance(each, ViewPanel)]
     panel.choice.value = "Redistribution"

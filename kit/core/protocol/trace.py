@@ -8,7 +8,8 @@ event has the id `<machine>#<n>.<k>`. A record's `cause` is the id of what led t
 kept only if the trace is `detailed`, as in a lesson; at a cluster's speed they would be too many. Ids are the same in
 both cases; where a command is not kept, `led_by` finds its event.
 
-With its `schedule` (`kit.core.protocol.schedule`) a trace is a recording: `save_play` writes it, and a lab replays it.
+With its `schedule` (`kit.core.protocol.schedule`) a trace is a recording: `save_recording` writes it, and a lab replays
+it.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ class Trace(Showing, Sequence[TraceRecord]):
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a trace: expected a file that Trace.save wrote") from error
 
-    def save_play(self, path: str | PathLike[str]) -> PathLike[str]:
+    def save_recording(self, path: str | PathLike[str]) -> PathLike[str]:
         """Write the trace as `save` does, if a lab can replay it with `Lab.follow(env, path)`.
 
         Raises ValueError if it is not the trace of a whole run.

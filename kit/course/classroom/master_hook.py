@@ -128,7 +128,7 @@ def tells_each_checkpoint_once(hook: Hook) -> str:
     for seed in ORDERS:
         ledger = Ledger()
         lab = Lab(letters(), hooks=[hook(ledger)], seed=seed)
-        reached(reached(lab, "CheckpointCompleted"), "MasterHookTriggered").kill(seed % 2)
+        reached(reached(lab, "CheckpointCompleted"), "MasterHookTriggered").faults.kill(seed % 2)
         walked(lab)
         ended = lab.master.checkpoints.ledger.ended
         wanted = [f"checkpoint {number}" for number, how in sorted(ended.items()) if how == "COMPLETED"]

@@ -133,8 +133,8 @@ class _Disturbed:
         new, self._seen = lab.trace[self._seen :], len(lab.trace)
         for record in new:
             if record.kind == "AcknowledgeCheckpoint" and record.machine != "job":
-                lab.duplicate(f"AcknowledgeCheckpoint of chk-{record.checkpoint_id} from {record.machine}")
+                lab.faults.duplicate(f"AcknowledgeCheckpoint of chk-{record.checkpoint_id} from {record.machine}")
                 self.twice += 1
             if record.kind == "CheckpointCompleted" and not self._killed:
                 self._killed = True
-                lab.kill(0)
+                lab.faults.kill(0)

@@ -121,7 +121,7 @@ def killed(
     runs = []
     for seed in seeds:
         lab = Lab(make(), parts=parts, seed=seed)
-        reached(lab, "CheckpointCompleted", later=seed % 7).kill(seed % 2)
+        reached(lab, "CheckpointCompleted", later=seed % 7).faults.kill(seed % 2)
         walked(lab)
         try:
             compared(lab, last)

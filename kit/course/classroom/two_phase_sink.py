@@ -112,7 +112,7 @@ def _completed(lab: Lab) -> bool:
 def survives_a_death(operator: type[SinkFrame]) -> str:
     """A worker dies a little after a checkpoint: all rows once."""
     for seed in ORDERS:
-        _disturbed(operator, seed, lambda lab: lab.kill(lab.seed % 2), "CheckpointCompleted", seed)
+        _disturbed(operator, seed, lambda lab: lab.faults.kill(lab.seed % 2), "CheckpointCompleted", seed)
     return f"{len(ORDERS)} orders, in each a worker died a little after a checkpoint"
 
 
@@ -120,7 +120,7 @@ def survives_a_death(operator: type[SinkFrame]) -> str:
 def publishes_again_what_was_staged(operator: type[SinkFrame]) -> str:
     """A worker dies when the checkpoint is complete and nobody has heard of it."""
     for seed in ORDERS:
-        _disturbed(operator, seed, lambda lab: lab.kill(0), "CheckpointCompleted", 0)
+        _disturbed(operator, seed, lambda lab: lab.faults.kill(0), "CheckpointCompleted", 0)
     return f"{len(ORDERS)} orders, in each a worker died before it heard that its checkpoint was complete"
 
 
@@ -128,7 +128,7 @@ def publishes_again_what_was_staged(operator: type[SinkFrame]) -> str:
 def loses_nothing_with_an_aborted_checkpoint(operator: type[SinkFrame]) -> str:
     """A checkpoint is aborted when all has been staged."""
     for seed in ORDERS:
-        _disturbed(operator, seed, lambda lab: lab.fail("StoreCheckpoint of chk-1"), "StoreCheckpoint", 0)
+        _disturbed(operator, seed, lambda lab: lab.faults.fail("StoreCheckpoint of chk-1"), "StoreCheckpoint", 0)
     return f"{len(ORDERS)} orders, in each the first checkpoint was aborted at the last moment"
 
 

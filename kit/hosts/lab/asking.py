@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from kit.hosts.lab.choices import Choices
+from kit.hosts.lab.fault_verbs import Faults
 from kit.hosts.lab.world.actions import Action
 from kit.hosts.lab.world.world import World
 from kit.why.asking import Asking, Named, named_by
@@ -28,13 +29,14 @@ class LabAsking(Asking):
     def enabled(self) -> Choices:
         raise NotImplementedError
 
-    def faults(self) -> Choices:
+    @property
+    def faults(self) -> Faults:
         raise NotImplementedError
 
     def why_not(self, action: Action | str) -> Why:
-        """Why an action may not happen now, and what it waits for, down to the first cause. `action` is one of
-        `enabled()` or `faults()` of any moment, its key ("turn:sums/1", "receive:3", "timer:job:checkpoint-trigger",
-        "deliver:AcknowledgeCheckpoint:chk-1:sums/1:job"), or a few words that name one.
+        """Return why an action may not happen now, and what it waits for, down to the first cause. `action` is one of
+        `enabled()` or `faults.possible()` of any moment, its key ("turn:sums/1", "receive:3",
+        "timer:job:checkpoint-trigger", "deliver:AcknowledgeCheckpoint:chk-1:sums/1:job"), or a few words that name one.
 
         Raises LabError for words that name none.
         """
@@ -42,7 +44,7 @@ class LabAsking(Asking):
 
         known = self._known()
         if isinstance(action, str):
-            action = named_action(action, known, self.enabled(), self.faults())
+            action = named_action(action, known, self.enabled(), self.faults.possible())
         return why_not(self._world, known, action)
 
     @named_by(InALab)

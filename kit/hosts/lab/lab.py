@@ -55,19 +55,20 @@ from kit.hosts.lab.errors import (
     whole_number,
 )
 from kit.hosts.lab.failures import for_the_lab, job_failed, why_not_restarted
-from kit.hosts.lab.faults.fault_doors import FaultDoors
-from kit.hosts.lab.faults.possible_faults import DRIVER_IS_DEAD, stands_still
+from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.fault_verbs import Faults
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.opening import checked_seed, claim_mode_of, job_graph, later_output_of, open_edge
 from kit.hosts.lab.progress import Progress
 from kit.hosts.lab.recordings.following import LEAVE, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
 from kit.hosts.lab.recordings.recording import Agreement
+from kit.hosts.lab.refusals import DRIVER_IS_DEAD, refusal, stands_still, waiting
 from kit.hosts.lab.rescale_doors import RescaleDoors
 from kit.hosts.lab.scenarios.play_doors import PlayDoors
 from kit.hosts.lab.state_doors import StateDoors
 from kit.hosts.lab.step import Step
 from kit.hosts.lab.summary import LARGE, summary_html
-from kit.hosts.lab.world.actions import Action, Fault, LetTimePass
+from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.hosts.lab.world.edge import LabEdge
 from kit.hosts.lab.world.garbage import garbage_among_new_objects_only
 from kit.hosts.lab.world.keyframes import Keyframes
@@ -111,7 +112,7 @@ class Tasks(dict[str, StreamTask]):
         raise KeyError(f"there is no task {name!r}; there are {there}")
 
 
-class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
+class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -298,6 +299,21 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         """What may happen next, by group. Empty when the job has ended and nothing is under way."""
         return Choices(self._world.enabled(), what="things may happen next")
 
+    @property
+    def faults(self) -> Faults:
+        """What may be made to fail, and how: `lab.faults.kill(0)`; `lab.faults.possible()` lists it."""
+        return Faults(self)
+
+    def waiting(self) -> Choices:
+        """Return what is there and may not happen yet: turns of tasks, timers, messages that are held back, work of
+        frozen workers. `.refused` has each with what it waits for; `lab.why_not` tells more.
+        """
+        return Choices((), what="things may happen at once", refused=waiting(self._world))
+
+    def refusal(self, action: Action) -> str | None:
+        """Return why an action may not happen now, in a sentence; None for one that may."""
+        return refusal(self._world, action)
+
     def output(self, sink: str = "") -> pd.DataFrame:
         """All rows committed so far by a sink: its path, the end of it, or its uid (of the only one nothing is needed).
 
@@ -333,7 +349,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         Raises LabError when that cannot happen now, or when nothing can.
         """
         if isinstance(action, Fault):
-            return self._inflict(action)
+            return self.faults.inflict(action)
         return self._do(self._choose() if action is None else chosen(action, self._world.enabled()))
 
     def run_until(
@@ -436,7 +452,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
             raise LabError(f"{self.scheduler!r} chose number {choice} of {len(enabled)}, counted from 0")
         if isinstance(choice, LetTimePass):
             return choice
-        return self._possible(choice) if isinstance(choice, Fault) else chosen(choice, self._world.enabled())
+        return self.faults.checked(choice) if isinstance(choice, Fault) else chosen(choice, self._world.enabled())
 
     # --- what the user does ---------------------------------------------------------------------------------------
 

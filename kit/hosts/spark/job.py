@@ -93,7 +93,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
     as a context manager it is closed at the end; so it is when the process ends, also by SIGTERM. As long as it runs
     it goes on, whatever becomes of the variable that held it: `kit.running()` lists the jobs that run.
 
-    With `record` a lab can do the run again, step by step: `job.trace.save_play(path)` once it has ended, and then
+    With `record` a lab can do the run again, step by step: `job.trace.save_recording(path)` once it has ended, and then
     `Lab.follow(env, path)`. The path of a directory instead of True keeps there what the workers write down meanwhile:
     where they are on several machines, one that all of them reach.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kit.hosts.lab.faults.faults import FAULTS as IN_THE_LAB
+
+EXPLORED = {kind.explored.kind: kind for kind in IN_THE_LAB.values() if kind.explored is not None}
+"""The lab's faults that an exploration tries, by what it calls them."""
 FAULTS = {
-    "kill": "a worker dies, with all subtasks of its number",
+    **{name: kind.explored.text for name, kind in EXPLORED.items()},
     "expire": "a checkpoint takes longer than its timeout",
-    "fail": "a file, a directory or the store fails: a command ends in the failure that it declares",
-    "lose": "an acknowledgement never arrives; when nothing else can happen any more, the checkpoint expires",
-    "repeat": "an acknowledgement arrives twice",
 }
 """The kinds of fault, and what each is."""

@@ -97,7 +97,7 @@ class LabSituation(Situation):
         """As a fork of the lab publishes them."""
         lab = self._lab.fork()
         if not self.master.status.is_terminal:
-            lab.kill(0)
+            lab.faults.kill(0)
         lab.run()
         return LabSituation(lab).output()
 

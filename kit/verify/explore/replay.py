@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from kit.core.protocol.words import Word
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.faults.faults import DropMessage, DuplicateMessage, MessageFault
-from kit.hosts.lab.faults.possible_faults import failing_commands, message_faults
+from kit.hosts.lab.faults.faults import CommandFault, MessageFault, WorkerFault
 from kit.hosts.lab.lab import Lab
-from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, FireTimer, ReceiveElement, TakeTurn
+from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, FireTimer, ReceiveElement, TakeTurn, named
 from kit.hosts.lab.world.world import JOB
+from kit.verify.explore.kinds import EXPLORED
 from kit.verify.explore.machines import Arrivals, DueTimer
 from kit.verify.explore.space import Space
 from kit.verify.explore.steps import Step
@@ -151,14 +151,11 @@ def _timer(lab: Lab, move: Move) -> None:
 
 
 def _work(lab: Lab, move: Move) -> None:
-    command, checkpoint_id = type(move.word).__name__, getattr(move.word, "checkpoint_id", None)
+    assert move.word is not None
+    about = (move.machine, *named(move.word))
 
     def wanted(each: Action) -> bool:
-        return isinstance(each, CarryOut) and (each.machine, each.command, each.checkpoint_id) == (
-            move.machine,
-            command,
-            checkpoint_id,
-        )
+        return isinstance(each, CarryOut) and (each.machine, each.command, each.checkpoint_id) == about
 
     _do(lab, wanted, move)
 
@@ -167,42 +164,33 @@ def _request(lab: Lab, move: Move) -> None:
     lab.trigger_checkpoint()
 
 
+def _inflict(lab: Lab, move: Move) -> None:
+    """Do the fault to what the move is about: a worker, a command, or the next message of a machine."""
+    name, number = named(move.word) if move.word is not None else ("", None)
+    for fault in EXPLORED[move.step.kind].targets(lab._world):
+        found = {
+            WorkerFault: lambda fault: fault.worker == move.step.number,
+            CommandFault: lambda fault: (
+                (fault.machine, fault.command, fault.checkpoint_id) == (move.machine, name, number)
+            ),
+            MessageFault: lambda fault: (fault.sender, fault.place) == (move.machine, 0),
+        }
+        if any(isinstance(fault, kind) and is_meant(fault) for kind, is_meant in found.items()):
+            lab.step(fault)
+            return
+    raise LabError(f"{move.text!r} is not possible")
+
+
 def _kill(lab: Lab, move: Move) -> None:
-    lab.kill(move.step.number)
+    _inflict(lab, move)
     stop = next((each for each in lab.enabled() if isinstance(each, CarryOut) and each.command == "StopEpoch"), None)
     if stop is not None:
         lab.step(stop)
 
 
-def _fail(lab: Lab, move: Move) -> None:
-    command, checkpoint_id = type(move.word).__name__, getattr(move.word, "checkpoint_id", None)
-    for work in lab.enabled():
-        if isinstance(work, CarryOut) and (work.machine, work.command, work.checkpoint_id) == (
-            move.machine,
-            command,
-            checkpoint_id,
-        ):
-            possible = failing_commands(lab._world)
-            lab.fail(next(each for each in possible if each.number == work.number))
-            return
-    raise LabError(f"{move.text!r} is not enabled")
-
-
-def _lose(lab: Lab, move: Move) -> None:
-    lab.lose(_acknowledgement(lab, move, DropMessage))
-
-
 def _repeat(lab: Lab, move: Move) -> None:
-    lab.duplicate(_acknowledgement(lab, move, DuplicateMessage))
+    _inflict(lab, move)
     _report(lab, move)
-
-
-def _acknowledgement(lab: Lab, move: Move, kind: type[MessageFault]) -> MessageFault:
-    possible = message_faults(lab._world, kind)
-    found = next((each for each in possible if (each.sender, each.place) == (move.machine, 0)), None)
-    if found is None:
-        raise LabError(f"{move.text!r} is not possible")
-    return found
 
 
 _DO: dict[str, Callable[[Lab, Move], None]] = {
@@ -217,7 +205,7 @@ _DO: dict[str, Callable[[Lab, Move], None]] = {
     "kill": _kill,
     "expire": _timer,
     "overdue": _timer,
-    "fail": _fail,
-    "lose": _lose,
+    "fail": _inflict,
+    "lose": _inflict,
     "repeat": _repeat,
 }

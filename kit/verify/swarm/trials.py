@@ -9,37 +9,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
 from kit.core.protocol.properties import RetentionPolicy
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.faults.faults import (
-    CorruptFile,
-    DelayMessage,
-    DropMessage,
-    DuplicateMessage,
-    FailCommand,
-    FileFault,
-    FreezeWorker,
-    LoseFile,
-    MissHeartbeat,
-    ThawWorker,
-    TurnClock,
-)
-from kit.hosts.lab.faults.possible_faults import (
-    failing_commands,
-    failing_reads,
-    file_faults,
-    machines,
-    message_faults,
-    workers,
-)
+from kit.hosts.lab.fault import Drawn, Fault
+from kit.hosts.lab.faults.faults import FAULTS, MOST_ARGUMENTS, FailCommand, MissHeartbeat, ThawWorker
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
 from kit.hosts.lab.step import Step
-from kit.hosts.lab.world.actions import Action, Fault, LetTimePass, TakeTurn
+from kit.hosts.lab.world.actions import Action, LetTimePass, TakeTurn
 
 MOMENTS = ("", "", "CheckpointPending", "TaskAcknowledged", "CheckpointFinalizing", *["CheckpointCompleted"] * 3)
 """The kinds of record that a deed may await: most often, something to go back to."""
@@ -47,7 +29,6 @@ COUNTED = {"CheckpointCompleted": "checkpoint completed", "CheckpointRestored": 
 """What is counted of what came of a trial, whatever became of it: the kind of record, and how it is called."""
 MOST_AWAITED = 400
 """So many steps are taken for such a record to come."""
-MOST_ARGUMENTS = 36
 _MASK = (1 << 64) - 1
 
 
@@ -242,7 +223,7 @@ class Telling:
     def thaw(self) -> bool:
         """Whoever stands still goes on, or is taken for dead; whether there was anybody."""
         ends = MissHeartbeat if self.trial.choose(self.steps, 2) else ThawWorker
-        ended = [self.inflict([ends(worker)], 0) for worker in workers(self.lab._world)]
+        ended = [self.inflict([ends(worker)], 0) for worker in self.lab._world.workers]
         return any(ended)
 
     # --- steps ----------------------------------------------------------------------------------------------------
@@ -313,13 +294,6 @@ def _savepoint(telling: Telling, argument: int) -> None:
     telling.happened["savepoint"] += 1
 
 
-def _kill(telling: Telling, argument: int) -> None:
-    workers = sorted({task.subtask for task in telling.lab._world.tasks.values()})
-    if workers:
-        telling.lab.kill(workers[argument % len(workers)])
-        telling.happened["kill"] += 1
-
-
 def _let_time_pass(telling: Telling, argument: int) -> None:
     """Timers are due before anything else happens: checkpoints expire, or alignments take too long."""
     for _ in range(1 + argument % 3):
@@ -346,96 +320,38 @@ def _cancel(telling: Telling, argument: int) -> None:
         telling.happened["cancel"] += 1
 
 
-FAILING = (
-    "AllocateCheckpointId",
-    "InitializeLocation",
-    "ScheduleCoordinatorCheckpoint",
-    "WriteSnapshot",
-    "WriteChannelStateFile",
-    "WriteMetadata",
-    "StoreCheckpoint",
-    "CommitEffects",
-    "ReadState",
-    "ReadSplit",
-)
-"""The commands that may fail without failing the job for good. A deletion that fails leaves something behind."""
-LOST = ("TriggerTaskCheckpoint", "AcknowledgeCheckpoint", "DeclineCheckpoint")
-"""The messages that may be lost: what waits for them expires."""
-
-
-def _fail(telling: Telling, argument: int) -> None:
-    """The next command of one of these kinds fails, in one of its ways."""
-    kind = FAILING[argument % len(FAILING)]
-    for _ in range(MOST_AWAITED):
+def _inflict(drawn: Drawn, kinds: Sequence[type[Fault]], telling: Telling, argument: int) -> None:
+    """Let one of these faults happen; where the fault waits for one, the run goes on until one is possible."""
+    for _ in range(MOST_AWAITED if drawn.waits else 1):
         world = telling.lab._world
-        reads = (fault for fault in failing_reads(world) if kind == "ReadSplit" and fault.failure == "io")
-        found = [*(fault for fault in failing_commands(world) if fault.command == kind), *reads]
-        begins = telling.lab.status == "CREATED"
-        if telling.lab.finished or (not begins and telling.inflict(found, argument // len(FAILING))):
+        if drawn.choose is None:
+            found, which = [fault for kind in kinds for fault in kind.possible(world)], argument
+        else:
+            found, which = drawn.choose(world, argument)
+        if telling.lab.finished or telling.inflict(found, which):
             return
-        telling._step()
+        if drawn.waits:
+            telling._step()
 
 
-def _lose(telling: Telling, argument: int) -> None:
-    found = [fault for fault in message_faults(telling.lab._world, DropMessage) if fault.message in LOST]
-    telling.inflict(found, argument)
-
-
-def _duplicate(telling: Telling, argument: int) -> None:
-    telling.inflict([*message_faults(telling.lab._world, DuplicateMessage)], argument)
-
-
-def _delay(telling: Telling, argument: int) -> None:
-    until_ms = telling.lab.at_ms + 10 * (1 + argument % 7)
-    found = message_faults(telling.lab._world, DelayMessage)
-    held = [replace(fault, until_ms=until_ms) for fault in found if isinstance(fault, DelayMessage)]
-    telling.inflict(held, argument)
-
-
-def _freeze(telling: Telling, argument: int) -> None:
-    telling.inflict([FreezeWorker(worker) for worker in workers(telling.lab._world)], argument)
-
-
-def _damage(telling: Telling, argument: int) -> None:
-    """Some file on the disk is lost, cut off, or has a wrong byte."""
-    found = [fault for fault in file_faults(telling.lab._world) if not _is_beyond_help(fault)]
-    if found:
-        telling.inflict([found[argument * len(found) // MOST_ARGUMENTS]], 0)
-
-
-def _is_beyond_help(fault: FileFault) -> bool:
-    """Nobody but a durable store knows of the checkpoint that it has noted; and Flink's format of `_metadata` has no
-    checksum, so a wrong byte in it may mean anything.
-    """
-    if isinstance(fault, LoseFile):
-        return "/checkpoints/" in fault.path.partition("/store/")[2]
-    return isinstance(fault, CorruptFile) and fault.path.endswith("/_metadata")
-
-
-TURNS_MS = (1_000, -1_000, 100, -100, 20_000)
-"""By so much a clock may be turned."""
-
-
-def _turn_clock(telling: Telling, argument: int) -> None:
-    by_ms = TURNS_MS[argument % len(TURNS_MS)]
-    found = [TurnClock(machine, by_ms) for machine in machines(telling.lab._world)]
-    telling.inflict(found, argument // len(TURNS_MS))
+def _deeds_of_faults() -> dict[str, DeedKind]:
+    kinds: dict[Drawn, list[type[Fault]]] = {}
+    for kind in FAULTS.values():
+        if kind.drawn is not None:
+            kinds.setdefault(kind.drawn, []).append(kind)
+    return {
+        drawn.name: DeedKind(partial(_inflict, drawn, of_drawn), drawn.text, drawn.weight, drawn.share)
+        for drawn, of_drawn in kinds.items()
+    }
 
 
 DEEDS: dict[str, DeedKind] = {
     "checkpoint": DeedKind(_trigger, "a checkpoint is asked for"),
     "savepoint": DeedKind(_savepoint, "a savepoint is asked for"),
-    "kill": DeedKind(_kill, "a worker is killed ({})", 3),
     "time": DeedKind(_let_time_pass, "time passes before anything else happens ({})"),
     "stop": DeedKind(_stop, "the job is stopped with a savepoint, to go on from there ({})", 2),
     "cancel": DeedKind(_cancel, "the job is cancelled, to go on from its newest snapshot ({})", 2),
     "driver": DeedKind(lambda telling, _: telling.driver_dies(), "the driver dies, and another one takes over", 2),
-    "fail": DeedKind(_fail, "the next command of a kind fails ({})", 6),
-    "lose": DeedKind(_lose, "a message is lost ({})", 2),
-    "duplicate": DeedKind(_duplicate, "a message comes twice ({})"),
-    "delay": DeedKind(_delay, "a message is held back ({})"),
-    "freeze": DeedKind(_freeze, "a worker stands still until the next deed ({})"),
-    "damage": DeedKind(_damage, "a file is lost or damaged ({})", share=0.1),
-    "clock": DeedKind(_turn_clock, "a machine's clock is turned ({})", share=0.2),
+    **_deeds_of_faults(),
 }
-"""What may be done to a job, by the name of its kind."""
+"""What may be done to a job, by the name of its kind: what its user asks for, and every fault that is drawn."""

@@ -1,15 +1,52 @@
-"""Faults: the actions that never happen by themselves, each a type of its own.
+"""The table of faults: an entry has all that the kit knows of one fault (`kit.hosts.lab.fault` says what that is).
 
-What may be made to fail at a moment is in `kit.hosts.lab.faults.possible_faults`; a fault that happens leaves a record
-in the trace, of the machine "lab" in the role "fault".
+A fault befalls what is under way, a worker, the driver, a file or a clock; what the machines make of it is their
+business. Where a real host would notice, the machines are told as that host tells them: a command that fails is
+answered with what the command itself makes of the error, a lost operator event with `OperatorEventLost`, a worker that
+is gone with `SlotLost`. A fault leaves a record in the trace, of the machine "lab" in the role "fault".
+
+To add a fault, add its entry here, what it does included, and a test; `python -m tests.house.faults_page` writes it
+into `docs/FAULTS.md`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
-from kit.hosts.lab.world.actions import Fault, Group
+from kit.core.protocol.commands import ReadSplit, StopEpoch
+from kit.core.protocol.duties import Failure
+from kit.core.protocol.events import OperatorEventLost, SlotsChanged
+from kit.core.protocol.messages import NotifyCheckpointComplete, OperatorEventToTask
+from kit.core.protocol.words import Envelope, Word
+from kit.core.state.file_names import parts_of
+from kit.hosts.lab.errors import LabError, enumerated
+from kit.hosts.lab.fault import Drawn, Explored, Fault, PlainFault, not_asked, not_there
+from kit.hosts.lab.faults.forging import REPORTS, STRANGER, USUAL, claims_of, forged
+from kit.hosts.lab.faults.forging import why_not as why_not_forged
+from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, Group, TakeTurn, named
+from kit.hosts.lab.world.message_rules import MESSAGE_RULES
+from kit.hosts.lab.world.world import World, failure_of
+from kit.machines.job.status import JobStatus
+
+DELAY_MS = 1_000
+"""By how much something is delayed, or a clock turned, where nothing else is said."""
+EVERY_BIT = 0xFF
+MOST_ARGUMENTS = 36
+"""What chooses among several in a random run is a number below this."""
+NOBODY_HEARS = "nobody hears whether it is done; lab.faults.never() leaves it undone"
+
+
+def _later_ms(world: World, by_ms: int | None, until_ms: int | None) -> int:
+    """Return the time meant by a delay or by an end of it."""
+    return world.at_ms + (DELAY_MS if by_ms is None else by_ms) if until_ms is None else until_ms
+
+
+def _delayed(world: World, argument: int) -> tuple[Sequence[Fault], int]:
+    until_ms = world.at_ms + 10 * (1 + argument % 7)
+    return [replace(fault, until_ms=until_ms) for fault in DelayMessage.possible(world)], argument
+
 
 # --- messages ---------------------------------------------------------------------------------------------------------
 
@@ -28,6 +65,42 @@ class MessageFault(Fault):
     group: ClassVar = Group.MESSAGES
     whom: ClassVar = "receiver"
 
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        for (sender, receiver), place, message in world.agenda.messages():
+            yield cls(*named(message.word), sender, receiver, place, *cls.defaults(world))
+
+    @classmethod
+    def defaults(cls, world: World) -> tuple[int, ...]:
+        """Return the values of the fields that it adds, if there are any."""
+        return ()
+
+    def refusal(self, world: World) -> str | None:
+        meant = world.agenda.message(self.sender, self.receiver, self.place)
+        if meant is None or named(meant.word) != (self.message, self.checkpoint_id):
+            return f"no {self.message} is under way there from {self.sender} to {self.receiver}"
+        return self.refusal_of(world, meant.word)
+
+    def refusal_of(self, world: World, message: Word) -> str | None:
+        """Return why this may not happen to a message that is under way, None if it may."""
+        raise NotImplementedError
+
+    def befalls(self, world: World) -> str:
+        message = world.agenda.message(self.sender, self.receiver, self.place)
+        return "" if message is None else message.cause
+
+    def is_about(self, action: Action) -> bool:
+        if isinstance(action, MessageFault):
+            return (self.sender, self.receiver, self.place) == (action.sender, action.receiver, action.place)
+        is_next = isinstance(action, DeliverMessage) and self.place == 0
+        return is_next and (self.sender, self.receiver) == (action.sender, action.receiver)
+
+
+def _lost(world: World, argument: int) -> tuple[Sequence[Fault], int]:
+    """What waits for these messages expires."""
+    lost = ("TriggerTaskCheckpoint", "AcknowledgeCheckpoint", "DeclineCheckpoint")
+    return [fault for fault in DropMessage.possible(world) if fault.message in lost], argument
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DropMessage(MessageFault):
@@ -35,6 +108,36 @@ class DropMessage(MessageFault):
 
     verb: ClassVar = "drop"
     pattern: ClassVar = "lose {message}{of_checkpoint} from {sender} to {receiver}"
+    method: ClassVar = "lose"
+    line: ClassVar = "lose {what}"
+    doing: ClassVar = "that could be lost"
+    example: ClassVar = 'lab.faults.lose("ack of sums/1")'
+    offer: ClassVar = "Lose it"
+    explored: ClassVar = Explored(
+        "lose", "an acknowledgement never arrives; when nothing else can happen any more, the checkpoint expires"
+    )
+    drawn: ClassVar = Drawn("lose", "a message is lost ({})", 2, choose=_lost)
+
+    def refusal_of(self, world: World, message: Word) -> str | None:
+        rule = MESSAGE_RULES[type(message)]
+        if not rule.lost:
+            return f"{self.message} cannot be lost: {rule.why_not_lost}"
+        if isinstance(message, NotifyCheckpointComplete) and world.takes_last_checkpoint:
+            return f"this {self.message} cannot be lost: no other checkpoint will follow that could cover it"
+        return None
+
+    def happen(self, world: World) -> None:
+        """The host notices that an operator event does not arrive, as a cluster's does; no other message."""
+        lost, cause = world.agenda.take_message(self.sender, self.receiver, self.place)
+        if isinstance(lost, OperatorEventToTask):
+            told = OperatorEventLost(
+                task=lost.task, attempt=lost.attempt, operator_id=lost.operator_id, error="it was lost in the lab"
+            )
+            world.deliver(world.master, told, cause)
+
+    @property
+    def is_named(self) -> bool:
+        return self.place == 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -43,16 +146,51 @@ class DuplicateMessage(MessageFault):
 
     verb: ClassVar = "duplicate"
     pattern: ClassVar = "duplicate {message}{of_checkpoint} from {sender} to {receiver}"
+    line: ClassVar = "duplicate {what}"
+    doing: ClassVar = "that could be doubled"
+    example: ClassVar = 'lab.faults.duplicate("ack of sums/1")'
+    offer: ClassVar = "Let it arrive twice"
+    explored: ClassVar = Explored("repeat", "an acknowledgement arrives twice")
+    drawn: ClassVar = Drawn("duplicate", "a message comes twice ({})")
+
+    def refusal_of(self, world: World, message: Word) -> str | None:
+        rule = MESSAGE_RULES[type(message)]
+        return None if rule.doubled else f"{self.message} cannot be doubled: {rule.why_not_doubled}"
+
+    def happen(self, world: World) -> None:
+        world.agenda.duplicate_message(self.sender, self.receiver, self.place)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DelayMessage(MessageFault):
-    """A message arrives at `until_ms` at the earliest, and those behind it after it, for they keep their order."""
+    """A message arrives at `until_ms` at the earliest, and those behind it after it, because messages keep their
+    order.
+    """
 
     until_ms: int = 0
 
     verb: ClassVar = "delay"
     pattern: ClassVar = "hold {message}{of_checkpoint} from {sender} to {receiver} back until {until_ms} ms"
+    line: ClassVar = "delay {what} by {by_ms} ms"
+    doing: ClassVar = "that could be held back"
+    example: ClassVar = 'lab.faults.delay("ack of sums/1", by_ms=500)'
+    offer: ClassVar = "Hold it back for a second"
+    drawn: ClassVar = Drawn("delay", "a message is held back ({})", choose=_delayed)
+
+    @classmethod
+    def defaults(cls, world: World) -> tuple[int, ...]:
+        return (world.at_ms + DELAY_MS,)
+
+    def adjusted(self, world: World, *, by_ms: int | None = None, until_ms: int | None = None) -> Fault:
+        if by_ms is None and until_ms is None:
+            return self
+        return replace(self, until_ms=_later_ms(world, by_ms, until_ms))
+
+    def refusal_of(self, world: World, message: Word) -> str | None:
+        return f"it is {world.at_ms} ms already" if self.until_ms <= world.at_ms else None
+
+    def happen(self, world: World) -> None:
+        world.agenda.delay_message(self.sender, self.receiver, self.place, self.until_ms)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -61,18 +199,66 @@ class ForgeMessage(MessageFault):
     checkpoint, and brings copies of the files unless it claims another job.
     """
 
-    claims: str = "task=stranger/0"
+    claims: str = STRANGER
 
     verb: ClassVar = "forge"
     pattern: ClassVar = "forge {message}{of_checkpoint} from {sender} to {receiver}: {claims}"
+    line: ClassVar = "forge {what}: {claims}"
+    doing: ClassVar = "that could be forged"
+    example: ClassVar = 'lab.faults.forge("ack of sums/1", task="stranger/0")'
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        """The usual forgeries of each report."""
+        for (sender, receiver), place, message in world.agenda.messages():
+            if isinstance(message.word, REPORTS):
+                for claims in USUAL:
+                    yield cls(*named(message.word), sender, receiver, place, claims)
+
+    @classmethod
+    def targets(cls, world: World) -> Iterator[Self]:
+        return (fault for fault in cls.possible(world) if fault.claims == STRANGER)
+
+    def adjusted(
+        self,
+        world: World,
+        *,
+        job: str | None = None,
+        task: str | None = None,
+        attempt: int | None = None,
+        checkpoint: int | None = None,
+    ) -> Fault:
+        claims = claims_of(job=job, task=task, attempt=attempt, checkpoint=checkpoint)
+        return replace(self, claims=claims) if claims else self
+
+    def refusal_of(self, world: World, message: Word) -> str | None:
+        if not isinstance(message, REPORTS):
+            return f"{self.message} cannot be forged: only what a task reports on a checkpoint can"
+        return why_not_forged(self.claims)
+
+    def happen(self, world: World) -> None:
+        message = world.agenda.message(self.sender, self.receiver, self.place)
+        assert message is not None
+        contents, number = world.edge.files.contents, world.faults_told
+
+        def copied(path: str) -> str:
+            """Copy a file, if it still exists, and return the path of the copy, beside it."""
+            directory, _, name = path.rpartition("/")
+            copy = f"{directory}/forged-{number}-{name}"
+            if path in contents:
+                contents[copy] = contents[path]
+            return copy
+
+        word = forged(message.word, self.claims, copied)
+        world.agenda.insert_message(self.sender, self.receiver, self.place + 1, Envelope(word, message.cause))
 
 
-# --- what was asked for -----------------------------------------------------------------------------------------------
+# --- commands and reads -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FailCommand(Fault):
-    """A command fails, in one of the ways that it declares (`Command.failures`)."""
+class CommandFault(Fault):
+    """It befalls a command that a machine has given and that is not carried out yet."""
 
     machine: str
     command: str
@@ -80,42 +266,140 @@ class FailCommand(Fault):
     checkpoint_id: int | None
     number: int
     """The same as that of the `CarryOut` that would carry it out."""
+
+    group: ClassVar = Group.WORK
+    whom: ClassVar = "machine"
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        for number, (machine, asked) in world.agenda.work.items():
+            yield cls(machine, *named(asked.word), number)
+
+    def refusal(self, world: World) -> str | None:
+        return not_asked(world, self.command, self.number)
+
+    def befalls(self, world: World) -> str:
+        return world.agenda.work[self.number][1].cause if self.number in world.agenda.work else ""
+
+    def is_about(self, action: Action) -> bool:
+        return isinstance(action, CarryOut | CommandFault) and self.number == action.number
+
+
+def _failure_named(how: str, failures: Sequence[Failure], about: str) -> str:
+    """Return the name of the failure that is meant, whatever its case."""
+    names = [failure.name for failure in failures]
+    for name in names:
+        if name.lower() == how.lower():
+            return name
+    raise LabError(f"{about} may fail in other ways than {how!r}: {enumerated(names)}")
+
+
+def _failing(world: World, argument: int) -> tuple[Sequence[Fault], int]:
+    """The next command of one of these kinds, in one of its ways: those that may fail without failing the job for good.
+    A deletion that fails leaves something behind.
+    """
+    kinds = (
+        *("AllocateCheckpointId", "InitializeLocation", "ScheduleCoordinatorCheckpoint", "WriteSnapshot"),
+        *("WriteChannelStateFile", "WriteMetadata", "StoreCheckpoint", "CommitEffects", "ReadState", "ReadSplit"),
+    )
+    kind, which = kinds[argument % len(kinds)], argument // len(kinds)
+    if world.master.status is JobStatus.CREATED:
+        return [], which
+    if kind == "ReadSplit":
+        return [fault for fault in FailNextRead.possible(world) if fault.failure == "io"], which
+    return [fault for fault in FailCommand.possible(world) if fault.command == kind], which
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FailCommand(CommandFault):
+    """A command fails, in one of the ways that it declares (`Command.failures`)."""
+
     failure: str
 
-    group: ClassVar = Group.WORK
     verb: ClassVar = "fail"
     pattern: ClassVar = "let {command}{of_checkpoint} of {machine} fail: {failure}"
-    whom: ClassVar = "machine"
+    line: ClassVar = "fail {what}[: {how}]"
+    doing: ClassVar = "that could be made to fail"
+    example: ClassVar = 'lab.faults.fail("StoreCheckpoint of chk-2", "PossibleInconsistentState")'
+    explored: ClassVar = Explored(
+        "fail", "a file, a directory or the store fails: a command ends in the failure that it declares"
+    )
+    drawn: ClassVar = Drawn("fail", "the next command of a kind fails ({})", 6, choose=_failing, waits=True)
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        for number, (machine, asked) in world.agenda.work.items():
+            for failure in asked.word.failures:
+                yield cls(machine, *named(asked.word), number, failure.name)
+
+    @classmethod
+    def targets(cls, world: World) -> Iterator[Self]:
+        for number, (machine, asked) in world.agenda.work.items():
+            for failure in asked.word.failures[:1]:
+                yield cls(machine, *named(asked.word), number, failure.name)
+
+    def adjusted(self, world: World, how: str | None = None) -> Fault:
+        asked = world.agenda.work.get(self.number)
+        if how is None or asked is None:
+            return self
+        return replace(self, failure=_failure_named(how, asked[1].word.failures, self.subject))
+
+    def refusal(self, world: World) -> str | None:
+        if self.number not in world.agenda.work:
+            return not_asked(world, self.command, self.number)
+        command = world.agenda.work[self.number][1].word
+        known = {failure.name: failure for failure in command.failures}
+        if self.failure not in known:
+            what = f"it may fail with {enumerated([*known])}" if known else NOBODY_HEARS
+            return f"{self.command} does not fail with {self.failure!r}: {what}"
+        if command.failed(known[self.failure].raised()) is None:
+            return f"this {self.command} cannot be seen to fail: {NOBODY_HEARS}"
+        return None
+
+    def happen(self, world: World) -> None:
+        machine_name, (command, cause) = world.agenda.take_io(self.number)
+        machine = world.machine(machine_name)
+        failure = failure_of(type(command), self.failure)
+        if failure.done:
+            world.files_of(machine_name).carry_out(command)
+        answer = command.failed(failure.raised())
+        if machine is not None and answer is not None:
+            world.deliver(machine, answer, cause)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class NeverAnswer(Fault):
+class NeverAnswer(CommandFault):
     """A command is not carried out, and nobody ever says so."""
 
-    machine: str
-    command: str
-    checkpoint_id: int | None
-    number: int
-
-    group: ClassVar = Group.WORK
     verb: ClassVar = "never"
     pattern: ClassVar = "never answer {command}{of_checkpoint} of {machine}"
-    whom: ClassVar = "machine"
+    line: ClassVar = "never answer {what}"
+    doing: ClassVar = "that waits for an answer"
+    example: ClassVar = 'lab.faults.never("WriteSnapshot of sums/1")'
+
+    def happen(self, world: World) -> None:
+        world.agenda.take_io(self.number)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LoseAnswer(Fault):
-    """A command is carried out, and nobody ever hears of it."""
+class LoseAnswer(CommandFault):
+    """A command is carried out, and its answer is lost."""
 
-    machine: str
-    command: str
-    checkpoint_id: int | None
-    number: int
-
-    group: ClassVar = Group.WORK
     verb: ClassVar = "lose_answer"
     pattern: ClassVar = "carry out {command}{of_checkpoint} for {machine} and lose the answer"
-    whom: ClassVar = "machine"
+    method: ClassVar = "lose"
+    example: ClassVar = 'lab.faults.lose("answer of StoreCheckpoint")'
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        """Commands with an answer, but for the workers' leaving, which no disk carries out."""
+        for number, (machine, asked) in world.agenda.work.items():
+            if asked.word.answers and not isinstance(asked.word, StopEpoch):
+                yield cls(machine, *named(asked.word), number)
+
+    def happen(self, world: World) -> None:
+        machine, (command, _) = world.agenda.take_io(self.number)
+        world.files_of(machine).carry_out(command)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -129,19 +413,66 @@ class FailNextRead(Fault):
     verb: ClassVar = "fail_read"
     pattern: ClassVar = "let the next ReadSplit of {task} fail: {failure}"
     whom: ClassVar = "task"
+    method: ClassVar = "fail"
+    example: ClassVar = 'lab.faults.fail("read of rows/0")'
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        for name, task in world.tasks.items():
+            if task.is_source:
+                yield from (cls(name, failure.name) for failure in ReadSplit.failures)
+
+    @classmethod
+    def targets(cls, world: World) -> Iterator[Self]:
+        return (fault for fault in cls.possible(world) if fault.failure == ReadSplit.failures[0].name)
+
+    def adjusted(self, world: World, how: str | None = None) -> Fault:
+        return self if how is None else replace(self, failure=_failure_named(how, ReadSplit.failures, self.subject))
+
+    def refusal(self, world: World) -> str | None:
+        task = world.tasks.get(self.task)
+        if task is None:
+            return not_there(world, self.task)
+        if not task.is_source:
+            return f"{self.task} reads no source"
+        if self.task in world.doomed_reads:
+            return f"the next read of {self.task} is to fail already"
+        known = [failure.name for failure in ReadSplit.failures]
+        return None if self.failure in known else f"ReadSplit may fail with {enumerated(known)}"
+
+    def happen(self, world: World) -> None:
+        world.doomed_reads[self.task] = self.failure
+
+    def is_about(self, action: Action) -> bool:
+        return isinstance(action, TakeTurn) and self.task == action.task
 
 
 # --- workers and the driver -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class WorkerFault(Fault):
+class WorkerFault(PlainFault):
     """It befalls a worker, that is the slot of all subtasks with this index."""
 
     worker: int
 
     group: ClassVar = Group.WORKERS
     whom: ClassVar = "worker"
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        return (cls(worker) for worker in world.workers)
+
+    def refusal(self, world: World) -> str | None:
+        there = world.workers
+        if self.worker in there:
+            return None
+        if world.master.status.is_terminal:
+            known = f"none, since the job is {world.master.status.name}: lab.back(n) goes back to when it ran"
+        else:
+            known = ", ".join(map(str, there)) or "none yet: lab.run_until(record='AllTasksRunning')"
+        kind = "" if isinstance(self.worker, int) else ", which are numbers, one for each subtask index"
+        return f"no worker {self.worker!r} runs now{kind}; there are {known}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -151,6 +482,12 @@ class KillWorker(WorkerFault):
     verb: ClassVar = "kill"
     pattern: ClassVar = "kill worker {worker}"
     recorded: ClassVar = False
+    example: ClassVar = "lab.faults.kill(1)"
+    explored: ClassVar = Explored("kill", "a worker dies, with all subtasks of its number")
+    drawn: ClassVar = Drawn("kill", "a worker is killed ({})", 3)
+
+    def happen(self, world: World) -> None:
+        world.end_worker(self.worker, "it was killed in the lab")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -161,59 +498,151 @@ class FreezeWorker(WorkerFault):
 
     verb: ClassVar = "freeze"
     pattern: ClassVar = "freeze worker {worker}"
+    example: ClassVar = "lab.faults.freeze(1)"
+    drawn: ClassVar = Drawn("freeze", "a worker stands still until the next deed ({})")
+
+    def refusal(self, world: World) -> str | None:
+        is_frozen = self.worker in world.frozen
+        return WorkerFault.refusal(self, world) or (f"worker {self.worker} is frozen already" if is_frozen else None)
+
+    def happen(self, world: World) -> None:
+        world.freeze(self.worker)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ThawWorker(WorkerFault):
-    """A frozen worker goes on, as if nothing had been."""
+class OfFrozenWorker(WorkerFault):
+    """It befalls a worker that stands still."""
+
+    def refusal(self, world: World) -> str | None:
+        is_frozen = self.worker in world.frozen
+        return WorkerFault.refusal(self, world) or (None if is_frozen else f"worker {self.worker} is not frozen")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ThawWorker(OfFrozenWorker):
+    """A frozen worker continues, as if nothing had happened."""
 
     verb: ClassVar = "thaw"
     pattern: ClassVar = "thaw worker {worker}"
+    example: ClassVar = "lab.faults.thaw(1)"
+
+    def happen(self, world: World) -> None:
+        world.thaw(self.worker)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MissHeartbeat(WorkerFault):
-    """The host has heard nothing of a frozen worker for too long: it takes it for dead, and ends it."""
+class MissHeartbeat(OfFrozenWorker):
+    """The host has received no heartbeat of a frozen worker for too long: it considers the worker dead, and ends it."""
 
     verb: ClassVar = "miss_heartbeat"
     pattern: ClassVar = "miss the heartbeat of worker {worker}"
+    example: ClassVar = "lab.faults.miss_heartbeat(1)"
+
+    def happen(self, world: World) -> None:
+        world.end_worker(self.worker, "its heartbeat was missed")
+
+
+def _refused_by_slots(world: World) -> str | None:
+    return None if world.master.ending_as is None else f"the job is {world.master.status.name}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoseSlot(WorkerFault):
-    """A worker dies and its slot is gone with it, as when a machine does. A job that is reactive goes on without, any
+    """A worker dies together with its slot, as when its machine fails. A reactive job continues without the slot; any
     other waits for a new one.
     """
 
     verb: ClassVar = "lose_slot"
     pattern: ClassVar = "lose worker {worker} and its slot"
+    line: ClassVar = "lose slot {worker}"
     recorded: ClassVar = False
+    example: ClassVar = "lab.faults.lose_slot(1)"
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        return (cls(worker) for worker in (world.workers if world.job.settings.rescaling.reactive else ()))
+
+    def refusal(self, world: World) -> str | None:
+        return WorkerFault.refusal(self, world) or _refused_by_slots(world)
+
+    def happen(self, world: World) -> None:
+        """The slot is known to be gone before its worker is missed."""
+        known = world.master.rescaling.slots
+        slots = max(world.master.graph.parallelism.values()) if known is None else known
+        world.deliver(world.master, SlotsChanged(slots=slots - 1))
+        world.end_worker(self.worker, "its slot was lost in the lab")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OfferSlots(Fault):
-    """There are so many slots now, those that the job holds among them."""
+class OfferSlots(PlainFault):
+    """The number of slots changes; it includes those that the job holds."""
 
     slots: int
 
     group: ClassVar = Group.WORKERS
     verb: ClassVar = "offer_slots"
     pattern: ClassVar = "offer the job {slots} slots"
+    line: ClassVar = "offer {slots} slots"
     recorded: ClassVar = False
+    example: ClassVar = "lab.faults.offer_slots(3)"
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        if world.job.settings.rescaling.reactive:
+            yield cls(max(vertex.parallelism for vertex in world.job.vertices))
+
+    def refusal(self, world: World) -> str | None:
+        if (ends := _refused_by_slots(world)) is not None:
+            return ends
+        running = len(world.workers)
+        is_less = self.slots < running
+        return f"{running} workers run: lab.faults.lose_slot() takes one with its slot" if is_less else None
+
+    def happen(self, world: World) -> None:
+        world.deliver(world.master, SlotsChanged(slots=self.slots))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class KillDriver(Fault):
-    """The process of the JobMaster dies where it stands, and its workers with it. Nothing happens any more in this lab;
-    with a durable store another driver goes on: `Lab(job, after=lab, recover=True)`.
+class KillDriver(PlainFault):
+    """The process of the JobMaster dies, and with it everything but the disk. Nothing happens any more in this lab;
+    with a durable store another driver continues: `Lab(job, after=lab, recover=True)`.
     """
 
     group: ClassVar = Group.DRIVER
     verb: ClassVar = "kill_driver"
     pattern: ClassVar = "kill the driver"
+    example: ClassVar = "lab.faults.kill_driver()"
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        yield cls()
+
+    def refusal(self, world: World) -> str | None:
+        return None
+
+    def happen(self, world: World) -> None:
+        world.end_driver()
 
 
 # --- files and clocks -------------------------------------------------------------------------------------------------
+
+
+def _damaged(world: World, argument: int) -> tuple[Sequence[Fault], int]:
+    """One file of all, in one way, that something can be done about: only a durable store knows of the checkpoint that
+    it has noted; and Flink's format of `_metadata` has no checksum, so a wrong byte in it may mean anything.
+    """
+    files = [*LoseFile.possible(world), *TruncateFile.possible(world), *CorruptFile.possible(world)]
+    found = [
+        fault
+        for fault in sorted(files, key=lambda fault: fault.path)
+        if not (isinstance(fault, LoseFile) and "/checkpoints/" in fault.path.partition("/store/")[2])
+        and not (isinstance(fault, CorruptFile) and fault.path.endswith("/_metadata"))
+    ]
+    place = argument * len(found) // MOST_ARGUMENTS
+    return found[place : place + 1], 0
+
+
+DAMAGE = Drawn("damage", "a file is lost or damaged ({})", share=0.1, choose=_damaged)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -225,6 +654,39 @@ class FileFault(Fault):
 
     group: ClassVar = Group.FILES
     whom: ClassVar = "path"
+    doing: ClassVar = "on the disk"
+    drawn: ClassVar = DAMAGE
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        for path in world.edge.files.paths():
+            yield cls(path, *cls.half_of(world.edge.files.contents[path]), about=_what_is_in(world, path))
+
+    @classmethod
+    def half_of(cls, data: bytes) -> tuple[int, ...]:
+        """Return the default of its number, if it has one: the middle of the file."""
+        return (len(data) // 2,)
+
+    def refusal(self, world: World) -> str | None:
+        data = world.edge.files.contents.get(self.path)
+        return f"there is no file {self.path}" if data is None else self.refusal_of(len(data))
+
+    def refusal_of(self, size_bytes: int) -> str | None:
+        """Return why this may not happen to a file of this size, None if it may."""
+        return None
+
+    def is_about(self, action: Action) -> bool:
+        return isinstance(action, FileFault) and self.path == action.path
+
+
+def _what_is_in(world: World, path: str) -> str:
+    """Return whose state a file holds, and of which kind, as its name says; "" for other files."""
+    written = parts_of(path.rpartition("/")[2])
+    if written is None:
+        return ""
+    operator_id, subtask, _, part = written
+    vertices = [each.name for each in world.job.vertices if operator_id in {one.operator_id for one in each.operators}]
+    return f" ({part} state of {vertices[0]}/{subtask})" if vertices else ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -233,32 +695,79 @@ class LoseFile(FileFault):
 
     verb: ClassVar = "lose"
     pattern: ClassVar = "lose {path}{about}"
+    example: ClassVar = 'lab.faults.lose("metadata of chk-3")'
+
+    @classmethod
+    def half_of(cls, data: bytes) -> tuple[int, ...]:
+        return ()
+
+    def happen(self, world: World) -> None:
+        del world.edge.files.contents[self.path]
+
+    @property
+    def is_named(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TruncateFile(FileFault):
-    """Of a file only the first `size_bytes` are left."""
+    """Only the first `size_bytes` of a file are left."""
 
     size_bytes: int
 
     verb: ClassVar = "truncate"
     pattern: ClassVar = "truncate {path}{about} to {size_bytes} bytes"
+    line: ClassVar = "truncate {what}"
+    example: ClassVar = 'lab.faults.truncate("keyed state of sums/0 in chk-3")'
+
+    def adjusted(self, world: World, size_bytes: int | None = None) -> Fault:
+        return self if size_bytes is None else replace(self, size_bytes=size_bytes)
+
+    def refusal_of(self, size_bytes: int) -> str | None:
+        fits = 0 <= self.size_bytes < size_bytes
+        return None if fits else f"{self.path} has {size_bytes} bytes: fewer must be left"
+
+    def happen(self, world: World) -> None:
+        contents = world.edge.files.contents
+        contents[self.path] = contents[self.path][: self.size_bytes]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CorruptFile(FileFault):
-    """Every bit of the byte at `offset` of a file is the wrong way round."""
+    """Every bit of the byte at `offset` of a file is flipped."""
 
     offset: int
 
     verb: ClassVar = "corrupt"
     pattern: ClassVar = "corrupt {path}{about} at byte {offset}"
+    line: ClassVar = "corrupt {what}"
+    example: ClassVar = 'lab.faults.corrupt("metadata of chk-3")'
+
+    def adjusted(self, world: World, offset: int | None = None) -> Fault:
+        return self if offset is None else replace(self, offset=offset)
+
+    def refusal_of(self, size_bytes: int) -> str | None:
+        fits = 0 <= self.offset < size_bytes
+        return None if fits else f"{self.path} has {size_bytes} bytes: there is none at {self.offset}"
+
+    def happen(self, world: World) -> None:
+        contents = world.edge.files.contents
+        data = bytearray(contents[self.path])
+        data[self.offset] ^= EVERY_BIT
+        contents[self.path] = bytes(data)
+
+
+def _turned(world: World, argument: int) -> tuple[Sequence[Fault], int]:
+    turns_ms = (1_000, -1_000, 100, -100, 20_000)
+    by_ms = turns_ms[argument % len(turns_ms)]
+    return [TurnClock(machine, by_ms) for machine in world.machine_names], argument // len(turns_ms)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TurnClock(Fault):
-    """A machine's clock is turned by `by_ms`, and stays so while the machine is there. One that is turned back stands
-    still until its time has come again, for a host's time never goes back; timers that are set keep their length.
+class TurnClock(PlainFault):
+    """The clock of a machine ("job", a task, a slot) is turned by `by_ms`, and stays so as long as the machine exists.
+    Forward it jumps; backward it stands still until its time has come again, because a host's time never goes back.
+    Timers that are set keep their length.
     """
 
     machine: str
@@ -268,3 +777,31 @@ class TurnClock(Fault):
     verb: ClassVar = "turn_clock"
     pattern: ClassVar = "turn the clock of {machine} by {by_ms} ms"
     whom: ClassVar = "machine"
+    example: ClassVar = 'lab.faults.turn_clock("job", -500)'
+    drawn: ClassVar = Drawn("clock", "a machine's clock is turned ({})", share=0.2, choose=_turned)
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        return (cls(name, DELAY_MS) for name in world.machine_names)
+
+    def refusal(self, world: World) -> str | None:
+        return None if self.machine in world.machine_names else not_there(world, self.machine)
+
+    def happen(self, world: World) -> None:
+        world.turned_ms[self.machine] = world.turned_ms.get(self.machine, 0) + self.by_ms
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+FAULTS: dict[str, type[Any]] = {
+    name: kind
+    for name, kind in vars().copy().items()
+    if isinstance(kind, type) and issubclass(kind, Fault) and "verb" in vars(kind)
+}
+"""The types of fault by name, as they are listed."""
+
+
+def possible_faults(world: World) -> Iterator[Fault]:
+    """Yield every fault that there is something for, in a fixed order; `refusal` says of each whether it may happen."""
+    for kind in FAULTS.values():
+        yield from kind.possible(world)

@@ -9,17 +9,16 @@ from typing import Any
 from kit.hosts.lab.by_words import meant
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.faults.faults import FailCommand, FreezeWorker, MessageFault, NeverAnswer, WorkerFault
-from kit.hosts.lab.faults.possible_faults import refusal
-from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, Fault, FireTimer, ReceiveElement, TakeTurn
+from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.faults.faults import CommandFault, FreezeWorker, MessageFault, WorkerFault
+from kit.hosts.lab.refusals import refusal
+from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, FireTimer, ReceiveElement, TakeTurn
 from kit.hosts.lab.world.world import World
 from kit.why import Fact, Why
 from kit.why.evidence import Evidence
 from kit.why.fact import fact
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.questions import ANSWERS
-
-Asked = DeliverMessage | MessageFault | CarryOut | FailCommand | NeverAnswer
 
 
 def why_not(world: World, evidence: Evidence, action: Action) -> Why:
@@ -64,7 +63,7 @@ def _message(inquiry: Inquiry, action: DeliverMessage | MessageFault) -> Iterato
         yield inquiry.ask(Topic.CHECKPOINT, checkpoint_id)
 
 
-def _work(inquiry: Inquiry, action: CarryOut | FailCommand | NeverAnswer) -> Iterator[Fact]:
+def _work(inquiry: Inquiry, action: CarryOut | CommandFault) -> Iterator[Fact]:
     evidence, checkpoint_id = inquiry.evidence, action.checkpoint_id
     about = {} if checkpoint_id is None else {"checkpoint_id": checkpoint_id}
     asked = evidence.last(action.command, machine=action.machine, role="command", **about)
@@ -98,8 +97,7 @@ _BELOW: dict[type[Action], Callable[[Inquiry, Any], Iterator[Fact]]] = {
     DeliverMessage: _message,
     MessageFault: _message,
     CarryOut: _work,
-    FailCommand: _work,
-    NeverAnswer: _work,
+    CommandFault: _work,
     FireTimer: _timer,
     WorkerFault: _worker,
 }

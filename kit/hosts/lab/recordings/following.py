@@ -1,7 +1,7 @@
 """A recorded run done again in the lab, word for word.
 
-A recording (`Trace.save_play`, of a lab or of a job on Spark) has what each process of the run handled, in its order,
-and when. The lab hands its machines the same events at the same times: messages, elements and answers as its own
+A recording (`Trace.save_recording`, of a lab or of a job on Spark) has what each process of the run handled, in its
+order, and when. The lab hands its machines the same events at the same times: messages, elements and answers as its own
 machines and files give them, and from outside what the recording has of it. Between processes any order will do that
 lets every cause come before its effect; here the earliest event that can happen is next.
 
@@ -40,14 +40,14 @@ from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, ProtocolError, Word
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.failures import for_the_lab
-from kit.hosts.lab.faults.breakable import LAB, Breakable, failure_of
-from kit.hosts.lab.faults.faults import DropMessage, FailCommand, FileFault, MissHeartbeat, NeverAnswer
+from kit.hosts.lab.fault import LAB, Fault
+from kit.hosts.lab.faults.faults import FAULTS, CommandFault, DropMessage, FailCommand, FileFault, MissHeartbeat
 from kit.hosts.lab.opening import open_edge
 from kit.hosts.lab.recordings.recording import Agreement, Recording, difference_of
 from kit.hosts.lab.recordings.snapshot_on_disk import snapshot_on_disk
-from kit.hosts.lab.world.actions import Action, Fault, Group
+from kit.hosts.lab.world.actions import Action, Group
 from kit.hosts.lab.world.edge import LabEdge
-from kit.hosts.lab.world.world import JOB, World
+from kit.hosts.lab.world.world import JOB, World, failure_of
 from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.machines.coordinator.master_hooks import MasterHook
 from kit.machines.task.unknown_task import answer_for_unknown_task
@@ -57,7 +57,6 @@ from kit.stream.operators.spec import shorten
 NEVER = 1 << 62
 
 _FROM_OUTSIDE = [word.__name__ for word in FROM_OUTSIDE]
-_FAULTS = {fault.__name__: fault for fault in Breakable._BREAK}
 _FAILURES = {word.__name__ for word in FAILURES}
 
 Take = Callable[[], Envelope]
@@ -254,18 +253,18 @@ class FollowingWorld(World):
     def _befall(self, event: Handled) -> None:
         """A fault of a lab: what it led to is recorded, what it did to files and to what is under way is done again."""
         (record,) = self.recording.records[event.id]
-        kind = _FAULTS[event.kind]
+        kind = FAULTS[event.kind]
         told = {**record.data, "checkpoint_id": record.checkpoint_id}
         fault = kind(**{each.name: told[each.name] for each in fields(kind)})
-        self._faults += 1
+        self.faults_told += 1
         self.trace.extend([record])
-        again = self._AGAIN.get(kind, FollowingWorld._break_again)
+        again = next((self._AGAIN[each] for each in kind.__mro__ if each in self._AGAIN), FollowingWorld._break_again)
         again(self, fault, event.cause)
         self.agenda.advance(self.at_ms)
 
     def _break_again(self, fault: Any, cause: str) -> None:
         if not isinstance(fault, FileFault) or fault.path in self.edge.files.contents:
-            self._BREAK[type(fault)](self, fault)
+            fault.happen(self)
 
     def _drop_again(self, fault: DropMessage, cause: str) -> None:
         self.agenda.take_message(fault.sender, fault.receiver, fault.place)
@@ -276,10 +275,11 @@ class FollowingWorld(World):
         if held is not None and held.command is not None and failure_of(type(held.command), fault.failure).done:
             self.files_of(held.machine).carry_out(held.command)
 
-    def _leave_unanswered(self, fault: NeverAnswer, cause: str) -> None:
+    def _command_again(self, fault: CommandFault, cause: str) -> None:
+        """Here the command may have another number, or be done already because its answer is recorded."""
         for number, (_, work) in list(self.agenda.work.items()):
             if work.cause == cause:
-                self.agenda.take_io(number)
+                replace(fault, number=number).happen(self)
 
     def _nothing_again(self, fault: MissHeartbeat, cause: str) -> None:
         """The JobMaster is told, as is recorded."""
@@ -287,7 +287,7 @@ class FollowingWorld(World):
     _AGAIN: ClassVar[dict[type[Fault], Callable[[FollowingWorld, Any, str], None]]] = {
         DropMessage: _drop_again,
         FailCommand: _fail_again,
-        NeverAnswer: _leave_unanswered,
+        CommandFault: _command_again,
         MissHeartbeat: _nothing_again,
     }
     """How a fault is done again whose consequences for a machine are recorded by themselves."""

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -19,6 +20,8 @@ import pandas as pd
 from kit.core.protocol.trace import TraceRecord
 from kit.hosts.lab.by_words import matching
 from kit.hosts.lab.errors import MOST_NAMED, LabError, LabWarning, nearest
+from kit.hosts.lab.fault_verbs import VERBS as VERBS_OF_FAULTS
+from kit.hosts.lab.fault_verbs import WHAT
 from kit.hosts.lab.faults.faults import ThawWorker
 from kit.hosts.lab.jobs.given_jobs import GivenJob
 from kit.hosts.lab.jobs.incremental_snapshot import leave_incremental_snapshot
@@ -27,7 +30,6 @@ from kit.hosts.lab.jobs.ready_jobs import ReadyHook, job_of, random_job, ready_j
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
 from kit.hosts.lab.scenarios.play_outcome import in_one_line
-from kit.hosts.lab.scenarios.play_rescaling import lose_slot, offer_slots, rescale
 from kit.hosts.lab.scenarios.play_views import file_path, requested, show, snapshot_path
 from kit.hosts.lab.scenarios.play_writing import fault_of
 from kit.hosts.lab.scenarios.record_kinds import record_kinds
@@ -261,6 +263,19 @@ def _stop(scene: Scene, drain: str | None, target: str | None) -> None:
     scene.lab.stop(target, drain=drain is not None)
 
 
+def _rescale(scene: Scene, wanted: str, later: str | None) -> None:
+    """Ask for `to 3`, or `letters to 3, sums to 1`; with `later` at the next checkpoint."""
+    given: dict[str, int] | int
+    if wanted.startswith("to "):
+        given = int(wanted.removeprefix("to "))
+    else:
+        given = {name: int(number) for name, _, number in (each.partition(" to ") for each in wanted.split(", "))}
+    try:
+        scene.lab.rescale(given, at_once=later is None)
+    except ValueError as error:
+        raise LabError(str(error)) from error
+
+
 def _cancel(scene: Scene) -> None:
     scene.lab.cancel()
 
@@ -269,62 +284,12 @@ def _wait(scene: Scene, at_ms: str) -> None:
     scene.lab.wait_until(int(at_ms))
 
 
-def _kill(scene: Scene, worker: str) -> None:
-    scene.lab.kill(int(worker))
-
-
-def _fail(scene: Scene, words: str, how: str | None) -> None:
-    scene.lab.fail(words, how)
-
-
-def _never(scene: Scene, words: str) -> None:
-    scene.lab.never(words)
-
-
-def _lose(scene: Scene, words: str) -> None:
-    scene.lab.lose(file_path(scene.lab, words))
-
-
-def _duplicate(scene: Scene, words: str) -> None:
-    scene.lab.duplicate(words)
-
-
-def _forge(scene: Scene, words: str, claims: str) -> None:
-    claimed = (claim.split(" ") for claim in claims.split(", "))
-    given: dict[str, Any] = {name: int(claim) if claim.isdecimal() else claim for name, claim in claimed}
-    scene.lab.forge(words, **given)
-
-
-def _delay(scene: Scene, words: str, by_ms: str) -> None:
-    scene.lab.delay(words, by_ms=int(by_ms))
-
-
-def _freeze(scene: Scene, worker: str) -> None:
-    scene.lab.freeze(int(worker))
-
-
-def _thaw(scene: Scene, worker: str) -> None:
-    scene.lab.thaw(int(worker))
-
-
-def _miss_heartbeat(scene: Scene, worker: str) -> None:
-    scene.lab.miss_heartbeat(int(worker))
-
-
-def _kill_driver(scene: Scene) -> None:
-    scene.lab.kill_driver()
-
-
-def _truncate(scene: Scene, words: str) -> None:
-    scene.lab.truncate(file_path(scene.lab, words))
-
-
-def _corrupt(scene: Scene, words: str) -> None:
-    scene.lab.corrupt(file_path(scene.lab, words))
-
-
-def _turn_clock(scene: Scene, machine: str, by_ms: str) -> None:
-    scene.lab.turn_clock(machine, int(by_ms))
+def _break(name: str, scene: Scene, **groups: str | None) -> None:
+    """Do a fault by its method; words that mean a file of a snapshot give its path."""
+    given = VERBS_OF_FAULTS[name].arguments(groups)
+    if WHAT in given:
+        given[WHAT] = file_path(scene.lab, given[WHAT])
+    getattr(scene.lab.faults, name)(**given)
 
 
 def _another_driver(scene: Scene) -> None:
@@ -476,41 +441,13 @@ VERBS = (
         "rescale [VERTEX] to N [at the next checkpoint]",
         "the user asks for another parallelism, of all or of these",
         r"rescale ((?:to \d+)|(?:\S+ to \d+(?:, \S+ to \d+)*))( at the next checkpoint)?",
-        rescale,
+        _rescale,
     ),
-    Verb("lose slot N", "its worker dies, and the slot is gone", r"lose slot (\d+)", lose_slot),
-    Verb("offer N slots", "so many are there from now on", r"offer (\d+) slots", offer_slots),
     Verb("cancel", "the user ends the job", "cancel", _cancel),
     Verb("wait until N ms", "time passes in which nothing happens", r"wait until (\d+) ms", _wait),
-    Verb("kill worker N", "all subtasks of this index are gone at once", r"kill worker (\d+)", _kill),
-    Verb(
-        "fail WORDS[: HOW]", "a command fails, in one of the ways that it declares", r"fail ([^:]+)(?:: (\S+))?", _fail
-    ),
-    Verb("never answer WORDS", "a command is neither carried out nor answered", r"never answer (.+)", _never),
-    Verb("lose WORDS", "a message or a file is gone", r"lose (.+)", _lose),
-    Verb("duplicate WORDS", "a message arrives twice", r"duplicate (.+)", _duplicate),
-    Verb(
-        "forge WORDS: CLAIMS",
-        "a copy of a report follows, which claims another `job NAME`, `task NAME/0`, `attempt N`, `checkpoint N`",
-        r"forge ([^:]+): ((?:job|task|attempt|checkpoint) \S+(?:, (?:job|task|attempt|checkpoint) \S+)*)",
-        _forge,
-    ),
-    Verb("delay WORDS by N ms", "a message is held back, with those behind it", r"delay (.+) by (\d+) ms", _delay),
-    Verb("freeze worker N", "it stands still", r"freeze worker (\d+)", _freeze),
-    Verb("thaw worker N", "it goes on", r"thaw worker (\d+)", _thaw),
-    Verb(
-        "miss the heartbeat of worker N",
-        "a frozen one is taken for dead",
-        r"miss the heartbeat of worker (\d+)",
-        _miss_heartbeat,
-    ),
-    Verb("truncate WORDS", "half of a file is gone", r"truncate (.+)", _truncate),
-    Verb("corrupt WORDS", "a byte of a file is wrong", r"corrupt (.+)", _corrupt),
-    Verb(
-        "turn the clock of MACHINE by N ms",
-        "it jumps, or stands still",
-        r"turn the clock of (\S+) by (-?\d+) ms",
-        _turn_clock,
+    *(
+        Verb(each.usage, each.does, each.pattern.pattern, partial(_break, name))
+        for name, each in VERBS_OF_FAULTS.items()
     ),
     Verb(
         "inflict FAULT(FIELDS)",
@@ -518,7 +455,6 @@ VERBS = (
         r"inflict (.+)",
         _inflict,
     ),
-    Verb("kill the driver", "it dies with all but the disk", "kill the driver", _kill_driver),
     Verb(
         "another driver goes on",
         "this one dies where it stands; the next reads the durable store",
@@ -595,17 +531,18 @@ def carry_out(scene: Scene, text: str) -> int:
     for pattern, verb in _COMPILED:
         found = pattern.fullmatch(line)
         if found is not None:
-            _do_verb(scene, verb, found.groups())
+            _do_verb(scene, verb, found)
             return min(verb.level, DETAIL) if text != line else verb.level
     known = nearest(line, [verb.usage for verb in VERBS])
     raise LabError(f"{text!r} is no command; did you mean: {'; '.join(known)}?")
 
 
-def _do_verb(scene: Scene, verb: Verb, arguments: Sequence[str]) -> None:
+def _do_verb(scene: Scene, verb: Verb, line: re.Match[str]) -> None:
     if scene.is_over and verb.do in _WATCHED:
         return
     try:
-        verb.do(scene, *arguments)
+        named = line.groupdict()
+        verb.do(scene, **named) if named else verb.do(scene, *line.groups())
     except DamageTold as told:
         scene.is_over = True
         scene.said.append(in_one_line(f"the damage is told: {told}", LONGEST_WHY))

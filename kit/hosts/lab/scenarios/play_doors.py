@@ -32,7 +32,7 @@ class PlayDoors:
         """Write what was done in this lab as a play, to be read and opened again, and return the path (`*.play`).
 
         `job` is a ready job with the lab's settings; a play of another job is opened with that: `Lab.play(path, env)`.
-        `lab.trace.save_play` writes a recording, which `Lab.follow` does again. Raises LabError for a run that went on
-        from another lab's.
+        `lab.trace.save_recording` writes a recording, which `Lab.follow` does again. Raises LabError for a run that
+        went on from another lab's.
         """
         return SAVE_PLAY(self, path, job, title, question)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 
 from kit.core.protocol.events import (
     RequestCancel,
@@ -23,16 +22,14 @@ from kit.core.protocol.events import (
 )
 from kit.core.protocol.words import Word
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.faults import faults
+from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.faults.faults import FAULTS
 from kit.hosts.lab.scenarios.play_text import Block, Command, PlayText
-from kit.hosts.lab.world.actions import Action, Fault, LetTimePass
+from kit.hosts.lab.world.actions import Action, LetTimePass
 
 LINE_LENGTH = 110
 LINES_PER_BLOCK = 10
 MATTERS_OF_COURSE = ("do ", "follow ", "take ")
-
-FAULTS = {kind.__name__: kind for kind in vars(faults).values() if isinstance(kind, type) and issubclass(kind, Fault)}
-"""The types of fault by name."""
 
 
 def play_of(actions: Sequence[Action | Word], name: str, job: str, title: str, question: str) -> PlayText:
@@ -66,7 +63,7 @@ def play_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
         elif action.restore_path is not None or action.recover:
             raise LabError(
                 "this run went on from another lab's, so its actions are not all: "
-                "lab.trace.save_play(path) keeps it, and Lab.follow(job, path, after=...) does it again"
+                "lab.trace.save_recording(path) keeps it, and Lab.follow(job, path, after=...) does it again"
             )
     if keys:
         yield f"do {' '.join(keys)}"
@@ -78,7 +75,10 @@ def fault_of(text: str) -> Fault:
         call = ast.parse(text, mode="eval").body
         assert isinstance(call, ast.Call)
         assert isinstance(call.func, ast.Name)
-        return FAULTS[call.func.id](**{each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg})
+        fault: Fault = FAULTS[call.func.id](
+            **{each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg}
+        )
+        return fault
     except (AssertionError, KeyError, SyntaxError, TypeError, ValueError) as error:
         raise LabError(f"{text!r} is no fault; there are {', '.join(FAULTS)}, each with its fields") from error
 
@@ -88,8 +88,7 @@ def line_of(action: Action | Word) -> str:
     if isinstance(action, LetTimePass):
         return f"wait until {action.until_ms} ms"
     if isinstance(action, Fault):
-        told = ", ".join(f"{each.name}={getattr(action, each.name)!r}" for each in fields(action))
-        return f"inflict {type(action).__name__}({told})"
+        return f"inflict {action.literal}"
     if isinstance(action, RequestCheckpoint):
         return "trigger checkpoint full" if action.full else "trigger checkpoint"
     if isinstance(action, RequestSavepoint):

@@ -1,10 +1,9 @@
-"""The kinds of record that a trace of the lab may hold."""
+"""The kinds of record that a trace may have."""
 
-from __future__ import annotations
-
+from kit.hosts.lab.faults.faults import FAULTS
 from kit.run.kinds import KINDS
 
 
 def record_kinds() -> tuple[str, ...]:
-    """All kinds in alphabetical order: every word of the protocol, and what the machines note beside them."""
-    return tuple(sorted(KINDS))
+    """Return the names of all commands, events, notes and faults."""
+    return tuple(sorted({*KINDS, *FAULTS}))

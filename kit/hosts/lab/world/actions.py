@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from kit.core.protocol.elements import Element
+from kit.core.protocol.words import Word
 
 
 class Group(Enum):
@@ -69,11 +70,20 @@ class Action:
         """The action as a lab keeps it once it is done: it says the same, and holds no records."""
         return self
 
+    def perform(self, world: Any) -> None:
+        """Do it in a world (`kit.hosts.lab.world.world`) that has no way of its own to do it."""
+        raise KeyError(f"{self!r} is nothing that a world knows how to do")
+
     def __str__(self) -> str:
         return self.text
 
     def __repr__(self) -> str:
         return f"<{self.text}>"
+
+
+def named(word: Word) -> tuple[str, int | None]:
+    """Return how actions name a message or a command: its type, and its checkpoint."""
+    return type(word).__name__, getattr(word, "checkpoint_id", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +187,3 @@ class LetTimePass(Action):
     group: ClassVar = Group.TIME
     verb: ClassVar = "wait"
     pattern: ClassVar = "wait until {until_ms} ms"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Fault(Action):
-    """What never happens by itself. A run remembers its faults as it does all else: they are undone and replayed."""
-
-    recorded: ClassVar[bool] = True
-    """Whether the trace has a record of it; False where what a machine is told at once says the same."""

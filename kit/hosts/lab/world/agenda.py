@@ -26,6 +26,7 @@ from kit.hosts.lab.world.actions import (
     LetTimePass,
     ReceiveElement,
     TakeTurn,
+    named,
 )
 from kit.machines.channel.ready_numbers import ReadyNumbers
 from kit.stream.graph.execution_graph import ExecutionGraph
@@ -127,11 +128,11 @@ class Agenda:
     def _message_action(self, number: int) -> Action:
         sender, receiver = way = self._ways[number]
         message = self._mail[way][1][0].word
-        return DeliverMessage(type(message).__name__, getattr(message, "checkpoint_id", None), sender, receiver)
+        return DeliverMessage(*named(message), sender, receiver)
 
     def _io_action(self, number: int) -> Action:
         machine, (command, _) = self._io[number]
-        return CarryOut(machine, type(command).__name__, getattr(command, "checkpoint_id", None), number)
+        return CarryOut(machine, *named(command), number)
 
     def _wire_action(self, number: int) -> Action:
         assert self._graph is not None

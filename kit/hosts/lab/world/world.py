@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from kit.core.protocol.commands import (
@@ -26,7 +27,7 @@ from kit.core.protocol.commands import (
     StartEpoch,
     StopEpoch,
 )
-from kit.core.protocol.duties import Command, Duty, by_command, refused
+from kit.core.protocol.duties import Command, Duty, Failure, by_command, refused
 from kit.core.protocol.elements import CreditedElement, Element
 from kit.core.protocol.events import (
     CreditReceived,
@@ -34,6 +35,7 @@ from kit.core.protocol.events import (
     EpochEnded,
     ProcessInput,
     RowsAvailable,
+    SlotLost,
     TimerFired,
 )
 from kit.core.protocol.messages import (
@@ -43,15 +45,13 @@ from kit.core.protocol.messages import (
     SubmitChannelState,
     TaskMessage,
 )
-from kit.core.protocol.trace import Trace, TraceRecord
+from kit.core.protocol.trace import Trace
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, Word
-from kit.hosts.lab.faults.breakable import Breakable
 from kit.hosts.lab.world.actions import (
     Action,
     CarryOut,
     DeliverMessage,
-    Fault,
     FireTimer,
     LetTimePass,
     ReceiveElement,
@@ -77,7 +77,7 @@ FAILURES_KEPT = 20
 _TURN = ProcessInput()
 
 
-class World(Breakable):
+class World:
     """The state of a lab at one moment."""
 
     follows = False
@@ -86,7 +86,6 @@ class World(Breakable):
     """
 
     def __init__(self, job: JobGraph, edge: LabEdge) -> None:
-        super().__init__()
         self.job = job
         self.edge = edge
         self.master = JobMaster(job, tuple(edge.hooks))
@@ -109,6 +108,17 @@ class World(Breakable):
         self.check_every = 1
         """Each machine is checked after every so many of its events, a task at its end too."""
         self._inputs_checked = 1
+        self.frozen: set[int] = set()
+        """The workers that stand still."""
+        self.driver_is_dead = False
+        self.doomed_reads: dict[str, str] = {}
+        """The tasks whose next read of their source fails, and how."""
+        self.turned_ms: dict[str, int] = {}
+        """By how much clocks are turned, by machine."""
+        self.faults_told = 0
+        """The number of faults that the trace has records of."""
+        self._held_credits: list[tuple[str, CreditReceived, str]] = []
+        """The credits that frozen senders will receive when they thaw."""
 
     # --- what may happen ------------------------------------------------------------------------------------------
 
@@ -137,10 +147,8 @@ class World(Breakable):
         perform = self._PERFORM.get(type(action))
         if perform is not None:
             perform(self, action)
-        elif isinstance(action, Fault):
-            self.break_down(action)
         else:
-            raise KeyError(f"{action!r} is nothing that a world knows how to do")
+            action.perform(self)
         if type(action) is not LetTimePass:
             self.at_ms += ACTION_MS
         self.agenda.advance(self.at_ms)
@@ -220,7 +228,7 @@ class World(Breakable):
             self._handling = False
 
     def _handle(self, machine: Machine, event: Word, cause: str) -> None:
-        commands = machine.handle(event, self.time_of(machine) if self._turned_ms else self.at_ms, cause)
+        commands = machine.handle(event, self.time_of(machine) if self.turned_ms else self.at_ms, cause)
         if isinstance(machine, StreamTask):
             self.agenda.set_turn(machine.name, machine.available)
             if machine.failure is not None:
@@ -356,6 +364,103 @@ class World(Breakable):
     CARRY_OUT: ClassVar[dict[type[Word], Callable[[Any, Machine, Any, str], None]]]
     """The same by command."""
 
+    # --- what faults do (`kit.hosts.lab.faults.faults`)
+    # ------------------------------------------------------------------------
+
+    @property
+    def workers(self) -> list[int]:
+        """The workers that run now."""
+        return sorted({task.subtask for task in self.tasks.values()})
+
+    @property
+    def machine_names(self) -> list[str]:
+        """The machines there are now, whose clocks can be turned."""
+        return [self.master.name, *self.tasks, *self.slots]
+
+    @property
+    def takes_last_checkpoint(self) -> bool:
+        """Return True if the checkpoint that completed last, or is under way, is the job's last one."""
+        return self.master.stopping.is_under_way or self.master.checkpoints.ledger.took_last_checkpoint
+
+    def doomed_read(self, machine: Machine, command: ReadSplit) -> Word | None:
+        """Return the answer to a read that was made to fail; None for any other."""
+        failure = self.doomed_reads.pop(machine.name, None)
+        return None if failure is None else command.failed(failure_of(ReadSplit, failure).raised())
+
+    def files_of(self, machine: str) -> Any:
+        """Return what carries out the commands of this machine to its disk."""
+        return self.edge.for_job if machine == self.master.name else self.edge.for_tasks
+
+    def end_worker(self, worker: int, error: str) -> None:
+        """End a worker, and let the JobMaster know."""
+        self.forget_worker(worker)
+        self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=worker, error=error))
+
+    def forget_worker(self, worker: int) -> None:
+        """Remove a worker, with all that is under way to and from it."""
+        ended = self.machines_of(worker)
+        for name in ended:
+            self.tasks.pop(name, None)
+            self.slots.pop(name, None)
+        self.forget_faults_of(ended)
+        self.frozen.discard(worker)
+        self.agenda.forget(ended)
+
+    def machines_of(self, worker: int) -> list[str]:
+        """Return the tasks of a worker, and its slot."""
+        tasks = [name for name, task in self.tasks.items() if task.subtask == worker]
+        return tasks + [name for name in (slot_name(worker),) if name in self.slots]
+
+    def freeze(self, worker: int) -> None:
+        """Let a worker stand still."""
+        self.frozen.add(worker)
+        self.agenda.hold(self.machines_of(worker))
+
+    def thaw(self, worker: int) -> None:
+        """Let a worker continue; it receives the credits that were held back."""
+        names = self.machines_of(worker)
+        self.frozen.discard(worker)
+        self.agenda.release(names)
+        for name in names:
+            if name in self.tasks:
+                self.agenda.set_turn(name, self.tasks[name].available)
+        due = [credit for credit in self._held_credits if credit[0] in names]
+        self._held_credits = [credit for credit in self._held_credits if credit[0] not in names]
+        for name, credit, cause in due:
+            self.deliver(self.tasks[name], credit, cause)
+
+    def give_credit(self, sender: StreamTask, credit: CreditReceived, cause: str) -> None:
+        """Let a sender know that its receiver has room again; a frozen one learns it when it thaws."""
+        if sender.subtask in self.frozen:
+            self._held_credits.append((sender.name, credit, cause))
+        else:
+            self.deliver(sender, credit, cause)
+
+    def end_driver(self) -> None:
+        """End the driver, and its workers with it."""
+        self.driver_is_dead = True
+        self.forget_faults_of([*self.tasks, *self.slots])
+        self.tasks, self.slots = {}, {}
+        self.frozen.clear()
+        self.agenda = Agenda()
+
+    def forget_faults_of(self, names: list[str]) -> None:
+        """Forget what would befall machines that are gone."""
+        self._held_credits = [credit for credit in self._held_credits if credit[0] not in names]
+        for name in names:
+            self.doomed_reads.pop(name, None)
+            self.turned_ms.pop(name, None)
+
+    def time_of(self, machine: Machine) -> int:
+        """Return the time of a machine's clock, in ms; it never goes back."""
+        turned_ms = self.turned_ms.get(machine.name)
+        return self.at_ms if turned_ms is None else max(machine.at, self.at_ms + turned_ms)
+
+    def on_the_lab_s_clock(self, machine: Machine, timer: ScheduleTimer) -> ScheduleTimer:
+        """Return the timer, due by the lab's own clock."""
+        ahead_ms = self.time_of(machine) - self.at_ms if self.turned_ms else 0
+        return replace(timer, due_ms=timer.due_ms - ahead_ms) if ahead_ms else timer
+
     # --- copying --------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> World:
@@ -409,6 +514,15 @@ class World(Breakable):
         return f"World({self.at_ms} ms, {self.master.status.name}, {len(self.tasks)} tasks)"
 
 
+def failure_of(command: type[Command], name: str) -> Failure:
+    """Return the failure of this name that a command declares. Raises KeyError with those there are for any other."""
+    for failure in command.failures:
+        if failure.name == name:
+            return failure
+    known = ", ".join(failure.name for failure in command.failures) or "none"
+    raise KeyError(f"{command.__name__} has no failure {name!r}; it declares {known}")
+
+
 World.CARRY_OUT = by_command(World.DUTIES, COMMANDS)
 
-__all__ = ["ACTION_MS", "JOB", "TraceRecord", "World"]
+__all__ = ["ACTION_MS", "JOB", "World", "failure_of"]

@@ -1,0 +1,163 @@
+"""What every fault declares, once: its sentence, its precondition, its effect, and how people and random runs do it.
+
+`kit.hosts.lab.faults.faults` is the table of faults. Everything else derives from it: the methods of `lab.faults` and
+the lines of a play (`kit.hosts.lab.fault_verbs`), what may fail now, what random runs do to a job
+(`kit.verify.swarm.trials`), what an exploration tries (`kit.verify.explore`), the explorer's offers, and
+`docs/FAULTS.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar, Self
+
+from kit.core.protocol.trace import TraceRecord
+from kit.hosts.lab.errors import enumerated
+from kit.hosts.lab.world.actions import Action
+from kit.hosts.lab.world.world import World
+
+LAB, FAULT = "lab", "fault"
+"""Machine and role of the records of faults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """How random runs (`kit.verify.swarm.swarm`) draw a fault. Faults that share one are drawn as one.
+
+    `text` is a sentence; its `{}` is the number that chooses among several. `weight` says how often the fault is drawn
+    beside the others, `share` in what share of all runs it is drawn at all. `choose` returns the candidates and which
+    of them is meant; by default every possible one is a candidate. With `waits` the run goes on until one is possible.
+    """
+
+    name: str
+    text: str
+    weight: int = 1
+    share: float = 0.5
+    choose: Callable[[World, int], tuple[Sequence[Fault], int]] | None = None
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """How an exploration calls a fault, and what it tries."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Fault(Action):
+    """An action that never happens by itself. A run remembers its faults like any other step: they are undone and
+    replayed.
+    """
+
+    recorded: ClassVar[bool] = True
+    """Whether the trace has a record of it; False where the message that a machine receives at once says the same."""
+    method: ClassVar[str] = ""
+    """The method of `lab.faults` that does it; by default its verb. Several faults may share one."""
+    line: ClassVar[str] = ""
+    """The line of a play that does it, by default its sentence: `{what}` stands for words that name one of several
+    targets, any other name for an argument of the method; what is in brackets may be left out.
+    """
+    doing: ClassVar[str] = ""
+    """Completes "nothing ... now is 'lunch'", where words name a target."""
+    example: ClassVar[str]
+    """A call of the method."""
+    drawn: ClassVar[Drawn | None] = None
+    explored: ClassVar[Explored | None] = None
+    offer: ClassVar[str] = ""
+    """The label of the explorer's button on what it befalls; "" where the explorer lists faults by their sentences."""
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        """Yield this fault for everything that it could befall, with default numbers; `refusal` judges each."""
+        raise NotImplementedError
+
+    @classmethod
+    def targets(cls, world: World) -> Iterator[Self]:
+        """Yield one fault for each target that words may name."""
+        return cls.possible(world)
+
+    def adjusted(self, world: World) -> Fault:
+        """Return the fault with what its method was given besides the words; a fault adds parameters of its own."""
+        return self
+
+    def refusal(self, world: World) -> str | None:
+        """Return why this may not happen now, None if it may."""
+        raise NotImplementedError
+
+    def happen(self, world: World) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+    def perform(self, world: World) -> None:
+        """Let it happen, and leave a record of it."""
+        if self.recorded:
+            world.faults_told += 1
+            told = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+            checkpoint_id = told.pop("checkpoint_id", None)
+            data = {"text": self.text} | told
+            number, kind = f"{LAB}#{world.faults_told}", type(self).__name__
+            cause = self.befalls(world)
+            world.trace.extend([TraceRecord(number, cause, world.at_ms, LAB, FAULT, kind, checkpoint_id, data)])
+        self.happen(world)
+
+    def befalls(self, world: World) -> str:
+        """Return the id of the message or command that it befalls, as the trace has it; "" for another fault."""
+        return ""
+
+    def is_about(self, action: Action) -> bool:
+        """Return True if the fault befalls what the action would do."""
+        return False
+
+    @property
+    def code(self) -> str:
+        """Python that does this to `lab`."""
+        return f"lab.faults.{self.name()}({self.text!r})" if self.is_named else f"lab.step(faults.{self.literal})"
+
+    @property
+    def is_named(self) -> bool:
+        """Return True if its sentence alone names it for its method."""
+        return False
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of its method."""
+        return cls.method or cls.verb
+
+    @property
+    def literal(self) -> str:
+        """The fault as a Python expression: `KillWorker(worker=1)`."""
+        told = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self))
+        return f"{type(self).__name__}({told})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlainFault(Fault):
+    """A fault whose fields are all that a user has to say."""
+
+    @property
+    def code(self) -> str:
+        told = ", ".join(repr(getattr(self, each.name)) for each in fields(self))
+        return f"lab.faults.{self.name()}({told})"
+
+
+def not_asked(world: World, command: str, number: int) -> str | None:
+    """Return why nothing can be done to a command, None if it is under way."""
+    if number in world.agenda.work:
+        return None
+    return f"{command} is not under way: it was not asked for, is done, or is not wanted any more"
+
+
+def not_there(world: World, machine: str) -> str:
+    """Say that a machine does not exist, and which do."""
+    return f"there is no {machine} now; there are {enumerated(world.machine_names)}"
+
+
+def words_of(fault: type[Fault]) -> str:
+    """Return the docstring of a type of fault in one line."""
+    return " ".join((fault.__doc__ or "").split())
+
+
+__all__ = ["FAULT", "LAB", "Drawn", "Explored", "Fault", "PlainFault", "not_asked", "not_there", "words_of"]

@@ -1,0 +1,218 @@
+"""How a user makes things fail: the methods of `lab.faults`, and the lines of a play that do the same.
+
+Both derive from the table of faults. Faults that share a method share its line, which is that of the first of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kit.core.protocol.trace import TraceRecord
+from kit.core.protocol.words import Word
+from kit.hosts.lab.by_words import meant
+from kit.hosts.lab.choices import Choices
+from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.fault import Fault, words_of
+from kit.hosts.lab.faults.faults import FAULTS, FileFault, possible_faults
+from kit.hosts.lab.refusals import refusal
+from kit.hosts.lab.step import Step
+from kit.hosts.lab.world.actions import Action
+from kit.hosts.lab.world.world import World
+
+What = Action | TraceRecord | str
+"""What names a target: an action, a record of the trace or its id, a key, or a few words (`kit.hosts.lab.by_words`)."""
+WHAT = "what"
+_PLACEHOLDER = re.compile(r"\{(\w+)\}|\[|\]")
+
+
+@dataclass(frozen=True)
+class FaultVerb:
+    """A method of `lab.faults`, and the faults that it can do."""
+
+    name: str
+    kinds: tuple[type[Fault], ...]
+
+    @property
+    def line(self) -> str:
+        """The line of a play, as the first of its faults declares it."""
+        return self.kinds[0].line or self.kinds[0].pattern
+
+    @property
+    def takes_words(self) -> bool:
+        """Return True if its first argument names one of several targets."""
+        return f"{{{WHAT}}}" in self.line
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """What the method takes besides `self`."""
+        if not self.takes_words:
+            return list(signature(self.kinds[0]).parameters.values())
+        options = list(signature(self.kinds[0].adjusted).parameters.values())[2:]
+        return [Parameter(WHAT, Parameter.POSITIONAL_OR_KEYWORD, annotation="What"), *options]
+
+    @property
+    def does(self) -> str:
+        """What it does, in a sentence or two."""
+        return " ".join(dict.fromkeys(words_of(kind) for kind in self.kinds))
+
+    @property
+    def usage(self) -> str:
+        """The line with its arguments in capitals: WORDS for what names a target, N for a number."""
+        return _PLACEHOLDER.sub(lambda found: self._shown(found[1]) if found[1] else found[0], self.line)
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What matches such a line, with a group for each argument."""
+        parts, end = [], 0
+        for found in _PLACEHOLDER.finditer(self.line):
+            parts.append(re.escape(self.line[end : found.start()]))
+            parts.append(f"(?P<{found[1]}>{self._form(found[1])})" if found[1] else {"[": "(?:", "]": ")?"}[found[0]])
+            end = found.end()
+        return re.compile("".join([*parts, re.escape(self.line[end:])]))
+
+    def arguments(self, groups: Mapping[str, str | None]) -> dict[str, Any]:
+        """Return the method's arguments, from the groups of a line that matches."""
+        given: dict[str, Any] = {}
+        for name, text in groups.items():
+            if text is None:
+                continue
+            if name in self._names:
+                given[name] = int(text) if self._is_number(name) else text
+            else:
+                pairs = (pair.split(" ") for pair in text.split(", "))
+                given |= {key: int(value) if self._is_number(key) else value for key, value in pairs}
+        return given
+
+    @property
+    def _names(self) -> dict[str, str]:
+        """The names of its parameters, and their types."""
+        return {each.name: str(each.annotation) for each in self.parameters}
+
+    def _is_number(self, name: str) -> bool:
+        return self._names[name].startswith("int")
+
+    def _shown(self, name: str) -> str:
+        if name == WHAT:
+            return "WORDS"
+        return "N" if name in self._names and self._is_number(name) else name.upper()
+
+    def _form(self, name: str) -> str:
+        """Return the pattern of an argument; of one that is no parameter, of names and values of parameters."""
+        if name == WHAT:
+            return ".+?"
+        if name in self._names:
+            return r"-?\d+" if self._is_number(name) else r"\S+"
+        numbers = [name for name in self._names if self._is_number(name)]
+        pair = rf"(?:(?:{'|'.join(numbers)}) \d+|(?:{'|'.join(self._names.keys() - {*numbers, WHAT})}) [^\s,]+)"
+        return f"{pair}(?:, {pair})*"
+
+
+def _verbs() -> Iterable[FaultVerb]:
+    kinds: dict[str, tuple[type[Fault], ...]] = {}
+    for kind in FAULTS.values():
+        kinds[kind.name()] = (*kinds.get(kind.name(), ()), kind)
+    verbs = [FaultVerb(name, of_name) for name, of_name in kinds.items()]
+    return sorted(verbs, key=lambda verb: verb.takes_words)  # a line with words may look like any other
+
+
+VERBS: dict[str, FaultVerb] = {verb.name: verb for verb in _verbs()}
+"""The methods of `lab.faults`, by name; those whose lines are the most particular come first."""
+
+
+class TakesSteps(Protocol):
+    """What `lab.faults` needs of a lab."""
+
+    _world: World
+
+    def _do(self, action: Action | Word) -> Step: ...
+
+
+class Faults:
+    """What may be made to fail in a lab, and how: `possible()` lists it, the methods do it. Each is a step.
+
+    `what` is an action of `lab.enabled()` or `possible()`, a record of the trace or its id, an action's key, or a few
+    words (`kit.hosts.lab.by_words`).
+    """
+
+    def __init__(self, lab: TakesSteps) -> None:
+        self._lab = lab
+
+    def possible(self) -> Choices:
+        """Return what may be made to fail now, by group; `.refused` has what may not, and why. `lab.step` takes any
+        of it.
+        """
+        world = self._lab._world
+        judged = [(fault, refusal(world, fault)) for fault in possible_faults(world)]
+        return Choices(
+            (fault for fault, why_not in judged if why_not is None),
+            what="things may be made to fail",
+            refused=((fault, why_not) for fault, why_not in judged if why_not is not None),
+        )
+
+    def inflict(self, fault: Fault) -> Step:
+        """Let a fault happen. Raises LabError with the reason why it may not."""
+        return self._lab._do(self.checked(fault))
+
+    def checked(self, fault: Fault) -> Fault:
+        """Return a fault that may happen now. Raises LabError with the reason for any other."""
+        why_not = refusal(self._lab._world, fault)
+        if why_not is not None:
+            raise LabError(why_not)
+        return fault
+
+    def _meant(self, verb: FaultVerb, what: What) -> Fault:
+        world, doing = self._lab._world, verb.kinds[0].doing
+        faults = [fault for kind in verb.kinds for fault in kind.targets(world)]
+        if isinstance(what, Action):
+            if isinstance(what, verb.kinds):
+                return what
+            for fault in faults:
+                if fault.is_about(what):
+                    return fault
+            raise LabError(refusal(world, what) or f"{what} is nothing {doing}")
+        record_id = what.id if isinstance(what, TraceRecord) else what
+        for fault in faults:
+            if isinstance(fault, FileFault) and fault.path == record_id:
+                return fault
+            if record_id in (fault.key, fault.befalls(world)):
+                return fault
+        return meant(record_id, faults, doing)
+
+    def __repr__(self) -> str:
+        return repr(self.possible())
+
+    def _repr_html_(self) -> str:
+        return self.possible()._repr_html_()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Step]: ...
+
+
+def _method(verb: FaultVerb) -> Callable[..., Step]:
+    me = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    whole = Signature([me, *verb.parameters], return_annotation="Step")
+
+    def do(*arguments: Any, **named: Any) -> Step:
+        given = whole.bind(*arguments, **named).arguments  # a TypeError names what is none of them
+        faults: Faults = given.pop("self")
+        if not verb.takes_words:
+            return faults.inflict(verb.kinds[0](**given))
+        fault = faults._meant(verb, given.pop(WHAT))
+        return faults.inflict(fault.adjusted(faults._lab._world, **given))
+
+    do.__name__, do.__qualname__ = verb.name, f"{Faults.__name__}.{verb.name}"
+    examples = "\n".join(f"    {kind.example}" for kind in verb.kinds)
+    do.__doc__ = f"{verb.does}\n\n{examples}"
+    do.__signature__ = whole  # type: ignore[attr-defined]
+    return do
+
+
+for _verb in VERBS.values():
+    setattr(Faults, _verb.name, _method(_verb))
+
+__all__ = ["VERBS", "WHAT", "FaultVerb", "Faults", "What"]
