@@ -135,6 +135,9 @@ class DropMessage(MessageFault):
             )
             world.deliver(world.master, told, cause)
 
+    def happen_again(self, world: World) -> None:
+        world.agenda.take_message(self.sender, self.receiver, self.place)
+
     @property
     def is_named(self) -> bool:
         return self.place == 0
@@ -540,6 +543,9 @@ class MissHeartbeat(OfFrozenWorker):
 
     def happen(self, world: World) -> None:
         world.end_worker(self.worker, "its heartbeat was missed")
+
+    def happen_again(self, world: World) -> None:
+        """The JobMaster is told, as is recorded."""
 
 
 def _refused_by_slots(world: World) -> str | None:

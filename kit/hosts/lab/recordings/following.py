@@ -41,7 +41,7 @@ from kit.core.protocol.words import Envelope, Machine, ProtocolError, Word
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.failures import for_the_lab
 from kit.hosts.lab.fault import LAB, Fault
-from kit.hosts.lab.faults.faults import FAULTS, CommandFault, DropMessage, FailCommand, FileFault, MissHeartbeat
+from kit.hosts.lab.faults.faults import FAULTS, CommandFault, FailCommand, FileFault
 from kit.hosts.lab.opening import open_edge
 from kit.hosts.lab.recordings.recording import Agreement, Recording, difference_of
 from kit.hosts.lab.recordings.snapshot_on_disk import snapshot_on_disk
@@ -264,10 +264,7 @@ class FollowingWorld(World):
 
     def _break_again(self, fault: Any, cause: str) -> None:
         if not isinstance(fault, FileFault) or fault.path in self.edge.files.contents:
-            fault.happen(self)
-
-    def _drop_again(self, fault: DropMessage, cause: str) -> None:
-        self.agenda.take_message(fault.sender, fault.receiver, fault.place)
+            fault.happen_again(self)
 
     def _fail_again(self, fault: FailCommand, cause: str) -> None:
         """A failure that comes after the deed leaves what was done."""
@@ -281,16 +278,11 @@ class FollowingWorld(World):
             if work.cause == cause:
                 replace(fault, number=number).happen(self)
 
-    def _nothing_again(self, fault: MissHeartbeat, cause: str) -> None:
-        """The JobMaster is told, as is recorded."""
-
     _AGAIN: ClassVar[dict[type[Fault], Callable[[FollowingWorld, Any, str], None]]] = {
-        DropMessage: _drop_again,
         FailCommand: _fail_again,
         CommandFault: _command_again,
-        MissHeartbeat: _nothing_again,
     }
-    """How a fault is done again whose consequences for a machine are recorded by themselves."""
+    """How a fault of a command is done again: the recording may have the answer."""
 
     def time_of(self, machine: Machine) -> int:
         """The recorded time is that of the machine's clock."""
