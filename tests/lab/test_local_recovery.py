@@ -51,6 +51,24 @@ def test_a_copy_is_kept_of_every_file_of_state() -> None:
         assert name.split("/")[1].split("-")[1] == slot
 
 
+def test_a_machine_that_is_lost_takes_its_copies_along_and_the_others_read_theirs() -> None:
+    killed, lost = taken(), taken()
+    killed.faults.kill(1)
+    lost.faults.lose_machine(1)
+    assert copies(killed) != copies(lost) == [path for path in copies(killed) if "/slot-1/" not in path]
+    for lab in (killed, lost):
+        lab.run()
+        settle(lab)
+        assert wrong(lab, LONG) == {}
+    restored = {record.machine for record in lost.trace if record.kind == "StateRead" and record.data["from_local"]}
+    assert restored
+    assert not any(task.endswith("/1") for task in restored)
+    assert read_from_copies(lost) < read_from_copies(killed)
+    again = Lab.follow(lost.job, lost.trace)
+    assert again.agreement is not None
+    assert copies(again) == copies(lost)
+
+
 def test_the_checkpoint_is_the_same_with_copies_and_without() -> None:
     directories = [
         {path: lab.files.contents[path] for path in lab.files.paths("/checkpoints")}

@@ -494,6 +494,25 @@ class KillWorker(WorkerFault):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class LoseMachine(WorkerFault):
+    """A worker dies together with its machine's disk: the local copies of its state are lost, so its tasks are restored
+    from the checkpoint directory while the other tasks read their copies.
+    """
+
+    verb: ClassVar = "lose_machine"
+    pattern: ClassVar = "lose worker {worker} and its machine"
+    example: ClassVar = "lab.faults.lose_machine(1)"
+    drawn: ClassVar = Drawn("machine", "a worker dies with its machine ({})")
+
+    def happen(self, world: World) -> None:
+        self.happen_again(world)
+        world.end_worker(self.worker, "its machine was lost in the lab")
+
+    def happen_again(self, world: World) -> None:
+        world.edge.for_tasks.forget_local_state(self.worker)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class FreezeWorker(WorkerFault):
     """A worker stands still, as in a long garbage collection: its tasks take no turn, its timers do not fire, what it
     reads and writes is not done, what is sent to it stays under way. What it had sent arrives.
