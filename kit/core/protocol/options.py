@@ -1,8 +1,8 @@
 """The options inside a barrier: how the checkpoint is to be taken.
 
 The coordinator decides `CheckpointOptions` once, and they reach every task unchanged except for `alignment`: an output
-that cannot carry in-flight data turns UNALIGNED into FORCED_ALIGNED and back (Flink's `CheckpointOptions`). In 1.11 they
-have two flags in place of the alignment, `isExactlyOnceMode` and `isUnalignedCheckpoint`.
+that cannot carry in-flight data turns UNALIGNED into FORCED_ALIGNED and back (Flink's `CheckpointOptions`). In 1.11
+they have two flags in place of the alignment, `isExactlyOnceMode` and `isUnalignedCheckpoint`.
 """
 
 from __future__ import annotations
