@@ -37,6 +37,8 @@ def documents() -> Iterator[tuple[str, str]]:
         text = relinked(text, (ROOT / source).parent, target)
         if source.endswith("state-machines.md"):
             text = _with_figures(text)
+        if target.endswith("decisions/index"):
+            text += "\n```{toctree}\n:glob:\n:hidden:\n\n[0-9]*\n```\n"
         yield target, text
 
 

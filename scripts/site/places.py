@@ -14,6 +14,11 @@ DOCUMENTS = {
     "docs/PLAYS.md": "plays/index",
     "docs/state-machines.md": "reference/state-machines",
     "docs/WRITING-A-HOST.md": "reference/writing-a-host",
+    "docs/decisions/README.md": "reference/decisions/index",
+    **{
+        path.relative_to(ROOT).as_posix(): f"reference/decisions/{path.stem}"
+        for path in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    },
 }
 """Documents of the repository and where they are in the site."""
 LINK = re.compile(r"\[([^\[\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
