@@ -1,4 +1,4 @@
-"""Every schedule of a small job: `explore` tries all that may happen, and finds the shortest way to what must not."""
+"""Every schedule of a small job: `explore` tries all that may happen, and finds the shortest way to a violation."""
 
 from __future__ import annotations
 

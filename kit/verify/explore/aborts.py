@@ -1,11 +1,11 @@
-"""What the abort of a checkpoint would change, asked of the machines themselves.
+"""The effect that the abort of a checkpoint would have, determined by running the machines themselves.
 
-While something may fail, a checkpoint may be aborted at any moment, and each task hears of it at a moment of its own:
-the JobMaster tells it, the task before it in the graph sends a cancel marker in place of a barrier, or its own file
-fails. Most of what a task takes meanwhile *commutes* with such news: whichever comes first, the task ends up in the
-same state and has asked for the same. Where that is so the order makes no difference, and need not be tried. It is not
-guessed from the words: both orders are worked out on the machine, for all the news that may come, in every order of
-theirs; so it is as true of a handler of the user's own.
+While faults are possible, a checkpoint may be aborted at any moment, and each task learns of it at a moment of its own:
+from the JobMaster, from a cancel marker that the upstream task sends in place of a barrier, or because its own file
+fails. Most events that a task takes meanwhile *commute* with such news: in either order, the task ends up in the same
+state and has given the same commands. Then the order makes no difference, and need not be explored. This is not guessed
+from the events. Both orders are run on the machine, for all the news that may come, in every order. So it also holds
+for a user-defined handler.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from kit.verify.explore.words import NOW_MS
 
 Mask = npt.NDArray[np.bool_]
 AT_ANY_TIME = frozenset({"expire", "fail"})
-"""The kinds of fault that may abort a checkpoint at any moment while the job goes on."""
+"""The kinds of fault that may abort a checkpoint at any moment while the job continues."""
 LATER = "lose"
-"""The kind that does so when nothing else can happen any more."""
+"""The kind of fault that does so once nothing else can happen."""
 _NEWS = (NotifyCheckpointAborted, DeclineCheckpoint, CancelCheckpointMarker)
 MOST_NEWS = 5
-"""So many pieces of news at once are tried in every order; where more may come, nothing is said to commute."""
+"""The number of pieces of news that are tried in every order; with more, nothing is assumed to commute."""
 
 
 class Aborts:
-    """Which checkpoints may be aborted, and whose steps that leaves as they are."""
+    """The checkpoints that may be aborted, and the steps that this does not affect."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -62,14 +62,14 @@ class Aborts:
         self._asked: dict[tuple[int, ...], bool] = {}
 
     def threaten(self, rows: Rows) -> Mask:
-        """Where a checkpoint may yet be aborted while the job goes on, or the news of it are under way."""
+        """Return where a checkpoint may still be aborted while the job continues, or the news of it are in flight."""
         if not self._may_end_so:
             return np.zeros(len(rows), bool)
         threatened: Mask = (self._at_stake(rows) != self._none) | (self._news(rows) != self._none)
         return threatened
 
     def contest(self, rows: Rows) -> Mask:
-        """Where the failure of a task's file may come between what the JobMaster does, or is on its way to it."""
+        """Return where a task's file may fail between actions of the JobMaster, or the failure is on its way to it."""
         space = self._space
         contested = np.zeros(len(rows), bool)
         if "fail" in space.kinds:
@@ -85,7 +85,7 @@ class Aborts:
         return int(any(isinstance(each, DeclineCheckpoint) for each in words) or any(failed))
 
     def _at_stake(self, rows: Rows) -> Ids:
-        """The checkpoints that a fault may yet abort."""
+        """Return the checkpoints that a fault may still abort."""
         if not self._may_fail:
             return np.full(len(rows), self._none, np.int32)
         pending = self._pending.of(rows[:, 0], rows[:, 0] * 0)
@@ -93,7 +93,7 @@ class Aborts:
         return pending
 
     def _news(self, rows: Rows) -> Ids:
-        """The checkpoints of whose abort somebody is being told."""
+        """Return the checkpoints whose abort is being announced to some machine."""
         space = self._space
         found = np.full(len(rows), self._none, np.int32)
         for column in range(space.mail_to, space.wires + space.graph.channel_count):
@@ -112,11 +112,13 @@ class Aborts:
         elements = (getattr(word, "element", word) for word in words)
         return self._sets.number(frozenset(each.checkpoint_id for each in elements if isinstance(each, _NEWS)))
 
-    # --- whether they matter ------------------------------------------------------------------------------------------
+    # --- do they matter? ----------------------------------------------------------------------------------------------
 
     def change_nothing(self, rows: Rows, task: int, words: Ids, channels: Sequence[int]) -> Mask:
-        """Whether a task that takes one of `words` now ends as if it took that after any news of aborts: those that the
-        JobMaster may send, or has sent, failures of its own files, and cancel markers on these other `channels`.
+        """Return where a task that takes one of `words` now ends in the same state as after any news of aborts.
+
+        The news are those that the JobMaster may send, or has sent, failures of the task's own files, and cancel
+        markers on these other `channels`.
         """
         space = self._space
         asked = np.stack(
@@ -150,8 +152,9 @@ class Aborts:
     def _news_to(
         self, task: int, state: int, at_stake: int, told: int, mail: int, work: int, channels: tuple[int, ...]
     ) -> Iterable[frozenset[int]] | None:
-        """What may come to a task, as words: a set for each checkpoint that may be aborted, since one fault aborts one.
-        None where something else is waiting for it.
+        """Return the news that may come to a task, as words, or None if something else is waiting for it.
+
+        There is one set for each checkpoint that may be aborted, since one fault aborts one checkpoint.
         """
         space = self._space
         machine = space.machines[task].machines[state]
@@ -175,7 +178,7 @@ class Aborts:
         return isinstance(self._space.words[word], NotifyCheckpointComplete)
 
     def _failures(self, work: int) -> list[int]:
-        """The failures of what a task has under way."""
+        """Return the failures of a task's work in progress."""
         space = self._space
         if not work:
             return []
@@ -194,7 +197,7 @@ class Aborts:
         return [self._space.words.number(each) for each in (notice, *markers)]
 
     def _commutes(self, task: int, state: int, word: int, news: frozenset[int]) -> bool:
-        """Whether the word leads to the same before and after all this news, in whatever order that comes."""
+        """Return True if the word has the same effect before and after all this news, in any order."""
         asked = (task, state, word, news)
         known = self._known.get(asked)
         if known is None:
@@ -215,7 +218,7 @@ class Aborts:
         return known
 
     def _both(self, task: int, state: int, one: int, other: int) -> tuple[object, ...] | None:
-        """What comes of two words in a row: the state, and all that is asked for; None where the machine breaks."""
+        """Return the result of two words in a row: the state and all commands; None if the machine breaks."""
         states = self._space.machines[task]
         number = _one_step(states, state, one)
         between, changes, handed = states.outcome(number)

@@ -1,4 +1,4 @@
-"""What a machine asks for, as changes to the columns of a row, and as what other machines are handed at once."""
+"""The commands of a machine, as changes to the columns of a row and as events for other machines."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from kit.verify.explore.words import Words
 
 
 class Shared:
-    """Objects that never change, and that all states of a job share: the job, its graphs, and their parts."""
+    """Immutable objects that all states of a job share: the job, its graphs, and their parts."""
 
     def __init__(self, layout: Layout) -> None:
         self.names: dict[int, str] = {}
-        """Their names, by address."""
+        """The names of the objects, by address."""
         self.graphs: dict[tuple[tuple[str, int], ...], ExecutionGraph] = {}
-        """By parallelism: those of the same parallelism are the same."""
+        """The graphs by parallelism: those of the same parallelism are equal."""
         self._objects: dict[int, Any] = {}
         job = layout.job
         self._share(job, "job")
@@ -53,7 +53,7 @@ class Shared:
         self.names[id(value)] = name
 
     def share_graph(self, graph: ExecutionGraph) -> None:
-        """A graph is shared from now on."""
+        """Share a graph from now on."""
         if id(graph) not in self._objects:
             key = tuple(sorted(graph.parallelism.items()))
             self.graphs.setdefault(key, graph)
@@ -62,7 +62,7 @@ class Shared:
                 self._share(task, f"{task.task} of {key}")
 
     def memo(self) -> dict[int, Any]:
-        """What a copy starts from: these are their own copies."""
+        """Return the initial memo of a copy: shared objects are their own copies."""
         return self._objects.copy()
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class Shared:
 
 
 class Asked:
-    """Translates commands; `translate` is what `kit.verify.explore.machines.States` needs."""
+    """A translator of commands; `translate` is what `kit.verify.explore.machines.States` needs."""
 
     def __init__(self, layout: Layout, shared: Shared, digester: Digester, words: Words) -> None:
         self._layout, self._shared, self._words = layout, shared, words
@@ -78,11 +78,11 @@ class Asked:
         self.timers = Timers(words, lambda name, due: words.number(DueTimer(timer=name, due_ms=due)))
         self.disks = Disks(layout.job, words, digester)
         self.machines: list[MachineStates] = []
-        """To be filled before anything is translated: machines of a new epoch are numbered there."""
+        """To be filled before anything is translated: machines of a new epoch get their numbers there."""
         self._begun: dict[tuple[tuple[tuple[str, int], ...], int], dict[int, int]] = {}
 
     def translate(self, machine: Machine, commands: list[Any]) -> Outcome:
-        """The commands of one step as changes to columns, and what is handed on at once."""
+        """Return the commands of one step as changes to columns, and as events that are delivered at once."""
         if isinstance(machine, JobMaster):
             self._shared.share_graph(machine.graph)
         layout, words = self._layout, self._words
@@ -124,7 +124,7 @@ class Asked:
             elif duty in (Duty.WORK, Duty.CLEAN_UP, Duty.STOP_EPOCH, Duty.STOP_WORK):
                 change(layout.work + me, (words.number(command), duty is not Duty.STOP_WORK))
             else:
-                raise AssertionError(f"nobody sees to {command!r}")
+                raise AssertionError(f"no rule translates {command!r}")
         for column, items in changes.items():
             outcome.changes[column] = self._contents(column).changes.number(tuple(items))
         outcome.handed = tuple(handed)
@@ -137,7 +137,7 @@ class Asked:
         return task
 
     def _begin(self, command: StartEpoch) -> dict[int, int]:
-        """Tasks and slots of a new epoch."""
+        """Create the tasks and slots of a new epoch."""
         key = tuple(sorted(command.parallelism.items()))
         known = self._begun.get((key, command.epoch))
         if known is not None:
@@ -151,7 +151,7 @@ class Asked:
         self._begun[key, command.epoch] = begun
         return begun
 
-    # --- what comes of it -------------------------------------------------------------------------------------------
+    # --- effects of changes -----------------------------------------------------------------------------------------
 
     def _contents(self, column: int) -> Queues | Bags:
         if self._layout.work <= column < self._layout.timer:
@@ -159,12 +159,12 @@ class Asked:
         return self.timers if self._layout.timer <= column < self._layout.disk else self.queues
 
     def change(self, column: int, number: int) -> tuple[Any, ...]:
-        """What a change by number does to a column that is a queue or a bag: all that is added, in order."""
+        """Return what a change, given by number, adds to a column that is a queue or a bag, in order."""
         found: tuple[Any, ...] = self._contents(column).changes[number]
         return found
 
     def after(self, column: int, numbers: Ids, changes: Ids) -> Ids:
-        """What a column becomes by changes: queues, work and timers are added to, all else is replaced."""
+        """Return a column after changes: queues, work and timers are extended, everything else is replaced."""
         if self._layout.mail_to <= column < self._layout.disk:
             return self._contents(column).after(numbers, changes)
         return changes

@@ -1,4 +1,4 @@
-"""Where the barriers are, and whether more of them may come: in rows of a space, for `kit.verify.explore.reduction`."""
+"""The positions of barriers, and whether more may come, in rows of a space, for `kit.verify.explore.reduction`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BEGIN_SNAPSHOTS = (CheckpointBarrier, TriggerTaskCheckpoint)
 
 
 class Barriers:
-    """What is known of the barriers of a space."""
+    """The barriers of a space."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -30,12 +30,12 @@ class Barriers:
         self._held = Function(self._holds_one)
 
     def _sources_of(self, task: int) -> frozenset[int]:
-        """The tasks without inputs that a task's records come from."""
+        """Return the source tasks that a task's records come from."""
         inputs = self._space.inputs[task]
         return frozenset({task}) if not inputs else frozenset().union(*(self._sources_of(each) for _, each in inputs))
 
     def _channels_above(self, task: int) -> frozenset[int]:
-        """The channels by way of which something comes to those of a task."""
+        """Return the channels through which elements reach those of a task."""
         senders = [sender for _, sender in self._space.inputs[task]]
         own = {number for sender in senders for number, _ in self._space.inputs[sender]}
         return frozenset(own).union(*(self._channels_above(sender) for sender in senders))
@@ -43,28 +43,28 @@ class Barriers:
     # --- where they are ---------------------------------------------------------------------------------------------
 
     def on(self, rows: Rows, channels: Iterable[int]) -> Mask:
-        """Whether there is a barrier on one of these channels."""
+        """Return where a barrier is on one of these channels."""
         return self._are_in(rows, (self._space.wires + number for number in channels))
 
     def may_overtake(self, rows: Rows, task: int) -> Mask:
-        """Whether a barrier may yet come to what is on the channels of a task; one that is there has come."""
+        """Return where a barrier may still reach the elements on a task's channels; one already there has come."""
         return ~self.cannot_begin(rows) | self._are_triggered(rows, task) | self.on(rows, self._above[task])
 
     def are_coming(self, rows: Rows, task: int) -> Mask:
-        """Whether a barrier is on its way to the channels of a task, or may be before its sources have read on."""
+        """Return where a barrier is on its way to a task's channels, or may be before its sources have read on."""
         coming = self._are_triggered(rows, task) | self.on(rows, self._above[task])
         may_begin = self.sources_at_work(rows, task) & ~self.cannot_begin(rows)
         return coming | (may_begin & ~self.on(rows, self._own[task]))
 
     def sources_at_work(self, rows: Rows, task: int) -> Mask:
-        """Whether a source of a task may read on."""
+        """Return where a source of a task may read on."""
         found = np.zeros(len(rows), bool)
         for source in self._sources[task]:
             found |= self._space.machines[source].has_turn.of(rows[:, source])
         return found
 
     def _are_triggered(self, rows: Rows, task: int) -> Mask:
-        """Whether a source of a task is told to begin a checkpoint."""
+        """Return where a source of a task has been told to begin a checkpoint."""
         return self._are_in(rows, (self._space.mail_to + source for source in self._sources[task]))
 
     def _are_in(self, rows: Rows, columns: Iterable[int]) -> Mask:
@@ -80,13 +80,14 @@ class Barriers:
     # --- whether more may come --------------------------------------------------------------------------------------
 
     def cannot_begin(self, rows: Rows) -> Mask:
-        """Whether no checkpoint will begin before all input has been read."""
+        """Return where no checkpoint will begin before all input has been read."""
         asked_all: Mask = rows[:, self._space.asked] >= self._space.requests
         return asked_all & self._triggers_nothing(rows[:, 0]) & self.times_nothing(rows)
 
     def times_nothing(self, rows: Rows) -> Mask:
-        """Whether no timer of the JobMaster runs that may begin something: they fire at any moment. That of a restart
-        does not: when it is set the tasks have left, or are to leave first.
+        """Return where the JobMaster has no timer that may begin something, since timers fire at any moment.
+
+        The timer of a restart does not count: when it is set, the tasks have left or must leave first.
         """
         timers = rows[:, self._space.timer]
         untimed: Mask = self._untimed.of(timers * 0, timers) == 1
@@ -102,7 +103,7 @@ class Barriers:
         return idle
 
     def is_idle(self, state: int, nothing: int) -> int:
-        """Whether no checkpoint is on its way to the tasks, or asked for."""
+        """Return 1 if no checkpoint is on its way to the tasks, or requested."""
         master = self._space.machines[0].machines[state]
         if not isinstance(master, JobMaster):
             return 0

@@ -1,9 +1,9 @@
-"""What matters of a value, as a value that can be compared: two machines with equal digests behave equally.
+"""The relevant content of a value, as a comparable value: two machines with equal digests behave equally.
 
-A digest follows a value into its parts, as `kit.hosts.lab.world.copying` does, and leaves out what only watches or
-measures: ids of events, times, statistics (`UNSEEN`). Objects that never change and that all states share (the job, its
-graph, the user's functions) are known by name. Whatever is not understood is told apart by its address, so a digest may
-tell equal states apart, but never takes different ones for equal.
+A digest follows a value into its parts, as `kit.hosts.lab.world.copying` does, and omits what only observes or
+measures: ids of events, times, statistics (`UNSEEN`). Immutable objects that all states share (the job, its graph, the
+user's functions) are identified by name. Other objects of unknown types are distinguished by their address. So a digest
+may distinguish equal states, but never treats different ones as equal.
 """
 
 from __future__ import annotations
@@ -47,65 +47,66 @@ UNSEEN: dict[str, frozenset[str]] = {
     "CheckpointCoordinator": frozenset({"_requests"}),
     "StateTransitionManager": frozenset({"_cooled_down_ms"}),
     "JobMaster": frozenset({"restored_path"}),
-    # What was looked up last, to be found again at once: with it or without it the same is found. Users see `_key`.
+    # Caches of earlier look-ups: they have no effect on results. Users see `_key`.
     "KeyContext": frozenset(
         {"turn", "run", "_code", "_code_known", "_code_at", "_batch", "_batch_codes", "_batch_created"}
     ),
     "StateTable": frozenset({"_looked_up", "_current_slot", "run"}),  # of the last row; a run ends with its batch
-    "KeyedProcessFunctionContext": frozenset({"_states"}),  # views by the address of who asks; the tables are seen
+    "KeyedProcessFunctionContext": frozenset({"_states"}),  # views by the user's address; the tables are included
 }
-"""What is left out, by the name of the class that holds it: it leads to nothing that a machine does."""
+"""Fields to omit, by the name of their class: they have no effect on a machine's behaviour."""
 
 UNORDERED = frozenset({"PendingCheckpoint", "OperatorStateBuilder"})
-"""Classes whose dictionaries may be filled in any order: nothing depends on it."""
+"""Classes whose dictionaries may be filled in any order, because nothing depends on it."""
 
 SEEN_AS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "CheckpointLedger": {
         "ended": lambda ended: {checkpoint_id: how == COMPLETED for checkpoint_id, how in sorted(ended.items())}
     },
 }
-"""Of what only a part matters: why a checkpoint was aborted is said, and looked up for nothing else."""
+"""Values of which only a part matters: the reason of an abort is only reported."""
 
 VALUES_OF = ("kit.core.state.", "kit.core.protocol.")
-"""The rooms whose frozen classes are values to the ground: what they hold never changes either."""
+"""The packages whose frozen classes are deeply immutable."""
 
 _ATOM_SET = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 class Digester:
-    """Makes digests; `names` are the names of what all states share. With `takes_turns` tasks have always taken what
-    has arrived, so that there is nothing to take turns at.
+    """A maker of digests; `names` are the names of what all states share.
+
+    With `takes_turns`, tasks have always taken what has arrived, so the turn does not matter.
     """
 
     def __init__(self, names: Names, *, takes_turns: bool = False) -> None:
         self.names = names
         self.takes_turns = takes_turns
         self.by_address: set[type] = set()
-        """Types that were not understood: each object of theirs makes a state of its own."""
+        """Types that are unknown: each object of theirs makes a state of its own."""
         self.traits: dict[type, Traits] = {}
         self._tokens: dict[int, bytes] = {}
         self.values: dict[int, Any] = {}
-        """Values that were met, by address: they never change, so copies may share them."""
+        """Values that occurred, by address: they never change, so copies may share them."""
 
     def digest(self, value: object) -> bytes:
-        """128 bits that equal values have in common."""
+        """Return 128 bits that are the same for equal values."""
         return _digest_of(self.parts(value))
 
     def parts(self, value: object) -> list[Any]:
-        """All that a digest sees of a value, in order."""
+        """Return everything that a digest includes of a value, in order."""
         walk = Walk(self)
         walk.visit(value)
         return walk.out
 
     def traits_of(self, kind: type) -> Traits:
-        """How to walk through objects of this type, and whether they are frozen, values, or containers."""
+        """Return how to walk through objects of this type, and whether they are frozen, values, or containers."""
         plan = _plan_for(kind)
         is_frozen = _is_frozen(cast(Hashable, kind))
         traits = self.traits[kind] = (plan, is_frozen, plan in _OF_VALUES, plan in _OF_CONTAINERS)
         return traits
 
     def token(self, value: Any) -> bytes | None:
-        """Stands for all of a value that never changes; None for an object that holds what may."""
+        """Return a token for an immutable value; None for an object that may change."""
         token = self._tokens.get(id(value))
         if token is None:
             kind = type(value)
@@ -122,19 +123,19 @@ class Digester:
 
 
 def _digest_of(parts: list[Any]) -> bytes:
-    """128 bits of what a walk has met."""
+    """Return 128 bits of the content of a walk."""
     return blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
 class Walk:
-    """One way through a value: `out` is what was met, in order; what was met before is referred to by number."""
+    """One walk through a value: `out` is the content, in order; repeated objects are referred to by number."""
 
     __slots__ = ("_digester", "_kept", "_met", "_within_values", "met_objects", "out")
 
     def __init__(self, digester: Digester, *, within_values: bool = False) -> None:
         self.out: list[Any] = []
         self.met_objects = False
-        """Whether something was met that may change."""
+        """True if a mutable object was met."""
         self._within_values = within_values
         self._met: dict[int, int] = {}
         self._kept: list[Any] = []
@@ -142,20 +143,20 @@ class Walk:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether tasks have always taken what has arrived."""
+        """True if tasks have always taken what has arrived."""
         return self._digester.takes_turns
 
     def by_address(self, kind: type) -> None:
-        """Note that a value of this type is known by its address."""
+        """Record that a value of this type is identified by its address."""
         self._digester.by_address.add(kind)
 
     def keep(self, made: T) -> T:
-        """What was made on the way is kept to its end: objects are known by their address."""
+        """Keep a temporary object to the end of the walk: objects are identified by their address."""
         self._kept.append(made)
         return made
 
     def visit(self, value: Any) -> None:
-        """Write down what matters of a value."""
+        """Add the relevant content of a value."""
         kind = type(value)
         if kind in _ATOM_SET:
             self.out.append(value)
@@ -184,8 +185,8 @@ class Walk:
 
 @cache
 def _is_frozen(kind: Any) -> bool:
-    """Whether objects of this type are values, so that it makes no difference whether two refer to the same one."""
-    own: Any = kind  # one derived from a dataclass is one, with the settings of that
+    """Return True if objects of this type are values, so that the identity of a reference makes no difference."""
+    own: Any = kind  # a class derived from a dataclass is one, with its settings
     return is_dataclass(kind) and bool(own.__dataclass_params__.frozen)
 
 
@@ -216,7 +217,7 @@ def _items(kind: str, items: Collection[Any], walk: Walk) -> None:
 
 
 def _mapping(value: Mapping[Any, Any], walk: Walk) -> None:
-    """Order is kept: a machine may go by it."""
+    """Add a mapping in order, which may matter to a machine."""
     out = walk.out
     out.append(("dict", len(value)))
     for key, item in value.items():
@@ -244,7 +245,7 @@ def _array(value: np.ndarray[Any, Any], walk: Walk) -> None:
 
 
 def _buffer(value: Any, walk: Walk) -> None:
-    """Plain bytes that may change: their type, what an item of them is, and their content."""
+    """Add mutable plain bytes: their type, item format and content."""
     view = memoryview(value)
     walk.out.append((type(value).__name__, view.format, view.tobytes()))
 
@@ -271,7 +272,7 @@ def _partial(value: partial[Any], walk: Walk) -> None:
 
 
 def _function(value: FunctionType, walk: Walk) -> None:
-    """Functions are the same when their code and what they close over is."""
+    """Add a function: two are equal if their code and closures are."""
     walk.out.append(repr(value.__code__))
     for cell in value.__closure__ or ():
         walk.visit(cell.cell_contents)
@@ -282,7 +283,7 @@ def _graph(value: ExecutionGraph, walk: Walk) -> None:
 
 
 def _channel(value: InputChannel, walk: Walk) -> None:
-    """Elements are numbered as they come; only the order of those that are still here matters."""
+    """Add a channel: its elements have numbers, but only the order of the present ones matters."""
     last = value._last_barrier_number
     numbers = sorted({last, *(item.sequence_number for item in value._queue)})
     rank = {number: place for place, number in enumerate(numbers)}
@@ -299,7 +300,7 @@ def _channel(value: InputChannel, walk: Walk) -> None:
 
 
 def _gates(value: InputGates, walk: Walk) -> None:
-    """Whose turn it is matters where several channels have something, or may have before one is taken from."""
+    """Add the gates: the turn matters if several channels have an element, or may have before one is taken."""
     turns = value._turns
     several = not walk.takes_turns or len(turns.ready) > 1 or len(turns.prioritized) > 1
     walk.out.append(value._turn % len(value.channels) if several and value.channels else -1)
@@ -308,7 +309,7 @@ def _gates(value: InputGates, walk: Walk) -> None:
 
 
 def _nothing(value: object, walk: Walk) -> None:
-    """What was found before, and would be found again."""
+    """Add nothing: a cache would be filled again."""
 
 
 def _by_address(value: Any, walk: Walk) -> None:
@@ -326,7 +327,7 @@ def _object(
     ordered = not unordered
 
     def walked(value: Any, walk: Walk) -> None:
-        """Slot by slot, and what is in its dict."""
+        """Add an object slot by slot, and its dict."""
         out = walk.out
         out.append(kind)
         for name in fields:
@@ -373,7 +374,7 @@ _PLANS: dict[type, Callable[[Any, Walk], None]] = {
 
 
 _OF_VALUES = frozenset({_values, _values_of_no_kind, _tuple, _array, _arrow, _by_text, _method, _partial, _function})
-"""Plans for what never changes: whether two refer to the same one makes no difference."""
+"""Plans for immutable values: the identity of a reference makes no difference."""
 _OF_CONTAINERS = frozenset({_sequence, _mapping, _set})
 
 
@@ -392,7 +393,7 @@ def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
     if issubclass(kind, BaseException):
         return _by_text
     if kind.__module__.startswith(("pyarrow", "_", "builtins")) and kind.__module__ != "__main__":
-        return _by_address  # made in C; what a notebook defines is in `__main__`
+        return _by_address  # implemented in C; a notebook's definitions are in `__main__`
     unseen = frozenset().union(*(UNSEEN.get(each.__name__, ()) for each in kind.__mro__))
     unordered = kind.__name__ in UNORDERED
     seen_as = SEEN_AS.get(kind.__name__, {})

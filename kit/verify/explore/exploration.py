@@ -2,12 +2,12 @@
 
     result = explore(env, exactly_once(rows), faults=1, checkpoints=2)
     result                                # how many states, and whether all properties hold
-    result.counterexample.text            # the shortest way to a state where one does not
-    result.counterexample.lab()           # the same in a lab, which stands there
+    result.counterexample.text            # the shortest way to a state that violates one
+    result.counterexample.lab()           # a lab in that state
 
-All that may happen in any order is tried in every order that makes a difference (`kit.verify.explore.reduction`), and
-whatever may fail fails, at every moment, up to `faults` times. Each kind of fault is searched by itself, which for one
-fault is all there is.
+Everything that may happen in any order is tried in every order that makes a difference
+(`kit.verify.explore.reduction`). Everything that may fail fails, at every moment, up to `faults` times. Each kind of
+fault is searched separately; for one fault, that is complete.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from kit.verify.explore.search import BREAKS, Found, Result, Search
 from kit.verify.explore.space import Space
 
 NOTHING_FAILS = "none"
-"""The kind of a search in which nothing fails."""
+"""The kind of a search without faults."""
 
 
 class Counterexample:
-    """A shortest way to a state where a property does not hold (it `is_broken`), or to one where it does: a witness."""
+    """A shortest way to a state that violates a property (it `is_broken`), or to one that satisfies it: a witness."""
 
     def __init__(
         self, job: JobGraph, name: str, path: Sequence[Move], properties: Sequence[Property], *, is_broken: bool = True
@@ -52,27 +52,25 @@ class Counterexample:
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """What happens, one sentence a step."""
+        """The actions, one sentence per step."""
         return tuple(move.text for move in self.moves)
 
     @property
     def text(self) -> str:
-        """The steps, numbered, and what comes of them."""
+        """The numbered steps, and the result."""
         lines = [f"{number:3} {action}" for number, action in enumerate(self.actions, 1)]
         return "\n".join([*lines, f"    -> {'broken' if self.is_broken else 'seen'}: {self.property} (see .lab())"])
 
     def lab(self, *, steps: int | None = None) -> Lab:
-        """A lab in which all this has happened, or only the first so many steps of it. Raises LabError where a lab
-        cannot do one of them.
-        """
+        """Return a lab after these steps, or after the first `steps` of them. Raises LabError if one is impossible."""
         return replay(Lab(self._job), self.moves[:steps])
 
     def save_play(self, path: str | PathLike[str], *, job: str = "", title: str = "") -> Any:
-        """Write it down as a play (docs/PLAYS.md), which `Lab.play` opens again; as `Lab.save_play`."""
+        """Save it as a play (docs/PLAYS.md), which `Lab.play` opens again, as `Lab.save_play` does."""
         return self.lab().save_play(path, job=job, title=title or self.property)
 
     def holds_in(self, lab: Lab) -> bool:
-        """Whether the property holds in a lab as it stands."""
+        """Return True if the property holds in a lab in its present state."""
         return self._properties[self.property].holds(LabSituation(lab))
 
     def __len__(self) -> int:
@@ -86,23 +84,23 @@ class Counterexample:
         return f"<p>{verdict}: {escape(self.property)}</p><pre>{escape(self.text)}</pre>"
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per step: what kind it is, whose it is, what happens."""
+        """Return one row per step: its kind, its machine, what happens."""
         rows = [(move.step.kind, move.machine, move.text) for move in self.moves]
         return pd.DataFrame(rows, columns=["step", "machine", "what"])
 
 
 @dataclass(frozen=True, slots=True)
 class KindExplored:
-    """One search: what could fail in it, what it came to, and the machines' own states."""
+    """One search: the possible faults, the result, and the machines' own states."""
 
     kind: str
     result: Result
     machines: dict[str, tuple[int, int]]
-    """For each machine how many states it had, and how many different steps were worked out."""
+    """For each machine the number of its states, and of the different steps that were computed."""
 
 
 class Exploration:
-    """What an exploration has found."""
+    """The result of an exploration."""
 
     def __init__(self, job: JobGraph, properties: Sequence[Property]) -> None:
         self.job = job
@@ -112,43 +110,43 @@ class Exploration:
         self.witnesses: dict[str, Counterexample] = {}
 
     def add(self, kind: str, result: Result, space: Space) -> None:
-        """Add what the search of one kind came to."""
+        """Add the result of the search of one kind."""
         machines = {each.name: (len(each), each.steps) for each in space.machines}
         self.searches.append(KindExplored(kind, result, machines))
 
     @property
     def states(self) -> int:
-        """How many states there are, in all searches."""
+        """The number of states, in all searches."""
         return sum(each.result.states for each in self.searches)
 
     @property
     def transitions(self) -> int:
-        """How many steps were taken."""
+        """The number of steps taken."""
         return sum(each.result.transitions for each in self.searches)
 
     @property
     def depth(self) -> int:
-        """The longest way to a state for which there is no shorter one."""
+        """The length of the longest shortest way to a state."""
         return max((each.result.depth for each in self.searches), default=0)
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration."""
         return sum(each.result.seconds for each in self.searches)
 
     @property
     def complete(self) -> bool:
-        """Whether everything was seen."""
+        """True if every state was explored."""
         return bool(self.searches) and all(each.result.complete for each in self.searches)
 
     @property
     def holds(self) -> bool:
-        """Whether everything was seen, no property is violated, and every `sometimes` was borne out."""
+        """True if every state was explored, no property is violated, and every `sometimes` has a witness."""
         wanted = {each.name for each in self.properties if each.quantifier.name == "SOMETIMES"}
         return self.complete and self.counterexample is None and wanted <= self.witnesses.keys()
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per search: what could fail, states, transitions, depth, ends, seconds, whether it is complete."""
+        """Return one row per search: possible faults, states, transitions, depth, ends, seconds, completeness."""
         rows = [
             (each.kind, found.states, found.transitions, found.depth, found.ends, found.seconds, found.complete)
             for each in self.searches
@@ -159,7 +157,7 @@ class Exploration:
 
     @property
     def machines(self) -> pd.DataFrame:
-        """One row per search and machine: how many states it had, how many different steps it took."""
+        """One row per search and machine: the number of its states, and of different steps."""
         rows = [(each.kind, name, *counts) for each in self.searches for name, counts in each.machines.items()]
         return pd.DataFrame(rows, columns=["fault", "machine", "states", "steps"])
 
@@ -187,18 +185,19 @@ def explore(
     progress: bool | None = None,
     parts: Parts | None = None,
 ) -> Exploration:
-    """Try every schedule of a job in which at most `checkpoints` checkpoints are asked for, whenever all tasks run and
-    none is about to finish, and at most `faults` things fail, of these `kinds`: "kill", "expire", "fail", "lose",
-    "repeat" (`FAULTS` says what each is). The last checkpoint of a job that ends comes on top of those.
+    """Try every schedule of a job with up to `checkpoints` checkpoint requests and `faults` faults.
 
-    Stops at the first state that violates a property, when there are more than `most_states`, or when the states seen
-    take more than `memory_mb`. With `exact` steps are tried in every order, also where that makes no difference.
-    `progress` shows how far it is; None: where somebody looks. `parts` are parts of the protocol of your own: one that
-    breaks its contract is a machine that breaks.
+    A checkpoint is requested whenever all tasks run and none is about to finish; the last checkpoint of a job that ends
+    comes in addition. The faults are of these `kinds`: "kill", "expire", "fail", "lose", "repeat" (see `FAULTS`).
 
-    Every state lies in a file of its own (`memory_threshold_bytes` is 0). Raises LabError for a job that cannot be
-    explored: one that keeps local copies of state, that has a durable store, or whose checkpoints are periodic; and
-    Interrupted when the user interrupts it: `found` then is the exploration so far.
+    The search stops at the first state that violates a property, at `most_states` states, or when the states seen need
+    more than `memory_mb`. With `exact`, steps are tried in every order, even where that makes no difference. `progress`
+    shows the progress; None: if there is an observer. `parts` are user-defined parts of the protocol: a part that
+    breaks its contract counts as a machine that breaks.
+
+    All state is in files of its own (`memory_threshold_bytes` is 0). Raises LabError for a job that cannot be explored:
+    one that keeps local copies of state, that has a durable store, or whose checkpoints are periodic. Raises
+    Interrupted when the user interrupts it; its `found` is the exploration so far.
     """
     graph = explorable(job, parts)
     unknown = sorted(set(kinds) - FAULTS.keys())
@@ -223,7 +222,7 @@ def explore(
 def _search(
     exploration: Exploration, kind: str, make: Callable[..., Space], show: bool, *, exact: bool, **limits: int
 ) -> None:
-    """Do the search of one kind, and add what it found."""
+    """Run the search of one kind, and add its result."""
     space = make(exact=exact)
     progress = _Progress(kind, enabled=show)
     reduction = Reduction(space, exact=exact)
@@ -248,17 +247,17 @@ def _shown(exploration: Exploration, space: Space, found: Found, *, is_broken: b
 
 
 def explorable(job: StreamEnvironment | JobGraph, parts: Parts | None = None) -> JobGraph:
-    """The job as it is explored. Raises LabError for one that cannot be."""
+    """Return the job as it is explored. Raises LabError for one that cannot be explored."""
     graph = Lab(job, parts=parts).job
     settings = graph.settings.checkpoint
     if settings.local_recovery:
         raise LabError("a job with local_recovery cannot be explored: its tasks' copies of state are on no disk")
     if settings.is_durable:
-        raise LabError("a job with a durable store cannot be explored: no driver of it dies. Leave out store=")
+        raise LabError("a job with a durable store cannot be explored: its driver never dies. Leave out store=")
     if settings.interval_ms is not None:
         raise LabError(
-            f"the job takes a checkpoint every {settings.interval_ms} ms, and a timer may fire at any time: there "
-            "would be no end of them. Give CheckpointConfig(interval_ms=None): explore asks for checkpoints=2 by itself"
+            f"the job takes a checkpoint every {settings.interval_ms} ms, and a timer may fire at any time: the "
+            "search would never end. Give CheckpointConfig(interval_ms=None): explore asks for checkpoints=2 by itself"
         )
     if settings.memory_threshold_bytes == 0:
         return graph
@@ -267,14 +266,14 @@ def explorable(job: StreamEnvironment | JobGraph, parts: Parts | None = None) ->
 
 
 def expected_output(job: StreamEnvironment | JobGraph) -> list[Row]:
-    """The rows that the job publishes when nothing fails."""
+    """Return the rows that the job publishes without faults."""
     lab = Lab(job)
     lab.run()
     return LabSituation(lab).output()
 
 
 class _Progress:
-    """A line that shows how many states were seen."""
+    """A line that shows the number of states seen."""
 
     def __init__(self, kind: str, *, enabled: bool) -> None:
         self._bar = None
@@ -282,13 +281,13 @@ class _Progress:
             self._bar = passing_line(desc=f"explore, fault: {kind}", unit=" states")
 
     def tell(self, result: Result, frontier: int) -> None:
-        """A level is done."""
+        """Report that a level is complete."""
         if self._bar is not None:
             self._bar.set_postfix_str(f"depth {result.depth}, {frontier:,} new", refresh=False)
             self._bar.update(result.states - self._bar.n)
 
     def end(self) -> None:
-        """No more levels."""
+        """Close the line."""
         if self._bar is not None:
             self._bar.close()
 

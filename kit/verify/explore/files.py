@@ -1,8 +1,8 @@
-"""What machines have written, by number, and each piece of their file work carried out once.
+"""The files that machines have written, by number, with each piece of file work carried out once.
 
-Every machine's files are a value of their own, its *disk*: what one task writes does not depend on what others have
-written, so disks are few where all files together are many. The work itself is done by the code that does it in the
-lab, on a copy of the disk. A restored task may read the disks of others; what the JobMaster discards goes from all.
+Every machine's files are a value of their own, its *disk*. What one task writes does not depend on what others have
+written, so there are few disks although the combinations are many. The lab's code does the work, on a copy of the disk.
+A restored task may read the disks of others; what the JobMaster discards is deleted from all.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from kit.verify.explore.tables import Column, Function, Ids, Interned
 from kit.verify.explore.words import Words
 
 EVERYWHERE = (DiscardState, RemoveOrphans)
-"""Commands of the JobMaster that concern the disks of all."""
+"""Commands of the JobMaster that concern all disks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Everywhere(Word):
-    """A command of the JobMaster, for the disks of others, and the checkpoint ids that its store has given out."""
+    """A command of the JobMaster for the disks of others, with the checkpoint ids that its store has allocated."""
 
     command: Command
     first_id: int
@@ -58,19 +58,19 @@ class Disks:
         self._number(LabEdge(job, MasterHooks(()), MemoryFiles(), MemoryOutput()), {})
 
     def carry_out(self, disks: Ids, commands: Ids, *, for_job: bool) -> tuple[Ids, Ids]:
-        """What disks become by commands, and the answers, 0 where nothing answers."""
+        """Return the disks after commands, and the answers, 0 without an answer."""
         results = (self._for_job if for_job else self._for_tasks).of(disks, commands)
         return self._disk_after.of(results), self._answer.of(results)
 
     def together(self, disks: Sequence[Ids]) -> Ids:
-        """All of these as one disk, to read from."""
+        """Return all of these as one disk, for reading."""
         all_of_them, *others = disks
         for other in others:
             all_of_them = self._together.of(all_of_them, other)
         return all_of_them
 
     def for_others(self, disks: Ids, commands: Ids) -> Ids:
-        """The commands as the disks of others carry them out; `disks` are the JobMaster's."""
+        """Return the commands as the disks of others carry them out; `disks` are the JobMaster's."""
         return self._for_others.of(disks, commands)
 
     def _with_ids(self, disk: int, number: int) -> int:
@@ -78,15 +78,15 @@ class Disks:
         return self._words.number(Everywhere(command=self._words[number], first_id=ids.start, next_id=ids.stop))
 
     def read(self, command: ReadSplit) -> Word | None:
-        """The next rows of a source: they depend on no disk."""
+        """Return the next rows of a source, which depend on no disk."""
         return self.edges[0].for_tasks.carry_out(command)
 
     def reads(self, command: int) -> bool:
-        """Whether the command reads a task's state, which may be on several disks."""
+        """Return True if the command reads a task's state, which may be on several disks."""
         return isinstance(self._words[command], ReadState)
 
     def is_for_all(self, command: int) -> bool:
-        """Whether the command concerns all disks."""
+        """Return True if the command concerns all disks."""
         return isinstance(self._words[command], EVERYWHERE)
 
     def _work_out(self, disk: int, number: int, *, for_job: bool) -> int:
@@ -144,7 +144,7 @@ class Disks:
 
 
 def _contents(edge: LabEdge) -> Iterator[Any]:
-    """What matters of a disk; directories come and go with their files."""
+    """Yield the relevant content of a disk; directories exist only with their files."""
     yield sorted(edge.files.contents.items())
     yield sorted(edge.output.staged.items())
     yield sorted(edge.output.published.items())

@@ -1,8 +1,8 @@
-"""State handles without what depends on the bytes behind them.
+"""State handles without the parts that depend on the bytes behind them.
 
-The JobMaster never looks into state; it hands handles on, and counts. With the sizes and offsets in them its states
-would be as many as those of all tasks together. So what a task acknowledges is *veiled*: offsets are places, sizes are
-0. When state is read again, the handle that was made when it was written is put back, by its path.
+The JobMaster never reads state; it passes handles on, and counts. With the sizes and offsets in them its states would
+be as many as those of all tasks together. So a task's acknowledgement is *veiled*: offsets are positions in the list,
+and sizes are 0. When state is read again, the original handle is restored by its path.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from kit.core.state.operator_handles import StateMetaInfo
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 
 Handles = dict[str, Any]
-"""What was made when a file was written, by its path."""
+"""The original handle of each file, by its path."""
 KINDS = ("managed_operator_state", "raw_operator_state", "managed_keyed_state", "raw_keyed_state")
 
 
 def handles_by_path(state: TaskStateSnapshot) -> Handles:
-    """The handles of a snapshot that are files of their own."""
+    """Return the handles of a snapshot that are files of their own."""
     found = [handle for each in state.subtask_states.values() for kind in KINDS for handle in getattr(each, kind)]
     return {handle.delegate.path: handle for handle in found if _is_file(handle)}
 
 
 def veiled(state: TaskStateSnapshot) -> TaskStateSnapshot:
-    """The snapshot with places for offsets."""
+    """Return the snapshot with positions instead of offsets."""
     return _with_handles(state, lambda handle: _veiled(handle) if _is_file(handle) else handle)
 
 
 def unveiled(state: TaskStateSnapshot, handles: Handles) -> TaskStateSnapshot:
-    """The snapshot with offsets for places."""
+    """Return the snapshot with its original offsets."""
 
     def put_back(handle: Any) -> Any:
-        made = handles.get(handle.delegate.path) if _is_file(handle) else None  # None: the file is gone from all disks
+        made = handles.get(handle.delegate.path) if _is_file(handle) else None  # None: deleted from all disks
         return handle if made is None else _unveiled(handle, made)
 
     return _with_handles(state, put_back)

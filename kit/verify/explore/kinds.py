@@ -1,4 +1,4 @@
-"""What may fail in an exploration."""
+"""The faults of an exploration."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ FAULTS = {
     **{name: kind.explored.text for name, kind in EXPLORED.items()},
     "expire": "a checkpoint takes longer than its timeout",
 }
-"""The kinds of fault, and what each is."""
+"""The kinds of fault, with a description."""

@@ -1,8 +1,8 @@
-"""What a row of a space is: which column holds what of a job's world.
+"""The layout of a row of a space: the part of a job's world that each column holds.
 
-First come the machines, then for each of them the messages on the way to it, the reports on the way from it, its work,
-its timers and its disk; between them the channels, and at the end how often a checkpoint was asked for, and how much
-has failed.
+First come the machines. Then there are for each of them the messages on the way to it, the reports on the way from it,
+its work, its timers and its disk; the channels are in between. The last columns count the requested checkpoints and the
+faults.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from kit.stream.graph.job_graph import JobGraph
 
 
 class Layout:
-    """The columns of a job's rows. `mail_to`, `mail_from`, `work`, `timer` and `disk` are the first of a column for
-    each machine, `wires` that of a column for each channel.
+    """The columns of a job's rows.
+
+    `mail_to`, `mail_from`, `work`, `timer` and `disk` are the first of a column for each machine, `wires` that of a
+    column for each channel.
     """
 
     def __init__(self, job: JobGraph) -> None:
         self.job = job
         self.graph = ExecutionGraph(job)
         self.has_slots = job.settings.checkpoint.unaligned
-        """Whether the slots have machines, which write what is in flight."""
+        """True if the slots have machines, which write in-flight data."""
         tasks = [task.task for task in self.graph.tasks]
         self.slots = sorted({task.subtask_index for task in self.graph.tasks})
         slots = self.slots if self.has_slots else []
@@ -35,7 +37,7 @@ class Layout:
         self.slot_of = {self.number_of[task.task]: task.subtask_index for task in self.graph.tasks}
         self.slot_of |= {self.number_of[slot_name(slot)]: slot for slot in slots}
         self.inputs: dict[int, list[tuple[int, int]]] = {task: [] for task in self.tasks}
-        """Of each task its channels in order, and who sends on each."""
+        """For each task its channels in order, with their senders."""
         for number, channel in enumerate(self.graph.channels):
             self.inputs[self.number_of[channel.target_task]].append((number, self.number_of[channel.source_task]))
         self._lay_out()

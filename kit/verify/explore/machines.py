@@ -1,9 +1,9 @@
-"""The machines of a job, each state of each by number, and each step worked out once.
+"""The machines of a job: each of their states has a number, and each step is computed once.
 
-Machines are pure, so what one does with an event depends on its own state and the event alone. Their states are few,
-however many states the world has: a step is worked out the first time it is met, on a copy of the machine, and looked
-up from then on. What it leads to is an *outcome*: the machine's next state, changes to what is under way, and events
-that other machines are handed at once.
+Machines are pure, so a step depends on the machine's state and the event alone. Their states are few, however many
+states the world has. A step is computed the first time it occurs, on a copy of the machine, and looked up from then on.
+Its result is an *outcome*: the machine's next state, changes to what is in flight, and events that are delivered to
+other machines at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_INPUTS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueTimer(Word):
-    """A timer that is set, and when it is due: firing it is the event."""
+    """A timer that is set, and when it is due: the event is its firing."""
 
     timer: str
     due_ms: int
@@ -45,13 +45,13 @@ class Arrivals(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Killed(Word):
-    """A worker was killed: to the JobMaster its slot is lost, in whichever epoch it is."""
+    """A worker was killed: for the JobMaster its slot is lost, in whichever epoch it is."""
 
     slot: int
 
 
 class Unwatched:
-    """Stands for statistics that nobody looks at: takes whatever it is told, and is what it gives."""
+    """A replacement for statistics without an observer: it accepts all calls, and returns itself."""
 
     def __getattr__(self, name: str) -> Unwatched:
         if name.startswith("__"):
@@ -76,21 +76,21 @@ class SharedMemo(dict[int, Any]):
         self._values = values
 
     def get(self, key: int, default: Any = None) -> Any:
-        """The copy of what lies at this address, as far as it is known."""
+        """Return the copy of the object at this address, if it is known."""
         found = super().get(key)
         return self._values.get(key, default) if found is None else found
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A machine that has broken: an invariant did not hold, or its host made a mistake."""
+    """A machine that has broken: an invariant did not hold, or its host made an error."""
 
     error: str
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a step leads to: the next state, changes by column of the world, and who is handed what at once."""
+    """The result of a step: the next state, changes by column of the world, and events to deliver at once."""
 
     state: int
     changes: dict[int, int] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Outcome:
 
 
 class MachineStates:
-    """The states of one machine by number, and its steps: `step(states, words)` gives numbers of outcomes."""
+    """The states of one machine by number, and its steps: `step(states, words)` returns numbers of outcomes."""
 
     def __init__(self, name: str, states: States) -> None:
         self.name = name
@@ -111,10 +111,10 @@ class MachineStates:
         self.is_broken = Column(bool)
         self.is_broken.append(False)
         self.listens = Column(bool)
-        """Whether a task does something about a checkpoint being complete: it publishes, or leaves."""
+        """True if a task reacts to the completion of a checkpoint: it publishes, or leaves."""
         self.listens.append(False)
         self.settled = Column(np.int8, width=MOST_INPUTS)
-        """Of each input in order: 0 when it is open, 1 when its data has ended, 2 when nothing is taken from it."""
+        """For each input in order: 0 if it is open, 1 if its data has ended, 2 if nothing is taken from it."""
         self.settled.append(2)
         self._outcomes: Interned[Any] = Interned()
         self._step = Function(self._work_out)
@@ -126,7 +126,7 @@ class MachineStates:
         self._tables: dict[int, Column] = {}
 
     def number(self, machine: Machine | Broken) -> int:
-        """The number of a state."""
+        """Return the number of a state."""
         digest = self._states.digester.digest(machine)
         number = self._numbers.number(digest)
         if number == len(self.machines):
@@ -138,24 +138,24 @@ class MachineStates:
         return number
 
     def step(self, states: Ids, words: Ids) -> Ids:
-        """What the machine does with these events in these states."""
+        """Return the machine's outcomes for these events in these states."""
         return self._step.of(states, words)
 
     def leads_to_nothing(self, states: Ids, words: Ids) -> Any:
-        """Whether the machine asks for nothing when it takes these events in these states."""
+        """Return where the machine gives no commands for these events in these states."""
         return self._is_silent.of(self.step(states, words))
 
     def outcome(self, number: int) -> tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
-        """An outcome by its number: next state, changes by column, what is handed on."""
+        """Return an outcome by its number: next state, changes by column, events to deliver."""
         found: tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]] = self._outcomes[number]
         return found
 
     def words_taken(self) -> list[int]:
-        """The words that it has taken so far, in some state."""
+        """Return the words that it has taken so far, in some state."""
         return sorted({word for _, word in self._step.arguments()})
 
     def changes(self, column: int, outcomes: Ids) -> Ids:
-        """The changes to a column of the world."""
+        """Return the changes to a column of the world."""
         return self._tables[column].of(outcomes)
 
     def _work_out(self, state: int, word: int) -> int:
@@ -184,7 +184,7 @@ class MachineStates:
 
     @property
     def steps(self) -> int:
-        """How many steps were worked out."""
+        """The number of steps that were computed."""
         return len(self._step)
 
     def __repr__(self) -> str:
@@ -192,9 +192,9 @@ class MachineStates:
 
 
 class States:
-    """What all machines' states have in common: how they are copied, told apart, and what their commands become.
+    """The common base of all machines' states: how they are copied and compared, and how commands are translated.
 
-    `translate(machine, commands)` turns what a machine asks for into an outcome's changes and handings.
+    `translate(machine, commands)` turns a machine's commands into an outcome's changes and events.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class States:
     ) -> None:
         self.digester = digester
         self.takes_turns = takes_turns
-        """Whether a task with inputs takes what has arrived in the step in which it arrives."""
+        """True if a task with inputs takes what has arrived in the step in which it arrives."""
         self.words = words
         self.handings: Interned[tuple[tuple[int, int], ...]] = Interned()
         self.handings.number(())
@@ -216,7 +216,7 @@ class States:
         self._translate = translate
 
     def work_out(self, owner: MachineStates, state: int, number: int) -> Outcome:
-        """Let a copy of a machine take an event, and see."""
+        """Let a copy of a machine take an event, and return the outcome."""
         before, word = owner.machines[state], self.words[number]
         if before is None or word is None or isinstance(before, Broken):
             return Outcome(state)
@@ -241,7 +241,7 @@ class States:
         return outcome
 
     def copy(self, machine: Machine) -> Machine:
-        """A machine in the same state, whose events are counted anew."""
+        """Return a machine in the same state, whose events are counted from zero."""
         made = copy_of(machine, SharedMemo(self.digester.values, self._shared()))
         made.events_handled = 0
         made._commands = []
@@ -252,7 +252,7 @@ Translate = Callable[[Machine, list[Any]], Outcome]
 
 
 def takes_requests(machine: Machine | Broken | None) -> bool:
-    """Whether checkpoints are asked for: all tasks run, and none has taken its last checkpoint."""
+    """Return True if checkpoints are requested: all tasks run, and none has taken its last checkpoint."""
     if not isinstance(machine, JobMaster) or machine.status is not JobStatus.RUNNING:
         return False
     return machine.tasks.all_running and not machine.checkpoints.ledger.leaving
@@ -267,7 +267,7 @@ def _listens(machine: Machine | Broken) -> bool:
 
 
 def _settled(machine: Machine | Broken) -> list[int]:
-    """0 an open input, 1 one whose data has ended, 2 one that is blocked or has ended."""
+    """Return for each input 0 if it is open, 1 if its data has ended, 2 if it is blocked or has ended."""
     if not isinstance(machine, StreamTask) or machine.state.is_terminal:
         return [2] * MOST_INPUTS
     data_ended = machine.input._data_ended

@@ -1,10 +1,10 @@
-"""What must be so in every state, in some state, or in the end: properties of a job, of what can be seen of it.
+"""Properties of a job: what must hold in every state, in some state, or in the end.
 
     always("at most one row", lambda now: len(now.output()) <= 1)
 
-A property looks at a `Situation`, which is a state of an exploration or a lab as it stands: the same property judges
-both. What it looks at is noted, and states in which that is the same are judged once; so it must be a function of the
-situation alone.
+A property judges a `Situation`, which is a state of an exploration or of a lab: the same property works for both. What
+it reads is recorded, and states in which that is the same are judged once. So it must be a function of the situation
+alone.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Row = tuple[tuple[str, Any], ...]
 
 
 class Situation(ABC):
-    """What can be seen of a job at one moment."""
+    """The visible facts about a job at one moment."""
 
     at_rest: bool = False
-    """Whether nothing can happen any more."""
+    """True if nothing can happen any more."""
 
     @abstractmethod
     def machine(self, name: str) -> Machine | None:
-        """A machine by its name ("job", "sums/1", "slot 0"); None when it is not there. Look, do not touch."""
+        """Return a machine by its name ("job", "sums/1", "slot 0"), or None if it does not exist. Do not change it."""
 
     @abstractmethod
     def disks(self) -> Sequence[LabEdge]:
-        """The files of all machines."""
+        """Return the files of all machines."""
 
     @abstractmethod
     def output_after_failure(self) -> list[Row]:
-        """All rows that are published in the end when a worker dies now, and nothing else fails or is asked for."""
+        """Return all rows published in the end if a worker dies now, and there are no other faults or requests."""
 
     @property
     def master(self) -> JobMaster:
@@ -52,7 +52,7 @@ class Situation(ABC):
 
     @property
     def status(self) -> str:
-        """RUNNING, RESTARTING, FINISHED, ... (`kit.machines.job.status`)."""
+        """The status by name: RUNNING, RESTARTING, FINISHED, ... (`kit.machines.job.status`)."""
         return self.master.status.name
 
     @property
@@ -61,26 +61,26 @@ class Situation(ABC):
         return tuple(number for number, how in self.master.checkpoints.ledger.ended.items() if how == "COMPLETED")
 
     def acknowledged(self, checkpoint_id: int) -> frozenset[str] | None:
-        """The tasks that have acknowledged a checkpoint that is under way; None when it is not."""
+        """Return the tasks that have acknowledged a pending checkpoint; None for other checkpoints."""
         pending = self.master.checkpoints.pending.get(checkpoint_id)
         return None if pending is None else frozenset(pending.acked_tasks)
 
     def output(self) -> list[Row]:
-        """All rows that are published, each as pairs of column and value, in the order of their files."""
+        """Return all published rows, each as pairs of column and value, in the order of their files."""
         tables = {path: table for disk in self.disks() for path, table in disk.output.published.items()}
         return [tuple(row.items()) for _, table in sorted(tables.items()) for row in table.to_pylist()]
 
     def published(self) -> list[str]:
-        """The files that are published."""
+        """Return the published files."""
         return sorted(path for disk in self.disks() for path in disk.output.published)
 
     def files(self) -> list[str]:
-        """The paths of all files that there are, of state, metadata and staged output."""
+        """Return the paths of all existing files of state, metadata and staged output."""
         return sorted(path for disk in self.disks() for path in (*disk.files.contents, *disk.output.staged))
 
 
 class LabSituation(Situation):
-    """A lab as it stands."""
+    """The present state of a lab."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -90,11 +90,11 @@ class LabSituation(Situation):
         return self._lab._world.machine(name)
 
     def disks(self) -> Sequence[LabEdge]:
-        """The lab has one."""
+        """Return the lab's single disk."""
         return [self._lab._world.edge]
 
     def output_after_failure(self) -> list[Row]:
-        """As a fork of the lab publishes them."""
+        """Return the rows that a fork of the lab publishes."""
         lab = self._lab.fork()
         if not self.master.status.is_terminal:
             lab.faults.kill(0)
@@ -106,7 +106,7 @@ class LabSituation(Situation):
 
 
 class Quantifier(Enum):
-    """In which states a property has to hold."""
+    """The states in which a property must hold."""
 
     ALWAYS = "in every state"
     SOMETIMES = "in some state"
@@ -115,7 +115,7 @@ class Quantifier(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property; made by `always`, `sometimes` and `eventually`."""
+    """One property, made by `always`, `sometimes` and `eventually`."""
 
     quantifier: Quantifier
     name: str
@@ -126,32 +126,34 @@ class Property:
 
 
 def always(name: str, holds: Callable[[Situation], bool]) -> Property:
-    """It holds in every state: a state where it does not is a counterexample."""
+    """Return a property that must hold in every state; a state that violates it is a counterexample."""
     return Property(Quantifier.ALWAYS, name, holds)
 
 
 def sometimes(name: str, holds: Callable[[Situation], bool]) -> Property:
-    """There is a state where it holds; the way to the first one is kept as a witness."""
+    """Return a property that must hold in some state; the way to the first one is kept as a witness."""
     return Property(Quantifier.SOMETIMES, name, holds)
 
 
 def eventually(name: str, holds: Callable[[Situation], bool]) -> Property:
-    """It holds wherever nothing can happen any more: so it must be of a kind that stays once it has come."""
+    """Return a property that must hold wherever nothing can happen any more; once true it must stay true."""
     return Property(Quantifier.EVENTUALLY, name, holds)
 
 
-# --- ready made ------------------------------------------------------------------------------------------------------
+# --- predefined properties -------------------------------------------------------------------------------------------
 
 
 def no_duplicates(expected: Iterable[Row]) -> Property:
-    """No row is published more often than in a run in which nothing fails."""
+    """Require that no row is published more often than in a run without faults."""
     most = Counter(expected)
     return always("no row comes twice", lambda now: not Counter(now.output()) - most)
 
 
 def consistent_checkpoints(expected: Iterable[Row]) -> Property:
-    """Each checkpoint holds what its sources have read, and no more: a job that fails after it publishes no row more
-    often than one in which nothing fails. It is found where the checkpoint completes; no worker has to die for it.
+    """Require that each checkpoint holds only what its sources have read.
+
+    A job that fails after it then publishes no row more often than one without faults. A violation is found where the
+    checkpoint completes; no worker has to die for it.
     """
     most = Counter(expected)
     return always(
@@ -161,8 +163,10 @@ def consistent_checkpoints(expected: Iterable[Row]) -> Property:
 
 
 def complete_checkpoints(expected: Iterable[Row]) -> Property:
-    """Each checkpoint holds all that its sources will not read again, in the state of tasks or as in-flight data: a job
-    that fails after it publishes every row that one in which nothing fails does. Found where the checkpoint completes.
+    """Require that each checkpoint holds everything that its sources will not read again.
+
+    The data may be in state or in flight. A job that fails after it then publishes every row that one without faults
+    does. A violation is found where the checkpoint completes.
     """
     least = Counter(expected)
     return always(
@@ -172,13 +176,13 @@ def complete_checkpoints(expected: Iterable[Row]) -> Property:
 
 
 def no_loss(expected: Iterable[Row]) -> Property:
-    """When the job has finished, every row of a run in which nothing fails is published."""
+    """Require that a finished job has published every row of a run without faults."""
     least = Counter(expected)
     return eventually("no row is lost", lambda now: now.status != "FINISHED" or not least - Counter(now.output()))
 
 
 def all_acknowledged() -> Property:
-    """What is written or stored as complete has been acknowledged by all."""
+    """Require that a checkpoint written or stored as complete has been acknowledged by all."""
 
     def holds(now: Situation) -> bool:
         pending = now.master.checkpoints.pending.values()
@@ -188,7 +192,7 @@ def all_acknowledged() -> Property:
 
 
 def published_is_covered() -> Property:
-    """What is published is in a checkpoint that has completed, or is being stored."""
+    """Require that published rows are in a checkpoint that has completed, or is being stored."""
 
     def holds(now: Situation) -> bool:
         newest = max(now.completed, default=0)
@@ -198,17 +202,17 @@ def published_is_covered() -> Property:
 
 
 def comes_to_an_end() -> Property:
-    """Wherever nothing can happen any more, the job has ended: nothing waits forever."""
+    """Require that the job has ended wherever nothing can happen any more: nothing waits forever."""
     return eventually("the job comes to an end", lambda now: now.master.status.is_terminal)
 
 
 def finishes() -> Property:
-    """The job ends well: whatever fails, it recovers from."""
+    """Require that the job ends well, and recovers from every fault."""
     return eventually("the job finishes", lambda now: now.status in ("FINISHED", "RUNNING"))
 
 
 def nothing_is_left() -> Property:
-    """When the job has ended there are no files but those of checkpoints that are retained."""
+    """Require that when the job has ended, only files of retained checkpoints are left."""
 
     def holds(now: Situation) -> bool:
         kept = {path for each in now.master.checkpoints.store.checkpoints for path in each.discard().paths}
@@ -218,7 +222,7 @@ def nothing_is_left() -> Property:
 
 
 def ids_grow() -> Property:
-    """No checkpoint under way is older than one that has completed."""
+    """Require that no pending checkpoint is older than one that has completed."""
 
     def holds(now: Situation) -> bool:
         newest = max(now.completed, default=0)
@@ -228,8 +232,9 @@ def ids_grow() -> Property:
 
 
 def exactly_once(expected: Iterable[Row]) -> tuple[Property, ...]:
-    """All that a job with exactly-once checkpoints and sinks promises; `expected` are the rows of a run in which
-    nothing fails.
+    """Return all guarantees of a job with exactly-once checkpoints and sinks.
+
+    `expected` are the rows of a run without faults.
     """
     rows = list(expected)
     return (

@@ -1,7 +1,7 @@
-"""What is under way, by number: queues of words in order, bags of work that may end in any order, timers.
+"""Values in flight, by number: queues of words in order, bags of work that may end in any order, timers.
 
-Each is an immutable value with a number, and so is what a machine's step does to it; `after` gives the number of what
-comes out. Number 0 is empty, and change number 0 changes nothing.
+Each is an immutable value with a number, and so is each change by a machine's step; `after` returns the number of the
+result. Number 0 is empty, and change number 0 changes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kit.verify.explore.tables import Column, Function, Ids, Interned
 from kit.verify.explore.words import Words
 
 MOST_AT_ONCE = 24
-"""So many works of one machine may be under way at once."""
+"""The maximum number of one machine's works in progress."""
 
 
 class Contents:
@@ -29,21 +29,21 @@ class Contents:
         self.changes.number(())
 
     def after(self, numbers: Ids, changes: Ids) -> Ids:
-        """What values become by changes."""
+        """Return the values after changes."""
         return self._after.of(numbers, changes)
 
     def _work_out(self, number: int, change: int) -> int:
         return self.number(self._changed(self.values[number], self.changes[change]))
 
     def number(self, value: Any) -> int:
-        """The number of a value."""
+        """Return the number of a value."""
         number = self.values.number(value)
         if number == len(self.values) - 1:
             self._register(value)
         return number
 
     def _register(self, value: Any) -> None:
-        """A value that may be new."""
+        """Register a value that may be new."""
         self.values.number(value)
 
     def _changed(self, value: Any, change: Any) -> Any:
@@ -69,11 +69,11 @@ class Queues(Contents):
         return value + change
 
     def heads(self, numbers: Ids) -> Ids:
-        """The first word of each, 0 of an empty one."""
+        """Return the first word of each, 0 for an empty one."""
         return self._heads.of(numbers)
 
     def tails(self, numbers: Ids) -> Ids:
-        """What each is without its first word."""
+        """Return each without its first word."""
         found: Ids = self._tails.of(numbers)
         for number in {*numbers[found < 0].tolist()}:
             self._tails.set(number, self.number(self.values[number][1:]))
@@ -81,7 +81,7 @@ class Queues(Contents):
 
 
 class Bags(Contents):
-    """Work in no order; a change is a sequence of (word, True) for one more and (word, False) to stop what it names.
+    """Work in no order; a change is a sequence of (word, True) to add one and (word, False) to stop what it names.
 
     `stops` says whether a word stops another.
     """
@@ -95,7 +95,7 @@ class Bags(Contents):
         if self.values.number(value) < len(self._members):
             return
         different = sorted(set(value))
-        assert len(different) <= MOST_AT_ONCE, f"more than {MOST_AT_ONCE} works under way at once"
+        assert len(different) <= MOST_AT_ONCE, f"more than {MOST_AT_ONCE} works in progress at once"
         padding = [0] * (MOST_AT_ONCE - len(different))
         self._members.append(different + padding)
         self._without.append([-1 for _ in different] + padding)
@@ -111,11 +111,11 @@ class Bags(Contents):
         return tuple(sorted(bag))
 
     def member(self, numbers: Ids, place: int) -> Ids:
-        """The work at a place of each, 0 where there is none."""
+        """Return the work at a place of each, 0 if there is none."""
         return self._members.of(numbers)[:, place]
 
     def without(self, numbers: Ids, place: int) -> Ids:
-        """What each is without the work at a place."""
+        """Return each without the work at a place."""
         found: Ids = self._without.of(numbers)[:, place]
         for number in {*numbers[found < 0].tolist()}:
             left = list(self.values[number])
@@ -127,8 +127,9 @@ class Bags(Contents):
 
 
 class Timers(Bags):
-    """The timers of one machine, each a word `TimerFired` with the time it is due in `due`; a change is a sequence of
-    (name, due) to set one and (name, None) to cancel it.
+    """The timers of one machine, each a word `TimerFired` with its due time in `due`.
+
+    A change is a sequence of (name, due) to set one and (name, None) to cancel it.
     """
 
     def __init__(self, words: Words, number_of: Callable[[str, int], int]) -> None:

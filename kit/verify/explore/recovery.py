@@ -1,8 +1,8 @@
-"""What would come of a failure now: the job is restored and goes on to its end, in one order of all there are.
+"""The result of a failure now: the job is restored and runs to its end, in one of the possible orders.
 
-Whatever the order, a job whose checkpoints are consistent publishes each row once. So one order is enough to see that
-a checkpoint is not: what it holds of a row that its sources will read again comes twice. It is gone through once for
-each newest checkpoint and what lies on the disks.
+In any order, a job whose checkpoints are consistent publishes each row once. So one order is enough to see that a
+checkpoint is not: state from a row that its sources will read again leads to a duplicate. It is computed once for each
+newest checkpoint and content of the disks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KILL = Step("kill")
 
 
 class Recovery:
-    """Goes on from states of a space after a worker has died."""
+    """The continuation of states of a space after a worker has died."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -28,7 +28,7 @@ class Recovery:
         self._ends: dict[tuple[int, ...], Rows] = {}
 
     def end_after_failure(self, row: Rows) -> Rows:
-        """Where the job ends when worker 0 dies in the state of `row` and nothing is asked for any more."""
+        """Return where the job ends if worker 0 dies in the state of `row` and nothing is requested any more."""
         space = self._space
         master = space.machines[0].machines[row[0, 0]]
         newest = master.checkpoints.store.latest_id if isinstance(master, JobMaster) else -1

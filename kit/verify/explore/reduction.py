@@ -1,61 +1,61 @@
-"""Which steps need not be tried: those that lead to nothing new, because they commute with all that may come.
+"""The steps that need not be tried, because they commute with everything that may come.
 
-Steps of two machines commute: each takes from its own queues and puts at the end of others'. So what makes a difference
-is the order in which one machine takes what comes to it, and a step may be taken at once, and alone, when nothing
-that may come to its machine before it would lead elsewhere. What is put off rather than tried now is tried later, when
-there is a choice to make. Each rule says why it loses nothing; a test explores small jobs with and without them, and
-finds the same checkpoints, output and ends.
+Steps of two machines commute: each takes from its own queues and appends to others'. So only the order in which one
+machine takes its events makes a difference. A step may be taken at once, and alone, if nothing that may come to its
+machine before it would change the result. A step that is put off now is tried later, when there is a choice to make.
+Each rule says why it is sound; a test explores small jobs with and without the rules, and finds the same checkpoints,
+output and ends.
 
 0. *Turns.* A task with inputs takes what arrives in the step in which it arrives: an element that waits in its queue
-   might as well wait on its channel. Where barriers overtake, that is so but for what is before a barrier on the same
-   channel: that may also arrive together with the barrier (a step `overtake`) and is overtaken then. What other
-   channels hold at that moment is in flight on the channel as well as in the queue. Where barriers may time out, they
-   overtake what the task has received and not taken yet. There a turn is a step of its own, tried at every moment but
-   for one: a task that no barrier can come to, and nobody tells anything, takes what it has at once. Rules 4 to 8 are
-   not used there.
+   might as well wait on its channel. If barriers overtake, an exception is what is before a barrier on the same
+   channel: it may also arrive together with the barrier (a step `overtake`), and is then overtaken. What other channels
+   hold at that moment is in flight on the channel as well as in the queue. If barriers may time out, they overtake what
+   the task has received and not taken yet. There a turn is a step of its own, tried at every moment with one exception:
+   a task that no barrier can reach, and that receives no message, takes what it has at once. Rules 4 to 8 are not used
+   there.
 1. *Deployment.* A task is deployed, reads its state and reports that it runs before anything else can reach it.
-2. *Splits.* What a source and its coordinator have to say to each other arrives at once: what comes in between might as
-   well have come before it was said.
-3. *Beginnings and ends of checkpoints.* An id is allocated, a directory is made, files nobody wants are deleted at
-   once: so early they may be in the way of something, later they are not. Reports that only measure, and those of a
+2. *Splits.* Events between a source and its coordinator arrive at once: what comes in between might as well have come
+   before they were sent.
+3. *Beginnings and ends of checkpoints.* An id is allocated, a directory is made, and unneeded files are deleted at
+   once: this early they may interfere with something, later they do not. Reports that only measure, and those of a
    checkpoint that has ended, are ignored whenever they come.
 4. *Marks.* Watermarks, barriers and ends commute with what other inputs bring, so they are taken as they come. The
-   barrier that begins a snapshot does not commute with the news of an older checkpoint, where the task publishes then,
-   or leaves: there both orders are tried.
-5. *Arrivals with a choice.* When on each input of a task something has arrived, or nothing will (it is blocked, or has
-   ended), which comes first is decided now: nothing else may come in between, except what the JobMaster has to say.
-   Where that may be the abort of a checkpoint, the machine is asked whether it matters (`kit.verify.explore.aborts`),
-   for rules 4 and 8 too: it does only to what begins a snapshot.
+   barrier that begins a snapshot does not commute with the news of an older checkpoint if the task then publishes, or
+   leaves: in that case both orders are tried.
+5. *Arrivals with a choice.* If on each input of a task something has arrived, or nothing will (it is blocked, or has
+   ended), the choice which comes first is made now: nothing else may come in between, except for messages of the
+   JobMaster. If such a message may be the abort of a checkpoint, the machine is asked whether it matters
+   (`kit.verify.explore.aborts`), for rules 4 and 8 too: it matters only to what begins a snapshot.
 6. *Arrivals without a choice yet.* While an input of a task is empty whose sender is at work, nothing is taken from the
-   others: whatever it would lead to is not seen before the empty one has delivered as well.
-7. *Own affairs.* Where a task was told something by the JobMaster, and something has come on each of its inputs, nobody
-   can add to what it may do next: its steps are tried, and no others.
-   Where barriers overtake, the first one on an input decides what of the others is in flight. So rules 4, 5 and 7
-   hold only where no barrier may yet come from further up than the task's own channels; and where one is on its way
-   there, or may be before the sources have read on, the task takes nothing: nobody who brings it waits for that.
-8. *Sources.* A source reads on at once when it cannot be told to take a checkpoint any more.
+   others: the result would not be visible before the empty one has delivered as well.
+7. *Own affairs.* If a task has received a message of the JobMaster, and something has come on each of its inputs, no
+   other machine can add to what it may do next: its steps are tried, and no others. If barriers overtake, the first one
+   on an input decides what is in flight on the others. So rules 4, 5 and 7 apply only if no barrier may still come from
+   further upstream than the task's own channels. If one is on its way there, or may be before the sources have read on,
+   the task takes nothing: the machines that bring it do not wait for that.
+8. *Sources.* A source reads on at once if it cannot be told to take a checkpoint any more.
 9. *Acknowledgements.* While others have not acknowledged a checkpoint, it makes no difference to them when one task
-   writes its part; what is written is acknowledged at once, for it might as well be written later; and what all have
-   acknowledged is stored at once, for another checkpoint would wait. The same goes for reports that a task has seen all
-   its input, and for the news that a checkpoint is complete where a task has nothing to do about it.
-10. *After the last fault.* When nothing can fail any more, nothing more is asked for, no timer may begin anything and
-   one checkpoint at most is under way, the order in which messages and files arrive makes no difference. That is so
-   because rules 5, 7 and 8 have seen to all that a source may do before: what completes a checkpoint lets the JobMaster
-   ask for the last one, which then begins before or after a source has ended. Where those rules are not used, it is so
-   only when the last checkpoint is complete.
-11. *Leaving.* When the tasks of an epoch are to leave, only files will be left of them: they leave before or after each
-   thing that they do about files, the JobMaster hears of, or does itself. All else they could have done before.
+   writes its part. What is written is acknowledged at once, because it might as well be written later. What all have
+   acknowledged is stored at once, because another checkpoint would wait. The same applies to reports that a task has
+   seen all its input, and to the completion of a checkpoint if a task does not react to it.
+10. *After the last fault.* If no more faults or requests are possible, no timer may begin anything and at most one
+    checkpoint is pending, the order in which messages and files arrive makes no difference. This holds because rules 5,
+    7 and 8 have handled before all that a source may do: what completes a checkpoint lets the JobMaster request the
+    last one, which then begins before or after a source has ended. Where those rules are not used, it holds only when
+    the last checkpoint is complete.
+11. *Leaving.* When the tasks of an epoch must leave, only their files will remain: they leave before or after each step
+    that concerns files, theirs or the JobMaster's. All other steps could have been taken before.
 
-Where something may still fail, it may fail instead of each step that is taken at once and that changes what a failure
-leaves behind: the JobMaster or a file. Of a task's file that fails the JobMaster hears later, so while that may be so,
-what it does to begin or to store a checkpoint is not taken at once. When a worker is killed its epoch's other workers
+If faults are still possible, a fault may replace each step that is taken at once and that changes what a failure leaves
+behind: the JobMaster or a file. The JobMaster learns of a failed file of a task later. So while that is possible, its
+actions to begin or to store a checkpoint are not taken at once. When a worker is killed, the other workers of its epoch
 leave at once: what they could still do, they could have done before.
 
-Subtasks are not folded, not even sources with the same rows. Exchanging two is sound only where everything else is
-exchanged with them: subtasks of one number share a worker, which dies as a whole, so with a source go the keyed subtask
-and the sink of its number, and those differ, each having key groups of its own. Where all of that is alike, two states
-would become one at most, and to know them for one all numbers of subtasks within machines, handles and paths would have
-to be exchanged.
+Subtasks are not folded, not even sources with the same rows. Exchanging two is sound only if everything else is
+exchanged with them. Subtasks of one number share a worker, which dies as a whole, so the keyed subtask and the sink of
+that number go with a source; and those differ, because each has key groups of its own. If all of that were equal, two
+states would become one at most, and to recognise them all numbers of subtasks within machines, handles and paths would
+have to be exchanged.
 """
 
 from __future__ import annotations
@@ -111,14 +111,13 @@ from kit.verify.explore.tables import Function, Ids, Rows
 Mask = npt.NDArray[np.bool_]
 _MARKS = (Watermark, WatermarkStatus, EndOfData)
 _MARKS_OF_EXACTLY_ONCE = (*_MARKS, CheckpointBarrier, EndOfPartition)
-"""The last barrier of a checkpoint comes when all other inputs are blocked, so there is no choice; where barriers are
-only counted, whether a record comes before the last one is what at least once means. What a handler of the user's own
-makes of a barrier is not known.
-"""
+"""The marks of exactly once: the last barrier of a checkpoint comes when all other inputs are blocked, so there is no
+choice. If barriers are only counted, it matters to at-least-once whether a record comes before the last one. The
+reaction of a user-defined handler to a barrier is unknown."""
 
 
 class Reduction:
-    """Says for rows of a space which steps are to be tried there. `exact` tries all."""
+    """The choice of steps to be tried, for rows of a space. `exact` tries all."""
 
     def __init__(self, space: Space, *, exact: bool = False) -> None:
         self._space = space
@@ -145,7 +144,7 @@ class Reduction:
         self._holding = {task: Function(partial(self._holds, task)) for task in space.tasks}
 
     def groups(self, rows: Rows) -> Iterator[tuple[Places, Sequence[Step]]]:
-        """Rows by number, and the steps to try in all of them: all steps that there are, or those that a rule picks."""
+        """Yield rows by number, with the steps to try in all of them: all steps, or those that a rule selects."""
         left = np.arange(len(rows))
         if not self._exact:
             for steps, mask in self._rules(rows):
@@ -158,12 +157,12 @@ class Reduction:
         yield left, self._space.steps
 
     def tried(self, rows: Rows, step: Step) -> Places | None:
-        """The rows in which this step is tried; None: in all."""
+        """Return the rows in which this step is tried; None: in all."""
         off = self._put_off(rows, step)
         return None if off is None or not off.any() else np.flatnonzero(~off)
 
     def _put_off(self, rows: Rows, step: Step) -> Mask | None:
-        """In which of the rows this step is put off; None: in none."""
+        """Return in which of the rows this step is put off; None: in none."""
         if self._exact or not self._space.takes_turns or step.kind not in ("wire", "overtake"):
             return None
         task = step.machine
@@ -220,7 +219,7 @@ class Reduction:
                 yield [Step("work", machine, 0)], quiet & (rows[:, space.work + machine] != 0)
 
     def _arrivals(self, rows: Rows, task: int, may_abort: Mask) -> Iterator[tuple[list[Step], Mask]]:
-        """Marks as they come; where something may be taken from each input, or will not be, by the inputs that may."""
+        """Yield marks as they come, and arrivals where each input has an element or will have none."""
         space, inputs = self._space, self._inputs[task]
         settled = space.machines[task].settled.of(rows[:, task])[:, : len(inputs)] == 2
         arrived = np.stack([rows[:, space.wires + number] != 0 for number, _ in inputs], axis=1)
@@ -260,7 +259,7 @@ class Reduction:
             yield steps, ready & (possible == chosen).all(axis=1)
 
     def _leaving(self, rows: Rows) -> Iterator[tuple[list[Step], Mask]]:
-        """Where the tasks are to leave: they do, before or after what was said to them or by them about files."""
+        """Yield the leaving of tasks that must leave, and the steps before and after it that concern files."""
         space = self._space
         works = [(machine, at) for machine in range(len(space.machine_names)) for at in range(MOST_TRIED)]
         possible = [Step(kind, task) for kind in ("message", "report") for task in space.tasks]
@@ -286,7 +285,7 @@ class Reduction:
                 yield [*steps, *self._faults_of(steps)], found
 
     def _has_file_work(self, rows: Rows, task: int) -> Mask:
-        """Whether a task that heard all that it was told would do something about files."""
+        """Return where a task that has received all its messages would do something with files."""
         return self._works.of(rows[:, task] * 64 + task, rows[:, self._space.mail_to + task]) == 1
 
     def _would_work(self, key: int, queue: int) -> int:
@@ -301,15 +300,16 @@ class Reduction:
         return 0
 
     def _is_unheard(self, states: Ids, words: Ids) -> Mask:
-        """Whether the JobMaster does nothing about a report, and stays as it is."""
+        """Return where the JobMaster does nothing about a report, and keeps its state."""
         master = self._space.machines[0]
         outcomes = master.step(states, words)
         unheard: Mask = (master.next_states.of(outcomes) == states) & master.leads_to_nothing(states, words)
         return unheard
 
     def _commutes(self, rows: Rows, task: int, barriers: Ids) -> Mask:
-        """Whether a barrier's arrival leads to the same before and after news that a checkpoint is complete: not where
-        it begins a snapshot of a task that publishes, or leaves, when it hears of it.
+        """Return where a barrier has the same effect before and after the completion of a checkpoint.
+
+        It does not if it begins a snapshot of a task that publishes, or leaves, because of that completion.
         """
         states = self._space.machines[task]
         free = states.leads_to_nothing(rows[:, task], barriers) | ~states.listens.of(rows[:, task])
@@ -321,22 +321,23 @@ class Reduction:
         return free
 
     def _publishes(self, bags: Ids) -> Mask:
-        """Whether a task is about to publish something."""
+        """Return where a task is about to publish something."""
         found = np.zeros(len(bags), bool)
         for place in range(MOST_TRIED):
             found |= self._is_of(self._space.bags.member(bags, place), CommitEffects)
         return found
 
     def _count_older(self, state: int, barrier: int) -> int:
-        """How many checkpoints are under way that are older than the barrier's."""
+        """Return the number of pending checkpoints that are older than the barrier's."""
         master = self._space.machines[0].machines[state]
         if not isinstance(master, JobMaster):
             return 1
         return sum(each < self._space.words[barrier].element.checkpoint_id for each in master.checkpoints.pending)
 
     def _own_affairs(self, rows: Rows) -> Iterator[tuple[list[Step], Mask]]:
-        """Where a task was told something, and something has come on each of its inputs, others can do nothing about
-        what it may do next.
+        """Yield the steps of a task that no other machine can influence.
+
+        It has received a message, and something has come on each of its inputs.
         """
         space = self._space
         for task in space.tasks:
@@ -352,11 +353,11 @@ class Reduction:
             yield [*steps, *self._faults_of(steps)], told
 
     def _faults_of(self, steps: Sequence[Step]) -> list[Step]:
-        """What may fail instead of one of these steps."""
+        """Return the faults that may replace one of these steps."""
         return list(dict.fromkeys(fault for step in steps for fault in self._space.faults_of(step)))
 
     def _is_too_late(self, states: Ids, words: Ids) -> Mask:
-        """Whether a report is about a checkpoint that has ended: it will be ignored, whenever it comes."""
+        """Return where a report is about a checkpoint that has ended: it is ignored, whenever it comes."""
         return self._late.of(states, words) == 1
 
     def _ended_before(self, state: int, number: int) -> int:
@@ -366,7 +367,7 @@ class Reduction:
         return int(word.checkpoint_id in master.checkpoints.ledger.ended)
 
     def _source_turns(self, rows: Rows, may_abort: Mask) -> Iterator[tuple[list[Step], Mask]]:
-        """A source reads on when nothing that it may be told makes a difference to what it reads."""
+        """Yield the turns of sources whose possible messages make no difference to what they read."""
         space = self._space
         left_alone = self._barriers.cannot_begin(rows)
         for task in space.tasks:
@@ -379,9 +380,7 @@ class Reduction:
                 yield [Step("turn", task)], calm
 
     def _turns(self, rows: Rows, may_abort: Mask) -> Iterator[tuple[list[Step], Mask]]:
-        """Where a turn is a step of its own: a task takes what has come to it when no barrier may overtake that, and
-        nobody has something to tell it.
-        """
+        """Yield turns as single steps: no barrier may overtake the task's elements, and no message may come."""
         space = self._space
         for task in space.tasks:
             calm = space.machines[task].has_turn.of(rows[:, task]) & (rows[:, space.mail_to + task] == 0) & ~may_abort
@@ -390,7 +389,7 @@ class Reduction:
             yield [Step("turn", task)], calm & ~self._holds_barriers(task, rows[:, task])
 
     def _holds_barriers(self, task: int, states: Ids) -> Mask:
-        """Whether a barrier is in the queues of a task, or one that has come is not yet dealt with."""
+        """Return where a barrier is in the queues of a task, or one that has come is not processed yet."""
         return self._holding[task].of(states, states * 0) == 1
 
     def _holds(self, task: int, state: int, nothing: int) -> int:
@@ -402,12 +401,12 @@ class Reduction:
         return int(waits or any(isinstance(each, CheckpointBarrier) for each in held))
 
     def _begins_something(self, nothing: int, timer: int) -> int:
-        """Not so a timer that says when the job may start again: that waits for the tasks to have left."""
+        """Return 1 if the timer begins something; a restart timer does not: it waits until the tasks have left."""
         name = self._space.words[timer].timer if timer else EXPIRY
         return int(not name.startswith(EXPIRY) and name != RESTART_TIMER)
 
     def _is_of(self, words: Ids, *kinds: type) -> Mask:
-        """Which words are, or bring, something of these types."""
+        """Return which words are, or bring, something of these types."""
         known = self._kinds.setdefault(kinds, {})
         different = np.unique(words).tolist()
         for number in different:
@@ -417,18 +416,16 @@ class Reduction:
         return np.isin(words, [number for number in different if known[number]])
 
     def _is_mark(self, words: Ids) -> Mask:
-        """Whether what arrives is a mark, which commutes with what other inputs bring: no data, no cancellation."""
+        """Return where a mark arrives, which commutes with what other inputs bring: no data, no cancellation."""
         return self._is_of(words, *self._marks)
 
     def _alone(self, kind: str, machine: int, number: int = 0) -> list[Step]:
-        """A step that is taken at once, and what may fail instead."""
+        """Return a step that is taken at once, and the faults that may replace it."""
         step = Step(kind, machine, number)
         return [step, *self._space.faults_of(step)]
 
     def _acknowledgements(self, rows: Rows, contested: Mask) -> Iterator[tuple[list[Step], Mask]]:
-        """What is acknowledged is heard of at once, and written at once while another task has not answered either;
-        what all have acknowledged is stored at once.
-        """
+        """Yield what is processed at once: acknowledgements, writes while others are missing, and complete stores."""
         space = self._space
         for task in space.tasks:
             heads = space.queues.heads(rows[:, space.mail_from + task])
@@ -449,8 +446,9 @@ class Reduction:
             yield self._alone("work", 0, place), self._is_of(work, WriteMetadata, StoreCheckpoint) & ~told & ~contested
 
     def _are_told_too_early(self, rows: Rows) -> Mask:
-        """Whether somebody is told that a checkpoint is complete, or publishes it, which is yet to be stored: it should
-        not be so, and then it matters what comes first.
+        """Return where a task is told of a complete checkpoint, or publishes it, before it is stored.
+
+        That would be an error of the protocol, and then the order matters.
         """
         space = self._space
         found = np.zeros(len(rows), bool)
@@ -474,7 +472,7 @@ class Reduction:
         return Function(told)
 
     def _is_over(self, states: Ids) -> Mask:
-        """Whether the last checkpoint is complete, and no other is under way."""
+        """Return where the last checkpoint is complete, and no other is pending."""
         return self._over.of(states, states * 0) == 1
 
     def _took_last(self, state: int, nothing: int) -> int:
@@ -499,7 +497,7 @@ class Reduction:
         return int(checkpoint is not None and checkpoint.waits_for_others)
 
     def _others_are_to_end(self, state: int, master: JobMaster, word: TaskStateChanged) -> bool:
-        """Whether other tasks than this one have yet to see all their input, or to leave after the last checkpoint."""
+        """Return True if other tasks have yet to see all their input, or to leave after the last checkpoint."""
         records = master.tasks.items()
         if word.end_of_data:
             return sum(not record.data_ended for _, record in records) > 1
@@ -518,7 +516,7 @@ class Reduction:
         return np.isin(words, wanted) if wanted else np.zeros(len(words), bool)
 
     def _is_unseen(self, task: int, states: Ids, words: Ids) -> Mask:
-        """Whether a message says that a checkpoint is complete, and the task has nothing to do about it."""
+        """Return where a message reports a complete checkpoint to a task that does not react to it."""
         different = np.unique(words).tolist()
         told = [each for each in different if isinstance(self._space.words[each], NotifyCheckpointComplete)]
         unseen = np.isin(words, told)
@@ -528,11 +526,11 @@ class Reduction:
         return unseen
 
     def _is_quiet(self, states: Ids) -> Mask:
-        """Whether the JobMaster has one checkpoint under way at most."""
+        """Return where the JobMaster has at most one pending checkpoint."""
         return self._under_way(states) <= 1
 
     def _under_way(self, states: Ids) -> Ids:
-        """How many checkpoints are under way, or asked for; many where that is not known."""
+        """Return the number of checkpoints that are pending or requested; a large number if it is unknown."""
         return self._counts.of(states, states * 0)
 
     def _count(self, state: int, nothing: int) -> int:
@@ -555,7 +553,7 @@ _AT_ONCE = (
     DropEffects,
     ReportCheckpointMetrics,
 )
-"""Rules 1 to 3: what is done at once, beside all that only cleans up, and reports that a task runs."""
+"""Rules 1 to 3: steps taken at once, besides those that only clean up, and reports that a task runs."""
 
 
 def _is_done_at_once(word: object) -> bool:

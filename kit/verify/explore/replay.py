@@ -1,7 +1,7 @@
-"""A path of an exploration, done again in a lab: what was found in numbers is shown to happen.
+"""The replay of a path of an exploration in a lab, which shows that it really happens.
 
-Where the search takes several actions for one, or lets a timer fire whenever it is set, the lab does what is needed
-in between: it lets time pass until the timer is due, and lets the workers of a lost epoch leave.
+Where the search combines several actions, or lets a timer fire whenever it is set, the lab adds the steps in between:
+it lets time pass until the timer is due, and lets the workers of a lost epoch leave.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from kit.verify.explore.tables import Rows
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One step of a path: what is done, to whom, and the word that it is about; where the search lets tasks take what
-    has arrived in the same step (`takes_turns`), so does whoever does it again.
+    """One step of a path: the action, the machine, and the word that it is about.
+
+    With `takes_turns`, tasks take what has arrived in the same step, in the search and in the replay.
     """
 
     step: Step
@@ -39,7 +40,7 @@ class Move:
 
 
 def moves(space: Space, path: Sequence[Step]) -> tuple[list[Move], Rows]:
-    """The steps of a path with their words, and the state that it leads to."""
+    """Return the steps of a path with their words, and the state that it leads to."""
     found = []
     row = space.first()
     for step in path:
@@ -89,7 +90,7 @@ def _about(word: Word) -> str:
 
 
 def replay(lab: Lab, path: Sequence[Move]) -> Lab:
-    """Do the moves in a lab. Raises LabError at one that cannot be done there."""
+    """Do the moves in a lab. Raises LabError for an impossible one."""
     for number, move in enumerate(path, 1):
         try:
             _DO[move.step.kind](lab, move)
@@ -101,7 +102,7 @@ def replay(lab: Lab, path: Sequence[Move]) -> Lab:
 
 
 def _take_turns(lab: Lab) -> None:
-    """Tasks with inputs take all that they can."""
+    """Let tasks with inputs take all that they can."""
     while True:
         turns = [each for each in lab.enabled() if isinstance(each, TakeTurn)]
         found = next((each for each in turns if not lab._world.tasks[each.task].is_source), None)

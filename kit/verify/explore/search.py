@@ -1,7 +1,7 @@
-"""The search: all states level by level, those that were seen before left out, so the first way found is a shortest.
+"""The search: all states level by level, without those seen before, so the first way found is a shortest one.
 
-Of each level the rows are kept until the next one is made, of earlier ones only from where each state came and by which
-step: that is enough to find the way back, and to go it again.
+The rows of a level are kept until the next one is complete. Of earlier levels only the predecessor and the step of each
+state are kept: that is enough to find the way back, and to replay it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from kit.verify.explore.tables import Keys, Rows, RowSet, mixed
 ROWS_AT_ONCE = 100_000
 SEED = 0x5EED
 BREAKS = "no machine breaks"
-"""The property that is always judged: no invariant is violated, no host's mistake is made."""
+"""The property that is always judged: no invariant is violated, and no host makes an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A state that was looked for: the property that it violates, or bears out, and the way there."""
+    """A state that was looked for: the property that it violates or satisfies, and the way to it."""
 
     name: str
     path: tuple[Step, ...]
@@ -38,7 +38,7 @@ class Found:
 
 @dataclass(slots=True)
 class Result:
-    """What one search came to."""
+    """The result of one search."""
 
     states: int = 1
     transitions: int = 0
@@ -52,7 +52,7 @@ class Result:
 
 
 class Search:
-    """One search of a space, up to `most_states` and `memory_mb`; `tell` is told how far it is after each level."""
+    """One search of a space, up to `most_states` and `memory_mb`; `tell` receives the progress after each level."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Search:
         self.result = Result()
 
     def run(self) -> Result:
-        """Search until everything was seen, a property is violated, or there is no more room."""
+        """Search until every state was seen, a property is violated, or a limit is reached."""
         began_s = time.perf_counter()
         result = self.result
         rows = self._space.first()
@@ -130,7 +130,7 @@ class Search:
         return following
 
     def _all_successors(self, rows: Rows, moved: npt.NDArray[np.bool_]) -> Iterator[tuple[Places, Rows, Step]]:
-        """What comes of each of the rows; of those that have not `moved` then, what happens only at rest."""
+        """Yield the successors of each row; for those that have not `moved` then, what happens only at rest."""
         for start in range(0, len(rows), ROWS_AT_ONCE):
             for places, found, step in self._successors(rows[start : start + ROWS_AT_ONCE]):
                 yield start + places, found, step
@@ -188,7 +188,7 @@ class Search:
         self.result.violation = Found(name, self._way_to(len(self._parents), place))
 
     def _way_to(self, level: int, place: int) -> tuple[Step, ...]:
-        """The steps that lead to a state of a level."""
+        """Return the steps that lead to a state of a level."""
         steps: list[Step] = []
         for parents, taken in zip(reversed(self._parents[:level]), reversed(self._steps[:level]), strict=True):
             steps.append(self._every_step[taken[place]])
@@ -212,6 +212,6 @@ class Search:
 
 
 def _weights(columns: int) -> Keys:
-    """Odd numbers to weigh columns with; the same in every search."""
+    """Return odd numbers to weight columns with; the same in every search."""
     numbers = np.arange(1, columns + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(SEED)
     return mixed(numbers) | np.uint64(1)

@@ -1,4 +1,4 @@
-"""A state of an exploration, as properties see it: what they look at is noted, so that it is judged once."""
+"""A state of an exploration as properties see it: what they read is recorded, so that it is judged once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Verdicts = npt.NDArray[np.bool_]
 
 
 class RowSituation(Situation):
-    """One row of a space; the columns that are looked at are put into `seen`."""
+    """One row of a space; the columns that are read are added to `seen`."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class RowSituation(Situation):
         return None if isinstance(found, Broken) else found
 
     def disks(self) -> Sequence[LabEdge]:
-        """One for each machine."""
+        """Return one disk for each machine."""
         columns = range(self._space.disk, self._space.disk + len(self._space.machine_names))
         self._seen.update(columns)
         return [self._space.disks.edges[self._row[column]] for column in columns]
 
     def output_after_failure(self) -> list[Row]:
-        """All rows that are published in the end."""
+        """Return all rows that are published in the end."""
         self._seen.add(0)
         self.disks()
         recovery = self._recovery or Recovery(self._space)
@@ -61,7 +61,7 @@ class RowSituation(Situation):
 
 
 class Judge:
-    """Judges one property in many states: those that look the same to it once."""
+    """A judge of one property in many states: those that look the same to it are judged once."""
 
     def __init__(self, space: Space, judged: Property) -> None:
         self.property = judged
@@ -71,7 +71,7 @@ class Judge:
         self._recovery = Recovery(space)
 
     def holds(self, rows: Rows, *, at_rest: bool = False) -> Verdicts:
-        """Whether the property holds in each of the rows."""
+        """Return whether the property holds in each of the rows."""
         verdicts = np.zeros(len(rows), bool)
         left = np.arange(len(rows))
         while len(left):

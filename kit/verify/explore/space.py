@@ -1,9 +1,9 @@
-"""All states that a job in the lab can come to, as rows of numbers, and what may happen in each.
+"""All reachable states of a job in the lab, as rows of numbers, and the possible steps in each.
 
 A state of the world is a row: each machine's state, the messages on each way, the elements on each channel, the work
-and the timers of each machine, and each machine's disk, every one by number. `Space.successors` takes many rows and
-one action, and gives what comes of it where it may happen: the rules are those of `kit.hosts.lab.world.world`, which a
-test holds them to.
+and the timers of each machine, and each machine's disk, all by number. `Space.successors` takes many rows and one
+action, and returns the results where the action is possible. The rules are those of `kit.hosts.lab.world.world`; a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ class Space(Layout):
     def __init__(
         self, job: JobGraph, *, requests: int, faults: int, kinds: Collection[str] = ("kill",), exact: bool = False
     ) -> None:
-        """At most `requests` checkpoints are asked for, and `faults` faults happen, of these `kinds` (`FAULTS`). With
-        `exact` a task's turn is always a step of its own.
+        """Initialize with the limits of `requests` for checkpoints and of `faults` of these `kinds` (`FAULTS`).
+
+        With `exact` a task's turn is always a step of its own.
         """
         super().__init__(job)
         checkpoint = job.settings.checkpoint
         self.takes_turns = not (exact or (checkpoint.unaligned and checkpoint.aligned_timeout_ms))
-        """Whether tasks with inputs take what arrives in the same step."""
+        """True if tasks with inputs take what arrives in the same step."""
         self.kinds = frozenset(kinds) if faults else frozenset()
         self.requests, self.faults = requests, faults
         self._all_steps = Steps(self, self.kinds, overtaking=self.takes_turns and checkpoint.unaligned)
@@ -69,10 +70,10 @@ class Space(Layout):
         self._behind = Function(self._behind_barrier)
         self.turn = self.words.number(ProcessInput())
 
-    # --- what may happen ------------------------------------------------------------------------------------------
+    # --- possible steps -------------------------------------------------------------------------------------------
 
     def first(self) -> Rows:
-        """The state in which the job is about to start, when it has been told to."""
+        """Return the state in which the job has been told to start."""
         rows = np.zeros((1, len(self.columns)), np.int32)
         master = JobMaster(self.job)
         master.checkpoints.ledger.statistics = cast(Any, Unwatched())
@@ -81,7 +82,7 @@ class Space(Layout):
         return rows
 
     def successors(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        """Where this step may be the next, and what comes of it there."""
+        """Return where this step may be the next, and its results there."""
         return self._STEPS[step.kind](self, rows, step)
 
     def _message(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
@@ -94,7 +95,7 @@ class Space(Layout):
         return self._taken(rows, self.wires + step.number, step.machine)
 
     def _overtake(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        """A barrier arrives with all that is before it on its channel, before the task takes any of that."""
+        """Let a barrier arrive with all that is before it on its channel, before the task takes any of that."""
         column = self.wires + step.number
         words = self._overtaking.of(rows[:, column] * 0, rows[:, column])
         places = np.flatnonzero((words != 0) & (rows[:, step.machine] != 0))
@@ -105,7 +106,7 @@ class Space(Layout):
         return places, made
 
     def _with_barrier(self, nothing: int, queue: int) -> int:
-        """The first barrier that may overtake, and what is before it; 0 where there is none, or nothing is."""
+        """Return the first barrier that may overtake, with what is before it; 0 unless both exist."""
         words = self.queues.values[queue][: self._up_to_barrier(queue)]
         return self.words.number(Arrivals(events=tuple(self.words[each] for each in words))) if len(words) > 1 else 0
 
@@ -113,19 +114,19 @@ class Space(Layout):
         return self.queues.number(self.queues.values[queue][self._up_to_barrier(queue) :])
 
     def _up_to_barrier(self, queue: int) -> int:
-        """How many elements there are up to the first barrier that may overtake, with that; 0 when there is none."""
+        """Return the number of elements up to and including the first barrier that may overtake; 0 without one."""
         elements = [self.words[each].element for each in self.queues.values[queue]]
         overtaking = (isinstance(each, CheckpointBarrier) and each.options.is_unaligned for each in elements)
         return next((place for place, overtakes in enumerate(overtaking, 1) if overtakes), 0)
 
     def barriers_on(self, rows: Rows, channel: int) -> npt.NDArray[np.bool_]:
-        """Whether a barrier that may overtake is behind something on a channel."""
+        """Return where a barrier that may overtake is behind something on a channel."""
         column = rows[:, self.wires + channel]
         found: npt.NDArray[np.bool_] = self._overtaking.of(column * 0, column) != 0
         return found
 
     def _taken(self, rows: Rows, column: int, receiver: int) -> tuple[Places, Rows]:
-        """The first of a queue arrives."""
+        """Let the first element of a queue arrive."""
         places = np.flatnonzero(rows[:, column])
         made = rows[places]
         if len(places):
@@ -138,7 +139,7 @@ class Space(Layout):
         return places, made
 
     def _answer_unknown(self, made: Rows, task: int, heads: Ids) -> None:
-        """A slot answers for a task that is not there; what is there drops such a message itself."""
+        """Let a slot answer for a missing task; an existing one drops such a message itself."""
         changes = self._unknown.of(made[:, task] * 0 + made[:, task] * 64 + task, heads)
         hit = np.flatnonzero(changes)
         if len(hit):
@@ -168,11 +169,11 @@ class Space(Layout):
         return self._fired(rows, step, expiries=True)
 
     def _overdue(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        """A checkpoint takes too long because something of it was lost: that is the fault, not this."""
+        """Let a checkpoint expire because something of it was lost; the loss is the fault, not this."""
         return self._fired(rows, step, expiries=True, is_fault=False)
 
     def _fired(self, rows: Rows, step: Step, *, expiries: bool, is_fault: bool = True) -> tuple[Places, Rows]:
-        """A timer fires; that of a checkpoint that takes too long is a fault."""
+        """Let a timer fire; the expiry of a checkpoint is a fault."""
         column = self.timer + step.machine
         timers = self.timers.member(rows[:, column], step.number)
         different = np.unique(timers).tolist()
@@ -200,7 +201,7 @@ class Space(Layout):
         return places, made
 
     def _fail(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        """A work ends in the failure that its command declares."""
+        """Let work end in the failure that its command declares."""
         column = self.work + step.machine
         commands = self.bags.member(rows[:, column], step.number)
         failures = self.failures.of(commands * 0, commands)
@@ -218,14 +219,14 @@ class Space(Layout):
         return 0 if answer is None else self.words.number(answer)
 
     def _lose(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        """An acknowledgement never arrives."""
+        """Lose an acknowledgement."""
         places, made = self._with_acknowledgement(rows, step)
         column = self.mail_from + step.machine
         made[:, column] = self.queues.tails(made[:, column])
         return places, made
 
     def _repeat(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        """An acknowledgement arrives, and will arrive again."""
+        """Deliver an acknowledgement that will arrive again."""
         places, made = self._with_acknowledgement(rows, step)
         heads = self.queues.heads(made[:, self.mail_from + step.machine])
         self._deliver(made, np.arange(len(made)), 0, heads)
@@ -272,7 +273,7 @@ class Space(Layout):
         return list(range(1, len(self.machine_names)))
 
     def _stop(self, made: Rows, at: Places) -> None:
-        """Everything of the epoch is gone; what was said to a task that had been killed before still arrives."""
+        """Remove everything of the epoch; messages to a task that was killed before still arrive."""
         for machine in range(1, len(self.machine_names)):
             self._forget(made, at[made[at, machine] != 0], machine)
         made[at, self.wires : self.wires + self.graph.channel_count] = 0
@@ -299,7 +300,7 @@ class Space(Layout):
         return places, made
 
     def _dismiss(self, made: Rows) -> None:
-        """The workers that are left of the epoch leave at once, where that is what the JobMaster asks for."""
+        """Let the remaining workers of the epoch leave at once, if the JobMaster asks for it."""
         for place in range(MOST_TRIED):
             commands = self.bags.member(made[:, self.work], place)
             stops = [number for number in np.unique(commands).tolist() if isinstance(self.words[number], StopEpoch)]
@@ -321,7 +322,7 @@ class Space(Layout):
         return places, made
 
     def _may_ask(self, states: Ids) -> npt.NDArray[np.bool_]:
-        """Where a checkpoint may be asked for."""
+        """Return where a checkpoint may be requested."""
         machines = self.machines[0].machines
         known = {number: own.takes_requests(machines[number]) for number in {*np.unique(states).tolist()}}
         return np.array([known[number] for number in states.tolist()], bool)
@@ -344,7 +345,7 @@ class Space(Layout):
     }
 
     def word_of(self, row: Rows, step: Step) -> int:
-        """The word that a step in the state of `row` is about; 0 where it is about none."""
+        """Return the word that a step in the state of `row` is about; 0 if there is none."""
         machine = step.machine
         if step.kind == "message":
             return int(self.queues.heads(row[:, self.mail_to + machine])[0])
@@ -362,30 +363,30 @@ class Space(Layout):
         return 0
 
     def broken(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """In which rows a machine has broken."""
+        """Return in which rows a machine has broken."""
         found = np.zeros(len(rows), bool)
         for number, states in enumerate(self.machines):
             found |= states.is_broken.of(rows[:, number])
         return found
 
     def errors(self, row: Rows) -> list[str]:
-        """Why machines have broken in the state of this row."""
+        """Return why machines have broken in the state of this row."""
         found = [states.machines[row[0, number]] for number, states in enumerate(self.machines)]
         return [machine.error for machine in found if isinstance(machine, Broken)]
 
-    # --- how it happens -------------------------------------------------------------------------------------------
+    # --- effects of steps -----------------------------------------------------------------------------------------
 
     @staticmethod
     def _all(count: int, number: int) -> Ids:
         return np.full(count, number, np.int32)
 
     def _deliver(self, made: Rows, at: Places, machine: int, words: Ids) -> None:
-        """A machine takes an event in each of the rows `at`, and then others what is handed to them at once."""
+        """Let a machine take an event in each of the rows `at`, and then others the events that it led to."""
         if len(at):
             self._go_on(made, at, self._handle(made, at, machine, words), ())
 
     def _go_on(self, made: Rows, at: Places, handed: Ids, waiting: tuple[tuple[int, int], ...]) -> None:
-        """In order: what waited, then what was handed on last."""
+        """Deliver in order: first the waiting events, then the latest ones."""
         for number in np.unique(handed).tolist():
             rest = (*waiting, *self.states.handings[number])
             if rest:

@@ -1,4 +1,4 @@
-"""What may happen in a space, step by step: to whom, and to which of several."""
+"""The possible steps in a space: for which machine, and which of several."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from kit.verify.explore.layout import Layout
 
 MOST_TRIED = 6
-"""So many works of one machine are tried as the next one."""
+"""The number of one machine's works that are tried as the next one."""
 MOST_TIMERS = 4
-"""So many timers of one machine are."""
+"""The number of one machine's timers that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One kind of thing that may happen: to whom, and (a channel, a place in a bag, a slot) which of several."""
+    """One kind of step: the machine, and (a channel, a place in a bag, a slot) which of several."""
 
     kind: str
     machine: int = 0
@@ -23,8 +23,9 @@ class Step:
 
 
 class Steps:
-    """All steps of a layout, where faults of these `kinds` may happen; with `overtaking` a barrier may arrive together
-    with what it overtakes.
+    """All steps of a layout, with faults of these `kinds`.
+
+    With `overtaking`, a barrier may arrive together with what it overtakes.
     """
 
     def __init__(self, layout: Layout, kinds: Collection[str], *, overtaking: bool) -> None:
@@ -33,7 +34,7 @@ class Steps:
         self._overtaking = overtaking
         self.all = tuple(self._all_steps())
         self.at_rest = [Step("overdue", 0, place) for place in range(MOST_TIMERS) if "lose" in kinds]
-        """What may happen when nothing else can any more: what was lost is waited for no longer."""
+        """The steps once nothing else can happen: lost messages are no longer awaited."""
 
     def _all_steps(self) -> Iterator[Step]:
         yield from self._plain_steps()
@@ -58,18 +59,18 @@ class Steps:
                 yield Step("timer", machine, place)
 
     def arrivals(self, task: int) -> Iterator[Step]:
-        """What may arrive at a task."""
+        """Yield what may arrive at a task."""
         for channel, _ in self._layout.inputs[task]:
             yield from self.arrivals_on(task, channel)
 
     def arrivals_on(self, task: int, channel: int) -> Iterator[Step]:
-        """What may arrive on one of its channels."""
+        """Yield what may arrive on one of its channels."""
         yield Step("wire", task, channel)
         if self._overtaking:
             yield Step("overtake", task, channel)
 
     def faults_of(self, step: Step | None) -> Iterator[Step]:
-        """The faults that may happen at any time; for a step also those that may happen in its place."""
+        """Yield the faults that may happen at any time; for a step also those that may replace it."""
         for slot in self._layout.slots if "kill" in self._kinds else ():
             yield Step("kill", 0, slot)
         for place in range(MOST_TIMERS) if "expire" in self._kinds else ():

@@ -1,7 +1,7 @@
-"""Values as numbers, and functions of numbers as tables that answer for whole arrays at once.
+"""Values as numbers, and functions of numbers as tables that are evaluated for whole arrays at once.
 
-A state of the world is a row of small numbers. `Interned` gives equal values equal numbers; a `Function` is worked out
-once for each argument and looked up ever after; `RowSet` remembers which rows were seen, by 64 bits of each. All three
+A state of the world is a row of small numbers. `Interned` gives equal values equal numbers; a `Function` is computed
+once for each argument and looked up afterwards; `RowSet` remembers which rows were seen, by 64 bits of each. All three
 keep their keys in a hash table of numpy arrays with open addressing: a probe of a million keys is a few array accesses.
 """
 
@@ -24,7 +24,7 @@ _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def mixed(keys: Keys) -> Keys:
-    """Well spread bits of each key (the finalizer of SplitMix64); overflow is meant."""
+    """Return well distributed bits of each key (the finalizer of SplitMix64); overflow is intended."""
     keys = (keys ^ (keys >> np.uint64(30))) * _MIX_1
     keys = (keys ^ (keys >> np.uint64(27))) * _MIX_2
     mixed_keys: Keys = keys ^ (keys >> np.uint64(31))
@@ -39,7 +39,7 @@ class Interned(Generic[T]):
         self._numbers: dict[T, int] = {}
 
     def number(self, value: T) -> int:
-        """The number of a value, a new one if need be."""
+        """Return the number of a value, a new one if necessary."""
         known = self._numbers.get(value)
         if known is None:
             known = self._numbers[value] = len(self.values)
@@ -60,7 +60,7 @@ class Interned(Generic[T]):
 
 
 class _OpenTable:
-    """Keys in open addressing; 0 is no key."""
+    """Keys in open addressing; 0 is not a key."""
 
     def __init__(self) -> None:
         self._keys: Keys = np.zeros(_FIRST_CAPACITY, np.uint64)
@@ -71,11 +71,11 @@ class _OpenTable:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the table."""
+        """The size of the table in memory."""
         return self._keys.nbytes
 
     def _places(self, keys: Keys) -> npt.NDArray[np.int64]:
-        """Where each key is, or else the free place at which it would be put."""
+        """Return the place of each key, or else the free place for it."""
         mask = np.uint64(len(self._keys) - 1)
         at = (mixed(keys) & mask).astype(np.int64)
         found = self._keys[at]
@@ -87,7 +87,7 @@ class _OpenTable:
         return at
 
     def _put(self, keys: Keys) -> None:
-        """Add keys that are all different and not there yet."""
+        """Add keys that are all different and not present yet."""
         while len(keys):
             at = self._places(keys)
             self._keys[at] = keys
@@ -97,10 +97,10 @@ class _OpenTable:
 
 
 class RowSet(_OpenTable):
-    """Which rows were seen before, by 64 bits of each."""
+    """The set of rows seen before, by 64 bits of each."""
 
     def add(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """Add keys, all different; says of each whether it is new."""
+        """Add keys, all different; return for each whether it is new."""
         if (self._used + len(keys)) * 10 > len(self._keys) * 6:
             self._grow(self._used + len(keys))
         new: npt.NDArray[np.bool_] = self._keys[self._places(keys)] == _FREE
@@ -120,7 +120,7 @@ class RowSet(_OpenTable):
 
 
 class Function(_OpenTable):
-    """A function of two numbers that gives one, worked out once for each pair: `of` for arrays of them."""
+    """A function from two numbers to one, computed once for each pair; `of` evaluates it for arrays."""
 
     def __init__(self, work_out: Callable[[int, int], int]) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class Function(_OpenTable):
         self._results: Ids = np.zeros(_FIRST_CAPACITY, np.int32)
 
     def of(self, first: Ids, second: Ids) -> Ids:
-        """The results for pairs of numbers."""
+        """Return the results for pairs of numbers."""
         keys = pair_keys(first, second)
         at = self._places(keys)
         missing = self._keys[at] == _FREE
@@ -141,7 +141,7 @@ class Function(_OpenTable):
         return results
 
     def arguments(self) -> list[tuple[int, int]]:
-        """The pairs for which it was worked out."""
+        """Return the pairs for which it was computed."""
         return [((key >> 32) - 1, key & 0xFFFFFFFF) for key in self._keys[self._keys != _FREE].tolist()]
 
     def _add(self, key: int, result: int) -> None:
@@ -163,30 +163,30 @@ class Function(_OpenTable):
 
 
 def pair_keys(first: Ids, second: Ids) -> Keys:
-    """Two numbers as one key, never 0."""
+    """Return two numbers as one key, never 0."""
     return ((first.astype(np.uint64) + np.uint64(1)) << np.uint64(32)) | second.astype(np.uint64)
 
 
 class Column:
-    """A list of numbers by number that grows and can be asked for an array of numbers at once."""
+    """A growing list of numbers by number, which is read for an array of numbers at once."""
 
     def __init__(self, kind: Any = np.int32, width: int = 0) -> None:
         self._rows = np.zeros((_FIRST_CAPACITY, width) if width else _FIRST_CAPACITY, kind)
         self._used = 0
 
     def append(self, row: Any) -> None:
-        """One more."""
+        """Append a number."""
         if self._used == len(self._rows):
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
         self._rows[self._used] = row
         self._used += 1
 
     def set(self, number: int, row: Any) -> None:
-        """Replace one."""
+        """Replace a number."""
         self._rows[number] = row
 
     def of(self, numbers: Any) -> Any:
-        """Those with these numbers."""
+        """Return the entries with these numbers."""
         return self._rows[numbers]
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
-"""Words by number: what crosses the border of a machine, without what only measures it.
+"""Words (messages, events and commands) by number, without what only measures them.
 
-A word is made *plain* before it gets its number: times and measurements go, and what a snapshot would encode later is
-encoded now, so that a word is its content and refers to no machine.
+A word is made *plain* before it gets its number. Times and measurements are removed, and what a snapshot would encode
+later is encoded now, so that a word is its content and refers to no machine.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from kit.verify.explore.digest import Digester
 from kit.verify.explore.tables import Interned
 
 NOW_MS = 1_000_000
-"""What every clock says at every event but the firing of a timer, which happens when it is due."""
+"""The time of every event except the firing of a timer, which happens when it is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What a part of a snapshot, or a file of in-flight data, encodes to."""
+    """The encoded content of a part of a snapshot, or of a file of in-flight data."""
 
     data: bytes
     where: Any
 
     def __call__(self) -> tuple[bytes, Any]:
-        """The same as the function in whose place it is."""
+        """Return what the replaced function would return."""
         return self.data, self.where
 
 
 def plain(word: Word) -> Word:
-    """The same word, without what makes equal ones differ."""
+    """Return the same word, without what makes equal ones differ."""
     if isinstance(word, AcknowledgeCheckpoint | ReportCheckpointMetrics):
         return replace(word, metrics=CheckpointMetrics())
     if isinstance(word, TaskStateChanged):
@@ -74,7 +74,7 @@ class Words:
         self._numbers.number(b"")
 
     def number(self, word: Word) -> int:
-        """The number of a word."""
+        """Return the number of a word."""
         word = plain(word)
         number = self._numbers.number(self._digester.digest(word))
         if number == len(self._words):
