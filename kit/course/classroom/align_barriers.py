@@ -1,7 +1,7 @@
-"""Checks of the lab "align barriers": a `CheckpointBarrierHandler` of the student's own.
+"""Checks of the lab "align barriers": a `CheckpointBarrierHandler` written by the student.
 
-By hand where one rule is asked for, over two channels called left and right; in the lab where it is the whole that
-counts. What a handler asks of its task by hand is kept as words (`Task.said`).
+Single rules are checked by hand, over two channels called left and right; the whole is checked in the lab. By hand, the
+handler's calls to its task are recorded as text (`Task.said`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ORDERS = range(6)
 
 
 class Task:
-    """Stands in for the task: keeps what the handler asks of it."""
+    """A replacement for the task, which records the handler's calls."""
 
     at = 100
 
@@ -33,31 +33,31 @@ class Task:
         self.said: list[str] = []
 
     def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
-        """The checkpoint is taken."""
+        """Record that the checkpoint is taken."""
         self.said.append(f"takes checkpoint {barrier.checkpoint_id}")
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
-        """The checkpoint is given up."""
+        """Record that the checkpoint is aborted."""
         self.said.append(f"gives up checkpoint {checkpoint_id}")
 
     def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Nothing is in flight."""
+        """Do nothing: no data is in flight."""
 
     def all_barriers_received(self, checkpoint_id: int) -> None:
-        """Nothing more to do."""
+        """Do nothing."""
 
     def schedule_alignment_timeout(self, due_ms: int) -> None:
-        """There is no time limit."""
+        """Do nothing: there is no time limit."""
 
     def cancel_alignment_timeout(self) -> None:
-        """There is no time limit."""
+        """Do nothing: there is no time limit."""
 
     def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
-        """Nobody reads it."""
+        """Do nothing: there is no trace."""
 
 
 class Bench:
-    """A handler over two channels, by hand: `put("barrier 1", "left")`."""
+    """A handler over two channels, driven by hand: `put("barrier 1", "left")`."""
 
     def __init__(self, handler: type[CheckpointBarrierHandler]) -> None:
         self.task = Task()
@@ -66,7 +66,7 @@ class Bench:
         self.done: list[str] = []
 
     def put(self, what: str, side: str) -> Bench:
-        """Let something come on a side."""
+        """Let something arrive on a side."""
         self.done.append(f"{what} on the {side}")
         channel = self.gates.channels[SIDES.index(side)]
         kind, _, number = what.partition(" ")
@@ -83,21 +83,21 @@ class Bench:
 
     @property
     def said(self) -> list[str]:
-        """What was asked of the task so far."""
+        """The calls to the task so far."""
         return self.task.said
 
     def closed(self, side: str) -> bool:
-        """Whether what follows on this side is held back."""
+        """Return True if elements on this side are held back."""
         return self.gates.channels[SIDES.index(side)]._closed_by is not None
 
     def expect(self, said: list[str], why: str) -> None:
-        """Raise NotYet unless this was asked of the task."""
+        """Raise NotYet unless these calls were made."""
         if self.said != said:
             wanted, found = "; ".join(said) or "nothing", "; ".join(self.said) or "nothing"
             raise NotYet(f"After {', '.join(self.done)} the task: {found}. Expected: {wanted}. {why}")
 
     def expect_open(self, why: str) -> None:
-        """Raise NotYet unless both channels go on."""
+        """Raise NotYet unless both channels are open."""
         for side in SIDES:
             if self.closed(side):
                 raise NotYet(f"After {', '.join(self.done)} the {side} channel is still held back. {why}")
@@ -105,7 +105,7 @@ class Bench:
 
 @check
 def takes_a_checkpoint_when_all_barriers_are_here(handler: type[CheckpointBarrierHandler]) -> str:
-    """One checkpoint, with the last barrier and not before; then all channels go on."""
+    """Check one checkpoint: it is taken with the last barrier and not before; then all channels are open."""
     bench = Bench(handler).put("barrier 1", "left")
     bench.expect([], "The right channel's barrier has not come: rows that belong to the checkpoint are still on it.")
     bench.put("barrier 1", "right")
@@ -118,12 +118,12 @@ def takes_a_checkpoint_when_all_barriers_are_here(handler: type[CheckpointBarrie
 
 @check
 def nothing_passes_a_barrier(handler: type[CheckpointBarrierHandler]) -> str:
-    """In the lab: no row behind a barrier is read before the checkpoint is taken."""
+    """Check in the lab that no row behind a barrier is read before the checkpoint is taken."""
     for seed in ORDERS:
         overrun = _Overrun()
 
         class Watched(handler):  # type: ignore[valid-type, misc]
-            """The student's handler, watched."""
+            """The student's handler, observed."""
 
             watcher = overrun
 
@@ -141,11 +141,11 @@ def nothing_passes_a_barrier(handler: type[CheckpointBarrierHandler]) -> str:
 
 
 class _Overrun:
-    """Looks whether a row was read behind a barrier, in a task that has not taken that checkpoint."""
+    """An observer of rows read behind a barrier, in a task that has not taken that checkpoint."""
 
     def __init__(self) -> None:
         self.came: dict[int, tuple[int, str]] = {}
-        """By channel: the latest checkpoint whose barrier came, and who sent it."""
+        """The latest checkpoint whose barrier came, and its sender, by channel."""
         self.taken: set[tuple[int, int]] = set()
         """The checkpoints that were taken, by channel."""
         self._seen = 0
@@ -168,7 +168,7 @@ class _Overrun:
 
 @check
 def gives_up_what_will_not_come(handler: type[CheckpointBarrierHandler]) -> str:
-    """A newer barrier and a cancel marker end the waiting; late barriers do no harm."""
+    """Check that a newer barrier and a cancel marker end the waiting, and that late barriers are harmless."""
     bench = Bench(handler).put("barrier 1", "left").put("barrier 2", "right")
     bench.expect(["gives up checkpoint 1"], "Checkpoint 2 has begun: the rest of checkpoint 1 will not come.")
     bench.put("barrier 2", "left")
@@ -184,7 +184,7 @@ def gives_up_what_will_not_come(handler: type[CheckpointBarrierHandler]) -> str:
 
 @check
 def counts_an_end_as_a_barrier(handler: type[CheckpointBarrierHandler]) -> str:
-    """A channel that ends brings no barrier any more."""
+    """Check that a channel that ends is no longer waited for."""
     bench = Bench(handler).put("barrier 1", "left").put("end", "right")
     bench.expect(["takes checkpoint 1"], "The right channel has ended: no barrier will ever come on it.")
     bench = Bench(handler).put("end", "right").put("barrier 1", "left")
@@ -198,6 +198,6 @@ def counts_an_end_as_a_barrier(handler: type[CheckpointBarrierHandler]) -> str:
 
 @check
 def gives_exactly_once(handler: type[CheckpointBarrierHandler]) -> str:
-    """In the lab: whatever the order, and with a worker that dies, each row counts once."""
+    """Check in the lab that each row counts once, in every order, and with a worker that dies."""
     runs = killed(letters, ORDERS, parts=Parts(barrier_handler=handler))
     return f"{len(runs)} orders, in each a worker was killed: every row counted once"

@@ -1,8 +1,8 @@
-"""A check: a function of the student's part that says what it has tried, or raises `NotYet`.
+"""The decorator of checks: a check tests a student's part and returns what it has tried, or raises `NotYet`.
 
-Whatever else comes out of the student's code is put into words too: an error names the method it came from, and what
-is not written yet is said to be so. The lab in which it went wrong stands at that moment and opens in the stepper; the
-picture that this leaves stays in the notebook when it is handed in.
+Other errors from the student's code are explained too: the message names the method that raised, and says so if a
+method is not written yet. The lab is kept at the moment at which it went wrong and opens in the stepper; its picture
+stays in the notebook that the student submits.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _UNWRITTEN = re.compile(r": ([^:\n]+): NotImplementedError")
 
 
 class NotYet(AssertionError):
-    """The part is not right yet: what it did, what was expected, and why. `lab` stands where it can be seen, if any."""
+    """The part is not right yet: what it did, what was expected, and why. `lab` is at that moment, if there is one."""
 
     def __init__(self, text: str, lab: Lab | None = None) -> None:
         super().__init__("\n".join(textwrap.fill(line, WIDTH) for line in text.splitlines()))
         self.lab = lab
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows in place of a traceback through code that is not the student's."""
+        """Return what a notebook shows instead of a traceback through code that is not the student's."""
         return ["Not yet.", *str(self).splitlines()]
 
 
 class Passed:
-    """A check that has passed; shows what it has tried."""
+    """A check that has passed; it shows what was tried."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -51,8 +51,9 @@ _last: list[Lab] = []
 
 
 def counterexample() -> Lab:
-    """The lab of the last check that failed, where it went wrong: step it, go back, ask it why. Raises NotYet when no
-    check has failed in a lab.
+    """Return the lab of the last check that failed, at the moment at which it went wrong.
+
+    Step it, go back, ask it why. Raises NotYet if no check has failed in a lab.
     """
     if not _last:
         raise NotYet("No check has failed in a lab so far: there is no counterexample to look at.")
@@ -60,7 +61,7 @@ def counterexample() -> Lab:
 
 
 def check(function: Callable[..., str]) -> Callable[..., Passed]:
-    """Make a check of a function that gives what it has tried, or raises NotYet."""
+    """Make a check from a function that returns what it has tried, or raises NotYet."""
 
     @wraps(function)
     def checked(*given: object, **named: object) -> Passed:
@@ -80,13 +81,13 @@ def check(function: Callable[..., str]) -> Callable[..., Passed]:
 
 
 def said_of(error: BaseException) -> str:
-    """An error that came out of the student's code, in words."""
+    """Return the explanation of an error from the student's code."""
     for each in _chain(error):
         if isinstance(each, NotImplementedError):
             return f"{_where(each)}, is not written yet."
     root = list(_chain(error))[-1] if isinstance(error, PartError) else error
     unwritten = _UNWRITTEN.search(str(error))
-    if unwritten is not None:  # what a hook raised is told by the job, and the error itself is gone
+    if unwritten is not None:  # the job reports a hook's exception as text, without the exception itself
         return f"Something that the job calls is not written yet: {unwritten[1]}."
     if isinstance(error, LabError):
         return f"The job did not get to its end: {error}"
@@ -94,7 +95,7 @@ def said_of(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, and what led to it."""
+    """Yield the error and its causes."""
     now: BaseException | None = error
     while now is not None:
         yield now
@@ -102,7 +103,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _where(error: BaseException) -> str:
-    """The function of the student's in which it was raised, with its line."""
+    """Return the student's function in which the error was raised, with its line."""
     at = error.__traceback__
     name = "Your code"
     while at is not None:

@@ -1,8 +1,8 @@
-"""Checks of the lab "find the bug": explorations that a student writes, of jobs with a fault and without.
+"""Checks of the lab "find the bug": explorations that a student writes, of jobs with and without a bug.
 
-What a student hands over is a function from a job to an `Exploration`. It is run with the sound job, where nothing may
-be found, and with the broken one, where something must be; and the step that the student names is held against the one
-at which the fault had its effect.
+The student submits a function from a job to an `Exploration`. It is run with the correct job, where it must find
+nothing, and with the broken one, where it must find something. The step that the student names is compared with the one
+at which the bug had its effect.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kit.verify.explore.properties import Row
 Find = Callable[[JobGraph], Exploration]
 PARTS = ("request decider", "barrier handler", "pending checkpoint", "sink")
 _found: dict[tuple[Find, str, bool], Exploration] = {}
-"""What was explored already: the check of the step asks for it again."""
+"""Earlier explorations: the check of the step needs them again."""
 
 
 def job(name: str, *, sound: bool = False) -> JobGraph:
-    """A job with the bug called "first", "second" or "third"; `sound`: without it."""
+    """Return a job with the bug called "first", "second" or "third"; with `sound`, without the bug."""
     return BUGS[name].sound() if sound else BUGS[name].broken()
 
 
 def wanted(name: str) -> Counter[Row]:
-    """The rows that this job publishes when nothing fails, with how often each."""
+    """Return the rows that this job publishes without faults, with the count of each."""
     return wanted_rows(name)
 
 
@@ -47,7 +47,7 @@ def _explored(find: Find, name: str, *, sound: bool) -> Exploration:
 
 
 def explored(find: Find, name: str) -> Exploration:
-    """What the student's function finds in the broken job, with the counterexample's steps."""
+    """Return what the student's function finds in the broken job, with the counterexample's steps."""
     try:
         return _explored(find, name, sound=False)
     except NotYet:
@@ -58,28 +58,28 @@ def explored(find: Find, name: str) -> Exploration:
 
 @check
 def finds(find: Find, name: str) -> str:
-    """Nothing is found in the sound job, and something is in the broken one."""
+    """Check that nothing is found in the correct job, and something in the broken one."""
     sound = _explored(find, name, sound=True)
     alarm = sound.counterexample
     if alarm is not None:
         after = f"after {len(alarm)} steps, the last of them: {alarm.actions[-1]}" if alarm.actions else "at the start"
         raise NotYet(
-            f"A false alarm: in the kit as it is there is a state without «{alarm.property}» too, {after}. Your "
-            "property asks for more than the protocol promises.",
+            f"A false alarm: the sound kit, too, reaches a state without «{alarm.property}», {after}. "
+            "Your property asks for more than the protocol promises.",
             alarm.lab(),
         )
     if not sound.complete:
-        raise NotYet(f"Not everything was seen of the sound job: {sound!r}. Ask for fewer faults and checkpoints.")
+        raise NotYet(f"The search of the sound job is incomplete: {sound!r}. Ask for fewer faults and checkpoints.")
     never = [each.name for each in sound.properties if each.name not in sound.witnesses and _is_sometimes(each)]
     if never:
-        raise NotYet(f"«{never[0]}» is so in no state of the sound job: you will not miss it in the broken one.")
+        raise NotYet(f"«{never[0]}» holds in no state of the sound job, so it cannot be missed in the broken one.")
     return _said(sound, _counterexample(find, name))
 
 
 def _said(sound: Exploration, example: Counterexample) -> str:
     return (
-        f"«{example.property}» is so in all {sound.states:,} states of the sound job, and in the broken one it is not, "
-        f"after {len(example)} steps"
+        f"«{example.property}» holds in all {sound.states:,} states of the sound job, and in the broken one it is "
+        f"violated after {len(example)} steps"
     )
 
 
@@ -89,9 +89,9 @@ def _counterexample(find: Find, name: str) -> Counterexample:
         names = ", ".join(f"«{each.name}»" for each in broken.properties) or "nothing"
         faults = ", ".join(each.kind for each in broken.searches)
         raise NotYet(
-            f"The bug is not found: in {broken.states:,} states of the broken job you asked for {names}, and it was so "
-            f"in all of them. What was made to fail: {faults}. Ask for more, or look where it hurts: what does a user "
-            "see of this bug, and when?"
+            f"The bug is not found: in {broken.states:,} states of the broken job you checked {names}, which held in "
+            f"all of them. Faults: {faults}. Check more properties, or start from the symptom: what does a user see of "
+            "this bug, and when?"
         )
     return broken.counterexample
 
@@ -102,7 +102,7 @@ def _is_sometimes(each: Property) -> bool:
 
 @check
 def names(find: Find, name: str, step: int, part: str) -> str:
-    """The step at which the fault has its effect, and the part that it is in."""
+    """Check the step at which the bug has its effect, and the part that contains it."""
     example, bug = _counterexample(find, name), BUGS[name]
     right = _acted_at(example, bug.acted)
     if not isinstance(step, int) or not 1 <= step <= len(example):
@@ -115,16 +115,16 @@ def names(find: Find, name: str, step: int, part: str) -> str:
             example.lab(steps=step),
         )
     if part != bug.part:
-        raise NotYet(f"Step {step} it is. But not the {part!r}: one of {', '.join(PARTS)} does something wrong there.")
+        raise NotYet(f"Step {step} is right, but the bug is not in the {part!r}: choose another of {', '.join(PARTS)}.")
     return f"step {step}, {example.actions[step - 1]}: {bug.told}"
 
 
 def _hint(example: Counterexample, step: int, right: int) -> str:
     if step == len(example):
-        return "There the property is broken for all to see; what went wrong, went wrong earlier."
+        return "That is where the violation becomes visible; the error happened earlier."
     if example.moves[step - 1].step.kind == "kill":
-        return "That is no mistake of the kit: a worker may die at any time."
-    return "It went wrong before that." if step > right else "So far everything was right."
+        return "That is not an error of the kit: a worker may die at any time."
+    return "The error happened before that." if step > right else "Up to there everything is correct."
 
 
 def _acted_at(example: Counterexample, acted: Callable[[Lab], bool]) -> int:
@@ -132,25 +132,25 @@ def _acted_at(example: Counterexample, acted: Callable[[Lab], bool]) -> int:
         if acted(example.lab(steps=step)):
             return step
     raise NotYet(
-        f"Your counterexample to «{example.property}» is one of the sound kit as well: the bug has no part in it.",
+        f"Your counterexample to «{example.property}» exists in the sound kit as well: the bug does not cause it.",
         example.lab(),
     )
 
 
 @check
 def has_a_witness(make: Callable[[], Property]) -> str:
-    """A `sometimes` whose shortest way leads to where two checkpoints are under way at once."""
+    """Check a `sometimes` whose witness leads to two pending checkpoints."""
     two = make()
     if not isinstance(two, Property) or not _is_sometimes(two):
         raise NotYet(f"Expected what `sometimes(name, lambda now: ...)` returns, found {two!r}.")
     found = explore(collects(CollectSink("out")), [two], faults=0, checkpoints=2, progress=False)
     if two.name not in found.witnesses:
-        raise NotYet(f"«{two.name}» is so in none of {found.states:,} states, with two checkpoints asked for.")
+        raise NotYet(f"«{two.name}» holds in none of {found.states:,} states, with two checkpoints requested.")
     witness = found.witnesses[two.name]
     lab = witness.lab()
     pending = sorted(lab.master.checkpoints.pending)
     if len(pending) != 2:
         raise NotYet(
-            f"«{two.name}» is so here after {len(witness)} steps, and under way are: {pending or 'none'}.", lab
+            f"«{two.name}» holds here after {len(witness)} steps, with these pending: {pending or 'none'}.", lab
         )
     return f"«{two.name}»: the shortest way there has {len(witness)} steps"

@@ -1,7 +1,7 @@
-"""Checks of the lab "a master hook": what lies outside of the job and is kept in step with its checkpoints.
+"""Checks of the lab "a master hook": an outside system that is kept consistent with the job's checkpoints.
 
-The outside is a `Ledger`: a list of lines with a position, which a hook may add to and cut. It does not go back with
-the lab: like any other system it is told to.
+The outside system is a `Ledger`: a list of lines with a position, which a hook may append to and cut. It does not go
+back with the lab: like any other system it must be told to.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Ledger:
 
     @property
     def position(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return len(self.lines)
 
     def append(self, line: str) -> None:
@@ -32,11 +32,11 @@ class Ledger:
         self.lines.append(line)
 
     def cut(self, position: int) -> None:
-        """Keep the first lines only."""
+        """Keep only the first lines."""
         del self.lines[position:]
 
     def __deepcopy__(self, memo: dict[int, object]) -> Ledger:
-        """Itself: it lies outside, and does not go back with a lab."""
+        """Return the ledger itself: it is outside, and does not go back with a lab."""
         return self
 
     def __repr__(self) -> str:
@@ -48,7 +48,7 @@ Hook = Callable[[Ledger], MasterHook]
 
 @check
 def gives_the_position_behind_its_line(hook: Hook) -> str:
-    """A checkpoint begins: one line, and the position behind it."""
+    """Check that a checkpoint adds one line, and returns the position behind it."""
     ledger = Ledger()
     made = hook(ledger)
     given = [made.trigger_checkpoint(number, 100 * number) for number in (1, 2)]
@@ -67,7 +67,7 @@ def gives_the_position_behind_its_line(hook: Hook) -> str:
 
 @check
 def writes_its_value_as_bytes(hook: Hook) -> str:
-    """What is stored can be read again, and what another version wrote is refused."""
+    """Check that the stored value can be read again, and that another version's value is rejected."""
     serializer = hook(Ledger()).serializer
     if serializer is None:
         raise NotYet("The hook gives a value and has no serializer: nothing could be stored.")
@@ -90,7 +90,7 @@ def writes_its_value_as_bytes(hook: Hook) -> str:
 
 @check
 def goes_back_with_the_job(hook: Hook) -> str:
-    """A restore cuts off what came later; a checkpoint without a value, or a new beginning, leaves nothing."""
+    """Check that a restore cuts off later lines, and that one without a value, or a new start, leaves nothing."""
     ledger = Ledger()
     made = hook(ledger)
     positions = [made.trigger_checkpoint(number, 0) for number in (1, 2, 3)]
@@ -111,7 +111,7 @@ def goes_back_with_the_job(hook: Hook) -> str:
 
 @check
 def begins_and_ends_with_the_job(hook: Hook) -> str:
-    """From nothing to the end: an empty ledger, one line a checkpoint, a last line."""
+    """Check a whole job: an empty ledger at the start, one line per checkpoint, a last line."""
     ledger = Ledger()
     ledger.append("left over from another job")
     lab = walked(Lab(letters(), hooks=[hook(ledger)]))
@@ -124,7 +124,7 @@ def begins_and_ends_with_the_job(hook: Hook) -> str:
 
 @check
 def tells_each_checkpoint_once(hook: Hook) -> str:
-    """In the lab, with a worker that dies while a checkpoint is under way."""
+    """Check in the lab, with a worker that dies while a checkpoint is pending."""
     for seed in ORDERS:
         ledger = Ledger()
         lab = Lab(letters(), hooks=[hook(ledger)], seed=seed)

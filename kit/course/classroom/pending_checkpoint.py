@@ -1,7 +1,7 @@
-"""Checks of the lab "the pending checkpoint": what a coordinator keeps of a checkpoint until all have acknowledged it.
+"""Checks of the lab "the pending checkpoint": a coordinator's record of a checkpoint until all have acknowledged.
 
-By hand where one rule is asked for; in the lab as a part of the job's coordinator: each acknowledgement comes twice, a
-worker dies, and the job goes back to a checkpoint with the states that the student's kept.
+Single rules are checked by hand. In the lab the student's part is part of the job's coordinator: each acknowledgement
+comes twice, a worker dies, and the job goes back to a checkpoint with the states that the part kept.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ ORDERS = range(5)
 
 
 class Bench:
-    """A pending checkpoint by hand, with what was done to it."""
+    """A pending checkpoint driven by hand, with a record of what was done to it."""
 
     def __init__(self, pending: Pending) -> None:
         self.pending = pending(list(TASKS[:3]))
         self.done: list[str] = []
 
     def acknowledge(self, task: str, state: str, wanted: str, why: str) -> None:
-        """Raise NotYet unless the acknowledgement is taken for this."""
+        """Raise NotYet unless the acknowledgement gets this answer."""
         found = self.pending.acknowledge(task, state)
         self.done.append(f"{task} acknowledged with {state}")
         if found != wanted:
             raise NotYet(f"{self._so_far}: the answer was {found!r}. Expected {wanted!r}. {why}")
 
     def expect(self, what: str, found: Any, wanted: Any, why: str) -> None:
-        """Raise NotYet unless both are the same."""
+        """Raise NotYet unless both are equal."""
         if found != wanted:
             raise NotYet(f"{self._so_far}: {what} is {found!r}. Expected {wanted!r}. {why}")
 
@@ -46,7 +46,7 @@ class Bench:
 
 @check
 def is_complete_with_the_last(pending: Pending) -> str:
-    """Complete when all tasks have acknowledged, and not before."""
+    """Check that it is complete when all tasks have acknowledged, and not before."""
     bench = Bench(pending)
     for number, task in enumerate(TASKS[:3]):
         bench.expect("is_complete", bool(bench.pending.is_complete), False, "Somebody has not acknowledged yet.")
@@ -59,7 +59,7 @@ def is_complete_with_the_last(pending: Pending) -> str:
 
 @check
 def tells_a_duplicate(pending: Pending) -> str:
-    """The same task twice counts once."""
+    """Check that the same task counts once."""
     bench = Bench(pending)
     bench.acknowledge(TASKS[0], "state 0", "SUCCESS", "It was waited for.")
     why = "It has acknowledged already: messages may arrive twice."
@@ -74,7 +74,7 @@ def tells_a_duplicate(pending: Pending) -> str:
 
 @check
 def tells_a_stranger(pending: Pending) -> str:
-    """A task that is not of the plan: unknown, and its state is deleted."""
+    """Check that a task outside the plan is unknown, and its state deleted."""
     bench = Bench(pending)
     bench.acknowledge("others/0", "a stranger's state", "UNKNOWN", "Nobody waits for this task.")
     bench.expect("is_complete", bool(bench.pending.is_complete), False, "None of the three has acknowledged.")
@@ -85,7 +85,7 @@ def tells_a_stranger(pending: Pending) -> str:
 
 @check
 def lets_go_when_aborted(pending: Pending) -> str:
-    """Aborted: what was acknowledged is deleted, and what comes later as well."""
+    """Check that an abort deletes what was acknowledged, and what comes later."""
     bench = Bench(pending)
     bench.acknowledge(TASKS[0], "state 0", "SUCCESS", "It was waited for.")
     bench.pending.abort()
@@ -101,7 +101,7 @@ def lets_go_when_aborted(pending: Pending) -> str:
 
 @check
 def runs_a_job(pending: Pending) -> str:
-    """In the lab: the coordinator asks the student's, each acknowledgement comes twice, and a worker dies."""
+    """Check in the lab: each acknowledgement comes twice, and a worker dies."""
     last = {row[0]: row for row in sorted(set(output(walked(Lab(letters())))))}
     twice = 0
     for seed in ORDERS:
@@ -122,7 +122,7 @@ def runs_a_job(pending: Pending) -> str:
 
 
 class _Disturbed:
-    """Doubles each acknowledgement, and kills a worker when the first checkpoint is complete."""
+    """A lab that doubles each acknowledgement, and kills a worker when the first checkpoint is complete."""
 
     def __init__(self) -> None:
         self.twice = 0

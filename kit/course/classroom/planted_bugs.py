@@ -1,8 +1,7 @@
-"""The three faults of the lab "find the bug", each in one part of the protocol. Do not read on before you have found
-them: that is the lab.
+"""The three bugs of the lab "find the bug", each in one part of the protocol.
 
-Each part is right but for one method, and notes on itself when the fault has had its effect (`acted`). So a check can
-tell at which step of a student's counterexample that was.
+Spoiler: finding them is the lab. Each part is correct except for one method, and records when the bug has had its
+effect (`acted`). So a check knows at which step of a student's counterexample that was.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from kit.verify.explore.properties import Row
 
 
 class FirstPending:
-    """Who has acknowledged: the state that comes last is not kept."""
+    """A record of acknowledgements that does not keep the state that comes last."""
 
     def __init__(self, tasks: Sequence[str]) -> None:
         self.waiting_for = set(tasks)
@@ -39,7 +38,7 @@ class FirstPending:
         self.acted = False
 
     def acknowledge(self, task: str, state: Any) -> str:
-        """A task says that its state is written."""
+        """Record that a task has written its state."""
         if task in self.states:
             return "DUPLICATE"
         if self.over or task not in self.waiting_for:
@@ -52,17 +51,17 @@ class FirstPending:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all have acknowledged."""
+        """True if all have acknowledged."""
         return not self.over and not self.waiting_for
 
     def abort(self) -> None:
-        """The checkpoint will not complete."""
+        """Abort the checkpoint."""
         self.over = True
         self.to_delete += self.states.values()
 
 
 class SecondHandler(SingleCheckpointBarrierHandler):
-    """Aligns barriers: when rows were processed meanwhile, the channel whose barrier comes last is not let go on."""
+    """A handler that aligns barriers, but does not resume the last channel if rows were processed meanwhile."""
 
     def __init__(self, gates: Any, actions: BarrierActions, **settings: Any) -> None:
         super().__init__(gates, actions, WaitingForFirstBarrier, **settings)
@@ -70,12 +69,12 @@ class SecondHandler(SingleCheckpointBarrierHandler):
         self._rows_meanwhile = False
 
     def add_processed_bytes(self, size_bytes: int) -> None:
-        """A row was processed."""
+        """Record that a row was processed."""
         self._rows_meanwhile |= self.is_during_alignment
         super().add_processed_bytes(size_bytes)
 
     def process_barrier(self, barrier: CheckpointBarrier, channel: Any, *, is_rpc: bool = False) -> None:
-        """A barrier has come."""
+        """Handle a barrier."""
         closed_by = channel._closed_by
         super().process_barrier(barrier, channel, is_rpc=is_rpc)
         if self.pending_checkpoint_id is None and self._rows_meanwhile:
@@ -85,7 +84,7 @@ class SecondHandler(SingleCheckpointBarrierHandler):
             self._rows_meanwhile = False
 
     def validate(self) -> None:
-        """Says nothing of it."""
+        """Do nothing, so the bug is not reported."""
 
 
 class ThirdSink(CollectSink):
@@ -96,12 +95,12 @@ class ThirdSink(CollectSink):
 
 
 class ThirdOperator(SinkOperator):
-    """The operator: what was restored is not published."""
+    """An operator that does not publish what was restored."""
 
     acted = False
 
     def open(self) -> None:
-        """The task begins."""
+        """Start the task."""
         self.acted = bool(self._publishing)
 
 
@@ -113,7 +112,7 @@ def _env(name: str, **checkpoint: Any) -> StreamEnvironment:
 
 
 def counts(name: str, sources: int) -> StreamEnvironment:
-    """One row, from one of so many readers, is counted by one task."""
+    """Return a job in which one row per reader is counted by one task."""
     env = _env(name)
     rows = env.from_source(CollectionSource([{"letter": "a"}], batch_rows=1), uid="rows").set_parallelism(sources)
     rows.key_by("letter").aggregate(n=count()).uid("counts").sink_to(CollectSink("out"), uid="out")
@@ -121,7 +120,7 @@ def counts(name: str, sources: int) -> StreamEnvironment:
 
 
 def collects(sink: CollectSink, **checkpoint: Any) -> StreamEnvironment:
-    """One row is published by the task that reads it."""
+    """Return a job in which one row is published by the task that reads it."""
     env = _env("third", **checkpoint)
     env.from_source(CollectionSource([{"letter": "a"}], batch_rows=1), uid="rows").sink_to(sink, uid="out")
     return env
@@ -129,14 +128,14 @@ def collects(sink: CollectSink, **checkpoint: Any) -> StreamEnvironment:
 
 @dataclass(frozen=True)
 class Bug:
-    """A fault: the job with and without it, the part that it is in, and whether it has acted in a lab."""
+    """A bug: the job with and without it, the part that contains it, and whether it has acted in a lab."""
 
     part: str
     broken: Callable[[], JobGraph]
     sound: Callable[[], JobGraph]
     acted: Callable[[Lab], bool]
     told: str
-    """What happens there."""
+    """The explanation of the bug."""
 
 
 def _pending(lab: Lab) -> Iterator[Any]:
@@ -173,5 +172,5 @@ BUGS = {
 
 
 def wanted(name: str) -> Counter[Row]:
-    """The rows that the job publishes when nothing fails."""
+    """Return the rows that the job publishes without faults."""
     return Counter(expected_output(BUGS[name].sound()))

@@ -1,6 +1,7 @@
-"""Checks of the lab "a repartitioner": operator state dealt out to another number of subtasks.
+"""Checks of the lab "a repartitioner": operator state that is redistributed to another number of subtasks.
 
-By hand over handles with entries at known places; in the lab with a job whose source keeps its splits so.
+It is checked by hand over handles with entries at known offsets, and in the lab with a job whose source keeps its
+splits as such state.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from kit.stream.settings.parts import Parts
 Repartitioner = Callable[[], OperatorStateRepartitioner]
 Handles = Sequence[OperatorStreamStateHandle]
 Entry = tuple[str, int]
-"""The file that an entry is in, and where."""
+"""The file of an entry, and the entry's number in it."""
 STOPPED_AT = 30
-"""Steps of the job before it is stopped: it has read some rows by then, and not all."""
+"""The number of steps before the job is stopped: it has then read some rows, and not all."""
 SIZES = ((3, 2), (2, 3), (3, 1), (1, 4), (2, 2))
 
 
 def held(mode: OperatorStateMode, entries: Sequence[int]) -> list[Handles]:
-    """What each old subtask has: one file with so many entries of the state `offsets`."""
+    """Return the state of each old subtask: one file with this number of entries of the state `offsets`."""
     found: list[Handles] = []
     for subtask, count in enumerate(entries):
         file = ByteStreamStateHandle(f"old-{subtask}", b"x" * 8 * max(count, 1))
@@ -40,7 +41,7 @@ def held(mode: OperatorStateMode, entries: Sequence[int]) -> list[Handles]:
 
 
 def entries_of(handles: Handles) -> Iterator[Entry]:
-    """The entries that these handles bring."""
+    """Yield the entries of these handles."""
     for handle in handles:
         for info in handle.state_name_to_partition_offsets.values():
             yield from ((str(getattr(handle.delegate, "handle_name", "")), offset // 8) for offset in info.offsets)
@@ -60,7 +61,7 @@ def _words(entries: Sequence[Entry]) -> str:
 
 @check
 def deals_every_entry_once(make: Repartitioner) -> str:
-    """Split: no entry is lost, none is given to two."""
+    """Check split state: no entry is lost, and none goes to two subtasks."""
     for old, new in SIZES:
         previous = held(OperatorStateMode.SPLIT_DISTRIBUTE, [3, 2, 4][:old])
         wanted = {entry for handles in previous for entry in entries_of(handles)}
@@ -75,7 +76,7 @@ def deals_every_entry_once(make: Repartitioner) -> str:
 
 @check
 def deals_evenly(make: Repartitioner) -> str:
-    """Split: no subtask has two entries more than another."""
+    """Check split state: no subtask has two entries more than another."""
     for old, new in SIZES:
         if old == new:
             continue
@@ -91,7 +92,7 @@ def deals_evenly(make: Repartitioner) -> str:
 
 @check
 def gives_union_state_to_all(make: Repartitioner) -> str:
-    """Union: every subtask gets all entries."""
+    """Check union state: every subtask gets all entries."""
     for old, new in SIZES:
         previous = held(OperatorStateMode.UNION, [3, 2, 4][:old])
         wanted = sorted(entry for handles in previous for entry in entries_of(handles))
@@ -107,7 +108,7 @@ def gives_union_state_to_all(make: Repartitioner) -> str:
 
 @check
 def gives_one_copy_of_broadcast_state(make: Repartitioner) -> str:
-    """Broadcast: every subtask gets one copy; the old subtasks had the same."""
+    """Check broadcast state: every subtask gets one copy; the old subtasks had the same."""
     for old, new in SIZES:
         previous = held(OperatorStateMode.BROADCAST, [2, 2, 2][:old])
         for subtask, mine in enumerate(_dealt(make, previous, new)):
@@ -122,7 +123,7 @@ def gives_one_copy_of_broadcast_state(make: Repartitioner) -> str:
 
 @check
 def rescales_a_job(make: Repartitioner) -> str:
-    """In the lab: a job is stopped with two subtasks and goes on with others; its source reads each row once."""
+    """Check in the lab: a job is stopped with two subtasks and resumed with others; each row is read once."""
     for seed, parallelism in enumerate((1, 3, 1, 4, 3, 1)):
         before = Lab(letters(interval_ms=2_000), seed=seed)
         before.run_until(until=lambda lab: lab.position >= STOPPED_AT)

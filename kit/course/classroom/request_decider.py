@@ -1,7 +1,7 @@
 """Checks of the lab "the request decider": which request for a checkpoint is carried out, and when.
 
-By hand: requests go in, the clock is set, and what is chosen comes out. In the lab: a job that asks for checkpoints
-faster than they complete.
+By hand, requests go in, the clock is set, and the choice comes out. In the lab, a job requests checkpoints faster than
+they complete.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ORDERS = range(4)
 
 
 class Bench:
-    """A decider by hand, with its limits; `refused` and `rescheduled` are what it asked for."""
+    """A decider driven by hand, with its limits; `refused` and `rescheduled` are its calls."""
 
     def __init__(self, decider: Decider, *, max_concurrent: int = 1, min_pause_ms: int = PAUSE_MS) -> None:
         self.refused: list[str] = []
@@ -38,20 +38,20 @@ class Bench:
         self.rescheduled.append(delay_ms)
 
     def add(self, *kinds: str) -> Bench:
-        """Ask for these, one ms after another: "periodic", "by hand", "savepoint", "forced"."""
+        """Add these requests, one ms after another: "periodic", "by hand", "savepoint", "forced"."""
         for kind in kinds:
             self._count += 1
             self.decider.add(request(kind, self._count))
         return self
 
     def choose(self, *, now_ms: int = 1_000, pending: int = 0, is_triggering: bool = False, last: int = 0) -> str:
-        """What may start now."""
+        """Return the request that may start now."""
         given = {"now_ms": now_ms, "pending": pending, "is_triggering": is_triggering, "last_completion_ms": last}
         chosen = self.decider.choose(**given)  # type: ignore[arg-type]
         return "nothing" if chosen is None else name(chosen)
 
     def expect(self, wanted: str, why: str, **now: int) -> None:
-        """Raise NotYet unless this is chosen."""
+        """Raise NotYet unless this request is chosen."""
         waiting = ", ".join(name(each) for each in self.decider.queue) or "nothing"
         found = self.choose(**now)  # type: ignore[arg-type]
         if found != wanted:
@@ -67,7 +67,7 @@ KINDS["forced"] = "a forced savepoint"
 
 
 def request(kind: str, at_ms: int) -> CheckpointTriggerRequest:
-    """A request of a kind."""
+    """Return a request of a kind."""
     if kind in ("savepoint", "forced"):
         properties = CheckpointProperties.for_savepoint(forced=kind == "forced")
     else:
@@ -76,7 +76,7 @@ def request(kind: str, at_ms: int) -> CheckpointTriggerRequest:
 
 
 def name(request: CheckpointTriggerRequest) -> str:
-    """A request in words."""
+    """Return a request's kind as text."""
     if request.properties.is_savepoint:
         return KINDS["forced"] if request.properties.forced else KINDS["savepoint"]
     return KINDS["periodic" if request.periodic else "by hand"]
@@ -84,7 +84,7 @@ def name(request: CheckpointTriggerRequest) -> str:
 
 @check
 def keeps_to_the_limit(decider: Decider) -> str:
-    """Not more pending than may be, and one being triggered at a time."""
+    """Check that the limit of pending checkpoints is kept, and that one is triggered at a time."""
     why = "One is pending, and at most one may be: the request waits."
     bench = Bench(decider).add("by hand")
     bench.expect("nothing", why, pending=1)
@@ -98,7 +98,7 @@ def keeps_to_the_limit(decider: Decider) -> str:
 
 @check
 def takes_the_most_important_first(decider: Decider) -> str:
-    """Savepoints before checkpoints, a user's before the timer's, older ones before younger ones."""
+    """Check the order: savepoints before checkpoints, a user's before the timer's, older before newer ones."""
     bench = Bench(decider).add("periodic", "by hand", "savepoint")
     bench.expect("a savepoint", "Somebody waits for a savepoint: it goes first, whenever it was asked for.")
     bench.expect("a user's checkpoint", "Somebody waits for it; nobody waits for the timer's.")
@@ -112,7 +112,7 @@ def takes_the_most_important_first(decider: Decider) -> str:
 
 @check
 def keeps_the_pause(decider: Decider) -> str:
-    """The timer's request that comes too soon is dropped, and the timer set anew; nobody else is held up."""
+    """Check that the timer's early request is dropped and the timer set again, without delaying others."""
     bench = Bench(decider).add("periodic")
     bench.expect(
         "nothing", f"The last one completed 20 ms ago, and {PAUSE_MS} ms must lie between.", now_ms=1_000, last=980
@@ -137,7 +137,7 @@ def keeps_the_pause(decider: Decider) -> str:
 
 @check
 def lets_the_forced_pass(decider: Decider) -> str:
-    """A forced request at the head passes the limit; not those behind it."""
+    """Check that a forced request at the head passes the limit, but not those behind it."""
     bench = Bench(decider).add("forced", "by hand")
     bench.expect("a forced savepoint", "Forced: it passes the limit of pending checkpoints.", pending=1)
     bench.expect("nothing", "This one is not forced, and one is pending.", pending=1)
@@ -150,7 +150,7 @@ def lets_the_forced_pass(decider: Decider) -> str:
 
 @check
 def runs_a_job(decider: Decider) -> str:
-    """In the lab: a job whose timer fires faster than checkpoints complete."""
+    """Check in the lab: a job whose timer fires faster than checkpoints complete."""
     for seed in ORDERS:
         lab = Lab(letters(interval_ms=10, min_pause_ms=20), parts=Parts(request_decider=decider), seed=seed)
         walked(lab, _one_at_a_time)

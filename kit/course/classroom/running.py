@@ -1,4 +1,4 @@
-"""Jobs that the checks run, and how: small, with a limit of steps, and killed where it tells something."""
+"""The jobs of the checks, and how they are run: small, with a limit of steps, and with killed workers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from kit.stream.settings.parts import PartError, Parts
 
 ROWS = [{"letter": "abc"[number % 3], "n": 1} for number in range(24)]
 WANTED = {(letter, total) for letter in "abc" for total in range(1, 9)}
-"""What the job publishes: of each letter the sum after each row."""
+"""The rows that the job publishes: for each letter the sum after each row."""
 MOST_STEPS = 1_500
-"""Far more than any of these jobs needs, with failures."""
+"""A limit far above what any of these jobs needs, with failures."""
 
 
 def letters(sink: Sink | None = None, *, parallelism: int = 2, splits: int = 2, **checkpoint: Any) -> StreamEnvironment:
-    """Letters, read by two subtasks and summed by two: each sum waits for the barriers of both readers. With another
-    parallelism and as many splits, by as many.
+    """Return a job that sums letters in two subtasks, so each sum waits for the barriers of two readers.
+
+    With another parallelism and the same number of splits, that many subtasks do.
     """
     settings: dict[str, Any] = {"interval_ms": 40, "timeout_ms": 2_000, "tolerable_failures": 100}
     env = StreamEnvironment(
@@ -39,15 +40,14 @@ def letters(sink: Sink | None = None, *, parallelism: int = 2, splits: int = 2, 
 
 
 def output(lab: Lab) -> Counter[tuple[Any, ...]]:
-    """What the job has published: how often each row."""
+    """Return what the job has published, with the count of each row."""
     return Counter(lab.output().itertuples(index=False, name=None))
 
 
 def walked(lab: Lab, each: Callable[[Lab], None] | None = None, *, most_steps: int = MOST_STEPS) -> Lab:
-    """Step the lab to the end of its job, with a look after each step.
+    """Step the lab to the end of its job, calling `each` after each step.
 
-    Raises NotYet, with the lab where it stands, when the student's part breaks, and when the job does not
-    come to its end.
+    Raises NotYet with the lab if the student's part breaks, or if the job does not end.
     """
     try:
         while not lab.finished:
@@ -66,7 +66,7 @@ def walked(lab: Lab, each: Callable[[Lab], None] | None = None, *, most_steps: i
 
 
 def reached(lab: Lab, record: str, *, later: int = 0) -> Lab:
-    """Step the lab until such a record is in its trace, and a few steps more. Raises NotYet when none comes."""
+    """Step the lab until such a record is in its trace, and `later` steps more. Raises NotYet if none comes."""
     seen = len(lab.trace)
     try:
         while not any(each.kind == record for each in lab.trace[seen:]):
@@ -82,7 +82,7 @@ def reached(lab: Lab, record: str, *, later: int = 0) -> Lab:
 
 
 def _why(lab: Lab, error: Exception) -> Exception:
-    """Of a job that has failed the error that failed it, whatever it was asked for afterwards."""
+    """Return the error that failed a job, whatever request raised `error` afterwards."""
     if lab.status == "FAILED":
         try:
             lab.run()
@@ -111,10 +111,9 @@ def killed(
     parts: Parts | None = None,
     told: Callable[[Lab], str] | None = None,
 ) -> list[Lab]:
-    """Run the job once for each seed, in another order each time, and kill a worker a little after the first checkpoint
-    is complete; the rows must be those of a run without failures. Returns the runs.
+    """Run the job in another order for each seed, and kill a worker soon after the first checkpoint completes.
 
-    Raises NotYet where they are not; `told` has more to say of such a run.
+    Returns the runs. Raises NotYet unless the rows are those of a run without failures; `told` adds to the message.
     """
     wanted = set(output(walked(Lab(make()))))
     last = {row[0]: row for row in sorted(wanted)}
@@ -134,7 +133,7 @@ def killed(
 
 
 def compared(lab: Lab, last: dict[Any, tuple[Any, ...]]) -> None:
-    """Hold each key's rows against exactly once: each once, and the sum at the end right. Raises NotYet."""
+    """Compare each key's rows with exactly once: each once, and the final sum correct. Raises NotYet."""
     found = output(lab)
     for row, times in sorted(found.items()):
         if times > 1:

@@ -1,6 +1,6 @@
-"""Checks of the lab "a two-phase sink": a sink's operator of the student's own, with failures at bad moments.
+"""Checks of the lab "a two-phase sink": a sink's operator written by the student, with failures at bad moments.
 
-`SinkFrame` has what is not the lesson: names of files, and what is kept in the checkpoint's state.
+`SinkFrame` provides what is not part of the lesson: names of files, and the checkpoint's state.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ ORDERS = range(5)
 class SinkFrame(SinkOperator):
     """A sink's operator without its rules.
 
-    `file(part, checkpoint_id, rows)` is the file in which checkpoint `checkpoint_id` stages these rows; under whatever
-    checkpoint it is staged, a part is published under the same name, so publishing twice is publishing once.
-    `remember({checkpoint_id: files})` puts into the checkpoint what it will have to publish, `remembered()` is what the
-    restored one held.
+    `file(part, checkpoint_id, rows)` returns the file in which checkpoint `checkpoint_id` stages these rows. A part is
+    published under the same name, whichever checkpoint staged it, so publishing twice has no further effect.
+    `remember({checkpoint_id: files})` adds to the checkpoint what it will have to publish, and `remembered()` returns
+    that from the restored one.
     """
 
     def initialize_state(self) -> None:
@@ -33,15 +33,15 @@ class SinkFrame(SinkOperator):
         self.restored()
 
     def restored(self) -> None:
-        """The state is there: take over what was remembered."""
+        """Take over what was remembered; the state has been restored."""
 
     def file(self, part: int, checkpoint_id: int, rows: Sequence[pa.RecordBatch]) -> Effect:
-        """A staged file, and its name once it is published."""
+        """Return a staged file, with its name once it is published."""
         table = pa.Table.from_batches(rows, schema=self._spec.input_schema)
         return self._effect(part, checkpoint_id, table)
 
     def remember(self, files: Mapping[int, Sequence[Effect]]) -> None:
-        """Put into this checkpoint what is to be published, by the checkpoint that staged it."""
+        """Add to this checkpoint what must be published, by the checkpoint that staged it."""
         self._state.update(
             [
                 {"checkpoint_id": number, "staged": each.staged, "final": each.final}
@@ -51,7 +51,7 @@ class SinkFrame(SinkOperator):
         )
 
     def remembered(self) -> dict[int, list[Effect]]:
-        """What the checkpoint held from which the job goes on."""
+        """Return what the restored checkpoint remembered."""
         found: dict[int, list[Effect]] = {}
         for entry in self._state.get():
             effect = Effect(self.context.operator_id, entry["staged"], entry["final"])
@@ -62,11 +62,11 @@ class SinkFrame(SinkOperator):
         return []
 
     def close(self) -> None:
-        """Whatever is staged goes when the job ends."""
+        """Keep nothing: everything staged is deleted when the job ends."""
 
 
 def job(operator: type[SinkFrame], **checkpoint: int) -> StreamEnvironment:
-    """The letters, with the student's sink."""
+    """Return the job of letters, with the student's sink."""
 
     class Own(CollectSink):
         """A sink with the student's operator."""
@@ -79,7 +79,7 @@ def job(operator: type[SinkFrame], **checkpoint: int) -> StreamEnvironment:
 
 @check
 def publishes_all_rows(operator: type[SinkFrame]) -> str:
-    """Where nothing fails every row is published once."""
+    """Check that without faults every row is published once."""
     for seed in ORDERS:
         _complete(walked(Lab(job(operator), seed=seed)), "Nothing was made to fail.")
     return f"{len(WANTED)} rows in {len(ORDERS)} orders, none missing, none twice"
@@ -87,7 +87,7 @@ def publishes_all_rows(operator: type[SinkFrame]) -> str:
 
 @check
 def publishes_nothing_too_early(operator: type[SinkFrame]) -> str:
-    """No row is visible before a checkpoint that covers it is complete."""
+    """Check that no row is visible before a checkpoint that covers it is complete."""
 
     def look(lab: Lab) -> None:
         published = sum(output(lab).values())
@@ -110,7 +110,7 @@ def _completed(lab: Lab) -> bool:
 
 @check
 def survives_a_death(operator: type[SinkFrame]) -> str:
-    """A worker dies a little after a checkpoint: all rows once."""
+    """Check that all rows are published once if a worker dies a little after a checkpoint."""
     for seed in ORDERS:
         _disturbed(operator, seed, lambda lab: lab.faults.kill(lab.seed % 2), "CheckpointCompleted", seed)
     return f"{len(ORDERS)} orders, in each a worker died a little after a checkpoint"
@@ -118,7 +118,7 @@ def survives_a_death(operator: type[SinkFrame]) -> str:
 
 @check
 def publishes_again_what_was_staged(operator: type[SinkFrame]) -> str:
-    """A worker dies when the checkpoint is complete and nobody has heard of it."""
+    """Check a worker that dies after the checkpoint is complete, but before any task is notified."""
     for seed in ORDERS:
         _disturbed(operator, seed, lambda lab: lab.faults.kill(0), "CheckpointCompleted", 0)
     return f"{len(ORDERS)} orders, in each a worker died before it heard that its checkpoint was complete"
@@ -126,7 +126,7 @@ def publishes_again_what_was_staged(operator: type[SinkFrame]) -> str:
 
 @check
 def loses_nothing_with_an_aborted_checkpoint(operator: type[SinkFrame]) -> str:
-    """A checkpoint is aborted when all has been staged."""
+    """Check a checkpoint that is aborted after everything has been staged."""
     for seed in ORDERS:
         _disturbed(operator, seed, lambda lab: lab.faults.fail("StoreCheckpoint of chk-1"), "StoreCheckpoint", 0)
     return f"{len(ORDERS)} orders, in each the first checkpoint was aborted at the last moment"

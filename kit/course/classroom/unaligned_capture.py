@@ -1,7 +1,7 @@
-"""Checks of the lab "unaligned capture": a `ChannelStateCapture` of the student's own.
+"""Checks of the lab "unaligned capture": a `ChannelStateCapture` written by the student.
 
-By hand where one rule is asked for, with rows that have numbers; in the lab where it is the whole that counts: a worker
-is killed, the job goes back to a checkpoint with rows in flight, and each of them must count once.
+Single rules are checked by hand, with numbered rows; the whole is checked in the lab: a worker is killed, the job goes
+back to a checkpoint with rows in flight, and each of them must count once.
 """
 
 from __future__ import annotations
@@ -35,20 +35,19 @@ ORDERS = range(16)
 
 
 def job() -> StreamEnvironment:
-    """The letters, with barriers that overtake and three readers: between a channel's barrier and the last one of all
-    there is time.
-    """
+    """Return the job of letters, with unaligned barriers and three readers, whose barriers come at different times."""
     return letters(unaligned=True, parallelism=3, splits=3)
 
 
 class Bench:
-    """A capture by hand, over two input channels called left and right and one output. Elements are words: `row 1`,
-    `barrier 1`, `watermark`, ...
+    """A capture driven by hand, over two input channels called left and right and one output.
+
+    Elements are given as text: `row 1`, `barrier 1`, `watermark`, ...
     """
 
     def __init__(self, capture: Capture) -> None:
         self.written: list[str] = []
-        """What was written of the inputs, in words."""
+        """The data written of the inputs, as text."""
         self._words: dict[int, str] = {}
         self._kept: list[Element] = []
         self._held = HeldCapture(capture, self)
@@ -57,12 +56,12 @@ class Bench:
     def add_input_data(
         self, checkpoint_id: int, info: InputChannelInfo, start_seq: int, buffers: Sequence[DataElement]
     ) -> None:
-        """The student's capture writes."""
+        """Record what the student's capture writes."""
         side = next(side for side, each in SIDES.items() if each == info)
         self.written += [f"{self._words[id(element)]} on the {side}" for element in buffers]
 
     def start(self, checkpoint_id: int, **queues: str) -> Bench:
-        """A checkpoint begins: `left="row 1, row 2"` waits in that queue."""
+        """Start a checkpoint: `left="row 1, row 2"` waits in that queue."""
         waits = " and ".join(f"{queues.get(side) or 'nothing'} on the {side}" for side in SIDES)
         self._done.append(f"checkpoint {checkpoint_id} began with {waits} in the queue")
         for side, info in SIDES.items():
@@ -71,20 +70,20 @@ class Bench:
         return self
 
     def receive(self, what: str, side: str) -> Bench:
-        """An element comes on a side."""
+        """Let an element arrive on a side."""
         self._done.append(f"{what} came on the {side}")
         self._held.element_received(SIDES[side], self._elements(what)[0])
         return self
 
     def stop(self, checkpoint_id: int) -> Bench:
-        """A checkpoint is over."""
+        """End a checkpoint."""
         self._done.append(f"checkpoint {checkpoint_id} was over")
         for info in SIDES.values():
             self._held.checkpoint_stopped(checkpoint_id, info)
         return self
 
     def overtake(self, queue: str) -> list[str]:
-        """The barrier of checkpoint 1 leaves an output ahead of this queue; what was written."""
+        """Let the barrier of checkpoint 1 leave an output ahead of this queue, and return what was written."""
         found = self._held.overtaken(1, OUTPUT, self._elements(queue))
         return [self._words[id(element)] for element in found]
 
@@ -95,7 +94,7 @@ class Bench:
         return found
 
     def expect(self, wanted: str, why: str) -> None:
-        """Raise NotYet unless this was written, by now, since the last time."""
+        """Raise NotYet unless this was written since the last time."""
         if self.written != [each for each in wanted.split(", ") if each]:
             found = ", ".join(self.written) or "nothing"
             done = "; ".join(self._done)
@@ -116,7 +115,7 @@ def _element(word: str) -> Element:
 
 @check
 def takes_what_waits(capture: Capture) -> str:
-    """What is queued when the checkpoint begins, up to the barrier."""
+    """Check what is queued when the checkpoint begins, up to the barrier."""
     ahead = "It was sent before the barrier and will be processed after the snapshot: it is in flight."
     bench = Bench(capture).start(1, left="row 1, row 2")
     bench.expect("row 1 on the left, row 2 on the left", ahead)
@@ -131,7 +130,7 @@ def takes_what_waits(capture: Capture) -> str:
 
 @check
 def takes_what_comes_until_the_barrier(capture: Capture) -> str:
-    """What comes on a channel while its barrier has not."""
+    """Check what arrives on a channel before its barrier."""
     bench = Bench(capture).start(1, left="barrier 1").receive("row 1", "right")
     bench.expect("row 1 on the right", "The barrier has not come on the right: the row was sent ahead of it.")
     bench.receive("row 2", "left")
@@ -145,7 +144,7 @@ def takes_what_comes_until_the_barrier(capture: Capture) -> str:
 
 @check
 def takes_what_is_overtaken(capture: Capture) -> str:
-    """What a barrier overtakes in an output."""
+    """Check what a barrier overtakes in an output."""
     for queue, wanted, why in (
         (
             "row 1, row 2",
@@ -166,7 +165,7 @@ def takes_what_is_overtaken(capture: Capture) -> str:
 
 @check
 def stops_when_it_is_over(capture: Capture) -> str:
-    """Nothing is written outside of a checkpoint, and an older one ends nothing."""
+    """Check that nothing is written outside of a checkpoint, and that an older one ends nothing."""
     bench = Bench(capture).receive("row 1", "left")
     bench.expect("", "No checkpoint is under way.")
     bench = Bench(capture).start(1).stop(1).receive("row 1", "left")
@@ -182,7 +181,7 @@ def stops_when_it_is_over(capture: Capture) -> str:
 
 @check
 def gives_exactly_once(capture: Capture) -> str:
-    """In the lab: a worker dies, and what was in flight in the checkpoint counts once."""
+    """Check in the lab that what was in flight in the checkpoint counts once, after a worker dies."""
     runs = killed(job, ORDERS, parts=Parts(channel_state_capture=capture), told=_told)
     inputs, outputs = (sum(ends) for ends in zip(*map(restored, runs)))
     if not (inputs and outputs):
@@ -194,7 +193,7 @@ def gives_exactly_once(capture: Capture) -> str:
 
 
 def restored(lab: Lab) -> tuple[int, int]:
-    """How many elements were in flight in the checkpoint that the job went back to: of inputs, and of outputs."""
+    """Return how many elements were in flight in the restored checkpoint: of inputs, and of outputs."""
     checkpoint_id = next(
         each.data["restore"]["checkpoint_id"]
         for each in lab.trace
