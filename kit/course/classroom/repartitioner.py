@@ -1,7 +1,7 @@
 """Checks of the lab "a repartitioner": operator state that is redistributed to another number of subtasks.
 
-It is checked by hand over handles with entries at known offsets, and in the lab with a job whose source keeps its
-splits as such state.
+Single rules are checked by hand, with handles whose entries are at known offsets. The lab checks a job whose source
+keeps its splits as such state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A pending checkpoint: who has acknowledged, who has not, and the state collected so far.
+"""A pending checkpoint: the tasks that have acknowledged, those that have not, and the state collected so far.
 
 It is fully acknowledged when every task, operator coordinator and master hook has acknowledged. Then it is finalized
 into a `CompletedCheckpoint`; otherwise it is aborted, and what it collected is discarded. In both cases it is disposed:

@@ -475,7 +475,7 @@ class JobMaster(RescalingMaster):
             self._sweep()
 
     def _sweep(self) -> None:
-        """Delete what aborted checkpoints of the epoch left behind: its workers write no more."""
+        """Delete what aborted checkpoints of the epoch left behind: its workers no longer write."""
         for leftovers in self._leftovers.sweep():
             self.checkpoints.ledger.clean(leftovers)
 

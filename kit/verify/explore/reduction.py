@@ -446,7 +446,7 @@ class Reduction:
             yield self._alone("work", 0, place), self._is_of(work, WriteMetadata, StoreCheckpoint) & ~told & ~contested
 
     def _are_told_too_early(self, rows: Rows) -> Mask:
-        """Return where a task is told of a complete checkpoint, or publishes it, before it is stored.
+        """Return where a task is notified of a complete checkpoint, or publishes it, before it is stored.
 
         That would be an error of the protocol, and then the order matters.
         """

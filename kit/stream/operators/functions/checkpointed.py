@@ -7,7 +7,7 @@ restore, perhaps at another parallelism:
 
     context.operator_state.get_list_state(descriptor)        every entry goes to one subtask, evenly split
     context.operator_state.get_union_list_state(descriptor)  every subtask gets all entries of all
-    context.operator_state.get_broadcast_state(descriptor)   a map that was the same in every subtask, and is so again
+    context.operator_state.get_broadcast_state(descriptor)   a map that was the same in every subtask, and is again
 
     class Buffering(ProcessFunction, CheckpointedFunction):
         WAITING = ListStateDescriptor("waiting", pa.int64())
