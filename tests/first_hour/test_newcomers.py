@@ -181,3 +181,38 @@ def test_a_savepoint_before_all_tasks_run_says_what_to_do() -> None:
     lab.run_until(lambda lab: lab.master.epoch > 0 or len(lab.enabled()) == 0)
     with pytest.raises(LabError, match=r"run_until\(record='AllTasksRunning'\)"):
         lab.answer(request)
+
+
+BOTH_HOSTS = [
+    ({"claim_mode": "mine"}, ("claim_mode is 'mine'", "'CLAIM', 'NO_CLAIM', 'LEGACY'")),
+    ({"later_output": "x"}, ("later_output is 'x'", "'error', 'discard', 'keep'")),
+    ({"hooks": [1]}, ("1 is no master hook", "kit.MasterHook lists")),
+    ({"restore_path": 5}, ("restore_path is 5", "path of a directory")),
+    ({"path": "/x"}, ("takes no 'path'", "restore_path='...'")),
+]
+
+
+@pytest.mark.parametrize(("options", "says"), BOTH_HOSTS, ids=lambda value: next(iter(value)))
+def test_both_hosts_word_wrong_options_alike(options: dict[str, Any], says: tuple[str, ...]) -> None:
+    told = []
+    for make in (Lab, lambda env, **given: SparkJob(env, launch=ThreadGang, **given).start()):
+        with pytest.raises(Exception) as caught:
+            make(_null_keys(), **options)  # type: ignore[operator]
+        told.append(str(caught.value).replace("SparkJob()", "Lab()"))
+    assert [words for words in says if words not in told[0]] == [], told[0]
+    assert told[0] == told[1]
+
+
+def test_a_wrong_directory_for_a_savepoint_is_named_on_both_hosts() -> None:
+    with SparkJob(_null_keys(), launch=ThreadGang) as job:
+        for host in (Lab(_null_keys()), job):
+            for ask in (host.savepoint, host.stop):
+                with pytest.raises(TypeError, match="target is 5, but must be the path of a directory"):
+                    ask(5)  # type: ignore[call-overload, operator]
+        with pytest.raises(TypeError, match="timeout_s is '1', but must be a number of seconds"):
+            job.start().wait("1")  # type: ignore[arg-type]
+
+
+def test_replay_takes_actions() -> None:
+    with pytest.raises(LabError, match=r"replay takes the actions of a lab, other\.actions; found 'x'"):
+        Lab(_null_keys()).replay("x")  # type: ignore[arg-type]

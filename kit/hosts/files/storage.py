@@ -270,7 +270,10 @@ class CheckpointStorage(StateFiles):
         """
         base = self.savepoint_directory if target is None else _qualified(target)
         if base is None:
-            raise ValueError("No savepoint location given and no default location configured: pass a target directory")
+            raise ValueError(
+                "No savepoint location given and no default location configured: pass a target directory, or set "
+                "savepoint_directory or directory in CheckpointConfig"
+            )
         for attempt in range(_SAVEPOINT_ATTEMPTS):
             digits = hashlib.sha256(f"{self.job_id} {checkpoint_id} {attempt}".encode()).hexdigest()[:12]
             directory = f"{base}/savepoint-{self.job_id[:6]}-{digits}"

@@ -38,6 +38,7 @@ from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.signposts import LAB, RESTORE_PATH, no_attribute, takes
 from kit.core.protocol.trace import Trace
 from kit.core.protocol.words import Word
+from kit.hosts.files.given import directory_given
 from kit.hosts.files.memory import MemoryFiles
 from kit.hosts.files.output import output_at_risk
 from kit.hosts.lab.asking import LabAsking
@@ -154,7 +155,7 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
         parts: Parts | None = None,
     ) -> None:
         start = StartJob(
-            restore_path=os.fspath(restore_path) if isinstance(restore_path, os.PathLike) else restore_path,
+            restore_path=directory_given("restore_path", restore_path),
             allow_non_restored_state=allow_non_restored_state,
             claim_mode=claim_mode_of(claim_mode),
             later_output=later_output_of(later_output),
@@ -162,7 +163,7 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
         )
         graph = for_the_lab(job_graph(job, parts))
         if risk := output_at_risk(graph):
-            warnings.warn(LabWarning(risk), stacklevel=2)
+            warnings.warn(LabWarning(risk), stacklevel=3)  # `takes` is between this and the caller
         self._open(World(graph, open_edge(graph, start, hooks, _edge_of(after))), seed, scheduler)
         self._do(start)
 
@@ -493,8 +494,9 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
         return self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
 
     def _savepoints(self, target: Target) -> str | None:
-        if target is not None:
-            return os.fspath(target)
+        path = directory_given("target", target)
+        if path is not None:
+            return path
         return SAVEPOINTS if self.job.settings.checkpoint.default_savepoint_directory is None else None
 
     def answer(self, request: int) -> str | None:
@@ -541,6 +543,8 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
         with interrupts_deferred() as interrupts:
             for action in actions:
                 interrupts.deliver()
+                if not isinstance(action, Action | Word):
+                    raise LabError(f"replay takes the actions of a lab, other.actions; found {action!r}")
                 if isinstance(action, Action) and not isinstance(action, LetTimePass):
                     self.step(action)
                 else:

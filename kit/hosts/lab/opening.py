@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from kit.core.protocol.events import StartJob
 from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
+from kit.hosts.files.given import Choice, no_job, one_of
 from kit.hosts.files.memory import MemoryFiles
-from kit.hosts.files.no_job import no_job
 from kit.hosts.files.output import MemoryOutput, begin_new_output, check_new_output
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.recordings.snapshot_on_disk import Before
@@ -57,17 +57,16 @@ def checked_seed(seed: object) -> int:
 
 def later_output_of(choice: LaterOutput | str) -> LaterOutput:
     """Return the choice, given by itself or by its value. Raises LabError for another."""
-    try:
-        return LaterOutput(choice)
-    except ValueError:
-        known = ", ".join(repr(each.value) for each in LaterOutput)
-        raise LabError(f"later_output is {choice!r}, but must be one of {known}") from None
+    return _one_of(LaterOutput, "later_output", choice)
 
 
 def claim_mode_of(mode: RecoveryClaimMode | str) -> RecoveryClaimMode:
-    """The mode, given by itself or by its value. Raises LabError for another."""
+    """Return the mode, given by itself or by its value. Raises LabError for another."""
+    return _one_of(RecoveryClaimMode, "claim_mode", mode)
+
+
+def _one_of(kind: type[Choice], setting: str, found: object) -> Choice:
     try:
-        return RecoveryClaimMode(mode)
-    except ValueError:
-        known = ", ".join(repr(each.value) for each in RecoveryClaimMode)
-        raise LabError(f"claim_mode is {mode!r}, but must be one of {known}") from None
+        return one_of(kind, setting, found)
+    except ValueError as error:
+        raise LabError(str(error)) from None

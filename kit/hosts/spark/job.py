@@ -31,8 +31,8 @@ from kit.core.protocol.events import (
 )
 from kit.core.protocol.properties import Durability, LaterOutput, RecoveryClaimMode
 from kit.core.protocol.signposts import JOB, RESTORE_PATH, no_attribute, takes
+from kit.hosts.files.given import directory_given, no_job, one_of, seconds_given
 from kit.hosts.files.job_failed import JobFailedError
-from kit.hosts.files.no_job import no_job
 from kit.hosts.files.onlooker import in_notebook, progress_is_off
 from kit.hosts.files.output import begin_new_output, check_new_output, output_at_risk
 from kit.hosts.spark.console import PATIENCE_S, say, waiting
@@ -126,10 +126,10 @@ class SparkJob(JobRequests, JobLooks, Asking):
         self.job = _job_graph(job).with_parts(parts)
         self.spark = _session(spark)
         self._start = StartJob(
-            restore_path=None if restore_path is None else os.fspath(restore_path),
+            restore_path=directory_given("restore_path", restore_path),
             allow_non_restored_state=allow_non_restored_state,
-            claim_mode=RecoveryClaimMode(claim_mode),
-            later_output=LaterOutput(later_output),
+            claim_mode=one_of(RecoveryClaimMode, "claim_mode", claim_mode),
+            later_output=one_of(LaterOutput, "later_output", later_output),
             recover=recover,
         )
         directory = self.job.settings.checkpoint.directory
@@ -267,6 +267,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         """
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
+        seconds_given("timeout_s", timeout_s)
         with self._minding_interrupts():
             if progress:
                 ended = show_progress(self._driver, timeout_s)
@@ -290,6 +291,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         """
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
+        seconds_given("timeout_s", timeout_s)
         driver = self._driver
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         with self._minding_interrupts(), waiting(self._waited_for):
@@ -414,7 +416,7 @@ def _session(spark: Any) -> SparkSession | None:
 
 def _kept_recording(record: bool | str | os.PathLike[str]) -> str:
     """A new directory in the user's; "" where he has not named any."""
-    return "" if isinstance(record, bool) else mkdtemp(prefix="recording-", dir=os.fspath(record))
+    return "" if isinstance(record, bool) else mkdtemp(prefix="recording-", dir=directory_given("record", record))
 
 
 def _also(jobs: Sequence[StartedJob]) -> str:

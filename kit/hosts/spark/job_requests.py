@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from kit.core.protocol.commands import CompleteRequest
 from kit.core.protocol.events import RequestCheckpoint, RequestRescale, RequestSavepoint, RequestStop
 from kit.core.protocol.words import Word
+from kit.hosts.files.given import directory_given
 from kit.hosts.files.job_failed import JobFailedError
 from kit.hosts.spark.console import waiting
 from kit.hosts.spark.driver.driver import JobDriver
@@ -72,7 +73,7 @@ class JobRequests:
 
         By default it goes to the `savepoint_directory` of the job's settings, or to `savepoints` in their `directory`.
         """
-        path = None if target is None else os.fspath(target)
+        path = directory_given("target", target)
         return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
 
     @overload
@@ -87,7 +88,7 @@ class JobRequests:
         `drain` first sends event time to its end, so that all windows fire. Raises JobFailedError: there is no
         savepoint and the job goes on, or it failed when the savepoint stood, which the error then names.
         """
-        path = None if target is None else os.fspath(target)
+        path = directory_given("target", target)
         try:
             answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
         except JobFailedError:

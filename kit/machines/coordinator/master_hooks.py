@@ -71,7 +71,12 @@ class MasterHooks:
                 raise ValueError(f"two master hooks have the identifier {hook.identifier!r}; give one another name")
 
     def add(self, hook: MasterHook) -> bool:
-        """Register a hook; return False if its identifier is taken. Raises ValueError for a blank identifier."""
+        """Register a hook; return False if its identifier is taken.
+
+        Raises ValueError for a blank identifier, TypeError for an object that is no hook.
+        """
+        if not hasattr(hook, "identifier"):
+            raise TypeError(f"{hook!r} is no master hook: it has no `identifier`; kit.MasterHook lists what it needs")
         identifier = hook.identifier
         if not isinstance(identifier, str) or not identifier.strip():
             raise ValueError(f"{hook!r} has the identifier {identifier!r}: expected a name that is not blank")

@@ -1,0 +1,43 @@
+"""Checks of what a user gives to a lab or to a job on Spark, in the same words for both."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from typing import TypeVar
+
+Choice = TypeVar("Choice", bound=Enum)
+
+
+def no_job(found: object) -> str:
+    """Return the error for what was given in the place of a job."""
+    kind = type(found).__name__
+    return (
+        f"a job is a StreamEnvironment or a JobGraph, not {'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}: "
+        "give the environment, as in Lab(env) or SparkJob(env)"
+    )
+
+
+def one_of(kind: type[Choice], setting: str, found: object) -> Choice:
+    """Return the choice, given by itself or by its value. Raises ValueError for another."""
+    try:
+        return kind(found)
+    except ValueError:
+        known = ", ".join(repr(each.value) for each in kind)
+        raise ValueError(f"{setting} is {found!r}, but must be one of {known}") from None
+
+
+def directory_given(what: str, found: object) -> str | None:
+    """Return a directory as a text, None where none was given. Raises TypeError for what is no path."""
+    if found is None or isinstance(found, str):
+        return found
+    if isinstance(found, os.PathLike):
+        return os.fspath(found)
+    raise TypeError(f"{what} is {found!r}, but must be the path of a directory, such as '/savepoints'")
+
+
+def seconds_given(what: str, found: object) -> float | None:
+    """Return a time in seconds, None for no limit. Raises TypeError for what is no number."""
+    if found is None or (isinstance(found, int | float) and not isinstance(found, bool)):
+        return found
+    raise TypeError(f"{what} is {found!r}, but must be a number of seconds, or None to wait for ever")
