@@ -88,7 +88,7 @@ def _watermark(evidence: Evidence, note: TraceRecord) -> Iterator[Fact]:
         says = f"the watermark of {note.machine} is the least of its inputs, which were {told}"
         yield fact(says, _advanced(evidence, note, least, at_ms))
     channel = note.data.get("channel")
-    if isinstance(channel, int) and channel in evidence.ends:
+    if channel is not None and channel in evidence.ends:
         sender = evidence.ends[channel][0]
         idle = "" if note.data["awaited"] else ", which was idle: event time did not wait for it"
         yield fact(f"the last of these rows came from {sender}{idle}", _row_origin(evidence, note))
