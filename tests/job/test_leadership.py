@@ -133,6 +133,7 @@ def test_a_checkpoint_that_is_being_stored_keeps_its_files_and_nobody_is_told_of
     assert [word.checkpoint_id for word in job.take(commands.DiscardState)] == []
 
 
+@pytest.mark.flink("StopWithSavepointTest.testTransitionToFinishedOnSuspend")
 def test_a_user_who_waits_for_the_stop_of_the_job_is_answered() -> None:
     job = running()
     request = job.stop()
@@ -153,3 +154,21 @@ def test_it_is_lost_once() -> None:
     job.give(LOST)
     job.give(events.RequestCancel())
     assert job.status is JobStatus.SUSPENDED
+
+
+@pytest.mark.flink(
+    "DefaultSchedulerCheckpointCoordinatorTest.testClosingSchedulerShutsDownCheckpointCoordinatorOnSuspendedExecutionGraph",
+    "DefaultSchedulerCheckpointCoordinatorTest.testClosingSchedulerSuspendsExecutionGraphAndShutsDownCheckpointCoordinator",
+)
+def test_the_coordinator_of_a_suspended_job_is_shut_down_and_begins_no_checkpoint() -> None:
+    job = running(interval_ms=100)
+    job.give(LOST)
+    job.answer_all()
+    assert job.status is JobStatus.SUSPENDED
+    job.take(commands.AllocateCheckpointId)
+    request = job.request()
+    job.wait(10_000)
+    assert job.answers()[request]
+    assert job.take(commands.AllocateCheckpointId) == []
+    assert dict(job.master.checkpoints.pending) == {}
+    assert job.take(commands.RemoveStored) == job.take(commands.DiscardState) == [], "the next driver needs them"
