@@ -18,6 +18,8 @@ from kit.stream.operators import (
     KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    KeyedProcessFunctionContext,
     OutputTag,
     ProcessFunction,
     SlidingEventTimeWindows,
@@ -292,3 +294,33 @@ def test_rows_behind_a_pause_are_not_lost_when_the_other_sources_have_ended() ->
     lab = Lab(env)
     lab.run()
     assert lab.output("out")["rows"].sum() == 4
+
+
+class RemindLater(KeyedProcessFunction):
+    """When event time has passed a row, waits 50 ms of the host's time and emits it then."""
+
+    FIRED = ValueStateDescriptor("fired", pa.int64(), default=0)
+
+    def process_element(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
+        ctx.timer_service.register_event_time_timer(row["t"] + 1)
+
+    def on_timer(self, timestamp_ms: int, ctx: KeyedProcessFunctionContext) -> None:
+        fired: Any = ctx.state(self.FIRED)
+        fired.update(fired.value() + 1)
+        if fired.value() == 1:
+            timers = ctx.timer_service
+            timers.register_processing_time_timer(timers.current_processing_time_ms + 50)
+        else:
+            ctx.emit({"k": ctx.current_key, "n": 0, "t": 0})
+
+
+def test_a_processing_time_timer_that_an_event_time_timer_sets_does_not_wait_for_the_next_row() -> None:
+    env = StreamEnvironment("remind", parallelism=1, checkpoint=CheckpointConfig(interval_ms=20))
+    rows = [{"k": key, "n": n, "t": 10 * n} for n, key in enumerate("abcd")]
+    source = env.from_source(CollectionSource(rows, batch_rows=2, rows_per_second=2), uid="rows")
+    reminded = source.assign_timestamps("t").key_by("k").process(RemindLater).uid("remind")
+    reminded.sink_to(CollectSink("out"), uid="out")
+    lab = Lab(env)
+    lab.run_until(lambda lab: len(lab.output("out")) > 0)
+    assert list(lab.output("out")["k"]) == ["a"]
+    assert lab.at_ms < 900, "the next rows come after a second"

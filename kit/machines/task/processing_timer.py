@@ -47,5 +47,11 @@ class ProcessingTimer:
         self._task.chain.on_processing_time(self._task.at)
         self.arm()
 
+    def validate(self) -> None:
+        """Check that the host will wake the task for the earliest timer of its operators."""
+        due_ms = self._task.chain.next_processing_time_ms()
+        armed = due_ms is None or (self._due_ms is not None and self._due_ms <= due_ms)
+        assert armed, f"an operator has a processing-time timer at {due_ms} ms, but {self!r}"
+
     def __repr__(self) -> str:
         return f"ProcessingTimer({'not set' if self._due_ms is None else f'{self._due_ms} ms'})"

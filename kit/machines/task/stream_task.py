@@ -336,6 +336,7 @@ class StreamTask(Machine):
             self.outputs.broadcast(Watermark(timestamp_ms))
         else:
             self.chain.process_watermark(timestamp_ms)
+            self._timer.arm()
 
     def announce_idleness(self, idle: bool) -> None:
         if self._deployed_as_finished:
@@ -605,6 +606,8 @@ class StreamTask(Machine):
         """Check the invariants of the task and its parts."""
         self.input.validate(self._settings.channel_credits)
         self.checkpoints.validate()
+        if self.state is ExecutionState.RUNNING and not self._operators_finished:
+            self._timer.validate()
 
     def __repr__(self) -> str:
         return f"StreamTask({self.name}@{self.attempt}, {self.state.name})"
