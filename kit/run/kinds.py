@@ -192,6 +192,7 @@ _EVENTS = (
         "{who}'s output up to checkpoint {cp} is where its readers look",
         means=meanings.published,
     ),
+    _event(events.RowsNotWritten, DETAIL, "{who} could not write its output: {error}"),
     _event(events.EffectsFailed, DETAIL, "{who} could not publish its output: {error}"),
     _event(events.ChannelStateFileWritten, PLUMBING, "The file with in-flight data of checkpoint {cp} is written"),
     _event(
@@ -279,6 +280,7 @@ _COMMANDS = (
     _command(
         commands.PruneLocalState, PLUMBING, "{who} deletes copies of state on its machine that nobody will restore from"
     ),
+    _command(commands.WriteRows, PLUMBING, "{who} writes rows of its output that no checkpoint covers yet"),
     _command(commands.CommitEffects, DETAIL, "{who} publishes the output that waited for checkpoint {cp}"),
     _command(commands.DropEffects, PLUMBING, "{who} drops output that no checkpoint will publish"),
     _command(

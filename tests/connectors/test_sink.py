@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from kit.core.protocol.snapshots import Effect
-from kit.stream.connectors import CollectSink, CommitError, ParquetSink, SinkSpec
+from kit.stream.connectors import CollectSink, CommitError, ParquetSink, RollingPolicy, Sink, SinkSpec
 from kit.stream.connectors.files import staging_directory
 from tests.operators.harness import Harness, Snapshot, restored
 
@@ -115,10 +115,12 @@ class Sinking(RuleBasedStateMachine):
     """
 
     checkpoints = Bundle("checkpoints")
+    spec = SPEC
 
     def __init__(self) -> None:
         super().__init__()
-        self.harness = Harness(SPEC)
+        self.harness = Harness(self.spec)
+        self.pending: dict[str, list[pa.Table]] = {}
         self.staged: dict[str, pa.Table] = {}
         self.published: dict[str, list[int]] = {}
         self.next_row = self.next_id = 1
@@ -129,13 +131,24 @@ class Sinking(RuleBasedStateMachine):
     def rows(self, count: int) -> None:
         self.harness.process(numbers(*range(self.next_row, self.next_row + count)))
         self.next_row += count
+        self.write()
+
+    def write(self) -> None:
+        """The host writes rows that the operator does not hold."""
+        for rows in self.harness.written:
+            assert rows.first == (rows.path not in self.pending)
+            self.pending.setdefault(rows.path, []).append(rows.table)
+        self.harness.written.clear()
 
     @rule(target=checkpoints, count=st.integers(0, 2))
     def barrier(self, count: int = 0) -> int:
         self.rows(count)
         checkpoint_id, self.next_id = self.next_id, self.next_id + 1
         snapshot = self.harness.snapshot(checkpoint_id)
-        self.staged |= {effect.staged: effect.table for effect in snapshot.staged}
+        self.write()
+        for effect in snapshot.staged:
+            in_memory = [] if effect.table is None else [effect.table]
+            self.staged[effect.staged] = pa.concat_tables(self.pending.get(effect.pending, in_memory))
         self.snapshots[checkpoint_id] = (snapshot, self.next_row)
         return checkpoint_id
 
@@ -180,7 +193,8 @@ class Sinking(RuleBasedStateMachine):
                 self.commit(effects[:1])
         snapshot, self.next_row = self.snapshots.get(self.last_completed, (Snapshot(None, None, ()), 1))
         self.snapshots = {n: found for n, found in self.snapshots.items() if n == self.last_completed}
-        (self.harness,) = restored(SPEC, [snapshot])
+        (self.harness,) = restored(self.spec, [snapshot])
+        self.pending.clear()
 
     def commit(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:
@@ -193,6 +207,7 @@ class Sinking(RuleBasedStateMachine):
     def drop(self) -> None:
         for effect in self.harness.dropped:
             self.staged.pop(effect.staged, None)
+            self.pending.pop(effect.staged, None)
         self.harness.dropped.clear()
 
     @invariant()
@@ -208,10 +223,31 @@ class Sinking(RuleBasedStateMachine):
         self.publish()
         visible = sorted(row for rows in self.published.values() for row in rows)
         assert visible == list(range(1, self.next_row))
+        assert not self.pending
 
 
 TestSinking = Sinking.TestCase
 TestSinking.settings = settings(max_examples=150, stateful_step_count=20, deadline=None)
+
+HELD, LARGEST = 2, 5
+
+
+class SinkingInFiles(Sinking):
+    """The same with a sink that writes while it goes: it holds few rows, and its files are small."""
+
+    spec = SinkSpec(ROWS, Sink("memory://lesson", rolling=RollingPolicy(max_rows=LARGEST, held_rows=HELD)))
+
+    @invariant()
+    def few_rows_are_held(self) -> None:
+        assert self.harness.operator.rows_in_memory <= 2 * HELD
+
+    @invariant()
+    def files_are_small(self) -> None:
+        assert all(len(rows) <= LARGEST for rows in self.published.values())
+
+
+TestSinkingInFiles = SinkingInFiles.TestCase
+TestSinkingInFiles.settings = settings(max_examples=150, stateful_step_count=20, deadline=None)
 
 
 def test_directories_that_cannot_be_written_are_refused_at_once(tmp_path) -> None:

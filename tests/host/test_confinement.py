@@ -150,11 +150,11 @@ class StrangersSink(ParquetSink):
 
     staged, final = "", ""
 
-    def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int) -> str:
-        return self.staged or super().staged_path(job_id, subtask, part, checkpoint_id)
+    def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int, number: int = 0) -> str:
+        return self.staged or super().staged_path(job_id, subtask, part, checkpoint_id, number)
 
-    def final_path(self, job_id: str, subtask: int, part: int) -> str:
-        return self.final or super().final_path(job_id, subtask, part)
+    def final_path(self, job_id: str, subtask: int, part: int, number: int = 0) -> str:
+        return self.final or super().final_path(job_id, subtask, part, number)
 
 
 def letters(directory: Path, sink: Sink) -> StreamEnvironment:

@@ -10,7 +10,7 @@ from kit.hosts.lab.world.world import World
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.slot.task_host import TaskHost
 
-CARRIED_OUT = (Duty.WORK, Duty.CLEAN_UP, Duty.READ_ROWS, Duty.AWAIT_ROWS)
+CARRIED_OUT = (Duty.WORK, Duty.CLEAN_UP, Duty.READ_ROWS, Duty.AWAIT_ROWS, Duty.WRITE_ROWS)
 
 
 def test_the_lab_sees_to_every_duty() -> None:

@@ -24,7 +24,7 @@ from kit.hosts.files.task_files import TaskFiles
 from kit.hosts.spark.edge import SparkOutput
 from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.status import JobStatus
-from kit.stream.connectors import files
+from kit.stream.connectors import RollingPolicy, files
 from kit.stream.graph.job_graph import JobGraph
 from tests.host.power_loss import Recording, recorded
 from tests.host.third_host import ThirdHost
@@ -45,7 +45,8 @@ def graph(place: Path, durability: str = "fsync") -> JobGraph:
     rows = env.from_source(CollectionSource(ROWS, batch_rows=1), uid="rows")
     totals = rows.key_by("letter").aggregate(total=sum_("n"), emit="final").uid("totals")
     totals.sink_to(ParquetSink(place / "totals"), uid="totals-out")
-    rows.rebalance().sink_to(ParquetSink(place / "copy"), uid="copy-out")
+    in_files = RollingPolicy(max_rows=5, held_rows=2)
+    rows.rebalance().sink_to(ParquetSink(place / "copy", rolling=in_files), uid="copy-out")
     return env.job_graph()
 
 

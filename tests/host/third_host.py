@@ -192,6 +192,7 @@ class ThirdHost:
         Duty.HAND_OVER: hand_over,
         Duty.READ_ROWS: carry_out,
         Duty.AWAIT_ROWS: await_rows,
+        Duty.WRITE_ROWS: carry_out,
         Duty.WORK: begin,
         Duty.CLEAN_UP: begin,
         Duty.STOP_WORK: stop_work,

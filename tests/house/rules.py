@@ -132,6 +132,7 @@ DOORS = {
     "kit/stream/connectors/disk.py": {"files"},
     "kit/stream/connectors/file_versions.py": {"files"},
     "kit/stream/connectors/files.py": {"files"},
+    "kit/stream/connectors/files_in_progress.py": {"files"},
     "kit/stream/connectors/publication_records.py": {"files"},
     "kit/stream/connectors/tailed_files.py": {"files"},
     "kit/stream/connectors/watched_directory.py": {"files"},

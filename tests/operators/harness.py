@@ -24,6 +24,7 @@ from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.operator_store import OperatorStateStore
 from kit.stream.backend.raw_state import RawStateInputs, RawStateOutputs
 from kit.stream.backend.states.state_definition import StateDefinition
+from kit.stream.connectors.part_writer import RowsToWrite
 from kit.stream.graph.partitioners import HashPartitioner
 from kit.stream.operators.base import OperatorSpec
 from kit.stream.operators.sources.source_operator import ReadRequest, SourceOperator
@@ -87,6 +88,7 @@ class Harness:
         self.processing_time_ms = 0
         self.current_watermark_ms = MIN_WATERMARK_MS
         self.staged: list[Effect] = []
+        self.written: list[RowsToWrite] = []
         self.committed: list[tuple[int, tuple[Effect, ...]]] = []
         self.dropped: list[Effect] = []
         self.said: list[dict[str, Any]] = []
@@ -109,6 +111,9 @@ class Harness:
 
     def stage(self, effects: Sequence[Effect]) -> None:
         self.staged.extend(effects)
+
+    def write(self, path: str, table: pa.Table, *, first: bool, last: bool) -> None:
+        self.written.append(RowsToWrite(path, table, first, last))
 
     def commit(self, checkpoint_id: int, effects: Sequence[Effect]) -> None:
         self.committed.append((checkpoint_id, tuple(effects)))

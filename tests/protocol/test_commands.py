@@ -84,7 +84,9 @@ def test_every_answer_is_known_to_a_machine_and_shown_to_who_asks_for_help(comma
     assert shown.count("Answer: ") == 1
 
 
-TAKES_ITS_TIME = [each for each in COMMANDS if each.duty in (Duty.WORK, Duty.READ_ROWS) and each.answers]
+TAKES_ITS_TIME = [
+    each for each in COMMANDS if each.duty in (Duty.WORK, Duty.READ_ROWS, Duty.WRITE_ROWS) and each.answers
+]
 TAKES_ITS_TIME.remove(commands.ScheduleCoordinatorCheckpoint)  # nothing is read or written for it
 
 

@@ -29,6 +29,7 @@ from kit import (
 from kit.core.protocol.properties import RetentionPolicy
 from kit.hosts.spark.job import SparkJob
 from kit.hosts.spark.slot.slot import Slot, SlotTicket
+from kit.stream.connectors import RollingPolicy
 from kit.stream.operators import Source
 from kit.stream.settings.job_settings import RestartStrategy
 
@@ -80,7 +81,8 @@ def totals_job(
     copied = rows.rebalance()
     if copy_pause_ms:
         copied = copied.map_batches(partial(_pause, copy_pause_ms)).uid("paused")
-    copied.sink_to(ParquetSink(str(directory / "copy")), uid="copy")
+    while_it_goes = RollingPolicy(max_rows=2_000, held_rows=500)
+    copied.sink_to(ParquetSink(str(directory / "copy"), rolling=while_it_goes), uid="copy")
     totals = rows.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final").uid("totals")
     totals.sink_to(ParquetSink(str(directory / "totals")), uid="out")
     return env

@@ -26,7 +26,7 @@ from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
 from tests.spark.jobs import ThreadGang, generator, totals_job
 
-CARRIED_OUT = (Duty.WORK, Duty.CLEAN_UP, Duty.READ_ROWS, Duty.AWAIT_ROWS)
+CARRIED_OUT = (Duty.WORK, Duty.CLEAN_UP, Duty.READ_ROWS, Duty.AWAIT_ROWS, Duty.WRITE_ROWS)
 
 
 # --- both hosts ------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from tests.zookeeper import ZooKeeper
 ROOT = Path(__file__).resolve().parents[2]
 DEATHS = {
     "in the middle of a checkpoint": ("WriteSnapshot", "after", 9),
+    "while it writes rows of its output": ("WriteRows", "after", 40),
     "before the metadata": ("WriteMetadata", "before", 2),
     "between the metadata and the store": ("WriteMetadata", "after", 2),
     "stored, and nobody told": ("StoreCheckpoint", "after", 2),

@@ -28,6 +28,7 @@ FROZEN = {
     "before it asks for an id": ("AllocateCheckpointId", "before", 3),
     "while a task writes its state": ("WriteSnapshot", "before", 9),
     "when that is written": ("WriteSnapshot", "after", 9),
+    "while it writes rows of its output": ("WriteRows", "before", 40),
     "before the metadata": ("WriteMetadata", "before", 2),
     "between the metadata and the store": ("StoreCheckpoint", "before", 2),
     "stored, and nobody told": ("StoreCheckpoint", "after", 2),

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from kit.core.protocol import events
 from kit.core.protocol.duties import Command, Duty, Failure
 from kit.core.protocol.elements import Element
@@ -565,6 +567,24 @@ class PruneLocalState(Command):
     copies: LocalCopies
 
     duty: ClassVar = Duty.WORK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRows(Command):
+    """Append rows to an operator's file in progress at `path`: the `first` make it, after the `last` it is pending.
+
+    No checkpoint refers to the file. A snapshot stages what it holds (`Effect.pending`).
+    """
+
+    operator_id: str
+    path: str
+    table: pa.Table
+    first: bool
+    last: bool
+
+    duty: ClassVar = Duty.WRITE_ROWS
+    answers: ClassVar = (events.RowsNotWritten,)
+    fails_with: ClassVar = events.RowsNotWritten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

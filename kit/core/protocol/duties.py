@@ -31,6 +31,7 @@ class Duty(Enum):
     HAND_OVER = "Deliver the message to the slot's machine it is for, in order, before any task's next turn."
     READ_ROWS = "Carry it out, at once or in the background, and return the answer; a task asks for one at a time."
     AWAIT_ROWS = "Return the answer once a split has rows; a later command of the same task replaces this one."
+    WRITE_ROWS = "Carry it out at once; return an answer only if it fails."
     WORK = "Carry it out in the background, and return the answer when it is ready."
     CLEAN_UP = "Carry it out when it delays nothing else; no machine waits for the answer."
     STOP_WORK = "Do not start the work of that machine that the command `stops`, or undo it; do not answer that work."

@@ -462,6 +462,14 @@ class EffectsFailed(Word):
     error: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsNotWritten(Word):
+    """Answer to `WriteRows`: rows of an operator's output are lost unless the task is restored."""
+
+    operator_id: str
+    error: str
+
+
 # --- to a slot's channel state executor -----------------------------------------------------------------------------
 
 

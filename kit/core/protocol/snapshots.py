@@ -43,13 +43,15 @@ class SnapshotPart:
 class Effect:
     """Output that becomes visible when a checkpoint completes.
 
-    It is staged at `staged` while the snapshot is written, and published at `final`.
+    It is staged at `staged` while the snapshot is written, and published at `final`. Its rows are those of `table`, or
+    those that were written to `pending` before the barrier.
     """
 
     operator_id: str
     staged: str
     final: str
     table: pa.Table | None = None
+    pending: str = ""
 
 
 @dataclass(frozen=True, slots=True)

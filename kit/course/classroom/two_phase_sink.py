@@ -14,7 +14,8 @@ from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import WANTED, letters, output, reached, walked
 from kit.hosts.lab.lab import Lab
 from kit.stream.api.environment import StreamEnvironment
-from kit.stream.connectors.sink import COMMITTABLES_STATE, CollectSink, HeldOutput, SinkOperator, SinkSpec
+from kit.stream.connectors.part_writer import PendingFile
+from kit.stream.connectors.sink import COMMITTABLES_STATE, CollectSink, HeldOutput, SinkOperator, SinkSpec, StagedPart
 
 ORDERS = range(5)
 
@@ -38,7 +39,7 @@ class SinkFrame(SinkOperator):
     def file(self, part: int, checkpoint_id: int, rows: Sequence[pa.RecordBatch]) -> Effect:
         """Return a staged file, with its name once it is published."""
         table = pa.Table.from_batches(rows, schema=self._spec.input_schema)
-        return self._effect(part, checkpoint_id, table)
+        return self._effect_of(StagedPart(part, 0, PendingFile("", table.num_rows, table)), checkpoint_id)
 
     def remember(self, files: Mapping[int, Sequence[Effect]]) -> None:
         """Add to this checkpoint what must be published, by the checkpoint that staged it."""

@@ -8,6 +8,7 @@ methods that know more than the error create that event themselves.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -225,6 +226,7 @@ class JobFiles:
             except OSError as error:
                 errors.append(str(error))
         with suppress(OSError):
+            self._sweep_in_progress(sys.maxsize)
             self._forget_published(self._store.ids().stop - (_RECORDED if command.keep else 0), command.keep)
         try:
             self._remove_orphaned_shared_files(command.shared)
@@ -246,6 +248,10 @@ class JobFiles:
     def _remove_orphaned_output(self, orphans: Collection[int]) -> None:
         for sink in sinks(self._job):
             self._output.sweep(sink, self._job.job_id, orphans)
+
+    def _sweep_in_progress(self, before: int) -> None:
+        for sink in sinks(self._job):
+            self._output.sweep_in_progress(sink, self._job.job_id, before)
 
     def _forget_published(self, before: int, keep: Collection[int]) -> None:
         """Delete the records of what this run has published, up to a checkpoint."""
@@ -309,6 +315,7 @@ class JobFiles:
         if command.stored and command.checkpoint_id is not None:
             self._store.remove(command.checkpoint_id)
             with suppress(OSError):
+                self._sweep_in_progress(command.checkpoint_id)
                 self._forget_published(command.checkpoint_id - _RECORDED, self._savepoints)
         return StateDiscarded(checkpoint_id=command.checkpoint_id)
 

@@ -29,6 +29,18 @@ _JOB_IN_PATH = re.compile(r"(?<=/)[0-9a-f]{32}(?=/chk-\d+$)|(?<=/savepoint-)[0-9
 class Output(Protocol):
     """The place where a host puts the output of sinks."""
 
+    def begin_writing(self) -> Output:
+        """Return the same output for a process that writes rows, which `end_writing` is called of when it ends."""
+
+    def write(self, path: str, table: pa.Table, *, first: bool, last: bool) -> None:
+        """Append rows to a file in progress. No other process knows it."""
+
+    def end_writing(self) -> None:
+        """Delete the files in progress of this process."""
+
+    def sweep_in_progress(self, sink: Sink, job_id: str, before: int) -> None:
+        """Delete what processes that ended early have left: files begun before the barrier of this checkpoint."""
+
     def stage(self, effect: Effect) -> None:
         """Keep the rows, not visible yet."""
 
@@ -249,6 +261,7 @@ class MemoryOutput:
 
     def __init__(self) -> None:
         self.staged: dict[str, pa.Table] = {}
+        self.in_progress: dict[str, pa.Table] = {}
         self.published: dict[str, pa.Table] = {}
         self._recorded: dict[str, str] = {}
         """Where rows were made visible, and the path under which they had been staged; not those of a `CollectSink`."""
@@ -287,8 +300,29 @@ class MemoryOutput:
                 del tables[path]
             tables.update(replacement)
 
+    def begin_writing(self) -> Self:
+        """The same: a lab's files outlast its tasks, and are swept."""
+        return self
+
+    def write(self, path: str, table: pa.Table, *, first: bool, last: bool) -> None:
+        """Append rows."""
+        self.in_progress[path] = table if first else pa.concat_tables([self.in_progress[path], table])
+
+    def end_writing(self) -> None:
+        """Nothing is open."""
+
+    def sweep_in_progress(self, sink: Sink, job_id: str, before: int) -> None:
+        """Forget what nobody will stage."""
+        directory = staging_directory(sink.path, job_id)
+        for path in list(self.in_progress):
+            since = sink.in_progress_since(path.rpartition("/")[2])
+            if path.startswith(f"{directory}/") and since is not None and since < before:
+                del self.in_progress[path]
+
     def stage(self, effect: Effect) -> None:
-        self.staged[effect.staged] = effect.table
+        if effect.pending and effect.pending not in self.in_progress:
+            raise CommitError(f"{effect.staged} cannot be staged: {effect.pending} is not there")
+        self.staged[effect.staged] = self.in_progress[effect.pending] if effect.pending else effect.table
 
     def commit(self, effects: Iterable[Effect]) -> None:
         """Make rows visible; twice has no further effect."""
@@ -309,6 +343,7 @@ class MemoryOutput:
     def drop(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             self.staged.pop(effect.staged, None)
+            self.in_progress.pop(effect.staged, None)
 
     def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
         """Delete rows that will never be published."""
@@ -359,6 +394,7 @@ class MemoryOutput:
     def copy(self) -> Self:
         """Return another output with the same tables, which never change."""
         other = type(self)()
+        other.in_progress = dict(self.in_progress)
         other.staged, other.published, other._recorded = dict(self.staged), dict(self.published), dict(self._recorded)
         other._run, other._others, other._covered = self._run, dict(self._others), dict(self._covered)
         return other

@@ -22,6 +22,7 @@ from kit.core.protocol.commands import (
     ReadSplit,
     ReadState,
     WriteChannelStateFile,
+    WriteRows,
     WriteSnapshot,
 )
 from kit.core.protocol.duties import Command
@@ -71,7 +72,7 @@ class TaskFiles:
         self._job = job
         self._storage = storage
         self._local = local
-        self._output = output
+        self._output = output.begin_writing()
         self._readers: dict[str, SplitReader] = {}
         self._sources: dict[str, Source] = {}
 
@@ -91,6 +92,7 @@ class TaskFiles:
         for reader in self._readers.values():
             reader.close()
         self._readers.clear()
+        self._output.end_writing()
 
     def forget_local_state(self, subtask: int | None = None) -> None:
         """Delete local copies: the job has ended, at least for one slot, so no task will be restored from them."""
@@ -243,6 +245,9 @@ class TaskFiles:
         self._output.commit(command.effects)
         return EffectsCommitted(operator_id=command.operator_id, checkpoint_id=command.checkpoint_id)
 
+    def _write_rows(self, command: WriteRows) -> None:
+        self._output.write(command.path, command.table, first=command.first, last=command.last)
+
     def _drop(self, command: DropEffects) -> None:
         self._output.drop(command.effects)
 
@@ -252,6 +257,7 @@ class TaskFiles:
         ReadState: _read_state,
         WriteSnapshot: _write_snapshot,
         WriteChannelStateFile: _write_channel_state,
+        WriteRows: _write_rows,
         CommitEffects: _commit,
         DropEffects: _drop,
         DiscardSnapshot: _discard_snapshot,

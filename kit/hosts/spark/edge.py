@@ -12,7 +12,7 @@ import logging
 import os
 import uuid
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from kit.hosts.files.output import lineage_of, sink_called, sinks
 from kit.hosts.files.storage import CheckpointStorage
 from kit.hosts.spark.temporary import locked_directory, remove_directory, temporary_directory
 from kit.stream.connectors import disk, files
+from kit.stream.connectors.files_in_progress import FilesInProgress
 from kit.stream.connectors.publication_records import lone_records
 from kit.stream.connectors.sink import MEMORY, Sink
 from kit.stream.graph.job_graph import JobGraph
@@ -44,10 +45,33 @@ class SparkOutput:
 
     collected: str
     syncs: bool = True
+    in_progress: FilesInProgress = field(default_factory=FilesInProgress, compare=False, repr=False)
+
+    def begin_writing(self) -> SparkOutput:
+        """Return the same output with files in progress of its own."""
+        return replace(self, in_progress=FilesInProgress(uuid.uuid4().hex[:12]))
+
+    def write(self, path: str, table: pa.Table, *, first: bool, last: bool) -> None:
+        """Append rows to a file in progress."""
+        self.in_progress.write(path, table, first=first, last=last, durable=self.syncs)
+
+    def end_writing(self) -> None:
+        """Delete the files in progress."""
+        self.in_progress.close()
+
+    def sweep_in_progress(self, sink: Sink, job_id: str, before: int) -> None:
+        """Delete files in progress, or pending, of processes that were killed."""
+        path = self.place(sink.path)
+        since = {name: sink.in_progress_since(name) for name in files.staged_files(path, job_id)}
+        old = [name for name, checkpoint_id in since.items() if checkpoint_id is not None and checkpoint_id < before]
+        files.remove_staged(path, job_id, old)
 
     def stage(self, effect: Effect) -> None:
         """Write the rows, not yet visible."""
-        files.stage(self._placed(effect), durable=self._lasts(effect))
+        if effect.pending:
+            self.in_progress.stage(effect.pending, effect.staged, durable=self._lasts(effect))
+        else:
+            files.stage(self._placed(effect), durable=self._lasts(effect))
 
     def commit(self, effects: Iterable[Effect]) -> None:
         """Make staged rows visible; twice is once. Rows collected in a process that has ended are left out."""
@@ -58,7 +82,7 @@ class SparkOutput:
 
     def drop(self, effects: Iterable[Effect]) -> None:
         """Delete rows that will never be visible."""
-        files.drop(map(self._placed, effects))
+        files.drop(self._placed(effect) for effect in effects if not self.in_progress.drop(effect.staged))
 
     def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
         """Delete what nobody will ever publish, also what was not finished. Records of what was published stay."""

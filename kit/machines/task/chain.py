@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.core.protocol.commands import DropEffects, Note
+from kit.core.protocol.commands import DropEffects, Note, WriteRows
 from kit.core.protocol.elements import MIN_WATERMARK_MS
 from kit.core.protocol.messages import OperatorEventToCoordinator
 from kit.core.protocol.notes import LateKind
@@ -242,6 +242,10 @@ class ChainLink:
 
     def stage(self, effects: Sequence[Effect]) -> None:
         self._staged.extend(effects)
+
+    def write(self, path: str, table: pa.Table, *, first: bool, last: bool) -> None:
+        """Append rows to a file in progress."""
+        self._owner.emit(WriteRows(operator_id=self.operator_id, path=path, table=table, first=first, last=last))
 
     def commit(self, checkpoint_id: int, effects: Sequence[Effect]) -> None:
         """Publish staged output."""

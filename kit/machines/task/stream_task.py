@@ -67,6 +67,7 @@ from kit.core.protocol.events import (
     ElementReceived,
     ProcessInput,
     RowsAvailable,
+    RowsNotWritten,
     SnapshotFailed,
     SnapshotWritten,
     SplitRead,
@@ -507,6 +508,10 @@ class StreamTask(Machine):
 
     @handles(EffectsFailed)
     def _effects_failed(self, event: EffectsFailed) -> None:
+        self._fail(RuntimeError(event.error))
+
+    @handles(RowsNotWritten)
+    def _rows_not_written(self, event: RowsNotWritten) -> None:
         self._fail(RuntimeError(event.error))
 
     # --- calls of the barrier handler -----------------------------------------------------------------------------

@@ -12,6 +12,9 @@ from kit.stream.connectors.memory_sources import (
     CollectionSource,
     GeneratorSource,
 )
+from kit.stream.connectors.rolling import (
+    RollingPolicy,
+)
 from kit.stream.connectors.sink import (
     CollectSink,
     ParquetSink,
@@ -34,6 +37,7 @@ __all__ = [
     "GeneratorSource",
     "ParquetSink",
     "ParquetSource",
+    "RollingPolicy",
     "Sink",
     "SinkSpec",
     "TailSource",

@@ -70,6 +70,30 @@ def name_new(system: fs.FileSystem, source: str, target: str, *, durable: bool) 
         os.unlink(source)
 
 
+def link(system: fs.FileSystem, source: str, target: str, *, durable: bool) -> None:
+    """Give a file that no longer changes another name, whose directory exists; copy it where that cannot be done.
+
+    `durable`: its bytes reach the disk before the name, and that before the return. Raises OSError.
+    """
+    if not is_local(system):
+        system.copy_file(source, target)
+        return
+    if durable:
+        sync(system, source)
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except FileExistsError:
+        os.unlink(target)
+        os.link(source, target)
+    except OSError:  # no hard links here
+        shutil.copyfile(source, f"{target}.unfinished")
+        rename(system, f"{target}.unfinished", target, durable=durable)
+    if durable:
+        sync(system, dirname(target))
+
+
 def make_directory(system: fs.FileSystem, path: str, *, durable: bool) -> None:
     """Make a directory and missing ones above it. Raises OSError.
 

@@ -1,12 +1,13 @@
 """Sinks that publish in two phases: rows become visible when the checkpoint that covers them is complete.
 
-The rows between two barriers are a *part*; its file is named after job, subtask and checkpoint. At a barrier the
-operator stages every part that no complete checkpoint covers yet, so a checkpoint refers only to files that it staged
-itself:
+The rows between two barriers are a *part*, or several if there are many; each part's file has a name of its own, after
+job, subtask and checkpoint. Rows beyond what a subtask holds in memory are written to files in progress meanwhile
+(`kit.stream.connectors.part_writer`). At a barrier the operator stages every part that no complete checkpoint covers
+yet, so a checkpoint refers only to files that it staged itself:
 
 - If the checkpoint completes, its parts are published, and other staged copies of them are dropped.
-- If it is aborted, what it staged is dropped. The operator still has the rows, and stages them with the next
-  checkpoint. Once no checkpoint is pending, all such parts become one.
+- If it is aborted, what it staged is dropped. The operator or its pending file still has the rows, and stages them with
+  the next checkpoint. Once no checkpoint is pending, all parts in memory become one.
 - If the subtask fails, the parts that the restored checkpoint refers to are published (again) after the restore, and
   the rows after it are read again.
 
@@ -29,6 +30,8 @@ from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StateRestoreError
 from kit.stream.backend.states.descriptors import ListStateDescriptor
 from kit.stream.connectors import files
+from kit.stream.connectors.part_writer import PartWriter, PendingFile, RowsToWrite
+from kit.stream.connectors.rolling import RollingPolicy
 from kit.stream.operators.base import Operator
 from kit.stream.operators.display import described_html
 from kit.stream.operators.spec import ResolvedSpec, SchemaError, shorten
@@ -39,9 +42,11 @@ COMMITTABLES_STATE = ListStateDescriptor(
 )
 
 MEMORY = "memory://"
+IN_PROGRESS = "in-progress-"
 MODES = ("error", "overwrite", "append")
-_FINAL_NAME = re.compile(r"part-.+-\d{5,}-(?P<part>\d{6,})\.parquet")
-_STAGED_NAME = re.compile(r"part-\d+-(?P<part>\d+)(?:-in-(?P<again>\d+))?\.parquet")
+_FINAL_NAME = re.compile(r"part-.+-\d{5,}-(?P<part>\d{6,})(?:_\d{5,})?\.parquet")
+_STAGED_NAME = re.compile(r"part-\d+-(?P<part>\d+)(?:_\d+)?(?:-in-(?P<again>\d+))?\.parquet")
+_IN_PROGRESS_NAME = re.compile(rf"{IN_PROGRESS}\d+-(?P<since>\d+)-\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +62,8 @@ class Sink:
 
     path: str
     mode: str = "error"
+    rolling: RollingPolicy | None = field(default=None, kw_only=True)
+    """When a file ends between two barriers; with None all rows are held in memory until the next one."""
 
     def create_operator(self, spec: SinkSpec) -> SinkOperator:
         """Create the operator of one subtask."""
@@ -69,10 +76,24 @@ class Sink:
     def _repr_html_(self) -> str:
         return described_html(type(self).__name__, {"path": self.path, "mode": self.mode})
 
-    def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int) -> str:
-        """Return the file in which a checkpoint stages the rows that end with checkpoint `part`'s barrier."""
+    def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int, number: int = 0) -> str:
+        """Return the file in which a checkpoint stages the rows that end with checkpoint `part`'s barrier.
+
+        `number` tells the files apart that end with one barrier.
+        """
         again = "" if part == checkpoint_id else f"-in-{checkpoint_id}"
-        return f"{files.staging_directory(self.path, job_id)}/part-{subtask}-{part}{again}.parquet"
+        which = f"_{number}" if number else ""
+        return f"{files.staging_directory(self.path, job_id)}/part-{subtask}-{part}{which}{again}.parquet"
+
+    def path_in_progress(self, job_id: str, subtask: int, since: int, number: int) -> str:
+        """Return the file for rows that no barrier has ended yet; the last barrier was that of checkpoint `since`."""
+        return f"{files.staging_directory(self.path, job_id)}/{IN_PROGRESS}{subtask}-{since}-{number}.parquet"
+
+    @staticmethod
+    def in_progress_since(name: str) -> int | None:
+        """Return the checkpoint after which such a file was begun; None for a file of another kind."""
+        found = _IN_PROGRESS_NAME.match(name)
+        return int(found["since"]) if found else None
 
     def check(self, schema: pa.Schema, operator: str) -> None:
         """Raise SchemaError for a column that cannot be written here."""
@@ -125,9 +146,10 @@ class Sink:
         found = _STAGED_NAME.match(name)
         return int(found["part"]) if found else None
 
-    def final_path(self, job_id: str, subtask: int, part: int) -> str:
+    def final_path(self, job_id: str, subtask: int, part: int, number: int = 0) -> str:
         """Return the file in which these rows are published."""
-        return f"{self.path.rstrip('/')}/part-{files.file_safe(job_id)}-{subtask:05d}-{part:06d}.parquet"
+        which = f"_{number:05d}" if number else ""
+        return f"{self.path.rstrip('/')}/part-{files.file_safe(job_id)}-{subtask:05d}-{part:06d}{which}.parquet"
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +162,22 @@ class ParquetSink(Sink):
     rejected when it starts (FileExistsError). `mode="overwrite"` first deletes what sinks have published there, and
     nothing else; `mode="append"` adds to it.
 
+    A subtask holds few rows in memory and writes the others as they come; a file ends at each checkpoint, and earlier
+    when it is large. `rolling` sets other limits (`RollingPolicy`).
+
     Raises `kit.stream.connectors.files.CommitError`, naming the directory, if it certainly cannot be written, and
     ValueError for another mode.
     """
+
+    rolling: RollingPolicy = field(default_factory=RollingPolicy, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(
                 f'ParquetSink({self.path!r}): mode is {self.mode!r}, but must be "error", "overwrite" or "append"'
             )
+        if not isinstance(self.rolling, RollingPolicy):
+            raise TypeError(f"ParquetSink({self.path!r}): rolling is {self.rolling!r}, expected a RollingPolicy(...)")
         object.__setattr__(self, "path", files.absolute(self.path))
         files.check_output_directory(self.path)
 
@@ -185,6 +214,7 @@ class CollectSink(Sink):
 
     path: str = "collected"
     mode: str = field(default="overwrite", init=False, repr=False)
+    rolling: RollingPolicy | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.path.startswith(MEMORY):
@@ -211,7 +241,7 @@ class SinkSpec(ResolvedSpec):
 
 
 class HeldOutput(NamedTuple):
-    """Rows that a sink's subtask has not finally published.
+    """Rows that a sink's subtask has not finally published, in memory or in a file in progress.
 
     They are "collected" since the last barrier, "staged" by the checkpoint `staged_by`, "kept" (the checkpoint that
     staged them is over), or "being published". `part` is the checkpoint whose barrier ended them (None: none yet),
@@ -225,23 +255,38 @@ class HeldOutput(NamedTuple):
     final: str
 
 
+class StagedPart(NamedTuple):
+    """A file that ended at the barrier of checkpoint `checkpoint_id`, the `number`-th of those."""
+
+    checkpoint_id: int
+    number: int
+    file: PendingFile
+
+
 class SinkOperator(Operator):
-    """The operator that buffers rows, stages them with each checkpoint, and publishes what a complete one covers."""
+    """The operator that collects rows, stages them with each checkpoint, and publishes what a complete one covers."""
 
     def __init__(self, spec: SinkSpec) -> None:
         self._spec = spec
-        self._buffer: list[pa.RecordBatch] = []
-        self._parts: dict[int, pa.Table] = {}
-        """Rows that no complete checkpoint covers, by the checkpoint whose barrier ended them."""
+        self._writer = PartWriter(spec.input_schema, spec.sink.rolling, self._write, self._new_path)
+        self._parts: list[StagedPart] = []
+        """The parts that no complete checkpoint covers, oldest first."""
+        self._covered: list[str] = []
+        """Pending files of parts that are covered, which a pending checkpoint may still be staging."""
         self._in_flight: dict[int, list[Effect]] = {}
         """The staged output of each pending checkpoint."""
         self._publishing: dict[int, list[Effect]] = {}
         """The published output of each complete checkpoint, until the host has confirmed it."""
         self._published: set[str] = set()
         """Parts confirmed while later checkpoints, which had staged them too, were pending."""
+        self._since = 0
+        """The checkpoint of the last barrier or restore."""
+        self._begun = 0
+        """The number of files begun since then."""
 
     def initialize_state(self) -> None:
         """Take over what the restored checkpoint staged."""
+        self._since = self.context.restored_checkpoint_id or 0
         self._state = self.context.operator_state.list_state(COMMITTABLES_STATE)
         restored = list(self._state.get())
         for entry in restored:
@@ -250,6 +295,14 @@ class SinkOperator(Operator):
             effects = [Effect(self.context.operator_id, entry["staged"], entry["final"]) for entry in restored]
             self._publishing[max(entry["checkpoint_id"] for entry in restored)] = effects
 
+    @property
+    def rows_in_memory(self) -> int:
+        """The rows that it holds; those in files are not counted."""
+        return self._writer.held_rows + self._rows_of_parts()
+
+    def _rows_of_parts(self) -> int:
+        return sum(part.file.table.num_rows for part in self._parts if part.file.table is not None)
+
     def held(self) -> list[HeldOutput]:
         """Return what is not finally published, oldest first; `rows` is None for output of an earlier attempt."""
         found = [
@@ -257,13 +310,13 @@ class SinkOperator(Operator):
             for number, effects in self._publishing.items()
             for effect in effects
         ]
-        for part, table in self._parts.items():
-            final = self._spec.sink.final_path(self.context.job_id, self.context.subtask, part)
+        for part in self._parts:
+            final = self._final_path(part)
             by = [number for number, effects in self._in_flight.items() if any(e.final == final for e in effects)]
-            found += [HeldOutput("staged", part, number, table.num_rows, final) for number in by]
+            found += [HeldOutput("staged", part.checkpoint_id, number, part.file.rows, final) for number in by]
             if not by:
-                found.append(HeldOutput("kept", part, None, table.num_rows, final))
-        rows = sum(batch.num_rows for batch in self._buffer)
+                found.append(HeldOutput("kept", part.checkpoint_id, None, part.file.rows, final))
+        rows = self._writer.rows
         return [*found, HeldOutput("collected", None, None, rows, "")] if rows else found
 
     def open(self) -> None:
@@ -272,17 +325,32 @@ class SinkOperator(Operator):
             self.context.commit(checkpoint_id, effects)
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        """Keep the rows for the next barrier."""
-        if batch.num_rows:
-            self._buffer.append(batch)
+        """Keep the rows for the next barrier, or write them."""
+        self._writer.add("", batch, self.context.processing_time_ms)
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Do nothing: event time ends here."""
 
+    def on_processing_time(self, now_ms: int) -> None:
+        """End the files whose time has come."""
+        self._writer.end_due(now_ms)
+
+    def next_processing_time_ms(self) -> int | None:
+        """Return when time ends a file."""
+        return self._writer.next_due_ms()
+
+    def _write(self, rows: RowsToWrite) -> None:
+        self.context.write(rows.path, rows.table, first=rows.first, last=rows.last)
+
+    def _new_path(self) -> str:
+        self._begun += 1
+        context = self.context
+        return self._spec.sink.path_in_progress(context.job_id, context.subtask, self._since, self._begun)
+
     def snapshot_state(self, checkpoint_id: int) -> None:
         """Stage every part that no complete checkpoint covers, and record what this checkpoint must publish."""
-        self._end_part(checkpoint_id)
-        effects = [self._effect(part, checkpoint_id, table) for part, table in self._parts.items()]
+        self._end_parts(checkpoint_id)
+        effects = [self._effect_of(part, checkpoint_id) for part in self._parts]
         if effects:
             self._in_flight[checkpoint_id] = effects
             self.context.stage(effects)
@@ -295,24 +363,37 @@ class SinkOperator(Operator):
             ]
         )
 
-    def _end_part(self, checkpoint_id: int) -> None:
-        """Turn the buffered rows into a part, including those of aborted checkpoints if none is pending."""
-        rows = self._buffer
+    def _end_parts(self, checkpoint_id: int) -> None:
+        """End the files, with the rows of aborted checkpoints that are in memory if none is pending."""
         if not self._in_flight:
-            rows = [batch for table in self._parts.values() for batch in table.to_batches()] + rows
-            self._parts = {}
-        if rows:
-            self._parts[checkpoint_id] = pa.Table.from_batches(rows, schema=self._spec.input_schema)
-        self._buffer = []
+            for part in reversed(self._parts):
+                table = part.file.table
+                if table is not None and self._writer.take_back(
+                    part.file.bucket, table, self.context.processing_time_ms
+                ):
+                    self._parts.remove(part)
+        ended = self._writer.end_all()
+        self._parts += [StagedPart(checkpoint_id, number, file) for number, file in enumerate(ended)]
+        self._since, self._begun = checkpoint_id, 0
+        self._hold_no_more_than_allowed()
 
-    def _effect(self, part: int, checkpoint_id: int, table: pa.Table) -> Effect:
-        context, sink = self.context, self._spec.sink
-        return Effect(
-            context.operator_id,
-            sink.staged_path(context.job_id, context.subtask, part, checkpoint_id),
-            sink.final_path(context.job_id, context.subtask, part),
-            table,
-        )
+    def _hold_no_more_than_allowed(self) -> None:
+        """Write parts that are in memory, the oldest first: checkpoints may be aborted one after the other."""
+        rolling = self._spec.sink.rolling
+        for index, part in enumerate(self._parts):
+            if rolling is None or self._rows_of_parts() <= rolling.held_rows:
+                return
+            if part.file.table is not None:
+                self._parts[index] = part._replace(file=self._writer.written(part.file))
+
+    def _final_path(self, part: StagedPart) -> str:
+        context = self.context
+        return self._spec.sink.final_path(context.job_id, context.subtask, *part[:2])
+
+    def _effect_of(self, part: StagedPart, checkpoint_id: int) -> Effect:
+        context, ended_at, number, file = self.context, *part
+        staged = self._spec.sink.staged_path(context.job_id, context.subtask, ended_at, checkpoint_id, number)
+        return Effect(context.operator_id, staged, self._final_path(part), file.table, file.path)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Publish what the checkpoint staged, and drop what older ones staged of the same rows."""
@@ -320,17 +401,28 @@ class SinkOperator(Operator):
         for older in sorted(number for number in self._in_flight if number < checkpoint_id):
             self.context.drop(self._in_flight.pop(older))
         self._published &= {effect.final for staged in self._in_flight.values() for effect in staged}
-        self._parts = {part: table for part, table in self._parts.items() if part > checkpoint_id}
+        self._covered += [part.file.path for part in self._parts if part.checkpoint_id <= checkpoint_id]
+        self._parts = [part for part in self._parts if part.checkpoint_id > checkpoint_id]
         if effects:
             published = [Effect(effect.operator_id, effect.staged, effect.final) for effect in effects]
             self._publishing[checkpoint_id] = published
             self.context.commit(checkpoint_id, published)
+        self._drop_covered()
+
+    def _drop_covered(self) -> None:
+        """Drop pending files of covered parts, unless a checkpoint under way stages them as well."""
+        wanted = {effect.pending for effects in self._in_flight.values() for effect in effects}
+        useless = [path for path in self._covered if path and path not in wanted]
+        self._covered = [path for path in self._covered if path in wanted]
+        if useless:
+            self.context.drop([Effect(self.context.operator_id, path, "") for path in useless])
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """Drop what the checkpoint staged; the operator keeps the rows."""
         effects = self._in_flight.pop(checkpoint_id, [])
         if effects:
             self.context.drop(effects)
+        self._drop_covered()
 
     def effects_committed(self, checkpoint_id: int) -> None:
         """Record that the host has published the output of this checkpoint."""

@@ -85,6 +85,9 @@ class OperatorContext(Protocol):
     def stage(self, effects: Sequence[Effect]) -> None:
         """Write this output, still invisible, together with the snapshot being taken."""
 
+    def write(self, path: str, table: pa.Table, *, first: bool, last: bool) -> None:
+        """Append rows to a file in progress; the task fails if that cannot be done."""
+
     def commit(self, checkpoint_id: int, effects: Sequence[Effect]) -> None:
         """Publish staged output; safe to repeat. `Operator.effects_committed` follows."""
 

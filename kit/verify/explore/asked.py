@@ -12,11 +12,13 @@ from kit.core.protocol.commands import (
     ScheduleTimer,
     SendElement,
     StartEpoch,
+    WriteRows,
 )
 from kit.core.protocol.duties import Duty
 from kit.core.protocol.events import CreditReceived, ElementReceived
 from kit.core.protocol.messages import JobMessage, OutputDataDecided, SlotMessage, SubmitChannelState, TaskMessage
 from kit.core.protocol.words import Machine
+from kit.hosts.lab.errors import LabError
 from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState, slot_name
 from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
@@ -119,6 +121,11 @@ class Asked:
                 answer = self.disks.read(command)
                 if answer is not None:
                     handed.append((me, words.number(answer)))
+            elif isinstance(command, WriteRows):
+                raise LabError(
+                    f"{command.path} is written between two barriers, which cannot be explored: use a CollectSink, or "
+                    "have the sink hold all rows, with larger limits in its RollingPolicy"
+                )
             elif isinstance(command, StartEpoch):
                 outcome.changes |= self._begin(command)
             elif duty in (Duty.WORK, Duty.CLEAN_UP, Duty.STOP_EPOCH, Duty.STOP_WORK):

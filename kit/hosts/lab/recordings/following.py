@@ -22,7 +22,15 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, ClassVar
 
-from kit.core.protocol.commands import AwaitRows, CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, StopEpoch
+from kit.core.protocol.commands import (
+    AwaitRows,
+    CancelTimer,
+    GrantCredit,
+    ReadSplit,
+    ScheduleTimer,
+    StopEpoch,
+    WriteRows,
+)
 from kit.core.protocol.duties import Command, Duty, by_command
 from kit.core.protocol.events import (
     CreditReceived,
@@ -340,6 +348,12 @@ class FollowingWorld(World):
             facts = {name: tuple(value) if isinstance(value, list) else value for name, value in recorded.facts.items()}
             self._in_hand[cause] = _InHand(machine.name, RowsAvailable(**facts))
 
+    def _write_now(self, machine: Machine, command: WriteRows, cause: str) -> None:
+        if self.follows:
+            self._do_now(machine, command, cause, self.recording.answers.get(cause))
+        else:
+            self._carry_out(machine, command, cause)
+
     def _set_timer(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
         self._keep_fired(machine, command.timer)
         self._schedule(machine, command, cause)
@@ -382,6 +396,7 @@ class FollowingWorld(World):
         Duty.HAND_OVER: _hand_over_later,
         Duty.READ_ROWS: _read_now,
         Duty.AWAIT_ROWS: _wait_for_rows,
+        Duty.WRITE_ROWS: _write_now,
         Duty.WORK: _begin_work,
         Duty.CLEAN_UP: _begin_work,
     }

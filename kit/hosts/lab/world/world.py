@@ -352,6 +352,7 @@ class World:
         Duty.HAND_OVER: _hand_over,
         Duty.READ_ROWS: _read_rows,
         Duty.AWAIT_ROWS: _await_rows,
+        Duty.WRITE_ROWS: _carry_out,
         Duty.WORK: _begin_io,
         Duty.CLEAN_UP: _begin_io,
         Duty.STOP_WORK: _stop_work,

@@ -8,9 +8,10 @@ has come that overtakes records go first. A round ends early when it has taken l
 meanwhile; the next one goes on where it ended.
 
 A read of a source is done at once where reads are quick, else by a thread of that source (`kit.hosts.spark.fetcher`),
-which also finds out when a split that had no rows has some. Snapshots are written, state is read and output is
-published by one background thread, in the order in which it was asked for; the answers come through the slot's inbox.
-The machine that gathers in-flight data for files is handed its events on the main thread, as the tasks are.
+which also finds out when a split that had no rows has some. Rows that a sink does not hold until the barrier are written
+at once. Snapshots are written, state is read and output is published by one background thread, in the order in which it
+was asked for; the answers come through the slot's inbox. The machine that gathers in-flight data for files is handed
+its events on the main thread, as the tasks are.
 
 The trace gets all but what is about single buffers; words about them pass through here at full speed. When the run is
 recorded every event is written down before its commands are carried out.
@@ -24,7 +25,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from kit.core.protocol.commands import AwaitRows, CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, SendElement
+from kit.core.protocol.commands import (
+    AwaitRows,
+    CancelTimer,
+    GrantCredit,
+    ReadSplit,
+    ScheduleTimer,
+    SendElement,
+    WriteRows,
+)
 from kit.core.protocol.duties import Command, Duty, by_command, refused
 from kit.core.protocol.elements import Buffer, Element
 from kit.core.protocol.events import (
@@ -319,6 +328,11 @@ class TaskHost:
         for fetcher in self._fetchers.values():
             fetcher.close(timeout_s)
 
+    def _write_rows(self, machine: Machine, command: WriteRows, cause: str) -> None:
+        answer = self._files.carry_out(command)
+        if answer is not None:
+            self._ready.append((machine, answer, cause))
+
     def _begin(self, machine: Machine, command: Command, cause: str) -> None:
         work = Work(machine, command, cause, round(self._handled_in_s * 1000))
         self._work.append(work)
@@ -360,6 +374,7 @@ class TaskHost:
         Duty.HAND_OVER: _hand_over,
         Duty.READ_ROWS: _read_rows,
         Duty.AWAIT_ROWS: _await_rows,
+        Duty.WRITE_ROWS: _write_rows,
         Duty.WORK: _begin,
         Duty.STOP_WORK: _stop_work,
     }

@@ -1,0 +1,106 @@
+"""Parquet files that a host's tasks are writing to, and those that are complete and pending.
+
+Only the process that began such a file knows it: its real name ends in a token of the process, so a process that was
+replaced and runs on writes to no file of its successor. A snapshot links a pending file to a staged name of its own,
+and copies it where there are no links. So an aborted checkpoint takes its link along, and the next one has the rows all
+the same.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from posixpath import dirname
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kit.stream.connectors import disk
+from kit.stream.connectors.disk import open_path
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+_TRIES = 10
+
+
+@dataclass(slots=True)
+class _File:
+    path: str
+    writer: pq.ParquetWriter | None
+    """None once the file is complete."""
+
+
+class FilesInProgress:
+    """The files of one host process, by the paths that machines know them by. All methods raise OSError.
+
+    No other process may have the same `token`.
+    """
+
+    def __init__(self, token: str = "") -> None:
+        self._token = token
+        self._files: dict[str, _File] = {}
+
+    def write(self, path: str, table: pa.Table, *, first: bool, last: bool, durable: bool) -> None:
+        """Append rows as a row group of their own; the first make the file, and after the last it is complete.
+
+        `durable` is meant for the directories alone: the rows are synced when they are staged.
+        """
+        if first:
+            self.drop(path)
+            self._files[path] = _begun(path, self._token, table.schema, durable=durable)
+        file = self._files[path]
+        assert file.writer is not None, f"{path} is complete"
+        file.writer.write_table(table, row_group_size=max(1, table.num_rows))
+        if last:
+            file.writer.close()
+            file.writer = None
+
+    def stage(self, path: str, staged: str, *, durable: bool) -> None:
+        """Give a complete file a staged name as well."""
+        file = self._files.get(path)
+        if file is None:
+            raise FileNotFoundError(f"{path} was not written by this process, or is dropped")
+        system, target = open_path(staged)
+        disk.link(system, file.path, target, durable=durable)
+
+    def drop(self, path: str) -> bool:
+        """Delete a file; False if it is none of these."""
+        file = self._files.pop(path, None)
+        if file is None:
+            return False
+        with suppress(OSError, pa.ArrowException):
+            if file.writer is not None:
+                file.writer.close()
+        system, _ = open_path(path)
+        with suppress(FileNotFoundError):
+            disk.delete_file(system, file.path)
+        return True
+
+    def close(self) -> None:
+        """Delete all: no other process can go on with them."""
+        for path in list(self._files):
+            with suppress(OSError):
+                self.drop(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has files of its own."""
+        return type(self), (self._token,)
+
+    def __repr__(self) -> str:
+        return f"FilesInProgress({len(self._files)})"
+
+
+def _begun(path: str, token: str, schema: pa.Schema, *, durable: bool) -> _File:
+    import pyarrow.parquet as pq
+
+    system, inner = open_path(path)
+    real = f"{inner.removesuffix('.parquet')}-{token}.parquet"
+    for attempt in range(_TRIES):
+        disk.make_directory(system, dirname(real), durable=durable)
+        try:
+            return _File(real, pq.ParquetWriter(real, schema, filesystem=system))
+        except FileNotFoundError:  # another process has removed the empty directory
+            if attempt == _TRIES - 1:
+                raise
+    raise AssertionError(path)

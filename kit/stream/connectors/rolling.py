@@ -1,0 +1,129 @@
+"""When a sink ends one file and begins the next, and how many rows it holds in memory meanwhile.
+
+A file ends at each barrier: Parquet has its footer at the end, so a file cannot go on after the checkpoint that
+publishes it. Between two barriers a `RollingPolicy` decides. Where files end follows from the rows alone, not from the
+batches in which they come, so two runs over the same rows make files of the same names; only the limits in time depend
+on the run.
+
+Follows Flink's `CheckpointRollingPolicy`, `OnCheckpointRollingPolicy` and `DefaultRollingPolicy`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+HELD_ROWS = 1 << 17
+MAX_BYTES = 128 << 20  # Flink's maxPartSize
+
+
+@dataclass(frozen=True, slots=True)
+class RollingPolicy:
+    """The limits of one file, and of the rows that one subtask holds in memory.
+
+    A file ends when it has `max_bytes` (of rows as they are in memory, before Parquet compresses them) or `max_rows`,
+    `rollover_ms` after it was begun, and when no row has come for `inactivity_ms`; None sets no such limit. A subtask
+    holds at most about `held_rows` rows between two barriers, and writes the others to the file in progress.
+    """
+
+    max_bytes: int | None = MAX_BYTES
+    max_rows: int | None = None
+    rollover_ms: int | None = None
+    inactivity_ms: int | None = None
+    held_rows: int = HELD_ROWS
+
+    def __post_init__(self) -> None:
+        for name in ("max_bytes", "max_rows", "rollover_ms", "inactivity_ms", "held_rows"):
+            limit = getattr(self, name)
+            if (limit is None and name != "held_rows") or (
+                isinstance(limit, int) and not isinstance(limit, bool) and limit > 0
+            ):
+                continue
+            without = "" if name == "held_rows" else ", or None for no limit"
+            raise ValueError(f"RollingPolicy({name}={limit!r}): expected a whole number above 0{without}")
+
+    def ends_at(self, batch: pa.RecordBatch, rows: int, size: int) -> int:
+        """Return how many rows of the batch still go into a file that has `rows` rows and `size` bytes."""
+        end = batch.num_rows
+        if self.max_rows is not None:
+            end = min(end, self.max_rows - rows)
+        if self.max_bytes is not None and end and size + upper_bound_of_bytes(batch) >= self.max_bytes:
+            sizes = size + np.cumsum(bytes_by_row(batch))
+            end = min(end, int(np.searchsorted(sizes, self.max_bytes)) + 1)
+        return end
+
+    def is_full(self, rows: int, size: int) -> bool:
+        """Return True if a file of `rows` rows and `size` bytes takes no more."""
+        return (self.max_rows is not None and rows >= self.max_rows) or (
+            self.max_bytes is not None and size >= self.max_bytes
+        )
+
+    def due_ms(self, begun_ms: int, last_ms: int) -> int | None:
+        """Return when a file ends that was begun then and got its last row then; None if time does not end it."""
+        due = []
+        if self.rollover_ms is not None:
+            due.append(begun_ms + self.rollover_ms)
+        if self.inactivity_ms is not None:
+            due.append(last_ms + self.inactivity_ms)
+        return min(due, default=None)
+
+
+def bytes_by_row(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Return the bytes of each row, which do not depend on the batch that the row is in."""
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        sizes += _bytes_of(column)
+    return sizes
+
+
+def bytes_of(batch: pa.RecordBatch) -> int:
+    """Return the bytes of all rows together."""
+    return sum(_total_of(column) for column in batch.columns)
+
+
+def upper_bound_of_bytes(batch: pa.RecordBatch) -> int:
+    """Return a number that the rows' bytes do not exceed, at no cost."""
+    return int(batch.nbytes) + 8 * batch.num_rows * batch.num_columns
+
+
+def _bytes_of(column: pa.Array) -> npt.NDArray[np.int64]:
+    kind, rows = column.type, len(column)
+    if pa.types.is_struct(kind):
+        return sum((_bytes_of(child) for child in column.flatten()), np.zeros(rows, np.int64))
+    if pa.types.is_dictionary(kind):
+        return _bytes_of(column.dictionary_decode())
+    if pa.types.is_map(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        entries = [column.keys, column.items] if pa.types.is_map(kind) else [column.values]
+        below = np.concatenate([[0], np.cumsum(sum(map(_bytes_of, entries)))])
+        ends = np.asarray(column.offsets)
+        return below[ends[1:]] - below[ends[:-1]]
+    if pa.types.is_fixed_size_list(kind):
+        return np.full(rows, kind.list_size * 8, np.int64)
+    if _has_length(kind):
+        return np.asarray(pc.binary_length(column).fill_null(0), np.int64)
+    return np.full(rows, _width_of(kind), np.int64)
+
+
+def _total_of(column: pa.Array) -> int:
+    kind = column.type
+    if _has_length(kind):
+        return int(pc.sum(pc.binary_length(column)).as_py() or 0)
+    if pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
+        return int(_bytes_of(column).sum())
+    return _width_of(kind) * len(column)
+
+
+def _has_length(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
+    return any(test(kind) for test in tests)
+
+
+def _width_of(kind: pa.DataType) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:  # of no fixed width
+        return 8
