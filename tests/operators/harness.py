@@ -27,6 +27,7 @@ from kit.stream.backend.states.state_definition import StateDefinition
 from kit.stream.connectors.part_writer import RowsToWrite
 from kit.stream.graph.partitioners import HashPartitioner
 from kit.stream.operators.base import OperatorSpec
+from kit.stream.operators.metrics import MetricGroup
 from kit.stream.operators.sources.source_operator import ReadRequest, SourceOperator
 
 MAX_PARALLELISM = 128
@@ -83,6 +84,7 @@ class Harness:
         self.output = Recorder()
         self.operator_state = OperatorStateStore()
         self.restored_checkpoint_id: int | None = None
+        self.metrics = MetricGroup()
         self.raw_inputs = RawStateInputs(self.name, self.key_group_range if spec.key_type is not None else None)
         self.raw_outputs = RawStateOutputs(self.name, self.key_group_range if spec.key_type is not None else None)
         self.processing_time_ms = 0

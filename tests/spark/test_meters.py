@@ -82,6 +82,39 @@ def test_a_look_says_what_the_job_does(job: SparkJob) -> None:
     assert repr(live) == "Live(slow, RUNNING, epoch 1)"
 
 
+def test_state_is_counted_and_weighed(job: SparkJob) -> None:
+    _until(lambda: job.meters()["state_bytes"].sum() > 0 and job.meters()["state_entries"].sum() == 50)
+    table = job.meters().set_index("task")
+    assert table.loc[["numbers/0", "numbers/1", "slow/0", "slow/1"], "state_entries"].sum() == 0
+    metrics = job.metrics()
+    of_sums = metrics[(metrics["operator"] == "sums") & (metrics["metric"] == "state_entries")]
+    assert of_sums["value"].tolist() == table.loc[["sums/0", "sums/1"], "state_entries"].tolist()
+    assert "50 entries of state" in look(job)._repr_html_()
+
+
+def test_event_time_is_behind_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(meters.time, "monotonic", lambda: clock[0])
+    values = {"output_watermark_ms": None, "state_entries": 7}
+    operator = {"id": "x", "name": "a", "values": values, "own": {"seen.count": 3}}
+    task = SimpleNamespace(
+        outputs=SimpleNamespace(writable=True),
+        chain=SimpleNamespace(late_rows_dropped={}),
+        readings=lambda: [operator | {"values": dict(values), "own": dict(operator["own"])}],
+    )
+    of, readings = Meters({"a/1": task}), MeterReadings()  # type: ignore[dict-item]
+    readings.take(0, of.reading())
+    assert readings.to_pandas(["a"], 90_000)["behind_ms"].isna().all(), "there is no watermark yet"
+    values["output_watermark_ms"], operator["own"] = 88_500, {"seen.count": 13}
+    clock[0] += 2.0
+    readings.take(0, of.reading())
+    row = readings.to_pandas(["a"], 90_000, {("x", 1): 512, ("x", 0): 1}).iloc[0]
+    assert (row["watermark_ms"], row["behind_ms"], row["state_entries"], row["state_bytes"]) == (88_500, 1_500, 7, 512)
+    ((subtask, reading),) = readings.operators(["a"])
+    assert subtask == 1
+    assert reading["own"] == {"seen.count": 13, "seen.per_s": 5.0}
+
+
 def test_the_monitor_asks_and_says_what_became_of_it(job: SparkJob, tmp_path: Path) -> None:
     watched = Monitor(job)
     try:
@@ -127,7 +160,7 @@ def test_waiting_is_back_pressure_when_an_output_is_full_and_idleness_when_not(m
     clock = [100.0]
     monkeypatch.setattr(meters.time, "monotonic", lambda: clock[0])
     outputs = SimpleNamespace(writable=True)
-    of = Meters({"a/0": SimpleNamespace(outputs=outputs, chain=SimpleNamespace(late_rows_dropped={}))})  # type: ignore[dict-item]
+    of = Meters({"a/0": SimpleNamespace(outputs=outputs, chain=SimpleNamespace(late_rows_dropped={}), readings=list)})  # type: ignore[dict-item]
     readings = MeterReadings()
     readings.take(0, of.reading())
     for writable, busy_s in ((True, 0.25), (False, 0.5), (True, 0.0)):

@@ -24,6 +24,7 @@ from kit.run.captions import caption_of
 from kit.run.checkpoint_path import EITHER, WHOLE_ASYNC, Span
 from kit.run.durations import duration
 from kit.run.kinds import MILESTONE, level_of
+from kit.stream.operators.metrics import SPLITS_LEFT
 from kit.stream.operators.windows.late_rows import late_rows_counted
 
 STORY, HISTORY = 12, 8
@@ -32,6 +33,8 @@ LISTED = ("CheckpointTriggered", "CheckpointCompleted")
 """Milestones that the list of checkpoints tells already: every second one more of them would hide all others."""
 PARTS = ("busy", "backpressured", "idle")
 MOST_SUBTASKS = 64
+MOST_VALUES = 8
+"""A metric shows the values of so many subtasks."""
 
 
 class Story:
@@ -77,6 +80,7 @@ def look(job: Any, checkpoint: int | None = None, story: Story | None = None, lo
         trace[0].at_ms if len(trace) else 0,
         {vertex.name: vertex.input_vertices for vertex in job.job.vertices},
         tuple(log),
+        job.metrics(),
     )
 
 
@@ -100,6 +104,8 @@ class Live:
     """By vertex those that send to it, each after these."""
     log: tuple[str, ...] = ()
     """Lines that were logged, oldest first."""
+    metrics: pd.DataFrame | None = None
+    """The metrics of each operator: see `SparkJob.metrics`."""
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per vertex: vertex, subtasks, records_in_per_s and records_out_per_s (of all together), busy,
@@ -115,7 +121,14 @@ class Live:
         return pd.DataFrame(rows, columns=columns)
 
     def _repr_html_(self) -> str:
-        parts = (self.head_html(), self.tasks_html(), self.checkpoints_html(), self.subtasks_html(), self.story_html())
+        parts = (
+            self.head_html(),
+            self.tasks_html(),
+            self.metrics_html(),
+            self.checkpoints_html(),
+            self.subtasks_html(),
+            self.story_html(),
+        )
         return page_part("".join((*parts, self.log_html())))
 
     def __repr__(self) -> str:
@@ -155,6 +168,21 @@ class Live:
         drawn = arrow.join(f'<div class="column">{"".join(columns[depth])}</div>' for depth in sorted(columns))
         legend = "".join(f'<span><i class="{part}"></i>{WORDS[part]}</span>' for part in PARTS)
         return f'<div class="vertices">{drawn}</div><p class="legend">time of a task: {legend}</p>'
+
+    def metrics_html(self) -> str:
+        """The splits that are left, and the metrics that user-defined functions keep, with a value per subtask."""
+        if self.metrics is None:
+            return ""
+        shown = self.metrics[self.metrics["own"] | (self.metrics["metric"] == SPLITS_LEFT)]
+        rows = []
+        for (operator, metric), of in shown.groupby(["operator", "metric"], sort=False):
+            values = [_number(value) for value in of["value"].head(MOST_VALUES)]
+            values += ["…"] * (len(of) > MOST_VALUES)
+            rows.append(f"<tr><td>{escape(operator)}</td><td>{escape(metric)}</td><td>{', '.join(values)}</td></tr>")
+        if not rows:
+            return ""
+        head = "<thead><tr><th>operator</th><th>metric</th><th>by subtask</th></tr></thead>"
+        return f'<div class="wide"><table>{head}<tbody>{"".join(rows)}</tbody></table></div>'
 
     def _depth(self, vertex: str) -> int:
         """How many vertices records have come through before it, on the longest way."""
@@ -228,8 +256,24 @@ def _vertex(row: dict[str, Any], subtasks: pd.DataFrame, after: Sequence[str]) -
     name = escape(row["vertex"])
     return (
         f'<section aria-label="{name}"><h5 title="{name}">{name}</h5>'
-        f'<p class="quiet">{many}</p><div class="times">{bars}</div><p>{rate}<br>{out}</p>{drawn}</section>'
+        f'<p class="quiet">{many}</p><div class="times">{bars}</div><p>{rate}<br>{out}</p>'
+        f"{_time_and_state(subtasks)}{drawn}</section>"
     )
+
+
+def _time_and_state(subtasks: pd.DataFrame) -> str:
+    """By how much event time is behind where it is furthest, and how much state there is, if there is any."""
+    behind_ms, entries = subtasks["behind_ms"].max(), int(subtasks["state_entries"].sum())
+    facts = [] if pd.isna(behind_ms) else [f"event time {duration(max(0, int(behind_ms)))} behind"]
+    if entries:
+        facts.append(f"{entries:,} entries of state, {int(subtasks['state_bytes'].sum()):,} B in the last checkpoint")
+    return f'<p class="quiet">{"<br>".join(facts)}</p>' if facts else ""
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.3g}" if abs(value) < 1_000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else escape(str(value))
 
 
 def _times(row: dict[str, Any]) -> str:

@@ -80,6 +80,7 @@ from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
 from kit.run.job_state import Moment
 from kit.run.latest import Latest
+from kit.run.metrics import metrics_table, state_bytes_of
 from kit.run.redistribution import restores_table
 from kit.run.run import run_of
 from kit.run.stage import Stage
@@ -394,6 +395,12 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
         (Flink: `numLateRecordsDropped`).
         """
         return late_rows_of(self._world.late_rows.values())
+
+    def metrics(self) -> pd.DataFrame:
+        """The metrics of each operator, one row per metric: operator, subtask, metric, value, own (whether the user's
+        function keeps it), of the present epoch or the last one that ended. See `SparkJob.metrics`.
+        """
+        return metrics_table(self._world.metrics, state_bytes_of(self.master), self.master)
 
     def _step_until(self, condition: Condition) -> Step | None:
         """Step until it is so; None when nothing can happen any more before."""

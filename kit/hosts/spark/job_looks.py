@@ -14,6 +14,7 @@ from kit.core.protocol.trace import Trace
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.edge import SparkOutput, read_output
 from kit.hosts.spark.progress import Progress
+from kit.run.metrics import metrics_table, state_bytes_of
 from kit.run.redistribution import restores_table
 from kit.run.stage import Stage
 from kit.run.statistics import CheckpointStatistics
@@ -92,15 +93,31 @@ class JobLooks:
 
     def meters(self) -> pd.DataFrame:
         """What each subtask does now, as its slot said at most a quarter of a second ago. One row per subtask: task,
-        records_in and records_out (of this epoch; a source's are those it read), late_rows_dropped,
-        records_in_per_s, records_out_per_s, busy_ms_per_s, backpressured_ms_per_s, idle_ms_per_s (together 1000),
+        records_in and records_out (of this epoch; a source's are those it read), late_rows_dropped, watermark_ms (the
+        last one that it handed on) and behind_ms (by how much that is behind the clock; both missing before the first
+        watermark and after the end), state_entries (keys, or keys and windows, of all states), state_bytes (of its
+        state in the latest complete checkpoint), records_in_per_s, records_out_per_s, busy_ms_per_s,
+        backpressured_ms_per_s, idle_ms_per_s (together 1000),
         sample (a row that it sent, or where it sends none one that came). Rates are of the last second or so, missing
         before the second reading.
 
         Follows Flink's `TaskIOMetricGroup`.
         """
         with self._driver.lock:
-            return self._driver.slots.meters.to_pandas([vertex.name for vertex in self.job.vertices])
+            meters, sizes = self._driver.slots.meters, state_bytes_of(self._driver.master)
+            return meters.to_pandas([vertex.name for vertex in self.job.vertices], self._driver.now(), sizes)
+
+    def metrics(self) -> pd.DataFrame:
+        """The metrics of each operator, as its slot said at most a quarter of a second ago. One row per metric:
+        operator, subtask, metric, value, own (whether the user's function keeps it: `kit.stream.operators.metrics`).
+
+        The kit's are input_watermark_ms (with several inputs also input_1_watermark_ms and so on), output_watermark_ms,
+        state_entries, state_bytes, late_rows_dropped, and splits_left of a source, for all its subtasks together.
+        """
+        with self._driver.lock:
+            master = self._driver.master
+            read = self._driver.slots.meters.operators([vertex.name for vertex in self.job.vertices])
+            return metrics_table(read, state_bytes_of(master), master)
 
     def workers(self) -> dict[int, int]:
         """The process id of the Python worker of each slot."""

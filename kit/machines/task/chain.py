@@ -13,7 +13,7 @@ Follows Flink's `OperatorChain`, `RegularOperatorChain` and `StreamTaskStateInit
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.core.protocol.commands import DropEffects, Note, WriteRows
-from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from kit.core.protocol.messages import OperatorEventToCoordinator
 from kit.core.protocol.notes import LateKind
 from kit.core.protocol.snapshots import Effect, RestoredPart, SnapshotPart
@@ -39,6 +39,7 @@ from kit.stream.graph.execution_graph import ExecutionVertex
 from kit.stream.graph.job_graph import ChainedOperator, JobVertex
 from kit.stream.operators.base import Operator, Output
 from kit.stream.operators.functions.returned import never_runs
+from kit.stream.operators.metrics import INPUT_WATERMARK, LATE_ROWS, OUTPUT_WATERMARK, STATE_ENTRIES, MetricGroup
 from kit.stream.operators.sources.source_operator import SourceOperator
 from kit.stream.operators.spec import UserFunctionError
 from kit.stream.operators.watermarks import TimestampsAndWatermarksOperator
@@ -84,6 +85,11 @@ class ChainSnapshot:
     effects: tuple[Effect, ...]
 
 
+def known_time(watermark_ms: int) -> int | None:
+    """Return a watermark; None before the first one, and after the end of event time."""
+    return watermark_ms if MIN_WATERMARK_MS < watermark_ms < MAX_WATERMARK_MS else None
+
+
 class SnapshotError(RuntimeError):
     """An operator failed in a snapshot, which fails the task; the operator's own error is the cause.
 
@@ -103,7 +109,7 @@ class ChainOutput:
     Each takes the main output (tag None) or one side output; watermarks go to all of them.
     """
 
-    __slots__ = ("_next", "_outputs", "_partitions", "_takers")
+    __slots__ = ("_next", "_outputs", "_partitions", "_takers", "watermark_ms")
 
     def __init__(
         self,
@@ -121,6 +127,8 @@ class ChainOutput:
             for tag in {None, *(tag for tag, _ in following), *(tag for tag, _ in partitions)}
         }
         self._outputs = owner.outputs
+        self.watermark_ms = MIN_WATERMARK_MS
+        """The last watermark that was handed on."""
 
     def emit(self, batch: pa.RecordBatch) -> None:
         self._emit(None, batch)
@@ -139,6 +147,7 @@ class ChainOutput:
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         """Send a watermark on."""
+        self.watermark_ms = timestamp_ms
         for link in self._next:
             link.process_watermark(timestamp_ms)
         for partition in self._partitions:
@@ -194,6 +203,7 @@ class ChainLink:
         self.current_watermark_ms = MIN_WATERMARK_MS
         self.operator_state = OperatorStateStore()
         self.restored_checkpoint_id: int | None = None
+        self._metrics: MetricGroup | None = None
         self.closed = False
         self.output: Output
         self._owner = owner
@@ -213,6 +223,13 @@ class ChainLink:
         owner = f"operator {self.name!r}" + (f" (uid {chained.uid!r})" if chained.uid else "")
         definition = StateDefinition(owner, spec.state_aspects())
         return HeapKeyedStateBackend(spec.key_type, self.key_group_range, self.max_parallelism, definition)
+
+    @property
+    def metrics(self) -> MetricGroup:
+        """The metrics that the user-defined function keeps."""
+        if self._metrics is None:
+            self._metrics = MetricGroup()
+        return self._metrics
 
     @property
     def display_name(self) -> str:
@@ -367,6 +384,21 @@ class ChainLink:
         if self._keyed is not None:
             self._keyed.notify_checkpoint_subsumed(checkpoint_id)
 
+    def reading(self) -> dict[str, Any]:
+        """Return the operator's id and name, and the values of its metrics, as JSON-like data."""
+        values = {
+            INPUT_WATERMARK: known_time(self.current_watermark_ms),
+            OUTPUT_WATERMARK: known_time(self.output.watermark_ms) if isinstance(self.output, ChainOutput) else None,
+            STATE_ENTRIES: 0 if self._keyed is None else self._keyed.entries,
+            LATE_ROWS: self.operator.late_rows_dropped,
+        }
+        return {
+            "id": self.operator_id,
+            "name": self.name,
+            "values": values,
+            "own": self._metrics.reading() if self._metrics else {},
+        }
+
     def close(self) -> None:
         """Close the operator once, and then its backends, even if that fails."""
         if self.closed:
@@ -420,6 +452,14 @@ class OperatorChain:
             operators = [link.operator for link in self.links]
             makers = [each for each in operators if isinstance(each, TimestampsAndWatermarksOperator)]
             source.follow_splits([maker.follow_splits() for maker in makers])
+
+    def readings(self, watermarks_ms: Mapping[int, int]) -> list[dict[str, Any]]:
+        """Return the metrics of each operator as JSON-like data; the head's inputs have these watermarks."""
+        readings = [link.reading() for link in self.links]
+        if len(watermarks_ms) > 1:
+            more = {f"input_{number + 1}_watermark_ms": known_time(at) for number, at in watermarks_ms.items()}
+            readings[0]["values"] |= more
+        return readings
 
     @property
     def late_rows_dropped(self) -> dict[str, int]:

@@ -186,6 +186,10 @@ class StreamTask(Machine):
         """True if it reads a source instead of channels."""
         return self._source is not None
 
+    def readings(self) -> list[dict[str, Any]]:
+        """Return the metrics of each operator, head first, as JSON-like data."""
+        return self.chain.readings(self.input.watermarks_ms)
+
     @property
     def available(self) -> bool:
         """True if a `ProcessInput` would do something. While outputs are full, only priority elements are taken."""

@@ -118,6 +118,11 @@ class TaskInput:
         self._taking: int | None = None
         """The channel of the element that is being processed, or was last."""
 
+    @property
+    def watermarks_ms(self) -> dict[int, int]:
+        """The event time of each input of the head."""
+        return self._valve.by_input
+
     # --- in-flight data of a checkpoint ---------------------------------------------------------------------------
 
     def begin_recovery(self, reader: SequentialChannelStateReader, rescaling: InflightDataRescalingDescriptor) -> None:

@@ -121,6 +121,11 @@ class InputWatermarks:
         self.current_ms = MIN_WATERMARK_MS
         self.all_idle = False
 
+    @property
+    def by_input(self) -> dict[int, int]:
+        """The event time of each input, in ms."""
+        return {number: valve.current_ms for number, valve in self._valves.items()}
+
     def watermark(self, channel: int, timestamp_ms: int) -> int | None:
         """Advance the channel's event time; return the task's event time if it advanced too."""
         valve = self._valve_of(channel)

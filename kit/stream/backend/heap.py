@@ -113,6 +113,11 @@ class HeapKeyedStateBackend:
         return table
 
     @property
+    def entries(self) -> int:
+        """The number of entries of all states together: of each one per key, or per key and namespace."""
+        return sum(map(len, self._tables.values()))
+
+    @property
     def tables(self) -> Mapping[str, StateTable]:
         """The existing tables, by the name of their state."""
         return self._tables

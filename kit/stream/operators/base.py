@@ -33,6 +33,7 @@ from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.operators.checkpoint_listener import CheckpointListener
 from kit.stream.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
 from kit.stream.operators.event_time import TimeColumn, columns_of
+from kit.stream.operators.metrics import MetricGroup
 
 
 class Output(Protocol):
@@ -69,6 +70,10 @@ class OperatorContext(Protocol):
     """The raw state to restore, for `initialize_state`."""
     raw_outputs: RawStateOutputs
     """The raw state to write, for `snapshot_state`."""
+
+    @property
+    def metrics(self) -> MetricGroup:
+        """The metrics that the user-defined function keeps."""
 
     @property
     def keyed_state(self) -> HeapKeyedStateBackend:

@@ -1,4 +1,4 @@
-"""Where the event time of a stream's records is."""
+"""The columns that hold the event time of a stream's records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def columns_of(time_column: TimeColumn) -> tuple[str, ...]:
 
 
 def time_column_of(columns: Iterable[str]) -> TimeColumn:
-    """Return one column as it is, several as a tuple without repetition."""
+    """Return one column by itself, several as a tuple without repetition."""
     distinct = tuple(dict.fromkeys(columns))
     return distinct[0] if len(distinct) == 1 else distinct
 

@@ -47,6 +47,9 @@ UNSEEN: dict[str, frozenset[str]] = {
     "CheckpointCoordinator": frozenset({"_requests"}),
     "StateTransitionManager": frozenset({"_cooled_down_ms"}),
     "JobMaster": frozenset({"restored_path"}),
+    "ChainLink": frozenset({"_metrics"}),
+    "ChainOutput": frozenset({"watermark_ms"}),
+    **dict.fromkeys(("Counter", "Gauge", "Meter", "Histogram"), frozenset({"count", "value", "_values"})),
     # Caches of earlier look-ups: they have no effect on results. Users see `_key`.
     "KeyContext": frozenset(
         {"turn", "run", "_code", "_code_known", "_code_at", "_batch", "_batch_codes", "_batch_created"}

@@ -99,6 +99,7 @@ class World:
         self.graphs: list[ExecutionGraph] = []
         """Each epoch's execution graph."""
         self._late_before_the_end: dict[str, dict[str, int]] = {}
+        self._metrics_before_the_end: list[tuple[int, dict[str, Any]]] = []
         self.agenda = Agenda()
         self.slots: dict[str, SlotChannelState] = {}
         """The channel state machines of the slots, where there may be unaligned checkpoints."""
@@ -301,7 +302,7 @@ class World:
         self.agenda.end_epoch([*self.tasks, *self.slots])
         self.forget_faults_of([*self.tasks, *self.slots])
         self.frozen.clear()
-        self._late_before_the_end = self.late_rows
+        self._late_before_the_end, self._metrics_before_the_end = self.late_rows, self.metrics
         self.tasks, self.slots = {}, {}
 
     @property
@@ -310,6 +311,14 @@ class World:
         if not self.tasks:
             return self._late_before_the_end
         return {name: task.chain.late_rows_dropped for name, task in self.tasks.items()}
+
+    @property
+    def metrics(self) -> list[tuple[int, dict[str, Any]]]:
+        """In the present epoch, or the last one that ended: subtasks, and the metrics of each operator in them."""
+        if not self.tasks:
+            return self._metrics_before_the_end
+        tasks = self.tasks.values()
+        return [(task.vertex.subtask_index, reading) for task in tasks for reading in task.readings()]
 
     def _answer_user(self, machine: Machine, command: CompleteRequest, cause: str) -> None:
         self.answers[command.request_id] = command

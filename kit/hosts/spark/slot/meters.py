@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from kit.core.protocol.tasks import split_task_name
 from kit.machines.task.stream_task import StreamTask
+from kit.stream.operators.metrics import OUTPUT_WATERMARK, STATE_ENTRIES, with_rates
 from kit.stream.operators.windows.late_rows import late_rows_of
 
 SAMPLE_EVERY_S = 0.02
@@ -30,6 +31,10 @@ COLUMNS = [
     "records_in",
     "records_out",
     "late_rows_dropped",
+    "watermark_ms",
+    "behind_ms",
+    "state_entries",
+    "state_bytes",
     "records_in_per_s",
     "records_out_per_s",
     "busy_ms_per_s",
@@ -114,7 +119,11 @@ class Meters:
         """All meters as JSON-like data, by task."""
         self._end_interval(time.monotonic())
         return {
-            name: meter.reading() | {"late_rows_dropped": self._tasks[name].chain.late_rows_dropped}
+            name: meter.reading()
+            | {
+                "late_rows_dropped": self._tasks[name].chain.late_rows_dropped,
+                "operators": self._tasks[name].readings(),
+            }
             for name, meter in self.by_task.items()
         }
 
@@ -144,20 +153,45 @@ class MeterReadings:
         """By the operators that dropped some, all subtasks together."""
         return late_rows_of(self.late_rows.values())
 
-    def to_pandas(self, vertices: Sequence[str]) -> pd.DataFrame:
-        """One row per subtask, `vertices` in this order: see `SparkJob.meters`."""
+    def to_pandas(
+        self, vertices: Sequence[str], now_ms: int = 0, state_bytes: Mapping[tuple[str, int], int] | None = None
+    ) -> pd.DataFrame:
+        """One row per subtask, `vertices` in this order: see `SparkJob.meters`. `state_bytes` is by operator id and
+        subtask.
+        """
+        rows = [self._row(slot, task, now_ms, state_bytes or {}) for slot, task in self._ordered(vertices)]
+        table = pd.DataFrame(rows, columns=COLUMNS)
+        return table.astype(dict.fromkeys(("watermark_ms", "behind_ms"), "Int64"))
+
+    def operators(self, vertices: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the subtask and what was read last of each operator in it, the rates of its meters included."""
+        for slot, task in self._ordered(vertices):
+            (since_s, older), (at_s, newest) = self._slots[slot][0], self._slots[slot][-1]
+            for then, now in zip(older[task]["operators"], newest[task]["operators"], strict=True):
+                yield split_task_name(task)[1], now | {"own": with_rates(then["own"], now["own"], at_s - since_s)}
+
+    def _ordered(self, vertices: Sequence[str]) -> list[tuple[int, str]]:
         place = {name: number for number, name in enumerate(vertices)}
         read = ((slot, task) for slot, readings in self._slots.items() for task in readings[-1][1])
-        ordered = sorted(read, key=lambda each: (place[split_task_name(each[1])[0]], each[0]))
-        return pd.DataFrame([self._row(slot, task) for slot, task in ordered], columns=COLUMNS)
+        return sorted(read, key=lambda each: (place[split_task_name(each[1])[0]], each[0]))
 
-    def _row(self, slot: int, task: str) -> list[Any]:
+    def _row(self, slot: int, task: str, now_ms: int, state_bytes: Mapping[tuple[str, int], int]) -> list[Any]:
         (since_s, older), (at_s, newest) = self._slots[slot][0], self._slots[slot][-1]
         now, then, lasted_s = newest[task], older[task], at_s - since_s
         totals = [task, now["records_in"], now["records_out"], sum(now["late_rows_dropped"].values())]
+        totals += _event_time(now["operators"], now_ms)
+        totals.append(sum(each["values"][STATE_ENTRIES] for each in now["operators"]))
+        subtask = split_task_name(task)[1]
+        totals.append(sum(state_bytes.get((each["id"], subtask), 0) for each in now["operators"]))
         if lasted_s <= 0:
             return [*totals, *[float("nan")] * 5, now["sample"]]
         rates = [(now[name] - then[name]) / lasted_s for name in ("records_in", "records_out")]
         parts = {name: max(0.0, now[name] - then[name]) for name in ("busy_s", "backpressured_s", "idle_s")}
         whole = sum(parts.values()) or 1.0
         return [*totals, *rates, *(1000 * part / whole for part in parts.values()), now["sample"]]
+
+
+def _event_time(operators: Sequence[Mapping[str, Any]], now_ms: int) -> list[Any]:
+    """Return the watermark that a task sends, and by how much it is behind the clock."""
+    watermark_ms = operators[-1]["values"][OUTPUT_WATERMARK] if operators else None
+    return [pd.NA, pd.NA] if watermark_ms is None else [watermark_ms, now_ms - watermark_ms]

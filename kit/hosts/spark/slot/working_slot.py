@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from kit.core.protocol.elements import Buffer
-from kit.core.protocol.messages import TaskMessage
+from kit.core.protocol.messages import TaskMessage, TaskStateChanged
 from kit.core.protocol.words import Envelope
 from kit.hosts.spark.slot.task_host import TaskHost, Work
 from kit.hosts.spark.wire.channels import CreditArrived, ElementArrived
@@ -80,7 +80,8 @@ class WorkingSlot:
     def _tell_driver(self) -> None:
         host = self._host
         told = self._rows_told, self._late_rows_told
-        if self._said and (host.rows_read, host.meters.late_rows) != told:
+        ends = any(isinstance(envelope.word, TaskStateChanged) for envelope in self._said)
+        if ends or (self._said and (host.rows_read, host.meters.late_rows) != told):
             self._tell_meters()  # so that a task's end comes after its last row, also one that it dropped
         self._driver.send(pack_words(SAID, self._said, host.records))
         self._said.clear()

@@ -65,6 +65,7 @@ from kit.stream.backend.raw_state import (
 )
 from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor
 from kit.stream.operators.base import OperatorContext
+from kit.stream.operators.metrics import MetricGroup
 
 
 class OperatorStates:
@@ -108,6 +109,11 @@ class FunctionInitializationContext:
     def restored_checkpoint_id(self) -> int | None:
         """The id of that checkpoint; None if the task starts from scratch."""
         return self._context.restored_checkpoint_id
+
+    @property
+    def metrics(self) -> MetricGroup:
+        """The counters, gauges, meters and histograms of this subtask (`kit.stream.operators.metrics`)."""
+        return self._context.metrics
 
     @property
     def subtask(self) -> int:

@@ -34,6 +34,7 @@ from kit.stream.operators.functions.checkpointed import (
     FunctionSnapshotContext,
 )
 from kit.stream.operators.functions.returned import ROWS, Returned, never_runs
+from kit.stream.operators.metrics import MetricGroup
 from kit.stream.operators.rows import Row, RowMaker, joined, pieces, rows_of
 from kit.stream.operators.side_output import OutputTag
 from kit.stream.operators.spec import SchemaError, UserFunctionError, column_field, key_type_of
@@ -90,7 +91,7 @@ def key_aspects(inputs: Iterable[FunctionInput]) -> Aspects:
 
 
 class TimeView:
-    """A function's view of time."""
+    """A function's view of time, and its metrics."""
 
     _operator: FunctionOperator
 
@@ -101,6 +102,11 @@ class TimeView:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._operator._name!r})"
+
+    @property
+    def metrics(self) -> MetricGroup:
+        """The counters, gauges, meters and histograms of this subtask (`kit.stream.operators.metrics`)."""
+        return self._operator.context.metrics
 
     @property
     def current_watermark_ms(self) -> int:
