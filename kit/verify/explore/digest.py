@@ -38,7 +38,6 @@ UNSEEN: dict[str, frozenset[str]] = {
     "CheckpointBarrierHandler": frozenset({"_metrics", "_bytes_processed", "_alignment_started_ms", "start_delay_ms"}),
     "SourceLoop": frozenset({"_woken_by"}),
     "TaskInput": frozenset({"_recovered_by", "_taking"}),
-    "ChainLink": frozenset({"_late"}),
     "AsyncCheckpoint": frozenset({"metrics", "started_ms"}),
     "CheckpointLedger": frozenset({"statistics", "last_completion_ms"}),
     "CheckpointCompletion": frozenset({"_metadata_size"}),
@@ -47,7 +46,7 @@ UNSEEN: dict[str, frozenset[str]] = {
     "CheckpointCoordinator": frozenset({"_requests"}),
     "StateTransitionManager": frozenset({"_cooled_down_ms"}),
     "JobMaster": frozenset({"restored_path"}),
-    "ChainLink": frozenset({"_metrics"}),
+    "ChainLink": frozenset({"_late", "_metrics"}),
     "ChainOutput": frozenset({"watermark_ms"}),
     **dict.fromkeys(("Counter", "Gauge", "Meter", "Histogram"), frozenset({"count", "value", "_values"})),
     # Caches of earlier look-ups: they have no effect on results. Users see `_key`.
