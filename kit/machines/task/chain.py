@@ -451,7 +451,8 @@ class OperatorChain:
         if isinstance(source, SourceOperator) and source.reads_side_by_side:
             operators = [link.operator for link in self.links]
             makers = [each for each in operators if isinstance(each, TimestampsAndWatermarksOperator)]
-            source.follow_splits([maker.follow_splits() for maker in makers])
+            drifts = [maker.max_drift_ms for maker in makers if maker.max_drift_ms is not None]
+            source.follow_splits([maker.follow_splits() for maker in makers], min(drifts, default=None))
 
     def readings(self, watermarks_ms: Mapping[int, int]) -> list[dict[str, Any]]:
         """Return the metrics of each operator as JSON-like data; the head's inputs have these watermarks."""

@@ -265,9 +265,23 @@ class TimestampedStream(OperatorStream):
     def with_idleness(self, idle_ms: Duration) -> TimestampedStream:
         """Let a subtask that sees no record for `idle_ms` of the host's time no longer hold event time back.
 
+        The same holds for a split without records of a source that reads several.
+
         `stream.assign_timestamps("at").with_idleness(30_000)`
         """
         self._transformation.spec = replace(self._transformation.spec, idle_ms=idle_ms)  # type: ignore[call-arg]
+        return self
+
+    def with_alignment(self, max_drift_ms: Duration) -> TimestampedStream:
+        """Do not read a split whose event time is more than `max_drift_ms` ahead of the split that is furthest behind,
+        in any subtask, until that has caught up. For sources whose splits never end, or cover the same time.
+
+        `stream.assign_timestamps("at").with_alignment("10s")`
+
+        Follows Flink's `WatermarkStrategy.withWatermarkAlignment`.
+        """
+        spec = replace(self._transformation.spec, max_drift_ms=max_drift_ms)  # type: ignore[call-arg]
+        self._transformation.spec = spec
         return self
 
 

@@ -88,11 +88,13 @@ class HeldSplits:
             if held.id in there and held.is_empty:
                 held.is_empty, held.is_woken = False, True
 
-    def next(self, watermark_of: Callable[[str], int] | None) -> HeldSplit | None:
+    def next(self, watermark_of: Callable[[str], int] | None, max_watermark_ms: int | None = None) -> HeldSplit | None:
         """The split to read now; None if there is none. `watermark_of` a sequence says how far its event time is, where
-        that matters.
+        that matters; splits beyond `max_watermark_ms` are not read.
         """
         ready = [held for held in self._heads(follows_time=watermark_of is not None) if not held.is_empty]
+        if watermark_of is not None and max_watermark_ms is not None:
+            ready = [held for held in ready if watermark_of(self._sequence_of(held.split)) <= max_watermark_ms]
         if self.in_turn:
             return min(ready, key=lambda held: held.turn, default=None)
         if watermark_of is None:

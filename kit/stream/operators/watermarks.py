@@ -5,7 +5,11 @@ A watermark `w` says that no record with an event time of `w` or earlier is stil
 passed on all the same; a window that has fired drops them.
 
 A subtask without records would hold event time back for all. With `idle_ms` it says that it is idle once the host's
-time has gone so far without a record, and that it is active again when its watermark next advances.
+time has gone so far without a record, and that it is active again when its watermark next advances. Where the source
+in its chain reads several splits, each that has had nothing for so long is left out of the subtask's watermark.
+
+Some splits may be read much faster than others, and what is made of their rows is held until event time gets there.
+With `max_drift_ms` the source does not read a split whose watermark is further than that ahead of the least of all.
 
 Follows Flink's `TimestampsAndWatermarksOperator`, `BoundedOutOfOrdernessWatermarks` and `WatermarksWithIdleness`.
 Flink emits on a timer; here a watermark follows each batch that advances it, so that a run is the same every time.
@@ -72,21 +76,25 @@ def _times_ms(batch: pa.RecordBatch, column: str, operator: str) -> npt.NDArray[
 @dataclass(frozen=True, eq=False, repr=False)
 class TimestampsAndWatermarks(ResolvedSpec):
     """Let event time follow `column` (timestamp of any unit, or int64 ms), records being at most
-    `out_of_orderness_ms` late. After `idle_ms` without a record a subtask is idle (None: never).
+    `out_of_orderness_ms` late. After `idle_ms` without a record a subtask, or a split, is idle (None: never). Splits
+    that are more than `max_drift_ms` ahead of the one furthest behind are not read (None: no limit).
     """
 
     input_schema: pa.Schema
     column: str
     out_of_orderness_ms: int = 0
     idle_ms: int | None = None
+    max_drift_ms: int | None = None
 
     def _resolve(self) -> None:
         check_time_column(self.input_schema, self.column, self.name)
-        settle_durations(self, "out_of_orderness_ms", "idle_ms")
+        settle_durations(self, "out_of_orderness_ms", "idle_ms", "max_drift_ms")
         if self.out_of_orderness_ms < 0:
             raise ValueError(f"{self.name}: out_of_orderness_ms is {self.out_of_orderness_ms}, but must be 0 or more")
         if self.idle_ms is not None and self.idle_ms < 1:
             raise ValueError(f"{self.name}: idle_ms is {self.idle_ms}, but must be 1 or more")
+        if self.max_drift_ms is not None and self.max_drift_ms < 1:
+            raise ValueError(f"{self.name}: max_drift_ms is {self.max_drift_ms}, but must be 1 or more")
         self._set(input_schemas=(self.input_schema,), output_schema=self.input_schema)
 
     def event_time(self, inputs: Sequence[TimeColumn | None]) -> TimeColumn:
@@ -110,6 +118,11 @@ class TimestampsAndWatermarksOperator(Operator):
         self._idle = False
         self._last_row_ms = 0
         """The host's time when a row came last, or when the operator was opened."""
+
+    @property
+    def max_drift_ms(self) -> int | None:
+        """How far ahead of the least watermark a split may be and still be read."""
+        return self._spec.max_drift_ms
 
     def follow_splits(self) -> SplitWatermarks:
         """Take the least watermark of the splits that the source in this chain holds."""
@@ -146,12 +159,19 @@ class TimestampsAndWatermarksOperator(Operator):
         """When the subtask will be idle if no row comes."""
         if self._spec.idle_ms is None or self._idle or self._watermark_ms == MAX_WATERMARK_MS:
             return None
-        return self._last_row_ms + self._spec.idle_ms
+        due_ms = self._last_row_ms + self._spec.idle_ms
+        next_ms = None if self._splits is None else self._splits.next_idle_ms(self._spec.idle_ms)
+        return due_ms if next_ms is None else min(due_ms, next_ms)
 
     def on_processing_time(self, now_ms: int) -> None:
-        """Say that the subtask is idle, if no row came in time."""
-        due_ms = self.next_processing_time_ms()
-        if due_ms is not None and now_ms >= due_ms:
+        """Leave out the splits that are idle; say that the subtask is, if no row came in time."""
+        idle_ms = self._spec.idle_ms
+        if idle_ms is None or self._idle or self._watermark_ms == MAX_WATERMARK_MS:
+            return
+        least_ms = None if self._splits is None else self._splits.find_idle(now_ms, idle_ms)
+        if least_ms is not None:
+            self._advance(least_ms)
+        if now_ms >= self._last_row_ms + idle_ms:
             self._idle = True
             self.context.output.emit_watermark_status(idle=True)
 

@@ -19,6 +19,7 @@ from kit.stream.operators.coordinator import (
     SubtaskGateway,
 )
 from kit.stream.operators.sources.split_enumerator import HELD, SplitEnumerator
+from kit.stream.operators.split_alignment import REPORT_WATERMARK, CoordinatorAlignment
 
 
 class SourceCoordinator(OperatorCoordinator):
@@ -39,6 +40,7 @@ class SourceCoordinator(OperatorCoordinator):
         self._removes_splits = removes_splits
         discovers = discover_every_ms is not None
         self.enumerator = SplitEnumerator(context.operator_id, context.parallelism, backlog_splits, discovers=discovers)
+        self._alignment = CoordinatorAlignment()
         self._gateways: dict[int, SubtaskGateway] = {}
         self._restored = False
         self._said_backlog: bool | None = None
@@ -79,6 +81,11 @@ class SourceCoordinator(OperatorCoordinator):
 
     def handle_event(self, subtask: int, attempt: int, payload: Payload) -> None:
         """Answer a reader."""
+        if payload.get("kind") == REPORT_WATERMARK:
+            said = self._alignment.take(subtask, payload)
+            if said is not None:
+                self._send([(reader, said) for reader in self._gateways])
+            return
         answers = self.enumerator.handle_event(subtask, payload)
         for receiver, answer in answers:
             if "split" not in answer:

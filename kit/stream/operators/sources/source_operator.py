@@ -44,6 +44,7 @@ from kit.stream.operators.sources.split_enumerator import (
 )
 from kit.stream.operators.sources.split_watermarks import SplitWatermarks
 from kit.stream.operators.spec import UserFunctionError, as_rows
+from kit.stream.operators.split_alignment import ALIGN, ReaderAlignment
 
 SPLITS_STATE = ListStateDescriptor(
     "SourceReaderState", pa.struct([pa.field("split", pa.string()), pa.field("position", pa.int64())])
@@ -100,6 +101,7 @@ class SourceOperator(Operator):
         """The splits that the host was last asked to watch, and has not spoken of."""
         self._watermarks: Sequence[SplitWatermarks] = ()
         """One for each operator in the chain that makes watermarks, where splits are read side by side."""
+        self._alignment: ReaderAlignment | None = None
         self._last_index = -1
         self._asking = self._reading = self._exhausted = False
         self._due_ms: float | None = None
@@ -127,9 +129,13 @@ class SourceOperator(Operator):
         """The time between two questions whether a split has rows."""
         return self._source.poll_every_ms
 
-    def follow_splits(self, watermarks: Sequence[SplitWatermarks]) -> None:
-        """Read the splits side by side, as far as event time has come in each; called before anything is restored."""
+    def follow_splits(self, watermarks: Sequence[SplitWatermarks], max_drift_ms: int | None = None) -> None:
+        """Read the splits side by side, as far as event time has come in each; called before anything is restored. With
+        `max_drift_ms` none that is further ahead of the least of all readers' splits.
+        """
         self._watermarks = watermarks
+        if watermarks and max_drift_ms is not None:
+            self._alignment = ReaderAlignment(watermarks[0], max_drift_ms)
         self._takes_all |= bool(watermarks)
 
     def initialize_state(self) -> None:
@@ -140,6 +146,8 @@ class SourceOperator(Operator):
 
     def open(self) -> None:
         """Ask for the first split, or whether there is one before those restored."""
+        if self._alignment is not None:
+            self._alignment.begin(self.context.processing_time_ms)
         self._ask()
 
     # --- reading --------------------------------------------------------------------------------------------------
@@ -150,7 +158,8 @@ class SourceOperator(Operator):
             return Exhausted()
         if self._asking or self._reading:
             return Waiting()
-        current = self._held.next(self._watermarks[0].of if self._watermarks else None)
+        limit_ms = None if self._alignment is None else self._alignment.max_watermark_ms
+        current = self._held.next(self._watermarks[0].of if self._watermarks else None, limit_ms)
         if current is None:
             return Waiting()
         if self._due_ms is not None and now_ms < self._due_ms:
@@ -195,6 +204,8 @@ class SourceOperator(Operator):
     def _nothing_now(self, current: HeldSplit) -> None:
         """Read the others meanwhile, all that are meant for this reader: this split may never end."""
         current.is_empty = True
+        for watermarks in self._watermarks:
+            watermarks.nothing_now(self._source.sequence_of(current.split), self.context.processing_time_ms)
         self._held.in_turn = True
         if not self._takes_all:
             self._takes_all = True
@@ -219,11 +230,25 @@ class SourceOperator(Operator):
         self._watched = set()
         self._held.have_rows(split_ids)
 
+    def next_processing_time_ms(self) -> int | None:
+        """When its watermark is to be reported to the coordinator."""
+        return None if self._alignment is None else self._alignment.due_ms
+
+    def on_processing_time(self, now_ms: int) -> None:
+        """Report the watermark of the splits it holds, if that is due and something new."""
+        if self._alignment is not None:
+            report = self._alignment.report(now_ms)
+            if report is not None:
+                self.context.send_to_coordinator(report)
+
     # --- the coordinator ------------------------------------------------------------------------------------------
 
     def handle_coordinator_event(self, payload: dict[str, Any]) -> None:
         """Take a split, give some up, or learn that there are no more for this reader, or none now."""
         kind = payload["kind"]
+        if kind == ALIGN and self._alignment is not None:
+            self._alignment.take(payload)
+            return
         if kind == REMOVE_SPLITS:
             self._held.remove(payload["ids"])
             self._register_splits()

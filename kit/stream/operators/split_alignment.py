@@ -1,0 +1,84 @@
+"""Alignment of splits: none is read while it is too far ahead of the one that is furthest behind, in any reader.
+
+Each reader reports the least watermark of its splits to its coordinator, every `UPDATE_MS`. The coordinator takes the
+least of all readers, adds the drift that is allowed, and tells the readers, which do not read splits beyond that. So
+what is held until event time gets there stays small. A reader does not take part while it has no splits, while all of
+them are idle, or while one of them has not had its first row.
+
+Payloads (JSON): `{"kind": "report_watermark", "watermark": ms or None, "max_drift": ms}` to the coordinator, and
+`{"kind": "align", "max_watermark": ms or None}` back. Neither is part of a checkpoint.
+
+Follows Flink's watermark alignment: `ReportedWatermarkEvent`, `WatermarkAlignmentEvent` and `pauseOrResumeSplits`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.core.protocol.elements import MIN_WATERMARK_MS
+from kit.stream.operators.sources.split_watermarks import SplitWatermarks
+
+REPORT_WATERMARK = "report_watermark"
+ALIGN = "align"
+UPDATE_MS = 100
+"""The time between two reports of a reader."""
+
+
+class ReaderAlignment:
+    """The reader's part: what it reports, and how far it may read."""
+
+    def __init__(self, watermarks: SplitWatermarks, max_drift_ms: int) -> None:
+        self.max_watermark_ms: int | None = None
+        """Splits whose watermark is beyond this are not read; None: all are."""
+        self.due_ms = 0
+        self._watermarks = watermarks
+        self._max_drift_ms = max_drift_ms
+        self._reported: tuple[int | None] | None = None
+
+    def begin(self, now_ms: int) -> None:
+        """The reader is opened."""
+        self.due_ms = now_ms + UPDATE_MS
+
+    def report(self, now_ms: int) -> dict[str, Any] | None:
+        """What to tell the coordinator; None if it is not time yet, or it knows."""
+        if now_ms < self.due_ms:
+            return None
+        self.due_ms = now_ms + UPDATE_MS
+        least = self._watermarks.least
+        if least == MIN_WATERMARK_MS:  # a split has had no row yet: where it begins is unknown
+            least = None
+        if self._reported == (least,):
+            return None
+        self._reported = (least,)
+        return {"kind": REPORT_WATERMARK, "watermark": least, "max_drift": self._max_drift_ms}
+
+    def take(self, payload: dict[str, Any]) -> None:
+        """The coordinator says how far splits may be read."""
+        self.max_watermark_ms = payload["max_watermark"]
+
+    def __repr__(self) -> str:
+        return f"ReaderAlignment(up to {self.max_watermark_ms})"
+
+
+class CoordinatorAlignment:
+    """The coordinator's part: the least watermark of all readers."""
+
+    def __init__(self) -> None:
+        self._watermarks: dict[int, int] = {}
+        self._said: int | None = None
+
+    def take(self, subtask: int, payload: dict[str, Any]) -> dict[str, Any] | None:
+        """A reader has reported: what all are to be told; None if they know it."""
+        if payload["watermark"] is None:
+            self._watermarks.pop(subtask, None)
+        else:
+            self._watermarks[subtask] = payload["watermark"]
+        least = min(self._watermarks.values(), default=None)
+        limit = None if least is None else least + payload["max_drift"]
+        if limit == self._said:
+            return None
+        self._said = limit
+        return {"kind": ALIGN, "max_watermark": limit}
+
+    def __repr__(self) -> str:
+        return f"CoordinatorAlignment({len(self._watermarks)} readers, up to {self._said})"
