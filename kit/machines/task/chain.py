@@ -390,7 +390,7 @@ class ChainLink:
             INPUT_WATERMARK: known_time(self.current_watermark_ms),
             OUTPUT_WATERMARK: known_time(self.output.watermark_ms) if isinstance(self.output, ChainOutput) else None,
             STATE_ENTRIES: 0 if self._keyed is None else self._keyed.entries,
-            LATE_ROWS: self.operator.late_rows_dropped,
+            LATE_ROWS: self.late_rows_dropped,
         }
         return {
             "id": self.operator_id,
