@@ -73,7 +73,7 @@ def pins(lock: dict[str, Any]) -> dict[str, str]:
     waiting = [*project["dependencies"], *(entry for entries in extras for entry in entries)]
     while waiting:
         entry = waiting.pop()
-        if not applies(entry):
+        if not applies(entry) or entry["name"] == PROJECT:  # one extra may name others, which are all here
             continue
         package = packages[entry["name"]]
         found[entry["name"]] = package["version"]

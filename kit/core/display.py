@@ -11,6 +11,8 @@ from os import PathLike
 from pathlib import PurePath
 from typing import Any, Protocol
 
+from kit.core.extras import explained
+
 
 class Picture(Protocol):
     """A picture that a notebook shows, and that can be saved (`kit.draw.picture.Svg`)."""
@@ -36,4 +38,7 @@ def display(name: str, *arguments: Any, **named: Any) -> Any:
     found = _displays.get(name)
     if found is None:
         raise ImportError(f"the display {name!r} is unknown; known are {', '.join(sorted(_displays)) or 'none'}")
-    return found(*arguments, **named)
+    try:
+        return found(*arguments, **named)
+    except ModuleNotFoundError as error:
+        raise explained(error) from error

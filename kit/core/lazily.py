@@ -21,6 +21,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from kit.core.extras import explained
+
 
 class Offering(ModuleType):
     """A package whose names are imported when they are first used, as PEP 562 has it.
@@ -35,7 +37,10 @@ class Offering(ModuleType):
     def __getattr__(self, name: str) -> Any:
         home = self.__dict__["_homes"].get(name)
         if home is not None:
-            value = getattr(import_module(home), name)
+            try:
+                value = getattr(import_module(home), name)
+            except ModuleNotFoundError as error:
+                raise explained(error) from error
             super().__setattr__(name, value)
             return value
         inside = f"{self.__name__}.{name}"

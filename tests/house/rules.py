@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 # From the ground up: a floor imports floors below it, never above. `kit` is kit/__init__.py, which hands on names.
 FLOORS = (
+    "kit.core.extras",
     "kit.core.lazily",
     "kit.core",
     "kit.stream",

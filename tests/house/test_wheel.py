@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from kit.core.extras import EXTRAS
 from tests.house.files import ROOT, read, shipped, tracked
 from tests.house.rules import names_in
 from tests.house.test_readme import IN_THE_LAB
@@ -58,6 +59,31 @@ def test_the_readmes_first_example_runs_from_the_wheel(python: Path, tmp_path: P
     assert int(position) > 0
 
 
+WITHOUT_EXTRAS = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def test_the_lab_runs_with_the_core_alone(python: Path, tmp_path: Path) -> None:
+    blocked = {*EXTRAS, "tqdm", "jupyterlab"}
+    code = (
+        WITHOUT_EXTRAS.format(blocked=blocked)
+        + IN_THE_LAB
+        + "lab.run(); print(lab.why('job')); print(lab.output('out').groupby('letter')['total'].last().tolist())\n"
+        + "kit = __import__('kit'); kit.create_session()"
+    )
+    ended = subprocess.run([str(python), "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.stdout.splitlines()[-1] == str([sum(range(rest, 40, 3)) for rest in range(3)])
+    assert "ImportError: pyspark is not installed: pip install 'checkpoint-kit[spark]'" in ended.stderr
+
+
 def test_the_glossary_is_read_from_the_wheel(python: Path, tmp_path: Path) -> None:
     said = run(
         [str(python), "-c", "import kit; print(kit.where('SubtaskCheckpointCoordinatorImpl#takeSnapshotSync'))"],
@@ -82,11 +108,13 @@ def test_what_the_wheel_asks_for_is_imported_and_what_it_imports_is_asked_for() 
     project = tomllib.loads(read("pyproject.toml"))["project"]
     always = declared(project["dependencies"])
     extras = {
-        name for extra in ("zookeeper", "tls", "s3") for name in declared(project["optional-dependencies"][extra])
+        name
+        for extra in ("spark", "widgets", "plots", "zookeeper", "tls", "s3")
+        for name in declared(project["optional-dependencies"][extra])
     }
     tops = {name.partition(".")[0] for path in shipped() for _, name in names_in(path, read(path)).imported}
     others = tops - {"kit", "widgets"} - set(sys.stdlib_module_names)
     packages = packages_distributions()
     imported = {COMES_WITH.get(top, packages[top][0].lower()) for top in others}
-    assert sorted(always - imported) == [], "imported nowhere: no dependency of the wheel"
+    assert sorted((always | extras) - imported) == [], "imported nowhere: no dependency of the wheel"
     assert sorted(imported - always - extras) == [], "imported, and not declared"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib.util import find_spec
 from typing import Any
 
 from kit.hosts.files.onlooker import NotebookLine, in_notebook, progress_is_off
@@ -77,6 +78,6 @@ def passing_line(**settings: Any) -> Any:
 
 def somebody_looks() -> bool:
     """Whether this is a terminal or a notebook, and progress is not switched off."""
-    if progress_is_off():
+    if progress_is_off() or find_spec("tqdm") is None:
         return False
     return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
