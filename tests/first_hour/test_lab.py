@@ -247,7 +247,7 @@ def test_a_restore_path_that_leads_nowhere_is_found_at_once() -> None:
     with pytest.raises(LabError) as caught:
         Lab(readme(), restore_path="/savepoints/savepoint-oops")
     assert "after=<the lab that wrote it>" in message(caught)
-    with pytest.raises(LabError, match="restore_path is 7"):
+    with pytest.raises(TypeError, match="restore_path is 7"):
         Lab(readme(), restore_path=7)  # type: ignore[arg-type]
 
 

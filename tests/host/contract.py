@@ -149,7 +149,7 @@ class StoreContract:
         store = begun(records)
         store.add(stored(7))
         records.remove("run")
-        with pytest.raises(StoreError, match=r"run in .* is gone, but there are checkpoint\(s\) 7: nobody knows"):
+        with pytest.raises(StoreError, match=r"run in .* is gone, but there are checkpoint\(s\) 7 of an unknown run"):
             DurableStore(opened()).begin(recover=True)
 
     def test_a_driver_that_was_replaced_can_do_nothing(self, opened: OpenRecords) -> None:

@@ -233,7 +233,7 @@ def test_a_late_row_is_kept_where_rows_before_it_lead_from_it_to_a_session() -> 
     harness.process(at(100))
     harness.watermark(95)
     harness.process([*at(92, 70, 84, 61, 75), *at(84, dest="SFO"), *at(66)])
-    assert harness.operator.late_rows_dropped == 3, (
+    assert harness.late_rows["LateRowsDropped"] == 3, (
         "70 and 61 came before the rows that lead to them; SFO has no session"
     )
     (only,) = harness.watermark(MAX_WATERMARK_MS)
@@ -244,7 +244,7 @@ def test_a_late_row_joins_a_row_of_the_same_batch_that_is_not_late() -> None:
     harness = session()
     harness.watermark(20)
     harness.process([*at(6, 12, 4), *at(3, dest="SFO")])
-    assert harness.operator.late_rows_dropped == 2
+    assert harness.late_rows["LateRowsDropped"] == 2
     assert [(row["window_start"], row["count"]) for row in harness.watermark(MAX_WATERMARK_MS)] == [(4, 2)]
 
 
