@@ -124,14 +124,14 @@ class SlowSink:
 
     def only_the_sink_is_left(self) -> bool:
         """Whether all channels are full."""
-        return self.lab.master.tasks.all_running and not self._possible()
+        return self.lab.look.master.tasks.all_running and not self._possible()
 
     def _possible(self) -> list[Action]:
         return [
             action
             for action in self.lab.enabled()
             if not isinstance(action, LetTimePass)
-            and not (isinstance(action, TakeTurn) and self._busy_until_ms.get(action.subject, 0) > self.lab.at_ms)
+            and not (isinstance(action, TakeTurn) and self._busy_until_ms.get(action.subject, 0) > self.lab.look.at_ms)
         ]
 
     def _step(self) -> None:
@@ -139,13 +139,13 @@ class SlowSink:
         if not possible:
             timers = (action.until_ms for action in self.lab.enabled() if isinstance(action, LetTimePass))
             self.lab.wait_until(
-                min(at_ms for at_ms in (*self._busy_until_ms.values(), *timers) if at_ms > self.lab.at_ms)
+                min(at_ms for at_ms in (*self._busy_until_ms.values(), *timers) if at_ms > self.lab.look.at_ms)
             )
             return
         action = self._random.choice(possible)
         step = self.lab.step(action)
         if action.subject.startswith("slow") and any(record.kind == "GrantCredit" for record in step.records):
-            self._busy_until_ms[action.subject] = self.lab.at_ms + LAB_BUSY_MS
+            self._busy_until_ms[action.subject] = self.lab.look.at_ms + LAB_BUSY_MS
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def in_lab(mode: Mode, credits: int, checkpoints: int) -> Measured:
     for _ in range(checkpoints):
         begin = lab.position
         request = lab.trigger_checkpoint()
-        slow.run_until(lambda request=request: lab.answer(request) is not None)
+        slow.run_until(lambda request=request: lab.look.answer(request) is not None)
         steps.append(lab.position - begin)
     return measured("lab", mode, queued_bytes(credits, LAB_BATCH_ROWS), lab.checkpoints(), statistics.median(steps))
 

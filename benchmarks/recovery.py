@@ -91,7 +91,7 @@ def reads(job: SparkJob, epoch: int) -> bool:
     """Whether every slot of this epoch has read rows."""
     driver = driver_of(job)
     rows = [count for (number, _), count in list(driver.slots.rows_read.items()) if number == epoch]
-    return driver.master.epoch == epoch and bool(rows) and len(rows) == len(job.workers()) and all(rows)
+    return driver.master.epoch == epoch and bool(rows) and len(rows) == len(job.look.workers()) and all(rows)
 
 
 def measure(job: SparkJob, disturb: Callable[[], None], begins: str) -> Row:
@@ -127,24 +127,24 @@ def joined_at(job: SparkJob, default: int) -> int:
 
 def kill(job: SparkJob) -> Callable[[], None]:
     """SIGKILL of a worker."""
-    return lambda: os.kill(job.workers()[1], signal.SIGKILL)
+    return lambda: os.kill(job.look.workers()[1], signal.SIGKILL)
 
 
 def freeze(job: SparkJob) -> Callable[[], None]:
     """SIGSTOP of a worker."""
-    return lambda: os.kill(job.workers()[1], signal.SIGSTOP)
+    return lambda: os.kill(job.look.workers()[1], signal.SIGSTOP)
 
 
 def rescale(job: SparkJob) -> Callable[[], None]:
     """Three subtasks instead of two, or two instead of three."""
-    wide = len(job.workers()) == PARALLELISM
+    wide = len(job.look.workers()) == PARALLELISM
     return lambda: void(job.rescale(PARALLELISM + 1 if wide else PARALLELISM, wait=False))
 
 
 def executor(job: SparkJob) -> Callable[[], None]:
     """SIGKILL of the executor of a slot, once all are there and warm."""
     await_executors(job)
-    found = executor_of(job.workers()[1])
+    found = executor_of(job.look.workers()[1])
     return lambda: os.kill(found, signal.SIGKILL)
 
 
@@ -152,7 +152,7 @@ def executor_frozen(job: SparkJob) -> Callable[[], None]:
     """SIGSTOP of the executor of a slot and of all that it has started."""
     end_frozen()
     await_executors(job)
-    found = executor_of(job.workers()[1])
+    found = executor_of(job.look.workers()[1])
     FROZEN.extend((found, *descendants(found)))
     return lambda: signal_all(FROZEN, signal.SIGSTOP)
 
@@ -187,7 +187,7 @@ def await_executors(job: SparkJob) -> None:
     assert job.spark is not None
     wanted = int(str(job.spark.conf.get("spark.cores.max", str(EXECUTORS))))
     until(lambda: slots() == slots.warm == wanted, f"{wanted} executors are there")
-    until(lambda: len(job.workers()) == wide and reads(job, driver.master.epoch), "the job runs")
+    until(lambda: len(job.look.workers()) == wide and reads(job, driver.master.epoch), "the job runs")
 
 
 def void(_: object) -> None:

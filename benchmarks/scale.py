@@ -114,7 +114,7 @@ def measure_lab(subtasks: int) -> None:
                 "steps": steps,
                 "steps a second": round(steps / taken_s),
                 "records": len(lab.trace) - records,
-                "_metadata kB": round(len(lab.files.contents[f"{path}/_metadata"]) / 1e3, 1),
+                "_metadata kB": round(len(lab.look.files.contents[f"{path}/_metadata"]) / 1e3, 1),
                 "MB": round(peak_mb()),
             }
         )

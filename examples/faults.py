@@ -230,17 +230,17 @@ class Run(NamedTuple):
 
     def executor(self) -> int:
         """The JVM of the first worker: what has started the daemon that forked it."""
-        return parent(parent(self.job.workers()[0]))
+        return parent(parent(self.job.look.workers()[0]))
 
 
 def kill_worker(run: Run) -> None:
     """SIGKILL of a Python worker."""
-    os.kill(run.job.workers()[0], signal.SIGKILL)
+    os.kill(run.job.look.workers()[0], signal.SIGKILL)
 
 
 def freeze_worker(run: Run) -> None:
     """SIGSTOP of a Python worker, for ever."""
-    os.kill(run.job.workers()[0], signal.SIGSTOP)
+    os.kill(run.job.look.workers()[0], signal.SIGSTOP)
 
 
 def kill_executor(run: Run) -> None:
@@ -298,17 +298,17 @@ def connections(pid: int) -> Iterator[tuple[tuple[str, str], int]]:
 
 def cut_between_slots(run: Run) -> None:
     """Shut the connection of the two workers."""
-    cut(*run.job.workers().values())
+    cut(*run.job.look.workers().values())
 
 
 def cut_to_driver(run: Run) -> None:
     """Shut the connection of a worker to this process."""
-    cut(run.job.workers()[0], os.getpid())
+    cut(run.job.look.workers()[0], os.getpid())
 
 
 def fill_disk(run: Run) -> None:
     """The workers may not write a byte to a file until two checkpoints have failed."""
-    before = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in run.job.workers().values()}
+    before = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in run.job.look.workers().values()}
     for pid, (_, most) in before.items():
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
     await_failures(run.job, 2)
@@ -377,7 +377,7 @@ def suffer(fault: Fault, cluster: Cluster, spark: SparkSession, place: Path) -> 
     with SparkJob(env, spark, settings=settings) as job:
         job.start()
         await_checkpoint(job, 2)
-        began_s, epoch = time.monotonic(), job.summary()["epoch"]
+        began_s, epoch = time.monotonic(), job.look.summary()["epoch"]
         fault.do(Run(cluster, spark, job, place))
         if fault.restarts:
             job.wait_until_running(epoch=epoch + 1, timeout_s=120)
@@ -422,7 +422,7 @@ def drive(url: str, place: Path, *, recover: bool) -> None:
     with SparkJob(totals(place), create_session("driver", master=url, config=config), recover=recover) as job:
         job.start().wait_until_running(timeout_s=120)
         if recover:
-            print(f"restored from checkpoint {job.restores()['checkpoint_id'].max()}", flush=True)
+            print(f"restored from checkpoint {job.look.restores()['checkpoint_id'].max()}", flush=True)
         job.wait(180)
 
 

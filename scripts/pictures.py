@@ -36,7 +36,7 @@ from kit.hosts.lab import ready_job
 lab = Lab(ready_job("flights"), seed=0)
 lab.run_until(record="AllTasksRunning")
 lab.trigger_checkpoint()
-lab.run_until(lambda lab: sum(channel.blocked for channel in lab.moment().channels.values()) >= 2)
+lab.run_until(lambda lab: sum(channel.blocked for channel in lab.look.moment().channels.values()) >= 2)
 lab.show()
 """
 
@@ -48,7 +48,7 @@ def letters() -> Lab:
     stream = env.from_source(CollectionSource(rows, splits=2, batch_rows=1), uid="letters")
     stream.key_by("letter").aggregate(total=sum_("n")).uid("totals").sink_to(CollectSink("out"), uid="out")
     lab = Lab(env, seed=4)
-    lab.run_until(lambda lab: lab.at_ms >= 30)
+    lab.run_until(lambda lab: lab.look.at_ms >= 30)
     lab.trigger_checkpoint()
     lab.run_until(checkpoint=1)
     return lab

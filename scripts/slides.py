@@ -43,7 +43,7 @@ def rescaled() -> Lab:
 
 PICTURES: dict[str, Callable[[], object]] = {
     "chains": lambda: chains(Lab(letters())).svg(),
-    "alignment": lambda: aligning().svg(),
+    "alignment": lambda: aligning().look.svg(),  # noqa: PLW0108
     "who-waits-for-whom": lambda: barriers(aligning()).svg(),
     "space-time": lambda: space_time(complete()).svg(),
     "checkpoint-life": lambda: checkpoint_life(complete(), checkpoint=1).svg(),

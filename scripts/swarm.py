@@ -38,7 +38,7 @@ def main() -> int:
             trials, steps, happened = trials + done, steps + part_steps, happened + part_happened
             failed += len(failures)
             for text, path in failures:
-                print(f"\n{text}\n{path} has it: make plays ARGS={path} plays it; Lab.play({path!r}) opens it\n")
+                print(f"\n{text}\n{path} has it: make plays ARGS={path} plays it; open_play({path!r}) opens it\n")
             print(f"\r{trials} trials, {steps} steps", end="", file=sys.stderr, flush=True)
     print(f"\n{trials} trials, {steps} steps, {time.monotonic() - began:.0f} s; {failed} failed")
     print(", ".join(f"{count} {what}" for what, count in happened.most_common()))

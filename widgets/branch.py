@@ -50,7 +50,7 @@ class Branch:
         """The step of the lab at the cursor; the number of records where there is no lab."""
         if self.lab is None:
             return self.n
-        return self.lab.position if self.is_present else max(1, self.lab.position_of(self.n))
+        return self.lab.position if self.is_present else max(1, self.lab.past.position_of(self.n))
 
     @property
     def at(self) -> str:
@@ -68,7 +68,7 @@ class Branch:
         lab = self.lab
         if lab is None or self.is_present:
             return lab
-        key = (lab.position, lab.last_action, self.position)
+        key = (lab.position, lab.past.last_action, self.position)
         if self._there is None or self._there[0] != key:
             self._there = key, lab.fork().goto(self.position)
         return self._there[1]

@@ -107,7 +107,7 @@ class ComparePanel:
     def _modes(self) -> tuple[Any, str]:
         lab, timeout_ms = self._app.branch.lab, self.timeout_ms.value
         fail_after = self.fail_after.value or None
-        options = {"timeout_ms": timeout_ms, "fail_after": fail_after, "seed": 0 if lab is None else lab.seed}
+        options = {"timeout_ms": timeout_ms, "fail_after": fail_after, "seed": 0 if lab is None else lab.past.seed}
         said = ", ".join(f"{name}={value!r}" for name, value in options.items())
         if lab is not None and lab.job.settings.checkpoint.interval_ms is not None:
             busy_ms = slow_tasks(lab.job, self.busy_ms.value, self.source_ms.value)

@@ -172,10 +172,10 @@ class Controls:
         if not asked:
             return ""
         number, label = list(asked.items())[-1]
-        if number > lab.position or getattr(lab.actions[number - 1], "request_id", None) != number:
+        if number > lab.position or getattr(lab.past.actions[number - 1], "request_id", None) != number:
             return ""  # it was asked after what this run went back to
         try:
-            path = lab.answer(number)
+            path = lab.look.answer(number)
         except JobFailedError as error:
             return f"{label}: {error}"
         return f"{label}: asked for, not done yet" if path is None else f"{label}: {path or 'done'}"
@@ -221,19 +221,19 @@ def why_none_can_act(branch: Branch) -> str:
 def _why_not_ask(branch: Branch) -> str:
     """Why nothing can be asked of the job, though something may happen still: it has ended."""
     lab = branch.lab
-    if lab is None or not branch.is_present or not lab.finished:
+    if lab is None or not branch.is_present or not lab.ended:
         return ""
     return f"The job is {lab.status.lower()}: it can be asked for nothing. Go back in the slider, or begin another run."
 
 
 def can_go_on(lab: Lab) -> bool:
     """Whether anything can happen in a lab any more."""
-    return bool(lab.enabled()) or lab.wait is not None
+    return bool(lab.enabled()) or lab.look.wait is not None
 
 
 def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
     """What a lab can be run until: for each what to do, and the code for it."""
-    newest = lab.master.checkpoints.store.latest_id
+    newest = lab.look.master.checkpoints.store.latest_id
     found: dict[str, tuple[Callable[[Lab], object], str]] = {
         NEXT_CHECKPOINT: (
             lambda lab: lab.run_until(checkpoint=newest + 1),
@@ -247,9 +247,9 @@ def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
             "lab.run_until(lambda lab: lab.error != '')",
         ),
         "all tasks are running": _record("AllTasksRunning"),
-        "the job has ended": (lambda lab: lab.run_until(finished=True), "lab.run_until(finished=True)"),
+        "the job has ended": (lambda lab: lab.run_until(ended=True), "lab.run_until(ended=True)"),
     }
-    for task in lab.stages[-1].tasks():
+    for task in lab.look.stages[-1].tasks():
         found[f"{task} has its barrier"] = _barrier(task, lab)
     return found
 
@@ -261,22 +261,22 @@ def _record(kind: str) -> tuple[Callable[[Lab], object], str]:
 def _acknowledgement(lab: Lab) -> tuple[Callable[[Lab], object], str]:
     """Until a task has sent one that is not under way yet."""
     before = _acknowledgements(lab)
-    told = "each for each, mail in lab.moment().messages.items() if mail.mail == 'ack'"
+    told = "each for each, mail in lab.look.moment().messages.items() if mail.mail == 'ack'"
     code = f"lab.run_until(lambda lab: bool({{{told}}} - {before or 'set()'}))"
     return (lambda lab: lab.run_until(lambda lab: bool(_acknowledgements(lab) - before))), code
 
 
 def _acknowledgements(lab: Lab) -> set[str]:
     """Those that are under way to the JobMaster."""
-    return {each for each, message in lab.moment().messages.items() if message.mail == "ack"}
+    return {each for each, message in lab.look.moment().messages.items() if message.mail == "ack"}
 
 
 def _barrier(task: str, lab: Lab) -> tuple[Callable[[Lab], object], str]:
     def met(lab: Lab) -> dict[int, str]:
-        return dict(getattr(lab.moment().tasks.get(task), "phases", {}))
+        return dict(getattr(lab.look.moment().tasks.get(task), "phases", {}))
 
     newest = max((each for each, phase in met(lab).items() if phase in HAS_BARRIER), default=0)
-    phases = f"getattr(lab.moment().tasks.get({task!r}), 'phases', {{}}).items()"
+    phases = f"getattr(lab.look.moment().tasks.get({task!r}), 'phases', {{}}).items()"
     code = f"lab.run_until(lambda lab: any(cp > {newest} and phase in {HAS_BARRIER!r} for cp, phase in {phases}))"
     return (
         lambda lab: lab.run_until(lambda lab: any(cp > newest and now in HAS_BARRIER for cp, now in met(lab).items()))

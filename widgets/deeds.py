@@ -56,7 +56,7 @@ class Deeds:
 
     def add(self, code: str, before: int) -> None:
         """`code` was done, and has led the lab from the step `before` to where it stands."""
-        self._deeds.append(Deed(code, before, self._lab.actions[before:]))
+        self._deeds.append(Deed(code, before, self._lab.past.actions[before:]))
 
     def again(self, lab: Lab) -> Deeds:
         """The same past, for a lab that goes its own way from here."""
@@ -89,7 +89,7 @@ class Deeds:
         return "\n".join([*imports, "", text]) + "\n"
 
     def _lines(self) -> Iterator[str]:
-        actions = self._lab.actions
+        actions = self._lab.past.actions
         at, steps = 1, 0
         for deed in self._deeds:
             is_cut = deed.after > len(actions)
@@ -120,10 +120,10 @@ def _steps(count: int) -> Iterator[str]:
 
 def made_by(lab: Lab) -> str:
     """Code that makes such a lab of a job that the reader has."""
-    arguments = [f"seed={lab.seed}"] if lab.seed else []
+    arguments = [f"seed={lab.past.seed}"] if lab.past.seed else []
     if lab.scheduler != Random():
         arguments.append(f"scheduler={lab.scheduler!r}")
-    first = lab.actions[0]
+    first = lab.past.actions[0]
     if isinstance(first, StartJob) and first.restore_path is not None:
         arguments.append(f"restore_path={first.restore_path!r}, after=earlier")
     return f"lab = Lab({', '.join(['env', *arguments])})  # env is the job {lab.job.name!r}"

@@ -135,13 +135,13 @@ def _answer_html(answer: Why) -> str:
 
 def _state_html(lab: Lab, name: str) -> str:
     try:
-        return f"<h4>What it holds</h4>{tables_html(lab.state(name), MOST_ROWS, name if '/' in name else '')}"
+        return f"<h4>What it holds</h4>{tables_html(lab.look.state(name), MOST_ROWS, name if '/' in name else '')}"
     except LabError as error:
         return f'<p class="kit-quiet">{escape(str(error))}</p>'
 
 
 def _queue_html(lab: Lab, channel: int) -> str:
-    queue = lab.queue(channel).drop(columns=["task", "source", "channel"]).dropna(axis="columns", how="all")
+    queue = lab.look.queue(channel).drop(columns=["task", "source", "channel"]).dropna(axis="columns", how="all")
     if not len(queue):
         return "<h4>What is in it</h4><p>Nothing.</p>"
     return f"<h4>What is in it, first in the queue first</h4>{frame_html(queue, MOST_ROWS)}"
@@ -157,7 +157,7 @@ def _checkpoint_html(branch: Branch, checkpoint_id: int) -> str:
     head += f"; {escape(known.reason)}" if known.reason else ""
     if lab is None or not branch.is_present:
         return f"{head}</p>"
-    table = lab.statistics.subtasks(checkpoint_id)
+    table = lab.look.statistics.subtasks(checkpoint_id)
     wanted = ["task", "status", "start_delay_ms", "alignment_ms", "sync_ms", "async_ms", "end_to_end_ms"]
     wanted += ["checkpointed_bytes", "persisted_bytes"]
     return f"{head}</p>{frame_html(table[wanted], MOST_ROWS)}"
@@ -177,19 +177,19 @@ def what_if(lab: Lab, worker: int) -> Iterator[str]:
     other = lab.fork()
     other.faults.kill(worker)
     other.scheduler = Adversarial("turn")  # nobody reads on before all are back
-    pending = [each.checkpoint_id for each in lab.moment().pending]
+    pending = [each.checkpoint_id for each in lab.look.moment().pending]
     try:
         other.run_until(record="AllTasksRunning")
     except LabError as error:
         yield from _for_good(lab, other, str(error).splitlines()[0])
         return
-    restored = other.moment().restores[-1:]
+    restored = other.look.moment().restores[-1:]
     back = f"checkpoint {restored[0].checkpoint_id}" if restored else "its beginning, for no checkpoint is complete"
     yield f"all tasks would begin again, from {back}"
     for each in pending:
         yield f"checkpoint {each} would be lost, which is pending"
     yield from _read_again(lab, other)
-    for table in lab.state().of(STAGED):
+    for table in lab.look.state().of(STAGED):
         rows = table.to_pandas()
         thrown = int(rows.loc[rows["final"] == "", "rows"].sum()) if len(rows) else 0
         if thrown:
@@ -207,7 +207,7 @@ def _for_good(lab: Lab, other: Lab, error: str) -> Iterator[str]:
         yield "the job would fail, and not be started again: its restart strategy is none (another one: Another run)"
     else:
         yield f"the job would not come back: {error}"
-    newest = lab.master.checkpoints.store.latest_id
+    newest = lab.look.master.checkpoints.store.latest_id
     yield (
         f"what is left is checkpoint {newest}, for another run to begin with"
         if newest
@@ -233,7 +233,7 @@ def _split_name(split: str) -> str:
 def _positions(lab: Lab) -> dict[tuple[str, str], int]:
     return {
         (row["task"], row["split"]): int(row["position"])
-        for table in lab.state().of(SOURCE)
+        for table in lab.look.state().of(SOURCE)
         for row in table.rows.to_pylist()
     }
 
@@ -254,7 +254,7 @@ def offers(branch: Branch, picked: str) -> Iterator[dict[str, str]]:
         yield from _of_actions(picked, next_on(lab, name))
         yield from _of_actions(picked, faults)
     elif kind == "channel":
-        sender, receiver = lab.stages[-1].ends()[int(name)]
+        sender, receiver = lab.look.stages[-1].ends()[int(name)]
         yield from _of_actions(picked, next_on(lab, receiver, channel=int(name)))
         words = f"receive {sender} {receiver}"
         if words in held_back(lab):

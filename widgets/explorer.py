@@ -24,7 +24,7 @@ from kit.draw.picture import Svg
 from kit.draw.views.rescaling import VIEW as RESCALING
 from kit.draw.views.views import VIEWS
 from kit.hosts.files.job_failed import JobFailedError
-from kit.hosts.lab import Lab, LabError
+from kit.hosts.lab import Lab, LabError, save_play
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, ready_job
 from kit.machines.job.status import JobStatus
@@ -247,7 +247,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
                 branch.deeds.add(f"lab.run_until(lambda lab: lab.position == {branch.lab.position})", before)
             raise
         except LabError:
-            if not branch.lab.finished or can_go_on(branch.lab) or not code.startswith(RUN):
+            if not branch.lab.ended or can_go_on(branch.lab) or not code.startswith(RUN):
                 raise
             self.controls.missed = self.controls.until.value  # it is no error: the bar says so
             if branch.lab.status == JobStatus.FINISHED.name:  # and nothing is used up by asking
@@ -412,7 +412,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         if suffix == ".play":
             if self.lab is None:
                 raise ValueError("a play is made of a lab's run: this run is recorded, save it as .jsonl")
-            return Path(self.lab.save_play(path))
+            return save_play(self.lab, path)
         if suffix == ".jsonl":
             return Path(run_of(self._branch.thing).trace.save(path))
         raise ValueError(f"{path!r}: expected a file that ends in .html, .play or .jsonl")

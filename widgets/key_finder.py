@@ -45,14 +45,14 @@ class KeyFinder:
 
 def keys_of(lab: Lab) -> Iterator[object]:
     """The keys in keyed state, those of one state after those of another."""
-    for table in lab.state().of(KEYED):
+    for table in lab.look.state().of(KEYED):
         yield from sorted(table.rows["key"].to_pylist(), key=repr)
 
 
 def places(lab: Lab, key: str) -> Iterator[str]:
     """Where a key is, in sentences: a key of any type is meant by how it prints."""
     restore = rescaling(lab)
-    for table in lab.state().of(KEYED):
+    for table in lab.look.state().of(KEYED):
         for row in table.rows.to_pylist():
             if str(row["key"]) == key:
                 value = row.get("value")

@@ -146,7 +146,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         known = self._live.history["id"].tolist()
         options = [(NEWEST, NEWEST), *((f"checkpoint {number}", number) for number in known)]
         self._fill(self._which, options, wanted if wanted in known else NEWEST)
-        workers = [(f"slot {slot}, process {pid}", slot) for slot, pid in sorted(job.workers().items())]
+        workers = [(f"slot {slot}, process {pid}", slot) for slot, pid in sorted(job.look.workers().items())]
         slots = [slot for _, slot in workers]
         here = self._worker.value if self._worker.value in slots else slots[0] if slots else None
         self._fill(self._worker, workers, here)
@@ -210,7 +210,7 @@ class Monitor(StaysInNotebook, ui.VBox):
     def _ask(self, what: str, ask: Callable[[Any], int]) -> None:
         job = self.job
         number = ask(job)
-        self._asked.append((what, lambda: job.answer(number)))
+        self._asked.append((what, lambda: job.look.answer(number)))
         self._say(f"{what}: asked")
 
     def _later(self, what: str, act: Callable[[], Any]) -> None:
@@ -237,7 +237,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         self._later(f"parallelism {parallelism}", lambda: job.rescale(parallelism))
 
     def _kill(self) -> None:
-        process = self.job.kill_worker(self._worker.value)
+        process = self.job.faults.kill(self._worker.value)
         self._say(f"process {process} was killed", "good")
 
     _ACTS: ClassVar[dict[str, tuple[str, str, Callable[[Monitor], None]]]] = {

@@ -16,7 +16,7 @@ WORKER = "Worker "
 
 def next_items(lab: Lab) -> list[Item]:
     """What may happen next, by machine; below each what it waits for."""
-    refused = ((action, why) for action, why in lab.waiting().refused)
+    refused = ((action, why) for action, why in lab.look.waiting().refused)
     return _by_group([*_items(((action, "") for action in _enabled(lab)), _machine), *_items(refused, _machine)])
 
 
@@ -54,7 +54,7 @@ def next_on(lab: Lab, machine: str, channel: int | None = None) -> Iterator[tupl
 
 def _enabled(lab: Lab) -> list[Action]:
     enabled = list(lab.enabled())
-    return enabled if enabled or lab.wait is None else [lab.wait]
+    return enabled if enabled or lab.look.wait is None else [lab.look.wait]
 
 
 def _items(actions: Iterable[tuple[Action, str]], group: Callable[[Action], str]) -> Iterator[Item]:

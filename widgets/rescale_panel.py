@@ -59,7 +59,7 @@ class RescalePanel:
         self.plan.update()
 
     def _show_of(self, lab: Lab) -> None:
-        vertices = lab.stages[-1].vertices
+        vertices = lab.look.stages[-1].vertices
         at = {vertex.name: vertex.parallelism for vertex in vertices}
         if at != self._at:
             self._at, widest = at, max(at.values())

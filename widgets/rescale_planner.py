@@ -15,6 +15,7 @@ import ipywidgets
 import pyarrow as pa
 
 from kit.draw.charts.rescale_plan import RescalePlan, rescale_plan
+from kit.run.run import of_look
 from kit.snapshots import state_tables
 from widgets.static_form import StaysInNotebook
 
@@ -40,7 +41,7 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
         before: int | None = None,
         operator: str | None = None,
     ) -> None:
-        if callable(getattr(keys, "state", None)):
+        if callable(of_look(keys, "state")):
             keys, found, most = _keys_of(keys, operator)
             before, max_parallelism = before or found, max_parallelism or most
         self.plan: RescalePlan = rescale_plan(keys, parallelism, max_parallelism, before=before)
@@ -101,7 +102,7 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
 
 def _keys_of(lab: Any, operator: str | None) -> tuple[pa.Array, int, int]:
     """The keys in a lab's keyed state, with the parallelism and the maximum of their operator."""
-    tables = [each for each in lab.state().of(state_tables.KEYED) if operator in (None, each.operator)]
+    tables = [each for each in lab.look.state().of(state_tables.KEYED) if operator in (None, each.operator)]
     tables = [each for each in tables if each.rows.num_rows]
     if not tables:
         named = "" if operator is None else f" of {operator!r}"
@@ -109,5 +110,5 @@ def _keys_of(lab: Any, operator: str | None) -> tuple[pa.Array, int, int]:
     largest = max(tables, key=lambda each: each.rows.num_rows)
     keys = largest.rows["key"].combine_chunks()
     task = largest.rows["task"][0].as_py()
-    vertex = lab.stages[-1].vertex_of(task)
+    vertex = lab.look.stages[-1].vertex_of(task)
     return keys, vertex.parallelism, vertex.max_parallelism

@@ -170,7 +170,7 @@ class RunSettings:
         lab = self._app.branch.there
         self._taken = {} if lab is None else {each.path: each for each in snapshots_of(lab)}
         options = [(SCRATCH, SCRATCH), *((f"from {each.label}", path) for path, each in self._taken.items())]
-        if lab is not None and not lab.finished:
+        if lab is not None and not lab.ended:
             options.append((SAVEPOINT, SAVEPOINT))
         if list(self.begin.options) != options:
             chosen = self.begin.value

@@ -29,11 +29,11 @@ class TakenSnapshot:
 def snapshots_of(lab: Lab) -> list[TakenSnapshot]:
     """What is complete and whose `_metadata` is still on the lab's disk, the newest first."""
     table = lab.checkpoints().query("status == 'COMPLETED' and not discarded")
-    there = {int(row.id): row for row in table.itertuples() if f"{row.path}/_metadata" in lab.files.contents}
+    there = {int(row.id): row for row in table.itertuples() if f"{row.path}/_metadata" in lab.look.files.contents}
     found = []
     for number, record in enumerate(lab.trace if there else ()):
         row = there.get(record.checkpoint_id or 0) if record.kind == "CheckpointCompleted" else None
         if row is not None:
-            step = max(1, lab.position_of(number + 1))
+            step = max(1, lab.past.position_of(number + 1))
             found.append(TakenSnapshot(int(row.id), row.kind, row.path, record.at_ms, step))
     return found[::-1]

@@ -90,9 +90,10 @@ def run(directory: Path, flights: Path, rows_per_second: float, spark: SparkSess
         say("running at parallelism 2")
         wait_for(lambda: completed(first) >= 2, first, "two checkpoints")
         victim = 1
-        say(f"{completed(first)} checkpoints completed; kill -9 of worker {victim} (process {first.workers()[victim]})")
-        first.kill_worker(victim)
-        wait_for(lambda: len(first.restores()) > 0, first, "the restore")
+        process = first.look.workers()[victim]
+        say(f"{completed(first)} checkpoints completed; kill -9 of worker {victim} (process {process})")
+        first.faults.kill(victim)
+        wait_for(lambda: len(first.look.restores()) > 0, first, "the restore")
         after = completed(first)
         wait_for(lambda: completed(first) > after, first, "a checkpoint after the restore")
         say("restored, and checkpointing again; stopping with a savepoint")

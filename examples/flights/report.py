@@ -61,7 +61,7 @@ def checkpoint_table(runs: Sequence[SparkJob]) -> pd.DataFrame:
 
 def restore_table(runs: Sequence[SparkJob]) -> pd.DataFrame:
     """What each restore gave to whom, one row for each task, operator and kind of state."""
-    every = pd.concat([run.restores().assign(run=number) for number, run in enumerate(runs, 1)], ignore_index=True)
+    every = pd.concat([run.look.restores().assign(run=number) for number, run in enumerate(runs, 1)], ignore_index=True)
     return pd.DataFrame(
         {
             "run": every["run"],
@@ -100,7 +100,7 @@ def joined(runs: Sequence[SparkJob]) -> Trace:
     for number, run in enumerate(runs, 1):
         before = max((stage.epoch for stage in trace.stages), default=0)
         trace.extend(_shifted(record, number, before, began_ms) for record in run.trace)
-        trace.stages += [replace(stage, epoch=stage.epoch + before) for stage in run.stages]
+        trace.stages += [replace(stage, epoch=stage.epoch + before) for stage in run.look.stages]
     return trace
 
 

@@ -82,8 +82,8 @@ def run_modes(
     for name, changes in (settings or modes(timeout_ms)).items():
         lab = Lab(_with(graph, changes), seed=seed, scheduler=Slow(busy_ms))
         if fail_after is not None:
-            lab.run_until(lambda lab: lab.master.checkpoints.store.latest_id >= fail_after or lab.finished)
-            if not lab.finished:
+            lab.run_until(lambda lab: lab.look.master.checkpoints.store.latest_id >= fail_after or lab.ended)
+            if not lab.ended:
                 lab.faults.kill(0)
         lab.run()
         runs[name] = lab
@@ -148,8 +148,8 @@ def _failing(job: str, failovers: int, parallelism: int, seed: int) -> Lab:
 def _sources_stand_still(enabled: Sequence[Action], lab: Lab) -> Choice:
     """Anything but a source's turn."""
     free = [each for each in enabled if not (isinstance(each, TakeTurn) and split_task_name(each.task)[0] in SOURCES)]
-    if not free and lab.wait is not None:
-        return lab.wait
+    if not free and lab.look.wait is not None:
+        return lab.look.wait
     actions = free or list(enabled)
     choice = Random()(actions, lab)
     return actions[choice]

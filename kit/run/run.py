@@ -35,7 +35,7 @@ class Run:
         if not self.known:
             raise ValueError(
                 f"{self.trace!r} does not say what the job looks like. Take the trace of a lab or a job whole or cut "
-                "(lab.trace[:100]), or give it the shapes: Trace(records, stages=lab.stages)"
+                "(lab.trace[:100]), or give it the shapes: Trace(records, stages=lab.look.stages)"
             )
         return self.known
 
@@ -61,6 +61,16 @@ def run_of(thing: Any) -> Run:
     kind = type(thing).__name__
     article = "an" if kind[0] in "AEIOUaeiou" else "a"
     raise TypeError(f"{given} is {article} {kind}, not a run: expected a Lab, a SparkJob or a Trace{hint}")
+
+
+def now_ms_of(thing: Any) -> int:
+    """Return the time in a lab; 0 for any other run."""
+    return int(of_look(thing, "at_ms") or 0)
+
+
+def of_look(thing: Any, name: str) -> Any:
+    """Return what a lab, or a job on Spark, has in `look` by this name; None for any other run."""
+    return getattr(getattr(thing, "look", None), name, None)
 
 
 def _stages(trace: Trace) -> tuple[Stage, ...]:

@@ -25,6 +25,7 @@ from kit.core.state.handles import ByteStreamStateHandle
 from kit.core.state.operator_state import OperatorState
 from kit.hosts.files.storage import StateFiles
 from kit.run.job_state import COMPLETED, PENDING, task_of
+from kit.run.run import of_look
 from kit.run.subject import Subject
 from kit.snapshots.pieces import COORDINATOR, Piece, Told, pieces_of, settled
 from kit.stream.graph.hashing import operator_id_of_uid
@@ -122,7 +123,7 @@ def _files_then(subject: Subject, number: int) -> StateFiles | None:
         return None
     for place, record in enumerate(subject.trace):
         if record.kind == "CheckpointCompleted" and record.checkpoint_id == number:
-            return files_of(lab.fork().goto(lab.position_of(place + 1)))
+            return files_of(lab.fork().goto(lab.past.position_of(place + 1)))
     return None
 
 
@@ -135,7 +136,7 @@ def looking_at(subject: Subject, checkpoint: int) -> Subject:
 
 def files_of(thing: Any) -> StateFiles:
     """What reads the files of a run: a lab's own disk, or the machine's."""
-    own = getattr(thing, "files", None)
+    own = of_look(thing, "files")
     return StateFiles(getattr(own, "filesystem", None))
 
 

@@ -19,7 +19,7 @@ from kit.core.protocol.vocabulary import COMMANDS
 from kit.run.captions import caption_of
 from kit.run.job_state import ChannelMoment, Moment, only_last, task_of
 from kit.run.moment import advance
-from kit.run.run import Run, run_of
+from kit.run.run import Run, now_ms_of, run_of
 from kit.run.stage import Stage, stage_for
 from kit.run.steps import event_of, steps
 
@@ -40,7 +40,7 @@ class Evidence:
         self._by_kind: dict[str, list[TraceRecord]] = {}
         self._answers: dict[str, list[TraceRecord]] = {}
         self._faults: dict[str, list[TraceRecord]] = {}
-        self._look_at(run_of(run), 0 if records is not None else getattr(run, "at_ms", 0))
+        self._look_at(run_of(run), 0 if records is not None else now_ms_of(run))
         trace = self.run.trace
         if records is None:
             records = trace if trace.detailed else list(chain.from_iterable(steps(trace)))
@@ -66,7 +66,7 @@ class Evidence:
     def now(self, run: Any) -> Evidence:
         """The same run, which may have gone on: this with what is new, or all anew where the run went another way."""
         count, last = self._seen
-        later, now_ms = run_of(run), getattr(run, "at_ms", 0)
+        later, now_ms = run_of(run), now_ms_of(run)
         trace = later.trace
         if count > len(trace) or (count and trace[count - 1] is not last):
             return Evidence(run)

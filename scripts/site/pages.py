@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from kit.draw.views.state_machines import StateMachine
-from kit.hosts.lab import Lab
+from kit.hosts.lab import open_play
 from kit.hosts.lab.scenarios.play import all_plays
 from kit.hosts.lab.scenarios.play_text import PlayText
 from kit.stream.settings.job_settings import CLASSES, settings_table
@@ -108,7 +108,7 @@ def plays(runs: Path) -> Iterator[tuple[str, str]]:
     """A page for each play as it came out, and into `runs` pages to step through, one for each run of it."""
     runs.mkdir(parents=True, exist_ok=True)
     for play in all_plays().values():
-        played = Lab.play(play.name).run()
+        played = open_play(play.name).run()
         steps = [f"{play.name}{f'-{n}' if n else ''}.html" for n in range(len(played.runs))]
         for name, page in zip(steps, played.pages(), strict=True):
             (runs / name).write_text(page, encoding="utf-8")
@@ -126,7 +126,7 @@ def _play(play: PlayText, steps: list[str]) -> str:
         which = f", run {n} of {len(steps)}" if len(steps) > 1 else ""
         lines.append(f'<a class="kit-step" href="../runs/{name}">Step through it{which}</a>')
     lines.append(
-        f'\n`Lab.play("{play.name}")` plays it in a notebook, on the job `{play.job}`. [All plays](index.md)\n'
+        f'\n`open_play("{play.name}")` plays it in a notebook, on the job `{play.job}`. [All plays](index.md)\n'
     )
     for block in play.blocks:
         lines.append(f"{plain(block.prose)}\n")

@@ -43,7 +43,7 @@ def error_in_lab(env: StreamEnvironment, restore_path: str | None = None) -> str
         return str(error)
     error = failure(lab)
     assert output_of_failed(lab, "output").empty
-    assert [path for path in lab.files.paths() if "chk-" in path] == []
+    assert [path for path in lab.look.files.paths() if "chk-" in path] == []
     return error
 
 
@@ -127,11 +127,11 @@ def test_a_savepoint_of_another_job_names_what_has_no_operator(tmp_path: Path) -
     lab = Lab(job(tmp_path, source))
     lab.run_until(checkpoint=1)
     request = lab.savepoint()
-    lab.run_until(lambda lab: lab.answer(request) is not None)
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
     env = StreamEnvironment("other", parallelism=2, max_parallelism=4, checkpoint=CheckpointConfig(interval_ms=20))
     stream = env.from_source(source, uid="words").key_by("word").aggregate(rows=count()).uid("tallies")
     stream.sink_to(ParquetSink(str(tmp_path / "other")), uid="out")
-    other = Lab(env, restore_path=lab.answer(request), after=lab)
+    other = Lab(env, restore_path=lab.look.answer(request), after=lab)
     error = failure(other)
     assert "counts" in error
     assert "allow" in error
@@ -140,5 +140,5 @@ def test_a_savepoint_of_another_job_names_what_has_no_operator(tmp_path: Path) -
 def test_no_rows_are_a_legal_input(tmp_path: Path) -> None:
     lab = Lab(job(tmp_path, ParquetSource(str(words(tmp_path / "none.parquet", rows=0)))))
     lab.run()
-    assert lab.master.status.name == "FINISHED"
+    assert lab.look.master.status.name == "FINISHED"
     assert lab.output("output").empty

@@ -109,7 +109,7 @@ def test_a_file_that_is_written_anew_fails_the_job_at_once(path: Path, rows: int
     with pytest.raises(JobFailedError, match=r"source 'rows'.*was written anew after the job had begun: it had .*has"):
         lab.run()
     assert str(path) in lab.error
-    assert lab.master.epoch == 1, "it was not restarted"
+    assert lab.look.master.epoch == 1, "it was not restarted"
 
 
 def test_what_stays_the_same_but_for_its_time_is_another_file(path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_restore_notices_a_file_that_was_written_meanwhile(path: Path) -> None
     lab.run_until(record="AllTasksRunning")
     savepoint = lab.savepoint(wait=True)
     lab.cancel()
-    lab.run_until(lambda lab: lab.finished)
+    lab.run_until(lambda lab: lab.ended)
     write(path, ROWS + 1)
     again = Lab(job(path), restore_path=savepoint, after=lab)
     with pytest.raises(JobFailedError, match="was written anew after the job had begun"):

@@ -42,7 +42,7 @@ def delays(source: Source, directory: Path) -> StreamEnvironment:
 def in_lab(env: StreamEnvironment) -> pd.DataFrame:
     lab = Lab(env, seed=5)
     for worker in (0, 1):
-        lab.run_until(checkpoint=lab.master.checkpoints.store.latest_id + 1)
+        lab.run_until(checkpoint=lab.look.master.checkpoints.store.latest_id + 1)
         lab.faults.kill(worker)
     lab.run()
     return lab.output()

@@ -51,7 +51,7 @@ class LabHost:
         lab = Lab(env, after=self.last, **start)
         self.last = lab
         lab.run()
-        assert lab.master.status.name == "FINISHED", lab.master.error
+        assert lab.look.master.status.name == "FINISHED", lab.look.master.error
         return lab.output("out")
 
     def stop(self, env: StreamEnvironment) -> str:
@@ -59,7 +59,7 @@ class LabHost:
         lab.run_until(checkpoint=1)
         request = lab.stop()
         lab.run()
-        return str(lab.answer(request))
+        return str(lab.look.answer(request))
 
     def names(self) -> list[str]:
         assert self.last is not None
@@ -148,7 +148,7 @@ def test_a_driver_that_recovers_goes_on_with_the_output(mode: str) -> None:
     first.run_until(checkpoint=2)
     again = Lab(env, after=first, recover=True)
     again.run()
-    assert again.master.status.name == "FINISHED", again.master.error
+    assert again.look.master.status.name == "FINISHED", again.look.master.error
     assert once(again.output("out"))
 
 
@@ -179,7 +179,7 @@ def test_restarts_and_rescales_of_one_run_never_trip_over_its_output() -> None:
     for seed in range(10):
         lab = Lab(numbers(ParquetSink("/out")), seed=seed)
         for worker in (0, 1, 0):
-            lab.run_until(checkpoint=lab.master.checkpoints.store.latest_id + 1)
+            lab.run_until(checkpoint=lab.look.master.checkpoints.store.latest_id + 1)
             lab.faults.kill(worker)
         lab.run()
         assert once(lab.output("out"))

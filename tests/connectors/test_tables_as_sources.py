@@ -42,7 +42,7 @@ def test_a_table_is_read_again_from_its_positions(kind: str) -> None:
     lab.run_until(checkpoint=1)
     lab.faults.kill(0)
     lab.run()
-    assert lab.master.epoch == 2
+    assert lab.look.master.epoch == 2
     assert totals(lab) == TOTALS
 
 

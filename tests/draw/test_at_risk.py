@@ -16,23 +16,23 @@ def _lab(**settings: Any) -> Lab:
 
 
 def _rows(lab: Lab, kind: str) -> list[dict[str, Any]]:
-    return [row for table in lab.state().of(kind) for row in table.rows.to_pylist()]
+    return [row for table in lab.look.state().of(kind) for row in table.rows.to_pylist()]
 
 
 def test_what_is_told_is_undone_when_a_worker_dies() -> None:
     lab = _lab()
     lab.run_until(checkpoint=1)
-    lab.run_until(at_ms=lab.at_ms + 40)
+    lab.run_until(at_ms=lab.look.at_ms + 40)
     told = at_risk(lab)
     before = {row["key"]: row["value"]["rows"] for row in _rows(lab, KEYED)}
     positions = {row["task"]: row["position"] for row in _rows(lab, SOURCE)}
     killed = lab.position
     lab.faults.kill(0)
     lab.run_until(
-        lambda lab: lab.master.epoch == 2 and {t.state.name for t in lab._world.tasks.values()} == {"RUNNING"}
+        lambda lab: lab.look.master.epoch == 2 and {t.state.name for t in lab._world.tasks.values()} == {"RUNNING"}
     )
     first = next(n for n in range(killed, lab.position + 1) if _is_restored(lab, n))
-    after = lab.state(position=first)
+    after = lab.look.state(position=first)
     back = {row["key"]: row["value"]["rows"] for table in after.of(KEYED) for row in table.rows.to_pylist()}
     frame = told.to_pandas().set_index("task")
     assert told.checkpoint == 1
@@ -46,7 +46,7 @@ def test_what_is_told_is_undone_when_a_worker_dies() -> None:
 def _is_restored(lab: Lab, n: int) -> bool:
     """Whether the tasks of the second epoch have their state, and no record since."""
     then = lab.fork().goto(n)
-    if then.master.epoch != 2:
+    if then.look.master.epoch != 2:
         return False
     restored = sum(record.kind == "StateRead" and record.machine.startswith("sums") for record in then.trace)
     return restored == 2 and len(_rows(then, SOURCE)) == 2
@@ -75,7 +75,7 @@ def test_just_after_a_checkpoint_only_what_came_behind_the_barrier_is_at_risk() 
     lab = _lab()
     lab.run_until(checkpoint=1)
     now = at_risk(lab).to_pandas()
-    lab.run_until(at_ms=lab.at_ms + 30)
+    lab.run_until(at_ms=lab.look.at_ms + 30)
     later = at_risk(lab).to_pandas()
     assert now.read.sum() < later.read.sum()
 
@@ -83,7 +83,7 @@ def test_just_after_a_checkpoint_only_what_came_behind_the_barrier_is_at_risk() 
 def test_a_trace_says_what_it_does_not_know() -> None:
     lab = _lab()
     lab.run_until(checkpoint=1)
-    lab.run_until(at_ms=lab.at_ms + 40)
+    lab.run_until(at_ms=lab.look.at_ms + 40)
     alone = at_risk(Trace(list(lab.trace), detailed=True, stages=lab.trace.stages))
     assert alone.to_pandas().taken.tolist() == at_risk(lab).to_pandas().taken.tolist()
     assert alone.to_pandas().changed.isna().all()

@@ -7,7 +7,7 @@ import pytest
 
 from kit.core.protocol.trace import Trace, keeps_record
 from kit.draw.views.barriers import barriers
-from kit.hosts.lab import Lab
+from kit.hosts.lab import Lab, open_play
 from kit.run.moment import moments
 from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of
@@ -22,7 +22,7 @@ def unaligned() -> Lab:
 
 
 def played(name: str, blocks: int) -> Lab:
-    play = Lab.play(name)
+    play = open_play(name)
     for _ in range(blocks):
         play.next()
     lab: Lab = play.lab

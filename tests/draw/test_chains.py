@@ -103,7 +103,7 @@ def test_gates_are_told_apart_and_subtasks_stand_in_order() -> None:
 
 
 def test_a_shape_without_operators_has_gates_as_well() -> None:
-    whole = Stage.of(lab_of().stages[0])
+    whole = Stage.of(lab_of().look.stages[0])
     bare = Stage.of(EpochShape(whole.epoch, whole.vertices, whole.channels))
     assert [gate.shipping for gate in execution_graph(bare).gates["totals"]] == ["hash"]
     assert list(execution_graph(bare).key_groups) == ["totals"]

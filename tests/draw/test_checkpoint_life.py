@@ -8,7 +8,7 @@ from kit.core.protocol.trace import Trace, keeps_record
 from kit.draw.views.checkpoint_life import checkpoint_life
 from kit.draw.views.state_machines import handlers_of, phase_of, state_machines
 from kit.draw.views.views import VIEWS
-from kit.hosts.lab import Lab
+from kit.hosts.lab import Lab, open_play
 from kit.run.checkpoint_log import CheckpointLog
 from kit.run.subject import Subject
 from tests.draw.geometry import crossings
@@ -36,7 +36,7 @@ PLAYS = (
 
 @pytest.mark.parametrize("name", PLAYS)
 def test_states_and_queue_are_those_of_the_machines(name: str) -> None:
-    play = Lab.play(name)
+    play = open_play(name)
     while not play.done:
         play.next()
         assert_as_the_machines_say(play.lab)
@@ -45,15 +45,15 @@ def test_states_and_queue_are_those_of_the_machines(name: str) -> None:
 @pytest.mark.parametrize("settings", [{}, {"unaligned": True, "aligned_timeout_ms": 3}], ids=["aligned", "timeout"])
 def test_states_are_those_of_the_machines_all_along(settings: dict[str, int]) -> None:
     lab = lab_of(6, rows=30, interval_ms=20, **settings)
-    while not lab.finished:
+    while not lab.ended:
         for _ in range(9):
-            if not lab.finished:
+            if not lab.ended:
                 lab.step()
         assert_as_the_machines_say(lab)
 
 
 def assert_as_the_machines_say(lab: Lab) -> None:
-    log, master, stage = CheckpointLog(Subject(lab).trace), lab.master, lab.stages[-1]
+    log, master, stage = CheckpointLog(Subject(lab).trace), lab.look.master, lab.look.stages[-1]
     states = {number: life.state for number, life in log.lives.items() if not life.ended}
     assert states == {number: pending.state for number, pending in master.checkpoints.pending.items()}
     assert [each.label for each in log.queue] == [each.label for each in master.checkpoints.decider.queue]
@@ -118,7 +118,7 @@ def test_the_minimum_pause_and_the_interval_are_clocks() -> None:
     view = checkpoint_life(lab)
     clocks = {row.name: row.says for row in view.clocks()}
     done = next(record.at_ms for record in lab.trace if record.kind == "CheckpointCompleted")
-    left = done + 15 - lab.at_ms
+    left = done + 15 - lab.look.at_ms
     assert clocks["minimum pause"] == f"over in {left} ms ({15 - left} ms of 15 ms gone)"
     assert clocks["interval"].endswith("of 20 ms gone)")
 
@@ -222,7 +222,7 @@ def test_a_moment_in_the_middle_of_an_event_can_be_drawn(kind: str) -> None:
 def test_a_clusters_trace_is_enough() -> None:
     """It tells of no turns and no single buffers."""
     lab = played("alignment", 2)
-    trace = Trace([record for record in lab.trace if keeps_record(record)], stages=lab.stages)
+    trace = Trace([record for record in lab.trace if keeps_record(record)], stages=lab.look.stages)
     assert len(trace) < len(lab.trace) / 4
     view = checkpoint_life(trace)
     assert "waits for 2 of 3 acknowledgements, of right/0, sums/0: the word to right/0 to begin" in view.answer()

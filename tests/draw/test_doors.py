@@ -156,9 +156,9 @@ def test_a_job_that_nobody_runs_is_told_how_to_run(lab: Lab) -> None:
 
 def test_records_without_the_shape_say_what_is_missing(lab: Lab) -> None:
     assert len(phases(list(lab.trace))) > 0
-    with pytest.raises(ValueError, match=r"does not say what the job looks like.*stages=lab.stages"):
+    with pytest.raises(ValueError, match=r"does not say what the job looks like.*stages=lab.look.stages"):
         frames(Trace(lab.trace))
-    assert len(frames(Trace(lab.trace, stages=lab.stages))) > 100
+    assert len(frames(Trace(lab.trace, stages=lab.look.stages))) > 100
 
 
 @pytest.mark.parametrize("door", PICTURES)
@@ -212,11 +212,11 @@ def test_the_page_is_made_of_a_lab_and_of_a_saved_trace(lab: Lab, saved: Trace, 
 
 def test_what_a_user_holds_of_a_run_is_a_table(lab: Lab) -> None:
     running = lab.fork()
-    while running.master.checkpoints.store.latest is None:  # a job that has ended holds none
+    while running.look.master.checkpoints.store.latest is None:  # a job that has ended holds none
         running.back(5)
-    checkpoint = running.master.checkpoints.store.latest
+    checkpoint = running.look.master.checkpoints.store.latest
     assert checkpoint is not None
-    for held in (running.moment(), checkpoint):
+    for held in (running.look.moment(), checkpoint):
         assert "<table" in held._repr_html_()
         assert len(held.to_pandas()) > 0
     assert checkpoint.to_pandas().bytes.sum() == checkpoint.state_size

@@ -24,16 +24,17 @@ def test_a_watermark_is_told_as_people_read_it() -> None:
 def test_the_end_of_event_time_is_no_number(job: str) -> None:
     lab = Lab(ready_job(job))
     met = 0
-    while not lab.finished:
+    while not lab.ended:
         lab.step()
         news = lab.trace[-6:]
         is_there = any(record.data.get("element", {}).get("timestamp_ms") == MAX_WATERMARK_MS for record in news)
         if not is_there:
             continue
         met += 1
-        shown = [lab.state()._repr_html_(), news._repr_html_(), caption_of_moment(lab.moment()), lab.svg()]
+        moment = caption_of_moment(lab.look.moment())
+        shown = [lab.look.state()._repr_html_(), news._repr_html_(), moment, lab.look.svg()]
         shown += [each.text for each in lab.enabled()]
-        shown += [frame_html(lab.queue(each.number)) for each in lab.stages[-1].channels]
+        shown += [frame_html(lab.look.queue(each.number)) for each in lab.look.stages[-1].channels]
         assert not [text for text in shown for raw in RAW if raw in text]
     assert met > 2
 

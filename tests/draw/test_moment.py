@@ -172,7 +172,7 @@ def test_the_picture_shows_what_the_machines_hold_after_every_step(seed: int, mo
     """Queues, wires and blocked channels, through checkpoints, a kill and a restore."""
     lab = lab_of(seed, rows=30, **mode)
     moment, taken = Moment(), 0
-    while not lab.finished and lab.position < 700:
+    while not lab.ended and lab.position < 700:
         if lab.position == 180:
             lab.faults.kill(1)
         else:
@@ -188,14 +188,14 @@ def test_the_picture_shows_what_the_machines_hold_after_every_step(seed: int, mo
             shown = moment.channels.get(number)
             assert _names(() if shown is None else shown.wire) == names, f"wire of {number} at {lab.position}"
         assert {number for number, shown in moment.channels.items() if shown.blocked and number in arrived} == blocked
-        assert moment.job == lab.master.status.name
+        assert moment.job == lab.look.master.status.name
         for name, task in lab._world.tasks.items():
             phases = moment.tasks[name].phases
             for each in task.checkpoints.running:
                 assert phases[each.checkpoint_id] == (WRITING if each.written is None else CAPTURING), name
         running = {name for name, task in lab._world.tasks.items() if task.state.name == "RUNNING"}
         assert {name for name, task in moment.tasks.items() if task.state == "RUNNING"} >= running
-    assert lab.finished
+    assert lab.ended
 
 
 def test_a_frozen_worker_is_seen_until_it_thaws_or_dies() -> None:
@@ -203,7 +203,7 @@ def test_a_frozen_worker_is_seen_until_it_thaws_or_dies() -> None:
     lab.run_until(record="AllTasksRunning")
 
     def frozen() -> set[str]:
-        return {name for name, task in lab.moment().tasks.items() if task.frozen}
+        return {name for name, task in lab.look.moment().tasks.items() if task.frozen}
 
     lab.faults.freeze(1)
     assert frozen() == {"letters/1", "totals/1"}

@@ -17,6 +17,7 @@ from kit.draw.stage.film import film_layout
 from kit.draw.stage.frames import Frame, frames
 from kit.draw.stage.scene import Scene
 from kit.draw.views.views import VIEWS
+from kit.hosts.lab import open_play
 from tests.draw.labs import lab_of, letters
 from tests.draw.script import story
 from tests.draw.unpacked import drawn
@@ -176,7 +177,7 @@ def test_a_table_leaves_empty_what_is_missing() -> None:
 
 
 def test_a_play_says_at_each_step_what_it_is_about(page: Page, tmp_path: Path) -> None:
-    play = Lab.play("late-ack").run()
+    play = open_play("late-ack").run()
     page.goto(export_html(play, tmp_path / "play.html").as_uri())
     prose = [block.prose for block in play.text.blocks]
     assert page.inner_text(".kit-note") == prose[0]
@@ -290,7 +291,7 @@ def test_a_page_opens_where_one_stood_and_a_channel_stays_chosen_by_its_ends(pag
     assert "→" in ends
     assert page.locator('[data-name="l0"]').evaluate("(lane) => getComputedStyle(lane).stroke") == colour
     lab.rescale(3)
-    lab.run_until(lambda lab: lab.stages[-1].epoch == 2)  # type: ignore[misc]
+    lab.run_until(lambda lab: lab.look.stages[-1].epoch == 2)  # type: ignore[misc]
     for _ in range(30):
         lab.step()
     page.goto(export_html(lab, tmp_path / "rescaled.html", views=()).as_uri())

@@ -34,7 +34,7 @@ KEPT = ("Buffer", "Watermark")
 
 
 def _rows(lab: Lab, kind: str, task: str | None = None) -> list[dict[str, Any]]:
-    return [row for table in lab.state(task).of(kind) for row in table.rows.to_pylist()]
+    return [row for table in lab.look.state(task).of(kind) for row in table.rows.to_pylist()]
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (1, 4), (4, 1)])
@@ -112,7 +112,7 @@ def test_bytes_are_those_of_the_files() -> None:
     lab = _restored("keyed-sum", 2, 3)
     found = rescaling(lab)
     (keyed,) = [deal for deal in found.deals if deal.kind == "keyed state"]
-    files = {file: len(data) for path, data in lab.files.contents.items() for file in [path.rpartition("/")[2]]}
+    files = {file: len(data) for path, data in lab.look.files.contents.items() for file in [path.rpartition("/")[2]]}
     for file in {each.entry[0] for each in keyed.transfers}:
         mine = [each for each in keyed.transfers if each.entry[0] == file]
         assert max(each.entry[1] + each.size for each in mine) == files[file]

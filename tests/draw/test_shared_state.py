@@ -83,13 +83,13 @@ def test_one_checkpoint_alone_frees_all_of_it(tmp_path: Path, version: str) -> N
 def test_a_run_without_incremental_state_says_so() -> None:
     lab = Lab(ready_job("keyed-sum", interval_ms=20, rows=80, max_retained=2, memory_threshold_bytes=0), seed=1)
     lab.run_until(checkpoint=3)
-    lab.run_until(lambda lab: not any("/chk-1/" in path for path in lab.files.paths()))
+    lab.run_until(lambda lab: not any("/chk-1/" in path for path in lab.look.files.paths()))
     found = shared_state(lab)
     assert found.checkpoints == [2, 3]
     assert found.gone == (1,)
     assert not found.is_shared
     for number in found.checkpoints:
-        mine = {path for path in lab.files.paths() if f"/chk-{number}/" in path}
+        mine = {path for path in lab.look.files.paths() if f"/chk-{number}/" in path}
         assert set(found.freed_by(number).file) == {path.rpartition("/")[2] for path in mine}
     assert "None of these is incremental" in found._repr_html_()
     assert "Gone already: checkpoint 1." in found.under

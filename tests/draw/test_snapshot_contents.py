@@ -62,7 +62,7 @@ def test_keyed_state_is_as_it_was_when_it_was_copied() -> None:
                 for r in then.goto(position).trace.since(len(then.trace) - 12)
             )
         )
-        held = lab.state(task, position=copied)["totals"].sort_values("key").values.tolist()
+        held = lab.look.state(task, position=copied)["totals"].sort_values("key").values.tolist()
         assert found[found.task == task].sort_values("key").values.tolist() == held
 
 
@@ -151,7 +151,9 @@ def test_all_bytes_of_our_files_are_accounted_for() -> None:
     frame = snapshot_contents(lab).to_pandas()
     by_file = frame[~frame.inline].drop_duplicates(["file", "start"]).groupby("file").bytes.sum()
     real = {
-        path: len(data) for path, data in lab.files.contents.items() if "/chk-2/" in path and "_metadata" not in path
+        path: len(data)
+        for path, data in lab.look.files.contents.items()
+        if "/chk-2/" in path and "_metadata" not in path
     }
     assert by_file.to_dict() == real
     assert (frame.kind == HEADER).sum() == len(real)

@@ -57,7 +57,7 @@ def test_what_crosses_an_unaligned_cut_is_what_the_checkpoint_keeps() -> None:
         lab.run_until(checkpoint=1)
         sides = crossings(lab, 1)
         assert sides.keys() <= {"BEFORE", "IN_FLIGHT", "AFTER", ""}
-        persisted = int(lab.statistics.subtasks(1)["persisted_bytes"].sum())
+        persisted = int(lab.look.statistics.subtasks(1)["persisted_bytes"].sum())
         assert round(persisted / ROW_BYTES) == sides.get("IN_FLIGHT", 0)
         kept += sides.get("IN_FLIGHT", 0)
     assert kept > 10
@@ -92,7 +92,7 @@ def test_what_crosses_backwards_is_what_at_least_once_repeats(seed: int) -> None
     repeated = crossings(lab, 1).get("AGAINST", 0)
     lab.faults.kill(1)
     lab.run()
-    assert lab.restores()["checkpoint_id"].unique().tolist() == [1]
+    assert lab.look.restores()["checkpoint_id"].unique().tolist() == [1]
     assert lab.output("out")["n"].sum() == ROWS + repeated
 
 

@@ -120,7 +120,7 @@ def test_an_unfinished_phase_says_what_it_waits_for() -> None:
     tasks = space_time_data(lab)["tasks"]
     record = lab.trace[-1]
     waits = {tasks[row[0]]: row[-1] for row in now["phases"] if row[-3]}
-    awaited = [lab.stages[-1].ends()[number][0] for number in record.data["awaited"]]
+    awaited = [lab.look.stages[-1].ends()[number][0] for number in record.data["awaited"]]
     assert awaited
     assert all(f"{source} (" in waits[record.machine.partition("@")[0]] for source in awaited)
     assert waits[record.machine.partition("@")[0]].startswith("barrier 1 from ")

@@ -105,7 +105,7 @@ def test_pointing_tells_and_a_click_names(page: Page, lab: Lab, exported: Path) 
     at = {"x": found["x"], "y": found["y"]}
     view.hover(position=at)
     tip = page.inner_text(".kit-st-tip")
-    source, target = lab.stages[0].ends()[found["channel"]]
+    source, target = lab.look.stages[0].ends()[found["channel"]]
     assert f"{source} → {target}" in tip
     assert "crosses the cut: sent before it, taken after it" in tip
     view.click(position=at)

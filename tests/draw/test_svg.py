@@ -12,7 +12,7 @@ from kit.draw.stage.job_master_panel import Words
 from kit.draw.stage.layout import cells_in_a_row, lay_out
 from kit.draw.stage.scene import Scene, fit, fit_name
 from kit.draw.svg import picture_layout, still
-from kit.hosts.lab import Lab
+from kit.hosts.lab import open_play
 from kit.run.captions import listed
 from kit.run.job_state import Moment
 from kit.run.moment import moment_at, moments
@@ -143,7 +143,7 @@ def test_sizes_have_units() -> None:
 
 def test_the_legend_has_the_colours_of_the_picture_and_what_is_in_the_job() -> None:
     """The sign of a barrier is coloured like the first one there; the JobMaster's flag is no barrier."""
-    play = Lab.play("alignment")
+    play = open_play("alignment")
     play.next()
     queued = str(moment_svg(play))
     play.next()

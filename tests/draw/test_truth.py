@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from kit.draw import gantt, phases, space_time, space_time_data
 from kit.draw.assets import light_colours
 from kit.draw.charts.gantt import PHASE_INKS
-from kit.hosts.lab import Lab
+from kit.hosts.lab import Lab, open_play
 from kit.hosts.lab.scenarios.play import all_plays
 from kit.verify.swarm.swarm import drawn
 from tests.draw.labs import lab_of
@@ -41,7 +41,7 @@ def moments_of(seed: int, most: int) -> Iterator[Lab]:
     for lab in drawn(seed).run().labs:
         there, end = [], lab.position
         for position in range(1, end + 1):
-            if lab.goto(position).master.checkpoints.pending and not lab._world.driver_is_dead:
+            if lab.goto(position).look.master.checkpoints.pending and not lab._world.driver_is_dead:
                 there.append(position)
         for position in sorted(chance.sample(there, min(most, len(there)))):
             yield lab.goto(position)
@@ -49,7 +49,7 @@ def moments_of(seed: int, most: int) -> Iterator[Lab]:
 
 def moments_of_play(name: str) -> Iterator[Lab]:
     """The lab of a play, after each of its parts."""
-    play = Lab.play(name)
+    play = open_play(name)
     while not play.done:
         play.next()
         if not play.lab._world.driver_is_dead:
@@ -60,7 +60,7 @@ def found_in(labs: Iterator[Lab]) -> tuple[int, list[str]]:
     """At how many moments a checkpoint was pending, and what was untrue."""
     count, found = 0, []
     for lab in labs:
-        count += bool(lab.master.checkpoints.pending)
+        count += bool(lab.look.master.checkpoints.pending)
         found += [f"step {lab.position}: {each}" for each in untruths(lab)]
     return count, found
 
@@ -95,7 +95,7 @@ def test_pictures_say_what_the_machines_do_in_all_plays_and_many_runs() -> None:
 
 def unaligned() -> Lab:
     """A run of which a checkpoint keeps in-flight data."""
-    return Lab.play("in-flight-after-the-copy").run().lab
+    return open_play("in-flight-after-the-copy").run().lab
 
 
 def test_in_flight_data_that_is_captured_is_no_acknowledgement_under_way() -> None:
@@ -116,7 +116,7 @@ def test_in_flight_data_that_is_captured_is_no_acknowledgement_under_way() -> No
 
 
 def test_what_is_not_written_is_told_by_its_phase_and_by_what_it_waits_for() -> None:
-    play = Lab.play("in-flight-after-the-copy")
+    play = open_play("in-flight-after-the-copy")
     for _ in range(3):
         play.next()
     table = phases(play.lab, 1).set_index("task")
@@ -126,7 +126,7 @@ def test_what_is_not_written_is_told_by_its_phase_and_by_what_it_waits_for() -> 
         "right/0": "the trigger, on its way",
         "sums/0": "barrier 1 from right/0 (not sent yet)",
     }
-    moment = play.lab.moment()
+    moment = play.lab.look.moment()
     assert {name: task.phases.get(1) for name, task in moment.tasks.items()} == {
         "left/0": "capturing",
         "right/0": None,
@@ -209,7 +209,7 @@ def test_the_legend_of_the_diagram_has_what_is_drawn_in_its_time() -> None:
     whole = space_time(lab, 2).svg()
     assert "cut of 2: each task copies its state" in whole
     assert "writes the copy" in whole
-    before = space_time(lab, 2, since_ms=0, until_ms=lab.moment().checkpoints[1].triggered_ms - 1).svg()
+    before = space_time(lab, 2, since_ms=0, until_ms=lab.look.moment().checkpoints[1].triggered_ms - 1).svg()
     assert "cut of 2: each task copies its state" not in before
     assert "writes the copy" not in before.partition('class="grid"')[2].rpartition("</text>")[0]
 

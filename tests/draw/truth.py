@@ -34,9 +34,9 @@ class Doing:
 
 def doing(lab: Lab, checkpoint: int, name: str) -> Doing | None:
     """What a subtask does; None for one that does not run, or has given the checkpoint up."""
-    if name in lab.master.checkpoints.pending[checkpoint].acked_tasks:
+    if name in lab.look.master.checkpoints.pending[checkpoint].acked_tasks:
         return Doing("acknowledged")
-    task = lab.tasks.get(name)
+    task = lab.look.tasks.get(name)
     if task is None or not task.is_running:
         return None
     sent = {
@@ -83,7 +83,7 @@ def _newest(task: StreamTask) -> int:
 def untruths(lab: Lab) -> Iterator[str]:
     """What the phases, the barriers, the life of a checkpoint, the panel and the boxes of tasks say that is not so."""
     subject = Subject(lab)
-    moment, pending = subject.moment, lab.master.checkpoints.pending
+    moment, pending = subject.moment, lab.look.master.checkpoints.pending
     shown = {each.checkpoint_id: each for each in moment.pending}
     if shown.keys() != pending.keys():
         yield f"pending are {list(pending)}, shown are {list(shown)}"
@@ -106,12 +106,12 @@ def _of_tasks(lab: Lab, subject: Subject, number: int) -> Iterator[str]:
     waits = defaultdict(list)
     for wait in draw_barriers(Subject(lab, None, number)).wait_for.waits:
         waits[wait.waiter].append(wait.source)
-    triggered = {task.task for task in lab.master.checkpoints.pending[number].plan.tasks_to_trigger}
+    triggered = {task.task for task in lab.look.master.checkpoints.pending[number].plan.tasks_to_trigger}
     for name, row in table.iterrows():
         truly = doing(lab, number, str(name))
         says = f"checkpoint {number} at {name}: {truly}"
         if truly is None:
-            if row["waits_for"] and name not in lab.tasks:
+            if row["waits_for"] and name not in lab.look.tasks:
                 yield f"{says}, but it waits for {row['waits_for']}"
             continue
         phase = row["open_phase"] if row["status"] == "unfinished" else row["status"]
@@ -143,14 +143,14 @@ def _of_box(lab: Lab, subject: Subject, number: int, name: str, truly: Doing, *,
     newest, _ = known.checkpoint or (None, "")
     if newest != number or known.frozen or known.state != "RUNNING":
         return
-    sprites = dict(task_sprites(lay_out(lab.stages[-1]), name, Sight.of(subject.moment)))
+    sprites = dict(task_sprites(lay_out(lab.look.stages[-1]), name, Sight.of(subject.moment)))
     line, detail = (sprites.get(f"t:{name}:{part}", {"text": "", "class": ""}) for part in ("line", "detail"))
     box = f"checkpoint {number} at {name}: {truly}, its box: {line['text']!r}, {detail.get('title', detail['text'])!r}"
     if truly.phase != "alignment":
         if line["text"] != LINES[truly.phase].format(number):
             yield box
     elif not is_triggered and line["text"] != "running":  # a barrier that is only announced has not come
-        came = len(lab.tasks[name].inputs.open_channels) - len(truly.awaited)
+        came = len(lab.look.tasks[name].inputs.open_channels) - len(truly.awaited)
         found = re.fullmatch(rf"barrier {number}: (\d+) of (\d+) came", str(line["text"]))
         is_counted = found is not None and int(found[1]) >= came
         awaited = 0 if found is None else int(found[2]) - int(found[1])
@@ -161,7 +161,8 @@ def _of_box(lab: Lab, subject: Subject, number: int, name: str, truly: Doing, *,
 
 def _of_life(lab: Lab, number: int) -> Iterator[str]:
     """What is said of the acknowledgements that are missing."""
-    truly, answer = lab.master.checkpoints.pending[number], draw_checkpoint_life(Subject(lab, None, number)).answer()
+    truly = lab.look.master.checkpoints.pending[number]
+    answer = draw_checkpoint_life(Subject(lab, None, number)).answer()
     missing, every = len(truly.not_yet_acked_tasks), truly.tasks
     told = re.search(r"waits for (\d+) of (\d+) acknowledgements", answer)
     if told is not None and (int(told[1]), int(told[2])) != (missing, every):

@@ -28,7 +28,7 @@ def test_a_log_of_another_version_fails_the_restore(tmp_path: Path) -> None:
     lab.run_until(checkpoint=1)
     log.serializer = type("Later", (type(log.serializer),), {"version": 2})()
     lab.faults.kill(0)
-    lab.run_until(lambda lab: lab.finished)
+    lab.run_until(lambda lab: lab.ended)
     assert "the position is of version 1, expected 2" in lab.error
 
 

@@ -39,13 +39,13 @@ def test_a_kill_and_a_rescale_leave_the_result_as_it_is(flights: Path) -> None:
     lab.run_until(checkpoint=2)
     lab.faults.kill(1)
     lab.run_until(lambda lab: len(lab.trace.story(kind="StateAssigned")) == 1)
-    lab.run_until(checkpoint=lab.master.checkpoints.store.latest_id + 1)
+    lab.run_until(checkpoint=lab.look.master.checkpoints.store.latest_id + 1)
     request = lab.stop()
     lab.run()
     assert 0 < carrier_totals(lab.output("carriers"))["flights"].sum() < ROWS
-    lab = a_lab(flights, 3, after=lab, restore_path=lab.answer(request))
+    lab = a_lab(flights, 3, after=lab, restore_path=lab.look.answer(request))
     lab.run()
-    assert lab.master.status is JobStatus.FINISHED
+    assert lab.look.master.status is JobStatus.FINISHED
     carriers, days = by_pandas()
     found = carrier_totals(lab.output("carriers"))
     pd.testing.assert_frame_equal(found, carriers, check_dtype=False)

@@ -26,7 +26,7 @@ def test_a_planted_fault_is_found_and_shown(mutant: Mutant) -> None:
         assert len(example) <= MOST_STEPS
         if example.property.startswith(BREAKS):
             with pytest.raises(AssertionError):
-                example.lab().validate()
+                example.lab().look.validate()
         else:
             assert not example.holds_in(example.lab())
 

@@ -89,7 +89,7 @@ def test_a_function_that_always_raises_stops_the_run_and_says_what_failed(way: s
     assert "wrong_column failed on row {'letter': 'a', 'n': 0}: KeyError: 'number'" in text
     assert 'test_lab.py", line' in text
     assert 'in wrong_column: return {"n": row["number"]}' in text
-    assert lab.master.epoch == REPEATS
+    assert lab.look.master.epoch == REPEATS
     cause = caught.value.__cause__
     assert isinstance(cause, KeyError)
     assert cause.__traceback__ is not None
@@ -130,8 +130,8 @@ def test_a_job_that_fails_in_ever_other_ways_is_restarted_until_the_lab_gives_up
     lab = Lab(mapped(fails_otherwise))
     with pytest.raises(LabError) as caught:
         lab.run()
-    assert lab.master.status.name == "FAILED"
-    assert lab.master.epoch == LAB_ATTEMPTS + 1
+    assert lab.look.master.status.name == "FAILED"
+    assert lab.look.master.epoch == LAB_ATTEMPTS + 1
     assert f"a lab restarts a job {LAB_ATTEMPTS} times" in message(caught)
 
 
@@ -152,11 +152,11 @@ def test_a_strategy_that_counts_is_left_to_count_and_one_that_does_not_is_stoppe
     counts = Lab(mapped(wrong_column, restart=FixedDelay(attempts=5, delay_ms=10)))
     with pytest.raises(LabError, match="job 'mapped' FAILED"):
         counts.run()
-    assert counts.master.epoch == 6
+    assert counts.look.master.epoch == 6
     endless = Lab(mapped(wrong_column, restart=ExponentialDelay()))
     with pytest.raises(LabError, match="in the same way"):
         endless.run()
-    assert endless.master.epoch == REPEATS
+    assert endless.look.master.epoch == REPEATS
     assert endless.job.settings.restart == ExponentialDelay()
 
 
@@ -171,7 +171,7 @@ def test_a_function_that_fails_at_times_or_after_a_checkpoint_is_no_repeated_fai
 
     lab = Lab(mapped(fails_twice))
     lab.run()
-    assert lab.master.epoch == REPEATS
+    assert lab.look.master.epoch == REPEATS
     assert sorted(lab.output()["n"]) == list(range(40))
 
     seen: set[int] = set()
@@ -194,7 +194,7 @@ def test_workers_killed_by_hand_are_no_repeated_failure() -> None:
         lab.run_until(record="AllTasksRunning")
         lab.faults.kill(0)
     lab.run()
-    assert lab.master.status.name == "FINISHED"
+    assert lab.look.master.status.name == "FINISHED"
 
 
 # --- a lab that failed ------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_a_lab_that_failed_says_so_everywhere() -> None:
     assert "job 'mapped' FAILED" in text
     assert "wrong_column failed on row" in text
     assert "was not restarted: the job takes no periodic checkpoints" in text
-    for again in (lab.run, lambda: lab.run_until(checkpoint=1), lambda: lab.run_until(finished=True)):
+    for again in (lab.run, lambda: lab.run_until(checkpoint=1), lambda: lab.run_until(ended=True)):
         with pytest.raises(LabError, match="wrong_column failed on row"):
             again()
     with pytest.warns(LabWarning, match="wrong_column failed on row"):
@@ -217,7 +217,7 @@ def test_a_lab_that_failed_says_so_everywhere() -> None:
     assert "FAILED: " in repr(lab)
     assert "KeyError: 'number'" in repr(lab)
     assert "\n" not in repr(lab)
-    what, then = (re.findall(rf'data-name="{name}"[^>]*>([^<]*)<', lab.svg())[0] for name in ("what", "then"))
+    what, then = (re.findall(rf'data-name="{name}"[^>]*>([^<]*)<', lab.look.svg())[0] for name in ("what", "then"))
     assert what.startswith("The job has failed: rows/0 failed: UserFunctionError: mistake: function")
     assert "wrong_column failed on row {'letter': 'a', 'n': 0}: KeyError: 'number'" in f"{what} {then}"
 
@@ -239,11 +239,11 @@ def test_a_restore_path_that_leads_nowhere_is_found_at_once() -> None:
     lab = Lab(mapped(lambda row: {"n": row["n"]}))
     lab.run_until(record="AllTasksRunning")
     request = lab.savepoint()
-    lab.run_until(lambda lab: lab.answer(request) is not None)
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
     with pytest.raises(LabError) as caught:
         Lab(readme(), restore_path="/savepoints/savepoint-oops", after=lab)
     assert "/savepoints/savepoint-oops" in message(caught)
-    assert str(lab.answer(request)) in str(caught.value)
+    assert str(lab.look.answer(request)) in str(caught.value)
     with pytest.raises(LabError) as caught:
         Lab(readme(), restore_path="/savepoints/savepoint-oops")
     assert "after=<the lab that wrote it>" in message(caught)
@@ -316,12 +316,12 @@ def test_a_fork_with_another_seed_goes_another_way_and_the_old_one_goes_on() -> 
     straight.run_until(checkpoint=1)
     there = straight.position
     same, other = straight.fork(), straight.fork(seed=7)
-    assert (other.seed, straight.seed) == (7, 3)
+    assert (other.past.seed, straight.past.seed) == (7, 3)
     for lab in (straight, same, other):
         lab.run()
-    assert same.actions == straight.actions
-    assert other.actions[:there] == straight.actions[:there]
-    assert other.actions != straight.actions
+    assert same.past.actions == straight.past.actions
+    assert other.past.actions[:there] == straight.past.actions[:there]
+    assert other.past.actions != straight.past.actions
     totals = [lab.output("out").groupby("letter")["total"].max().tolist() for lab in (straight, other)]
     assert totals[0] == totals[1]
     with pytest.raises(LabError, match="seed is '7'"):
@@ -403,20 +403,20 @@ def test_the_picture_takes_in_what_is_new_and_is_the_same_as_one_drawn_anew() ->
         while lab.position < position:
             lab.step()
         lab.goto(position)
-        assert lab.svg() == last_frame(lab).svg()
+        assert lab.look.svg() == last_frame(lab).svg()
     other = lab.fork(seed=8)
     other.run_until(checkpoint=1)
-    assert other.svg() == last_frame(other).svg()
-    assert lab.svg() == last_frame(lab).svg()
+    assert other.look.svg() == last_frame(other).svg()
+    assert lab.look.svg() == last_frame(lab).svg()
     lab.back(30).faults.kill(0)
     lab.run()
-    assert lab.svg() == last_frame(lab).svg()
+    assert lab.look.svg() == last_frame(lab).svg()
 
 
 def test_a_large_run_is_a_table_until_its_picture_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(readme())
     lab.run_until(record="CheckpointTriggered")
-    assert lab._repr_html_() == lab.svg()._repr_html_()
+    assert lab._repr_html_() == lab.look.svg()._repr_html_()
     assert str(lab._repr_svg_()).startswith("<svg")
     monkeypatch.setattr(lab_module, "LARGE", 50)
     other = lab.fork()
@@ -427,9 +427,9 @@ def test_a_large_run_is_a_table_until_its_picture_is_asked_for(monkeypatch: pyte
     assert "letters" in table
     assert "2 RUNNING" in table
     assert "of 2" in table
-    assert other.svg() == lab.svg()
+    assert other.look.svg() == lab.look.svg()
     assert other._repr_html_() == lab._repr_html_()
-    assert other._repr_svg_() == lab.svg()
+    assert other._repr_svg_() == lab.look.svg()
 
 
 def test_a_trace_is_a_table_of_its_ends() -> None:
@@ -458,9 +458,9 @@ def test_a_step_is_a_line_and_a_table_of_its_records() -> None:
 
 def test_restores_are_a_table_as_on_spark() -> None:
     lab = Lab(readme())
-    assert lab.restores().empty
+    assert lab.look.restores().empty
     lab.run_until(checkpoint=1)
     lab.faults.kill(0)
     lab.run_until(record="StateAssigned")
-    assert set(lab.restores()["checkpoint_id"]) == {1}
-    assert {"epoch", "task", "operator", "entries"} <= set(lab.restores().columns)
+    assert set(lab.look.restores()["checkpoint_id"]) == {1}
+    assert {"epoch", "task", "operator", "entries"} <= set(lab.look.restores().columns)

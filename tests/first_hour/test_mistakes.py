@@ -461,7 +461,7 @@ def test_output_that_is_there_already(tmp_path: Path) -> None:
         {"checkpoint": 1},
         {"record": "StateAssigned"},
         {"at_ms": 10**9},
-        {"finished": True},
+        {"ended": True},
         {"until": lambda lab: False},
     ],
     ids=lambda condition: next(iter(condition)),

@@ -29,8 +29,8 @@ def test_it_can_be_stopped_at_any_time_before_its_end() -> None:
     for seed in range(30):
         lab = Lab(letters(), seed=seed)
         lab.run_until(checkpoint=1)
-        coordinator = lab.master.checkpoints
-        ends_by_itself = lab.master.tasks.all_data_ended
+        coordinator = lab.look.master.checkpoints
+        ends_by_itself = lab.look.master.tasks.all_data_ended
         request = lab.stop()
         lab.run()
         answer = lab._world.answers[request]

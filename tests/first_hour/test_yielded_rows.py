@@ -68,7 +68,7 @@ def test_in_the_lab() -> None:
     lab.run_until(checkpoint=2)
     lab.faults.kill(1)
     lab.run()
-    assert lab.master.epoch == 2
+    assert lab.look.master.epoch == 2
     check(lab)
 
 

@@ -188,7 +188,7 @@ def test_a_sink_publishes_nothing_but_its_own_output(tmp_path: Path, staged: str
     lab.run_until(checkpoint=1)
     lab.cancel()
     lab.run()
-    (path,) = {each.rpartition("/")[0] for each in lab.files.paths() if each.endswith("/_metadata")}
+    (path,) = {each.rpartition("/")[0] for each in lab.look.files.paths() if each.endswith("/_metadata")}
     before = dict(lab._world.edge.output.published)
     again = Lab(letters(tmp_path, ParquetSink(str(out))), restore_path=path, after=lab)
     with pytest.raises(Exception, match=r"StateRestoreError: the checkpoint is to publish"):

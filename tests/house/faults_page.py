@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "FAULTS.md"
 INTRODUCTION = """# Faults in the lab, and on Spark
 
 Everything that may go wrong around a job can be injected in the lab, by name, at any step. Every fault is a step: it is
-among `lab.actions`, `lab.back()` undoes it, `lab.replay()` does it again, and it leaves a record in the trace (the
+among `lab.past.actions`, `lab.back()` undoes it, `lab.replay()` does it again, and it leaves a record in the trace (the
 machine is `lab`, the role `fault`; `SlotLost` tells of a worker that is killed, `SlotsChanged` of slots).
 `lab.faults.possible()` lists what may be made to fail now, and what may not and why; `lab.step(fault)` takes one from
 the list.

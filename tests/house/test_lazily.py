@@ -115,7 +115,7 @@ def test_methods_find_what_higher_packages_do_for_them() -> None:
         "lab = Lab(env)\n"
         "lab.run()\n"
         "print(type(lab.trace.why('job')).__name__, type(lab.trace.show()).__name__)\n"
-        "print(type(Lab.play('late-ack')).__name__, lab.stages[0]._repr_svg_()[:4], str(lab.moment())[:7])"
+        "print(type(open_play('late-ack')).__name__, lab.look.stages[0]._repr_svg_()[:4], str(lab.look.moment())[:7])"
     )
     assert in_a_process(code).split() == ["<svg", "Why", "Explorer", "Play", "<svg", "Moment("]
 

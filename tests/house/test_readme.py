@@ -32,8 +32,8 @@ def run(code: str, directory: Path) -> str:
 
 def test_the_lab(tmp_path: Path) -> None:
     said = run(
-        f"{IN_THE_LAB}\nprint(lab.position > 0, lab.svg().startswith('<'), len(lab.enabled()) > 0)\n"
-        "lab.run()\nprint(lab.finished, lab.output('out').groupby('letter')['total'].last().tolist())",
+        f"{IN_THE_LAB}\nprint(lab.position > 0, lab.look.svg().startswith('<'), len(lab.enabled()) > 0)\n"
+        "lab.run()\nprint(lab.ended, lab.output('out').groupby('letter')['total'].last().tolist())",
         tmp_path,
     )
     lab, enabled, *_, first, second = said.splitlines()

@@ -28,14 +28,14 @@ def lab_directories(folder: Path) -> Iterator[Path]:
         lab = Lab(env)
         lab.run_until(record="AllTasksRunning")
         for completed in (1, 2, 3):
-            lab.run_until(checkpoint=completed, finished=True)
-            if not lab.finished:
+            lab.run_until(checkpoint=completed, ended=True)
+            if not lab.ended:
                 lab.savepoint()
-        lab.run_until(lambda lab: len(lab.files.paths("/savepoints")) > 0, finished=True)
-        if not lab.finished:
+        lab.run_until(lambda lab: len(lab.look.files.paths("/savepoints")) > 0, ended=True)
+        if not lab.ended:
             lab.cancel()
         settle(lab)
-        disk = lab.files.export(folder / way)
+        disk = lab.look.files.export(folder / way)
         yield from sorted(path.parent for path in disk.rglob("_metadata"))
 
 

@@ -42,24 +42,24 @@ class Losing:
     def run(self, kill_after: int | None = None) -> Lab:
         """Step to the end; kill the worker once this many events have arrived."""
         lab = self.lab
-        while not lab.finished:
+        while not lab.ended:
             enabled = lab.enabled()
             coming = [a for a in enabled if isinstance(a, DeliverMessage) and a.subject == self.reader]
             if coming and coming[0].message == "OperatorEventToTask":
                 self.assigned += 1
-                if self.assigned in self._numbers and lab.at_ms >= self.late_until:
+                if self.assigned in self._numbers and lab.look.at_ms >= self.late_until:
                     self.faults += 1
                     event = lab._world.agenda.next_message("job", self.reader)
                     assert isinstance(event, OperatorEventToTask)
                     self._fault(self, event)
-                elif lab.at_ms >= self.late_until:
+                elif lab.look.at_ms >= self.late_until:
                     lab.step(coming[0])
                     if self.assigned == kill_after:
                         lab.faults.kill(0)
                     continue
                 else:
                     self.assigned -= 1
-            others = [a for a in lab.enabled() if a not in coming or lab.at_ms >= self.late_until]
+            others = [a for a in lab.enabled() if a not in coming or lab.look.at_ms >= self.late_until]
             waits = [a for a in others if isinstance(a, LetTimePass)]
             now = [a for a in others if not isinstance(a, LetTimePass)]
             lab.step((now or waits)[lab.position * 7 % len(now or waits)])
@@ -81,7 +81,7 @@ def lose_ack(losing: Losing, event: OperatorEventToTask) -> None:
 
 def be_late(losing: Losing, event: OperatorEventToTask) -> None:
     """Nothing reaches the reader for several intervals."""
-    losing.late_until = losing.lab.at_ms + 200
+    losing.late_until = losing.lab.look.at_ms + 200
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -125,21 +125,21 @@ def test_every_row_is_read_once(
     lab = losing.run(kill_after)
     assert losing.faults == len(numbers)
     assert Counter(lab.output("out")["n"]) == Counter(range(ROWS))
-    assert lab.master.status.name == "FINISHED"
+    assert lab.look.master.status.name == "FINISHED"
     if fault is be_late:
         assert "FAILED" in set(lab.checkpoints()["status"]), "checkpoints wait behind the late event until they expire"
-        assert lab.master.epoch == 1
+        assert lab.look.master.epoch == 1
     else:
-        assert lab.master.epoch == 1 + len(numbers) + (kill_after is not None)
+        assert lab.look.master.epoch == 1 + len(numbers) + (kill_after is not None)
 
 
 def test_losing_an_event_is_a_step_like_any_other() -> None:
     losing = Losing(0, {2}, lose)
     lab = losing.run()
-    again = Lab(lab.job, seed=lab.seed)
-    again.replay(lab.actions[1:])
+    again = Lab(lab.job, seed=lab.past.seed)
+    again.replay(lab.past.actions[1:])
     assert [str(record) for record in again.trace] == [str(record) for record in lab.trace]
-    assert [str(action) for action in lab.actions if isinstance(action, DropMessage)] == [
+    assert [str(action) for action in lab.past.actions if isinstance(action, DropMessage)] == [
         f"lose OperatorEventToTask from job to {losing.reader}"
     ]
     with pytest.raises(LabError, match=f"nothing that could be lost now is 'OperatorEventToTask to {losing.reader}'"):

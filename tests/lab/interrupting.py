@@ -146,8 +146,8 @@ def seconds(act: Act) -> float:
 def same_run(lab: Lab, other: Lab) -> bool:
     """Whether both did the same, and the same came of it."""
     return (
-        lab.actions == other.actions
+        lab.past.actions == other.past.actions
         and list(lab.trace) == list(other.trace)
-        and lab.files.contents == other.files.contents
+        and lab.look.files.contents == other.look.files.contents
         and repr(lab) == repr(other)
     )

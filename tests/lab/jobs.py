@@ -145,9 +145,9 @@ def failure(lab: Lab) -> str:
     """Run it until it has failed, and says so; the reason."""
     with pytest.raises(LabError) as caught:
         lab.run()
-    assert lab.master.status is JobStatus.FAILED
-    assert lab.master.error.splitlines()[0][:80] in str(caught.value)
-    return lab.master.error
+    assert lab.look.master.status is JobStatus.FAILED
+    assert lab.look.master.error.splitlines()[0][:80] in str(caught.value)
+    return lab.look.master.error
 
 
 def output_of_failed(lab: Lab, sink: str) -> pd.DataFrame:
@@ -164,14 +164,14 @@ def settle(lab: Lab) -> None:
 
 def state_files(lab: Lab) -> set[str]:
     """Give the files in checkpoints and savepoints, except for `_metadata`."""
-    below = {*lab.files.paths(CHECKPOINTS), *lab.files.paths("/savepoints")}
+    below = {*lab.look.files.paths(CHECKPOINTS), *lab.look.files.paths("/savepoints")}
     return {path for path in below if not path.endswith("/_metadata")}
 
 
 def referenced_files(lab: Lab) -> set[str]:
     """Give the files that the `_metadata` on the disk refer to."""
     found: set[str] = set()
-    for path, data in lab.files.contents.items():
+    for path, data in lab.look.files.contents.items():
         if path.endswith("/_metadata"):
             metadata, _ = read_metadata(data, path.rpartition("/")[0])
             for state in metadata.operator_states:

@@ -76,7 +76,7 @@ def test_why_something_does_not_happen_is_said() -> None:
     timers = lab._world.agenda._timers
     (name, due_ms) = next((timer, word.word.due_ms) for (machine, timer), (_, word) in timers.items())
     said = {
-        FireTimer("job", name): f"it is due at {due_ms} ms, and it is {lab.at_ms} ms now",
+        FireTimer("job", name): f"it is due at {due_ms} ms, and it is {lab.look.at_ms} ms now",
         FireTimer("job", "lunch"): "job has set no timer lunch",
         TakeTurn("totals/7"): "there is no totals/7 now; there are job, rows/0",
         CarryOut("job", "WriteMetadata", 9, 999): "WriteMetadata is not under way",
@@ -86,7 +86,7 @@ def test_why_something_does_not_happen_is_said() -> None:
         FailCommand("job", "WriteMetadata", 9, 999, "io"): "WriteMetadata is not under way",
     }
     for action, why in said.items():
-        assert (lab.refusal(action) or "").startswith(why)
+        assert (lab.look.refusal(action) or "").startswith(why)
         with pytest.raises(LabError):
             lab.step(action)
 
@@ -113,7 +113,7 @@ def test_a_list_of_actions_is_a_sequence_that_prints_itself_by_group() -> None:
 def test_what_may_fail_is_listed_beside_what_may_not_and_why() -> None:
     lab = a_lab()
     listed = lab.faults.possible()
-    assert [fault for fault in listed if lab.refusal(fault) is not None] == []
+    assert [fault for fault in listed if lab.look.refusal(fault) is not None] == []
     assert len(listed) + len(listed.refused) == len([*possible_faults(lab._world)])
     table = listed.to_pandas()
     assert (table["why_not"] != "").sum() == len(listed.refused) > 0
@@ -157,8 +157,8 @@ def test_words_by_record_by_key_or_by_the_action_itself_the_same_is_meant() -> N
     ):
         other = lab.fork()
         other.faults.lose(what)
-        assert other.actions[-1] == fault
-        assert isinstance(other.actions[-1], MessageFault)
+        assert other.past.actions[-1] == fault
+        assert isinstance(other.past.actions[-1], MessageFault)
 
 
 def test_words_that_fit_several_are_refused_with_these_and_others_with_the_nearest() -> None:

@@ -48,7 +48,7 @@ def looked_for(lab: Lab) -> Iterator[Action]:
     """All that may happen, from what is under way and what the tasks hold; nothing that is counted is believed."""
     world, agenda = lab._world, lab._world.agenda
     for (machine, timer), (_, command) in agenda._timers.items():
-        if command.word.due_ms <= lab.at_ms:
+        if command.word.due_ms <= lab.look.at_ms:
             yield FireTimer(machine, timer)
     for (sender, receiver), (_, queue) in agenda._mail.items():
         if queue:
@@ -60,7 +60,7 @@ def looked_for(lab: Lab) -> Iterator[Action]:
         if queued := world.queued(channel.number):
             yield ReceiveElement(channel.number, channel.source_task, channel.target_task, queued[0])
     yield from (TakeTurn(name) for name, task in world.tasks.items() if is_available(task))
-    later = [each.word.due_ms for _, each in agenda._timers.values() if each.word.due_ms > lab.at_ms]
+    later = [each.word.due_ms for _, each in agenda._timers.values() if each.word.due_ms > lab.look.at_ms]
     if later:
         yield LetTimePass(min(later))
 

@@ -30,7 +30,8 @@ def lab_of(during_backlog_ms: int | None, *, seed: int = 0) -> Lab:
 
 
 def has_backlog(lab: Lab) -> bool:
-    coordinators = [holder.coordinator for holder in map(lab.master.coordinators.__getitem__, lab.master.coordinators)]
+    held = lab.look.master.coordinators
+    coordinators = [holder.coordinator for holder in map(held.__getitem__, held)]
     return any(isinstance(each, SourceCoordinator) and each.enumerator.is_processing_backlog for each in coordinators)
 
 
@@ -41,12 +42,12 @@ def triggered(lab: Lab) -> int:
 
 def run(lab: Lab) -> tuple[int, int]:
     """Run to the end; returns the checkpoints during the backlog, and those after it while rows were read."""
-    lab.run_until(lambda lab: lab.master.epoch == 1)
+    lab.run_until(lambda lab: lab.look.master.epoch == 1)
     assert has_backlog(lab)
     lab.run_until(lambda lab: not has_backlog(lab))
     during = triggered(lab)
     lab.run()
-    assert lab.master.status.name == "FINISHED"
+    assert lab.look.master.status.name == "FINISHED"
     assert Counter(lab.output("out")["n"]) == Counter(range(ROWS))
     return during, triggered(lab) - during
 
@@ -89,15 +90,15 @@ def test_a_source_that_has_finished_holds_nobody_up() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_after_a_failure_a_half_read_backlog_is_still_one(seed: int) -> None:
     lab = lab_of(0, seed=seed)
-    lab.run_until(lambda lab: lab.master.epoch == 1 and lab.master.tasks.all_running)
+    lab.run_until(lambda lab: lab.look.master.epoch == 1 and lab.look.master.tasks.all_running)
     for _ in range(40):
         lab.step()
     request = lab.trigger_checkpoint()
-    lab.run_until(lambda lab: lab.answer(request) is not None)
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
     assert has_backlog(lab)
     asked = triggered(lab)
     lab.faults.kill(0)
-    lab.run_until(lambda lab: lab.master.epoch == 2 and lab.master.tasks.all_running and has_backlog(lab))
+    lab.run_until(lambda lab: lab.look.master.epoch == 2 and lab.look.master.tasks.all_running and has_backlog(lab))
     lab.run_until(lambda lab: not has_backlog(lab))
     assert triggered(lab) == asked
     lab.run()

@@ -32,7 +32,7 @@ def to_be_written(lab: Lab) -> list[CarryOut]:
 
 def files(lab: Lab) -> list[str]:
     """Files of in-flight data, by name."""
-    return [path for path in lab.files.paths(CHECKPOINTS) if path.endswith("channel-state")]
+    return [path for path in lab.look.files.paths(CHECKPOINTS) if path.endswith("channel-state")]
 
 
 def test_in_flight_data_is_written_by_a_step_of_its_own() -> None:
@@ -57,7 +57,7 @@ def test_what_is_left_on_disk_is_referred_to(most: int) -> None:
     lab.run_until(lambda lab: len(lab.trace.story(kind="CheckpointCompleted")) > 2)
     lab.cancel()
     settle(lab)
-    assert lab.master.status is JobStatus.CANCELED
+    assert lab.look.master.status is JobStatus.CANCELED
     assert len(files(lab)) > 2
     assert set(files(lab)) <= referenced_files(lab)
 
@@ -65,7 +65,7 @@ def test_what_is_left_on_disk_is_referred_to(most: int) -> None:
 def test_little_in_flight_data_has_no_file() -> None:
     lab = a_lab(memory_threshold_bytes=1_000_000)
     lab.run()
-    assert lab.master.status is JobStatus.FINISHED
+    assert lab.look.master.status is JobStatus.FINISHED
     written = lab.trace.story(kind="ChannelStateWritten")
     assert any(record.data["bytes_written"] for record in written)
     assert files(lab) == []
@@ -78,7 +78,7 @@ def test_a_worker_that_dies_takes_along_what_it_was_to_write() -> None:
     lab.faults.kill(int(action.subject.removeprefix("slot ")))
     assert all(left.subject != action.subject for left in to_be_written(lab))
     lab.run()
-    assert lab.master.status is JobStatus.FINISHED
+    assert lab.look.master.status is JobStatus.FINISHED
     assert wrong(lab, SHAPE) == {}
     assert files(lab) == []
 
@@ -88,7 +88,7 @@ def test_a_checkpoint_that_ends_early_leaves_nothing(seed: int) -> None:
     lab = a_lab(seed, timeout_ms=45)
     lab.run_until(lambda lab: len(lab.trace.story(kind="CheckpointAborted")) >= 2)
     lab.run()
-    assert lab.master.status is JobStatus.FINISHED
+    assert lab.look.master.status is JobStatus.FINISHED
     assert wrong(lab, SHAPE) == {}
     assert files(lab) == []
 
@@ -97,7 +97,7 @@ def test_a_checkpoint_that_ends_early_leaves_nothing(seed: int) -> None:
 def test_a_rewind_goes_the_same_way_again(aligned_timeout_ms: int) -> None:
     lab = a_lab(aligned_timeout_ms=aligned_timeout_ms)
     lab.run()
-    way, story, disk = list(lab.actions), told(lab), dict(lab.files.contents)
+    way, story, disk = list(lab.past.actions), told(lab), dict(lab.look.files.contents)
     for position in range(40, lab.position, 97):
         lab.goto(position)
         other = lab.fork()
@@ -105,7 +105,7 @@ def test_a_rewind_goes_the_same_way_again(aligned_timeout_ms: int) -> None:
             other.step()
         lab.replay(way[position:])
         assert told(lab) == story
-        assert lab.files.contents == disk
+        assert lab.look.files.contents == disk
 
 
 def told(lab: Lab) -> list[tuple[Any, ...]]:
@@ -123,7 +123,7 @@ def test_the_slot_s_machine_is_traced_told_in_words_and_leads_back_to_the_task_t
     assert [each.role for each in chain[:3]] == ["command", "event", "command"]
     assert "/" in chain[2].machine
     lab.run()
-    lab.validate()
+    lab.look.validate()
     requests = [each.id for each in lab.trace.story(kind="SubmitChannelState") if each.role == "command"]
     heard = [each.cause for each in lab.trace.story(kind="SubmitChannelState") if each.role == "event"]
     assert sorted(requests) == sorted(heard)
@@ -152,7 +152,7 @@ def test_in_flight_data_of_a_chain_that_branches_finds_its_way_after_a_rescale()
     assert [each.name for each in vertex.operators] == ["rows", "same", "rows-out"]
 
     def in_flight(lab: Lab) -> set[str]:
-        latest = lab.master.checkpoints.store.latest
+        latest = lab.look.master.checkpoints.store.latest
         return {
             operator_id
             for operator_id, state in ({} if latest is None else latest.operator_states).items()
@@ -161,7 +161,7 @@ def test_in_flight_data_of_a_chain_that_branches_finds_its_way_after_a_rescale()
 
     lab.run_until(lambda lab: bool(in_flight(lab)))
     assert in_flight(lab) == {vertex.operator_ids[0]}
-    path = lab.master.checkpoints.store.latest.path.removesuffix("/_metadata")
+    path = lab.look.master.checkpoints.store.latest.path.removesuffix("/_metadata")
     lab.faults.kill_driver()
     again = Lab(branching(3), after=lab, restore_path=path)
     again.run()

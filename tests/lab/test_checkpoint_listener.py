@@ -280,13 +280,13 @@ def test_a_savepoint_is_announced_only_if_the_job_stops_with_it(drain: bool) -> 
     lab = Lab(job(First, interval_ms=None))
     lab.run_until(lambda lab: bool(lab.trace.story(kind="AllTasksRunning")))
     request = lab.savepoint("/savepoints")
-    lab.run_until(lambda lab: lab.answer(request) is not None)
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
     for _ in range(20):
         lab.step()
     assert HEARD == []
     request = lab.stop("/savepoints", drain=drain)
     lab.run()
-    assert lab.answer(request) is not None
+    assert lab.look.answer(request) is not None
     assert HEARD == [("First", "complete", 2)]
 
 
@@ -358,7 +358,7 @@ def test_the_lab_goes_back_before_a_notification_with_what_the_function_knew_the
 
     lab = Lab(job(Counting))
     lab.run_until(checkpoint=1)
-    before = len(lab.actions)
+    before = len(lab.past.actions)
     lab.run_until(lambda lab: bool(HEARD))
     lab.goto(before)
     HEARD.clear()

@@ -155,7 +155,7 @@ def test_the_three_modes_survive_a_failure_and_two_rescales(seed: int) -> None:
             path = cancelled(lab)
             before, checkpoint_id = parallelism, number_of(path)
     lab.run()
-    assert lab.master.status is JobStatus.FINISHED, lab.master.error
+    assert lab.look.master.status is JobStatus.FINISHED, lab.look.master.error
     last = max(number for parallelism, number in KEPT if parallelism == 2)
     waiting = [number for kept in KEPT[2, last].values() for number in kept.waiting]
     assert Counter([*lab.output("out")["n"], *waiting]) == Counter(range(ROWS))
@@ -172,7 +172,7 @@ def cancelled(lab: Lab) -> str:
     lab.cancel()
     while lab.enabled():
         lab.step()
-    paths = [path.removesuffix("/_metadata") for path in lab.files.contents if path.endswith("/_metadata")]
+    paths = [path.removesuffix("/_metadata") for path in lab.look.files.contents if path.endswith("/_metadata")]
     return max(paths, key=number_of)
 
 

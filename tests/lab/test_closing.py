@@ -110,7 +110,7 @@ def counted(lab: Lab) -> dict[str, int]:
 def goes_on_to_the_end_with_checkpoint_1(lab: Lab, reason: str) -> None:
     """Checkpoint 2 is given up for this reason; in 1.11 what came behind the last checkpoint is not published."""
     lab.run()
-    assert lab.finished
+    assert lab.ended
     assert [(row.id, row.status) for row in lab.checkpoints().itertuples()][::-1] == [(1, "COMPLETED"), (2, "FAILED")]
     assert CheckpointFailureReason[reason].message in lab.checkpoints()["failure"][0]
     assert counted(lab) == {f"k{number}": 4 for number in range(5)}

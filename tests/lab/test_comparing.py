@@ -37,7 +37,7 @@ def test_records_said_to_be_repeated_are_counted_twice_in_the_output(labs: dict[
 def test_in_flight_bytes_are_those_of_the_statistics(labs: dict[str, Lab]) -> None:
     table = compare(labs).to_pandas().set_index("run")
     for name, lab in labs.items():
-        assert table.loc[name, "in_flight_bytes"] == lab.statistics.history["persisted_bytes"].sum(), name
+        assert table.loc[name, "in_flight_bytes"] == lab.look.statistics.history["persisted_bytes"].sum(), name
     assert table.loc["unaligned", "in_flight_bytes"] > table.loc["aligned, 20 ms timeout", "in_flight_bytes"] > 0
 
 
@@ -99,7 +99,7 @@ def test_runs_that_ended_differently_are_told_by_their_ends() -> None:
     lab.trigger_checkpoint(wait=True)
     other = lab.fork()
     other.faults.kill(0)
-    other.run_until(lambda lab: lab.finished)
+    other.run_until(lambda lab: lab.ended)
     while other.enabled():
         other.step()
     with pytest.raises(LabError, match="it was not restarted: the job takes no periodic checkpoints"):

@@ -40,18 +40,18 @@ def dead(env: StreamEnvironment, checkpoints: int = 3, until: str = "NotifyCheck
 
 
 def metadata_of(lab: Lab, checkpoint_id: int) -> str:
-    return next(path for path in lab.files.paths() if path.endswith(f"/chk-{checkpoint_id}/_metadata"))
+    return next(path for path in lab.look.files.paths() if path.endswith(f"/chk-{checkpoint_id}/_metadata"))
 
 
 def damage(lab: Lab, how: str, checkpoint_id: int) -> None:
     path = metadata_of(lab, checkpoint_id)
     if how == "cut off":
-        lab.faults.truncate(path, len(lab.files.contents[path]) // 2)
+        lab.faults.truncate(path, len(lab.look.files.contents[path]) // 2)
     elif how == "gone":
         lab.faults.lose(path)
     else:
         state = path.removesuffix("_metadata")
-        lab.faults.lose(next(each for each in lab.files.paths() if each.startswith(state) and each != path))
+        lab.faults.lose(next(each for each in lab.look.files.paths() if each.startswith(state) and each != path))
 
 
 def restored(lab: Lab) -> list[int]:

@@ -44,11 +44,11 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def do(lab: Lab, shape: Shape, deed: str, argument: int) -> tuple[Lab, Shape]:
     """One deed; a stop goes on with a second lab at another parallelism."""
-    if lab.finished:
+    if lab.ended:
         return lab, shape
     if deed == "steps":
         for _ in range(argument):
-            if not lab.finished:
+            if not lab.ended:
                 lab.step()
     elif deed == "kill":
         with suppress(LabError):  # that worker does not run at present
@@ -68,17 +68,17 @@ def stop_and_resume(lab: Lab, shape: Shape, parallelism: int) -> tuple[Lab, Shap
     """
     request = lab.stop()
     try:
-        lab.run_until(lambda lab: lab.finished or lab.answer(request) is not None)
-        path = lab.answer(request)
+        lab.run_until(lambda lab: lab.ended or lab.look.answer(request) is not None)
+        path = lab.look.answer(request)
     except LabError:
         return lab, shape
     if path is None:
         return lab, shape
     settle(lab)
-    assert lab.master.status is JobStatus.FINISHED
+    assert lab.look.master.status is JobStatus.FINISHED
     assert state_files(lab) == referenced_files(lab)
     shape = shape.at(parallelism)
-    return Lab(environment(shape), seed=lab.seed + 1, restore_path=path, after=lab), shape
+    return Lab(environment(shape), seed=lab.past.seed + 1, restore_path=path, after=lab), shape
 
 
 @given(SHAPES, DEEDS, st.integers(0, 2**32))
@@ -87,11 +87,11 @@ def test_committed_output_is_the_batch_result(shape: Shape, deeds: list[tuple[st
     lab = Lab(environment(shape), seed=seed)
     for deed, argument in deeds:
         lab, shape = do(lab, shape, deed, argument)
-    if not lab.finished:
+    if not lab.ended:
         lab.run()
-    assert lab.master.status is JobStatus.FINISHED, lab.master.error
+    assert lab.look.master.status is JobStatus.FINISHED, lab.look.master.error
     assert wrong(lab, shape) == {}
-    lab.validate()
+    lab.look.validate()
 
 
 @given(SHAPES, DEEDS, st.integers(0, 2**32))
@@ -104,7 +104,7 @@ def test_nothing_is_left_on_the_disk_and_nothing_is_missing(
         lab, shape = do(lab, shape, deed, argument)
     lab.cancel()
     settle(lab)
-    assert lab.master.status.is_terminal
+    assert lab.look.master.status.is_terminal
     assert state_files(lab) == referenced_files(lab)
 
 
@@ -119,13 +119,13 @@ def test_a_kill_at_any_step_changes_nothing() -> None:
     restarted = 0
     for position in range(1, whole.position, 3):
         lab = Lab(environment(SMALL), seed=7)
-        lab.replay(whole.actions[1:position])
+        lab.replay(whole.past.actions[1:position])
         try:
             lab.faults.kill(position % 2)
         except LabError:
             continue
         lab.run()
-        restarted += lab.master.epoch == 2
+        restarted += lab.look.master.epoch == 2
         assert wrong(lab, SMALL) == {}
     assert restarted > 20
 
@@ -141,7 +141,7 @@ def test_a_drain_lets_windows_fire_and_publishes_what_they_give(seed: int) -> No
     lab.run_until(record="CheckpointTriggered")
     request = lab.stop(drain=True)
     lab.run()
-    assert lab.answer(request)
+    assert lab.look.answer(request)
     counted = int(lab.output("windows")["rows"].sum())
     assert counted == len(lab.output("rows")) > 0
 
@@ -153,12 +153,12 @@ def test_a_job_goes_on_from_a_savepoint_that_was_taken_on_the_way(parallelism: i
     lab = Lab(environment(LONG), seed=3)
     lab.run_until(checkpoint=1)
     request = lab.savepoint()
-    lab.run_until(lambda lab: lab.answer(request) is not None)
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
     committed = set(lab.output("rows")["n"])
     lab.cancel()
     settle(lab)
     assert 0 < len(committed) < LONG.rows
-    again = Lab(environment(LONG.at(parallelism)), restore_path=lab.answer(request), seed=4, after=lab)
+    again = Lab(environment(LONG.at(parallelism)), restore_path=lab.look.answer(request), seed=4, after=lab)
     again.run()
     assert wrong(again, LONG) == {}
 
@@ -182,7 +182,7 @@ def test_without_an_interval_checkpoints_come_when_asked_and_at_the_end() -> Non
     lab = Lab(environment(SMALL, interval_ms=None), seed=1)
     lab.run_until(record="AllTasksRunning")
     request = lab.trigger_checkpoint()
-    lab.run_until(lambda lab: lab.answer(request) is not None)
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
     lab.run()
     assert lab.checkpoints()["status"].tolist() == ["COMPLETED", "COMPLETED"]
     assert wrong(lab, SMALL) == {}
@@ -194,7 +194,7 @@ def test_parallelism_above_the_maximum_is_refused_where_the_job_is_restored() ->
     request = lab.stop()
     lab.run()
     with pytest.raises(Exception, match="16"):
-        Lab(environment(LONG.at(17)), restore_path=lab.answer(request), after=lab)
+        Lab(environment(LONG.at(17)), restore_path=lab.look.answer(request), after=lab)
 
 
 def test_a_failure_restores_the_whole_job_also_the_parts_that_no_exchange_joins_to_the_failed_one() -> None:
@@ -221,7 +221,7 @@ def test_metadata_that_was_damaged_ends_the_job_with_its_path() -> None:
     lab.run_until(checkpoint=1)
     request = lab.stop()
     lab.run()
-    path = lab.answer(request)
-    lab.files.contents[f"{path}/_metadata"] = lab.files.contents[f"{path}/_metadata"][:40]
+    path = lab.look.answer(request)
+    lab.look.files.contents[f"{path}/_metadata"] = lab.look.files.contents[f"{path}/_metadata"][:40]
     again = Lab(environment(LONG), restore_path=path, after=lab)
     assert str(path) in failure(again)

@@ -78,14 +78,15 @@ def test_code_and_plays_do_the_same_fault_again() -> None:
         other, again = lab.fork(), lab.fork()
         other.step(fault)
         exec(fault.code, {"lab": again, "faults": faults})  # type: ignore[attr-defined]
-        assert again.actions[-1] == other.actions[-1] == fault == fault_of(line_of(fault).removeprefix("inflict "))
+        assert again.past.actions[-1] == other.past.actions[-1] == fault
+        assert fault_of(line_of(fault).removeprefix("inflict ")) == fault
         done += 1
     assert done > 20
 
 
 def test_a_fault_is_done_by_its_line_in_a_play() -> None:
     play = Play(parse("it", PLAY.format(line="freeze worker 0"))).run()
-    assert str(play.lab.actions[-1]) == "freeze worker 0"
+    assert str(play.lab.past.actions[-1]) == "freeze worker 0"
 
 
 def test_what_is_drawn_and_explored_is_declared_by_faults() -> None:

@@ -88,17 +88,17 @@ def under_way(lab: Lab, what: str) -> bool:
 def until(lab: Lab, what: str) -> Lab:
     """Go on until that may happen."""
     if not under_way(lab, what):
-        lab.run_until(lambda lab: under_way(lab, what) or lab.finished)
+        lab.run_until(lambda lab: under_way(lab, what) or lab.ended)
     assert under_way(lab, what), f"no {what} came"
     return lab
 
 
 def finish(lab: Lab, shape: Shape = SHAPE) -> Lab:
     """Go on to the end, at which every row has come once."""
-    if not lab.finished:
+    if not lab.ended:
         lab.run()
     settle(lab)
-    lab.validate()
+    lab.look.validate()
     assert wrong(lab, shape) == {}
     return lab
 
@@ -163,7 +163,7 @@ def test_every_documented_failure_of_a_command(command: type[Command], failure: 
         assert lab.status == "FINISHED"
     told = [record for record in lab.trace if record.kind in answers and record.role == "event"]
     assert [record for record in told if said in record.data.get("error", "")]
-    assert name not in RESTARTS or (name, failure) in ENDS_THE_JOB or lab.master.epoch > 1
+    assert name not in RESTARTS or (name, failure) in ENDS_THE_JOB or lab.look.master.epoch > 1
 
 
 def test_a_command_says_how_it_fails_and_each_way_is_an_answer_that_it_declares() -> None:
@@ -196,7 +196,7 @@ def test_a_write_that_is_never_answered_lets_its_checkpoint_expire() -> None:
 def test_a_command_whose_answer_is_lost_is_carried_out() -> None:
     lab = until(a_lab(), "StoreCheckpoint")
     lab.faults.lose("answer of StoreCheckpoint")
-    lab.run_until(at_ms=lab.at_ms + 100)
+    lab.run_until(at_ms=lab.look.at_ms + 100)
     assert "CheckpointStored" not in kinds(lab)
     lab.faults.kill_driver()
     after = finish(a_lab(after=lab, recover=True))
@@ -235,7 +235,8 @@ def test_an_ack_that_comes_late_is_of_a_checkpoint_that_is_over() -> None:
     lab.faults.delay("ack of totals/1", until_ms=400)
     (held,) = [each for each in lab.trace if each.role == "fault"]
     assert held.data["until_ms"] == 400
-    assert lab.refusal(DeliverMessage("AcknowledgeCheckpoint", 1, "totals/1", "job")) == "it is held back until 400 ms"
+    ack = DeliverMessage("AcknowledgeCheckpoint", 1, "totals/1", "job")
+    assert lab.look.refusal(ack) == "it is held back until 400 ms"
     finish(lab)
     late = [r for r in lab.trace.story(kind="AcknowledgeCheckpoint", checkpoint=1) if r.role == "event"]
     assert late[-1].at_ms >= 400
@@ -245,7 +246,7 @@ def test_an_ack_that_comes_late_is_of_a_checkpoint_that_is_over() -> None:
 def test_what_is_behind_a_message_that_is_held_back_comes_after_it() -> None:
     lab = acked(a_lab(max_concurrent=2, timeout_ms=10_000), "totals/1")
     lab.faults.delay("ack of totals/1", by_ms=200)
-    lab.run_until(at_ms=lab.at_ms + 150)
+    lab.run_until(at_ms=lab.look.at_ms + 150)
     waiting = [m.word for (sender, _), _, m in lab._world.agenda.messages() if sender == "totals/1"]
     assert len(waiting) > 1
     assert not any(getattr(each, "sender", "") == "totals/1" for each in lab.enabled())
@@ -267,7 +268,7 @@ def test_a_lost_notification_is_covered_by_the_next() -> None:
 
 def test_the_notification_of_the_last_checkpoint_is_not_lost() -> None:
     lab = a_lab()
-    lab.run_until(lambda lab: lab.master.checkpoints.ledger.took_last_checkpoint)
+    lab.run_until(lambda lab: lab.look.master.checkpoints.ledger.took_last_checkpoint)
     until(lab, "NotifyCheckpointComplete")
     with pytest.raises(LabError, match="no other checkpoint will follow that could cover it"):
         lab.faults.lose("NotifyCheckpointComplete to rows/0")
@@ -318,7 +319,7 @@ def test_what_a_rule_allows_harms_no_row(rule: MessageRule) -> None:
             continue
         assert isinstance(getattr(lab.faults, method)(message).action, DropMessage | DuplicateMessage)
         finish(lab)
-        assert lab.master.epoch == (2 if rule.message is messages.OperatorEventToTask else 1)
+        assert lab.look.master.epoch == (2 if rule.message is messages.OperatorEventToTask else 1)
 
 
 def test_there_is_a_rule_for_every_message() -> None:
@@ -342,28 +343,28 @@ CLAIMS: dict[str, dict[str, Any]] = {
 def test_a_forged_acknowledgement_changes_nothing_and_its_files_go(result: str) -> None:
     lab = a_lab(interval_ms=10, memory_threshold_bytes=0)
     until(lab, "AcknowledgeCheckpoint")
-    before = set(lab.files.contents)
+    before = set(lab.look.files.contents)
     lab.faults.forge("AcknowledgeCheckpoint", **CLAIMS[result])
-    copies = set(lab.files.contents) - before
+    copies = set(lab.look.files.contents) - before
     assert bool(copies) == (result != "WRONG_JOB"), "files of another job are not ours to copy, nor to delete"
     finish(lab)
     ignored = [record.data["result"] for record in lab.trace.story(kind="AcknowledgeIgnored")]
     assert ignored == [result]
-    assert not copies & set(lab.files.contents)
+    assert not copies & set(lab.look.files.contents)
     assert lab.checkpoints().set_index("id")["status"][1] == "COMPLETED"
-    assert lab.master.epoch == 1
+    assert lab.look.master.epoch == 1
 
 
 def test_many_forged_reports_harm_no_checkpoint_that_a_job_goes_back_to() -> None:
     random = Random(17)
     lab = a_lab(interval_ms=10, memory_threshold_bytes=0)
     forged, killed = 0, False
-    while not lab.finished:
+    while not lab.ended:
         reports = [each for each in lab.faults.possible() if isinstance(each, ForgeMessage)]
         if forged < 40 and reports and random.random() < 0.3:
             lab.step(random.choice(reports))
             forged += 1
-        elif not killed and lab.master.checkpoints.store.latest_id == 2:
+        elif not killed and lab.look.master.checkpoints.store.latest_id == 2:
             lab.faults.kill(1)
             killed = True
         else:
@@ -371,8 +372,8 @@ def test_many_forged_reports_harm_no_checkpoint_that_a_job_goes_back_to() -> Non
     finish(lab)
     assert forged > 20
     assert killed
-    assert lab.master.epoch == 2
-    assert not [path for path in lab.files.contents if "forged" in path]
+    assert lab.look.master.epoch == 2
+    assert not [path for path in lab.look.files.contents if "forged" in path]
 
 
 def test_only_a_report_on_a_checkpoint_can_be_forged_and_only_with_claims_it_can_make() -> None:
@@ -383,8 +384,8 @@ def test_only_a_report_on_a_checkpoint_can_be_forged_and_only_with_claims_it_can
     with pytest.raises(LabError, match="nothing that could be forged now is 'DeployTask'"):
         lab.faults.forge("DeployTask")
     report = next(each for each in lab.faults.possible() if isinstance(each, ForgeMessage))
-    assert "'colour' was given" in str(lab.refusal(replace(report, claims="colour=red")))
-    assert "checkpoint is 'x', expected a number" in str(lab.refusal(replace(report, claims="checkpoint=x")))
+    assert "'colour' was given" in str(lab.look.refusal(replace(report, claims="colour=red")))
+    assert "checkpoint is 'x', expected a number" in str(lab.look.refusal(replace(report, claims="checkpoint=x")))
 
 
 # --- workers, the driver, files, clocks -----------------------------------------------------------------------------
@@ -395,12 +396,12 @@ def test_a_frozen_worker_does_nothing_and_goes_on_where_it_stood() -> None:
     lab.run_until(record="CheckpointTriggered")
     lab.faults.freeze(1)
     before = [r.id for r in lab.trace if r.machine.endswith("/1")]
-    lab.run_until(at_ms=lab.at_ms + 300)
+    lab.run_until(at_ms=lab.look.at_ms + 300)
     assert [r.id for r in lab.trace if r.machine.endswith("/1")] == before
     assert not any(str(each.subject).endswith(("/1", "slot 1")) for each in lab.enabled())
     lab.faults.thaw(1)
     finish(lab)
-    assert lab.master.epoch == 1
+    assert lab.look.master.epoch == 1
     assert statuses(lab)[1] == "COMPLETED"
 
 
@@ -412,7 +413,7 @@ def test_a_frozen_worker_whose_heartbeat_is_missed_is_taken_for_dead() -> None:
     lab.faults.freeze(1)
     lab.faults.miss_heartbeat(1)
     finish(lab)
-    assert lab.master.epoch == 2
+    assert lab.look.master.epoch == 2
     (lost,) = lab.trace.story(kind="SlotLost")
     assert lost.data["error"] == "its heartbeat was missed"
 
@@ -470,11 +471,11 @@ def test_a_file_that_is_harmed_is_not_taken_for_whole(harm: str, file: str) -> N
 def test_a_state_file_of_which_there_is_a_local_copy_may_be_lost() -> None:
     lab = a_lab(local_recovery=True)
     lab.run_until(checkpoint=1)
-    for path in [path for path in lab.files.paths(CHECKPOINTS) if "/chk-1/" in path and "managed" in path]:
+    for path in [path for path in lab.look.files.paths(CHECKPOINTS) if "/chk-1/" in path and "managed" in path]:
         lab.faults.lose(path)
     lab.faults.kill(0)
     finish(lab)
-    assert lab.master.epoch == 2
+    assert lab.look.master.epoch == 2
 
 
 @pytest.mark.parametrize("by_ms", [60_000, -60_000, -20])
@@ -489,7 +490,7 @@ def test_a_clock_that_is_turned_harms_nobody(machine: str, by_ms: int) -> None:
     assert times == sorted(times)
     if by_ms > 0:
         assert times[-1] > before_ms + by_ms
-    assert lab.master.epoch == 1
+    assert lab.look.master.epoch == 1
     assert "COMPLETED" in statuses(lab).values()
 
 
@@ -497,9 +498,9 @@ def test_a_timer_keeps_its_length_when_the_clock_is_turned() -> None:
     lab = a_lab(interval_ms=10)
     lab.run_until(record="CheckpointTriggered")
     lab.faults.turn_clock("job", 60_000)
-    turned_ms, before = lab.at_ms, len(lab.trace.story(kind="PeriodicTriggerScheduled"))
+    turned_ms, before = lab.look.at_ms, len(lab.trace.story(kind="PeriodicTriggerScheduled"))
     lab.run_until(lambda lab: len(lab.trace.story(kind="PeriodicTriggerScheduled")) == before + 2)
-    assert turned_ms < lab.at_ms < turned_ms + 200
+    assert turned_ms < lab.look.at_ms < turned_ms + 200
 
 
 def test_a_coordinator_that_cannot_take_its_snapshot_fails_the_checkpoint_and_not_the_job() -> None:
@@ -509,7 +510,7 @@ def test_a_coordinator_that_cannot_take_its_snapshot_fails_the_checkpoint_and_no
     assert aborted.data["reason"] == "TRIGGER_CHECKPOINT_FAILURE"
     assert aborted.data["detail"].endswith("failed: RuntimeError: it cannot take its snapshot")
     finish(lab)
-    assert lab.master.epoch == 1
+    assert lab.look.master.epoch == 1
 
 
 # --- all of them ----------------------------------------------------------------------------------------------------
@@ -529,7 +530,7 @@ def with_faults(seed: int) -> Lab:
     lab = Lab(environment(SHAPE, timeout_ms=300, **random.choice(MODES)), seed=seed)
     lab.run_until(record="AllTasksRunning")
     faults = 0
-    while not lab.finished:
+    while not lab.ended:
         frozen = (
             [fault for fault in lab.faults.possible() if isinstance(fault, ThawWorker)] if random.random() < 0.1 else []
         )
@@ -548,7 +549,7 @@ def with_faults(seed: int) -> Lab:
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_fails_every_row_comes_once(seed: int) -> None:
     lab = finish(with_faults(seed))
-    again = Lab(lab.job, seed=lab.seed).replay(lab.actions[1:])
+    again = Lab(lab.job, seed=lab.past.seed).replay(lab.past.actions[1:])
     assert [repr(record) for record in again.trace] == [repr(record) for record in lab.trace]
     assert [record.id for record in again.trace] == [record.id for record in lab.trace]
 
@@ -569,7 +570,7 @@ def test_a_fault_is_a_step_that_is_undone_and_done_again_and_that_a_fork_keeps(d
     lab = acked(Lab(environment(SHAPE)), "totals/1")
     before, there = [action.key for action in lab.enabled()], lab.position
     DOORS[door](lab)
-    fault = lab.actions[-1]
+    fault = lab.past.actions[-1]
     assert isinstance(fault, Fault)
     after = [action.key for action in lab.enabled()]
     other = lab.fork()
@@ -578,4 +579,4 @@ def test_a_fault_is_a_step_that_is_undone_and_done_again_and_that_a_fork_keeps(d
     lab.goto(there + 1)
     for each in (lab, other, lab.fork().back(1).replay([fault])):
         assert [action.key for action in each.enabled()] == after
-        assert each.actions[-1] == fault
+        assert each.past.actions[-1] == fault

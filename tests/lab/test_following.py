@@ -49,9 +49,9 @@ def test_a_lab_does_again_what_another_did(tmp_path: Path, unaligned: bool, seed
     lab = killed(unaligned=unaligned, seed=seed)
     again = Lab.follow(a_job(unaligned=unaligned), lab.trace.save_recording(tmp_path / "run.play"))
     assert [record.to_dict() for record in again.trace] == [record.to_dict() for record in lab.trace]
-    assert again.agreement is not None
-    assert again.agreement.records == len(lab.trace)
-    assert again.agreement.unheard == {}
+    assert again.past.agreement is not None
+    assert again.past.agreement.records == len(lab.trace)
+    assert again.past.agreement.unheard == {}
     assert again.output().equals(lab.output())
 
 
@@ -70,7 +70,7 @@ def test_what_was_recorded_can_be_gone_through_step_by_step() -> None:
     end = again.position
     again.goto(end // 2)
     assert again.trace[-1].to_dict() == lab.trace[len(again.trace) - 1].to_dict()
-    assert str(again.actions[-1]).startswith("as recorded, ")
+    assert str(again.past.actions[-1]).startswith("as recorded, ")
     again.goto(end)
     assert len(again.trace) == len(lab.trace)
 
@@ -84,7 +84,7 @@ def test_from_any_moment_the_run_goes_another_way(unaligned: bool, part: float) 
     other = again.fork(seed=7)
     other.savepoint()
     other.run()
-    other.validate()
+    other.look.validate()
     assert other.status == "FINISHED"
     assert again.status != "FINISHED"
     order = list(lab.output().columns)
@@ -95,7 +95,7 @@ def test_from_any_moment_the_run_goes_another_way(unaligned: bool, part: float) 
 def test_after_a_worker_was_lost_it_is_gone_whoever_goes_on() -> None:
     lab = killed()
     again = Lab.follow(a_job(), lab.trace)
-    (lost,) = (at for at, action in enumerate(again.actions, 1) if "SlotLost" in str(action))
+    (lost,) = (at for at, action in enumerate(again.past.actions, 1) if "SlotLost" in str(action))
     again.goto(lost)
     again.run()
     assert again.status == "FINISHED"
@@ -108,9 +108,9 @@ def test_whatever_was_made_to_fail_fails_again(seed: int) -> None:
     chance = random.Random(seed)
     lab = Lab(a_job(unaligned=bool(seed % 2)), seed=seed)
     befell: list[type[Fault]] = [KillDriver, NeverAnswer, FailNextRead]
-    while len(befell) < 6 and not lab.finished:
+    while len(befell) < 6 and not lab.ended:
         for _ in range(12):
-            if not lab.finished:
+            if not lab.ended:
                 lab.step()
         of_kind = {type(fault): fault for fault in lab.faults.possible() if type(fault) not in befell}
         befell.append(chance.choice(sorted(of_kind, key=str)))

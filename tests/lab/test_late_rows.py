@@ -55,7 +55,7 @@ def test_a_lab_warns_of_them() -> None:
     with pytest.warns(LabWarning, match=WARNING) as warned:
         lab.run()
     assert len(warned) == 1
-    assert lab.late_rows_dropped == {"counts": 3}
+    assert lab.look.late_rows_dropped == {"counts": 3}
     assert repr(lab).endswith(", 3 late rows dropped)")
     assert lab.output("out")["n"].sum() == 3
 
@@ -66,13 +66,13 @@ def test_what_has_not_come_yet_is_not_late() -> None:
     with pytest.warns(LabWarning):
         lab.run()
     lab.goto(1)
-    assert lab.late_rows_dropped == {}
+    assert lab.look.late_rows_dropped == {}
 
 
 def test_rows_with_a_side_output_are_not_dropped() -> None:
     lab = Lab(windowed(OutputTag("late", SCHEMA)))
     lab.run()
-    assert lab.late_rows_dropped == {}
+    assert lab.look.late_rows_dropped == {}
 
 
 @pytest.mark.parametrize("kind", ["window", "interval"])
@@ -89,7 +89,7 @@ def test_joins_drop_them_too(kind: str) -> None:
     lab = Lab(env)
     with pytest.warns(LabWarning, match="'joined' has dropped 6 rows"):
         lab.run()
-    assert lab.late_rows_dropped == {"joined": 6}  # three of each side
+    assert lab.look.late_rows_dropped == {"joined": 6}  # three of each side
 
 
 def test_a_job_on_spark_counts_and_logs_them(caplog: pytest.LogCaptureFixture) -> None:
@@ -99,7 +99,7 @@ def test_a_job_on_spark_counts_and_logs_them(caplog: pytest.LogCaptureFixture) -
         kept = int(job.output("out")["n"].sum())
         dropped = len(ROWS) - kept
         assert 0 < dropped <= 3  # batches that wait for a worker are joined, and a watermark follows them all
-        assert int(job.meters()["late_rows_dropped"].sum()) == dropped
+        assert int(job.look.meters()["late_rows_dropped"].sum()) == dropped
         said = f"{dropped} late row{'s' * (dropped > 1)} dropped"
         assert said in look(job)._repr_html_()
         assert repr(job) == f"SparkJob(counting, FINISHED, epoch 1, {said})"

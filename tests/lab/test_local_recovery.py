@@ -17,7 +17,7 @@ from tests.lab.test_exactly_once import DEEDS, LONG, SHAPES
 
 
 def copies(lab: Lab) -> list[str]:
-    return lab.files.paths(LOCAL_STATE)
+    return lab.look.files.paths(LOCAL_STATE)
 
 
 def ids(lab: Lab) -> set[int]:
@@ -35,15 +35,15 @@ def taken(shape: Shape = LONG, **checkpoint: object) -> Lab:
     for _ in range(100):
         lab.step()
     request = lab.trigger_checkpoint()
-    lab.run_until(lambda lab: lab.answer(request) is not None)
-    assert not lab.finished
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
+    assert not lab.ended
     return lab
 
 
 def test_a_copy_is_kept_of_every_file_of_state() -> None:
     lab = taken()
-    written = {path.rpartition("/")[2]: lab.files.contents[path] for path in state_files(lab)}
-    kept = {path.rpartition("/")[2].rpartition(".")[0]: lab.files.contents[path] for path in copies(lab)}
+    written = {path.rpartition("/")[2]: lab.look.files.contents[path] for path in state_files(lab)}
+    kept = {path.rpartition("/")[2].rpartition(".")[0]: lab.look.files.contents[path] for path in copies(lab)}
     assert written
     assert kept == written
     for path in copies(lab):  # each on the machine of its slot
@@ -65,13 +65,13 @@ def test_a_machine_that_is_lost_takes_its_copies_along_and_the_others_read_their
     assert not any(task.endswith("/1") for task in restored)
     assert read_from_copies(lost) < read_from_copies(killed)
     again = Lab.follow(lost.job, lost.trace)
-    assert again.agreement is not None
+    assert again.past.agreement is not None
     assert copies(again) == copies(lost)
 
 
 def test_the_checkpoint_is_the_same_with_copies_and_without() -> None:
     directories = [
-        {path: lab.files.contents[path] for path in lab.files.paths("/checkpoints")}
+        {path: lab.look.files.contents[path] for path in lab.look.files.paths("/checkpoints")}
         for lab in (taken(), taken(local_recovery=False))
     ]
     assert directories[0] == directories[1]
@@ -83,14 +83,14 @@ def test_a_restart_needs_no_file_of_the_checkpoint(what: str) -> None:
     lab = taken()
     for path in state_files(lab):
         if what == "deleted":
-            del lab.files.contents[path]
+            del lab.look.files.contents[path]
         else:
-            lab.files.contents[path] = b"x" * len(lab.files.contents[path])
+            lab.look.files.contents[path] = b"x" * len(lab.look.files.contents[path])
     kept = len(copies(lab))
     lab.faults.kill(0)
     lab.run()
-    assert lab.master.status is JobStatus.FINISHED
-    assert lab.master.epoch == 2
+    assert lab.look.master.status is JobStatus.FINISHED
+    assert lab.look.master.epoch == 2
     assert read_from_copies(lab) == kept > 0
     assert wrong(lab, LONG) == {}
 
@@ -98,7 +98,7 @@ def test_a_restart_needs_no_file_of_the_checkpoint(what: str) -> None:
 def test_without_copies_it_would_fail() -> None:
     lab = taken(local_recovery=False)
     for path in state_files(lab):
-        del lab.files.contents[path]
+        del lab.look.files.contents[path]
     lab.faults.kill(0)
     lab.run_until(record="StateReadFailed")
 
@@ -106,7 +106,7 @@ def test_without_copies_it_would_fail() -> None:
 @pytest.mark.parametrize("damage", ["changed", "cut", "longer", "gone"])
 def test_a_copy_that_is_not_whole_is_passed_over(damage: str) -> None:
     lab = taken()
-    files = lab.files.contents
+    files = lab.look.files.contents
     kept = copies(lab)
     for path in kept[::2]:
         data = files.pop(path)
@@ -114,7 +114,7 @@ def test_a_copy_that_is_not_whole_is_passed_over(damage: str) -> None:
             files[path] = {"changed": b"\x00" + data[1:], "cut": data[:-1], "longer": data + b"\x00"}[damage]
     lab.faults.kill(0)
     lab.run()
-    assert lab.master.status is JobStatus.FINISHED
+    assert lab.look.master.status is JobStatus.FINISHED
     assert 0 < read_from_copies(lab) < len(kept)
     assert wrong(lab, LONG) == {}
 
@@ -123,9 +123,9 @@ def test_a_completed_checkpoint_prunes_the_copies_of_those_before() -> None:
     lab = taken()
     for expected in (2, 3):
         request = lab.trigger_checkpoint()
-        lab.run_until(lambda lab, request=request: lab.answer(request) is not None)  # type: ignore[misc]
+        lab.run_until(lambda lab, request=request: lab.look.answer(request) is not None)  # type: ignore[misc]
         assert {expected - 1, expected} >= ids(lab) >= {expected}
-    while not lab.finished and ids(lab) != {3}:
+    while not lab.ended and ids(lab) != {3}:
         lab.step()
     assert ids(lab) == {3}
 
@@ -137,7 +137,7 @@ def test_an_aborted_checkpoint_takes_its_copies_with_it() -> None:
         actions = [action for action in lab.enabled() if "AcknowledgeCheckpoint" not in action.text]
         lab.step(choice(actions))
     assert ids(lab) == {1, 2}
-    while not lab.finished and 2 in ids(lab):
+    while not lab.ended and 2 in ids(lab):
         lab.step()
     assert ids(lab) == {1}
 
@@ -146,7 +146,7 @@ def test_a_savepoint_is_not_copied() -> None:
     lab = taken()
     before = copies(lab)
     request = lab.savepoint()
-    lab.run_until(lambda lab: lab.answer(request) is not None)
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
     assert set(copies(lab)) <= set(before)
 
 
@@ -166,23 +166,23 @@ def test_whatever_happens_no_row_is_lost_and_no_copy_left(
 ) -> None:
     lab = Lab(environment(shape, local_recovery=True), seed=seed)
     for deed, argument in deeds:
-        if lab.finished:
+        if lab.ended:
             break
         if deed == "steps":
             for _ in range(argument):
-                if not lab.finished:
+                if not lab.ended:
                     lab.step()
         elif deed == "kill":
             with suppress(LabError):  # that worker does not run at present
                 lab.faults.kill(argument)
         else:
             lab.trigger_checkpoint()
-    if cancelled and not lab.finished:
+    if cancelled and not lab.ended:
         lab.cancel()
         settle(lab)
-    elif not lab.finished:
+    elif not lab.ended:
         lab.run()
-    assert lab.master.status.is_terminal
+    assert lab.look.master.status.is_terminal
     assert copies(lab) == []
-    if lab.master.status is JobStatus.FINISHED:
+    if lab.look.master.status is JobStatus.FINISHED:
         assert wrong(lab, shape) == {}

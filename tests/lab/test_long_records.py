@@ -81,7 +81,7 @@ class Run:
     def go_on(self, until: Callable[[], bool]) -> None:
         """Go on until something is so; AssertionError when nothing can happen any more before that."""
         while not until():
-            assert self.turn(), f"the job came to rest: {self.lab!r} {self.lab.master.error}"
+            assert self.turn(), f"the job came to rest: {self.lab!r} {self.lab.look.master.error}"
 
     def rest(self) -> None:
         """Go on until only time can pass."""
@@ -93,7 +93,7 @@ class Run:
         enabled = self.enabled()
         now = [action for action in enabled if not isinstance(action, LetTimePass)]
         if enabled:
-            self.lab.step(Random((self.lab.seed << 32) + self.lab.position).choice(now) if now else enabled[-1])
+            self.lab.step(Random((self.lab.past.seed << 32) + self.lab.position).choice(now) if now else enabled[-1])
         return bool(enabled)
 
     def enabled(self) -> list[Action]:
@@ -112,31 +112,32 @@ class Run:
     @property
     def is_running(self) -> bool:
         """Whether all tasks run."""
-        return self.lab.master.status is JobStatus.RUNNING and self.lab.master.tasks.all_running
+        return self.lab.look.master.status is JobStatus.RUNNING and self.lab.look.master.tasks.all_running
 
     def newest(self) -> str | None:
         """Where the newest checkpoint lies."""
-        found = [path.removesuffix("/_metadata") for path in self.lab.files.contents if path.endswith("/_metadata")]
+        paths = self.lab.look.files.contents
+        found = [path.removesuffix("/_metadata") for path in paths if path.endswith("/_metadata")]
         return max(found, key=lambda path: int(path.rpartition("-")[2]), default=None)
 
     def path(self, request: int) -> str | None:
         """Where a checkpoint is, once it is complete."""
-        return self.lab.answer(request)
+        return self.lab.look.answer(request)
 
     def finish(self) -> None:
         """Go on to the end: every record must have been committed once, as it was."""
         self.held = lambda task: False
-        self.go_on(lambda: self.lab.finished)
+        self.go_on(lambda: self.lab.ended)
         self.rest()
-        assert self.lab.master.status is JobStatus.FINISHED, self.lab.master.error
+        assert self.lab.look.master.status is JobStatus.FINISHED, self.lab.look.master.error
         output = self.lab.output("out")
         assert Counter(zip(output["n"], output["text"])) == Counter(map(tuple, map(dict.values, self.job.rows)))
-        self.lab.validate()
+        self.lab.look.validate()
 
 
 def channel_state(run: Run, path: str) -> tuple[int, int]:
     """In how many input channels, and outputs, a checkpoint has something in flight."""
-    metadata, _ = read_metadata(run.lab.files.contents[f"{path}/_metadata"], path)
+    metadata, _ = read_metadata(run.lab.look.files.contents[f"{path}/_metadata"], path)
     states = [state for operator in metadata.operator_states for state in operator.subtask_states.values()]
     return (
         sum(len(state.input_channel_state) for state in states),
@@ -237,7 +238,7 @@ def play(job: Job, deeds: list[tuple[int, str | int]], seed: int) -> None:
     for wait, deed in deeds:
         for _ in range(wait):
             run.turn()
-        if run.lab.finished:
+        if run.lab.ended:
             break
         if deed == "checkpoint":
             run.lab.trigger_checkpoint()
@@ -248,7 +249,7 @@ def play(job: Job, deeds: list[tuple[int, str | int]], seed: int) -> None:
         elif run.newest() is not None:
             run.lab.cancel()
             run.rest()
-            if run.lab.master.status is JobStatus.FINISHED:
+            if run.lab.look.master.status is JobStatus.FINISHED:
                 break  # the end was quicker, and it keeps no checkpoint
             run = Run(job, Lab(job.environment(int(deed)), seed=seed, restore_path=run.newest(), after=run.lab))
     run.finish()

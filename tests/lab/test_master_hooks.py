@@ -84,13 +84,13 @@ def test_hooks_get_their_state_after_the_tasks_have_been_assigned_theirs() -> No
     lab.run_until(checkpoint=1)
     lab.faults.kill(0)
     lab.run_until(record="RestoreMasterHooks")
-    assert lab.master.checkpoints.statistics.counts.restored == 0
+    assert lab.look.master.checkpoints.statistics.counts.restored == 0
     lab.run_until(record="MasterHooksRestored")
-    restored = lab.master.checkpoints.store.latest_id
+    restored = lab.look.master.checkpoints.store.latest_id
     assert hook.told[-1] == ("restore", restored, f"at {restored}")
     kinds = [record.kind for record in lab.trace if record.role == "command"]
     assert kinds.index("StateAssigned") < kinds.index("RestoreMasterHooks")
-    assert lab.master.checkpoints.statistics.counts.restored == 1
+    assert lab.look.master.checkpoints.statistics.counts.restored == 1
 
 
 def test_an_assignment_that_fails_leaves_hooks_alone_and_counts_nothing() -> None:
@@ -101,8 +101,8 @@ def test_an_assignment_that_fails_leaves_hooks_alone_and_counts_nothing() -> Non
     with pytest.raises(LabError, match="FAILED"):
         after.run()
     assert hook.told == ["close"]
-    assert after.master.checkpoints.statistics.counts.restored == 0
-    assert after.master.epoch == 0
+    assert after.look.master.checkpoints.statistics.counts.restored == 0
+    assert after.look.master.epoch == 0
 
 
 def test_a_hook_that_cannot_be_reset_ends_the_job_with_its_error_and_nobody_waits_for_ever() -> None:
@@ -115,7 +115,7 @@ def test_a_hook_that_cannot_be_reset_ends_the_job_with_its_error_and_nobody_wait
     lab = Lab(job(), hooks=[hook])
     with pytest.raises(LabError, match="master hook 'log' cannot be reset: RuntimeError: the log is locked"):
         lab.run_until(checkpoint=1)
-    assert (lab.status, lab.master.epoch) == ("FAILED", 0)
+    assert (lab.status, lab.look.master.epoch) == ("FAILED", 0)
     assert hook.told == ["reset", "close"]
 
 
@@ -132,5 +132,5 @@ def test_a_hook_that_cannot_be_reset_at_a_restart_is_asked_again() -> None:
     lab.faults.kill(0)
     lab.run()
     assert hook.told[:3] == ["reset", "reset", "reset"]
-    assert (lab.status, lab.master.epoch) == ("FINISHED", 2)
+    assert (lab.status, lab.look.master.epoch) == ("FINISHED", 2)
     assert lab.output("out")["n"].sum() == 300

@@ -65,8 +65,8 @@ def run(way: Any, seed: int = 0, kill: bool = True) -> pd.DataFrame:
         lab.run_until(checkpoint=1)
         lab.faults.kill(0)
     lab.run()
-    assert lab.master.status is JobStatus.FINISHED, lab.master.error
-    lab.validate()
+    assert lab.look.master.status is JobStatus.FINISHED, lab.look.master.error
+    lab.look.validate()
     return lab.output("out")
 
 

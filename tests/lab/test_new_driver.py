@@ -48,7 +48,7 @@ def durable(shape: Shape, **checkpoint: Any) -> StreamEnvironment:
 def live(lab: Lab, deeds: list[tuple[str, int]]) -> None:
     """Let a driver live through all this."""
     for deed, argument in deeds:
-        if lab.finished:
+        if lab.ended:
             return
         if deed == "kill":
             with suppress(LabError):  # that worker does not run at present
@@ -67,19 +67,19 @@ def live(lab: Lab, deeds: list[tuple[str, int]]) -> None:
 
 def until_confirmed(lab: Lab, more: int) -> None:
     """Step until so many more checkpoints are confirmed, or the job has ended."""
-    while lab.master.status is JobStatus.CREATED:
+    while lab.look.master.status is JobStatus.CREATED:
         lab.step()
-    wanted = max(lab.master.checkpoints.store.latest_id, 0) + more
-    while not lab.finished and lab.master.checkpoints.store.latest_id < wanted:
+    wanted = max(lab.look.master.checkpoints.store.latest_id, 0) + more
+    while not lab.ended and lab.look.master.checkpoints.store.latest_id < wanted:
         lab.step()
 
 
 def orphans(lab: Lab) -> set[str]:
     """Give the files in the checkpoint directory that nothing refers to, and what is staged for no checkpoint."""
-    stored = {path for path in lab.files.paths(CHECKPOINTS) if "/store/" in path}
-    directories = {path.rpartition("/")[0] for path in lab.files.paths(CHECKPOINTS) if path.endswith("/_metadata")}
+    stored = {path for path in lab.look.files.paths(CHECKPOINTS) if "/store/" in path}
+    directories = {path.rpartition("/")[0] for path in lab.look.files.paths(CHECKPOINTS) if path.endswith("/_metadata")}
     unreferenced = {path for path in state_files(lab) - stored - referenced_files(lab) if "savepoint-" not in path}
-    empty = {each for each in lab.files.directories if re.search(r"/chk-\d+$", each) and each not in directories}
+    empty = {each for each in lab.look.files.directories if re.search(r"/chk-\d+$", each) and each not in directories}
     ids = {int(each.rpartition("/chk-")[2]) for each in directories if "/chk-" in each}
     staged = {path for path in lab._world.edge.output.staged if Sink.staged_by(path.rpartition("/")[2]) not in ids}
     return unreferenced | empty | staged
@@ -92,22 +92,22 @@ def test_drivers_in_turn(shape: Shape, lives: list[list[tuple[str, int]]], seed:
     lab = Lab(env, seed=seed)
     for number, deeds in enumerate(lives, 1):
         live(lab, deeds)
-        confirmed, status = lab.master.checkpoints.store.latest_id, lab.master.status
+        confirmed, status = lab.look.master.checkpoints.store.latest_id, lab.look.master.status
         lab = Lab(env, seed=seed + number, after=lab, recover=True)
-        lab.run_until(lambda lab: lab.master.status is not JobStatus.CREATED)
+        lab.run_until(lambda lab: lab.look.master.status is not JobStatus.CREATED)
         if status is JobStatus.FINISHED:
-            assert lab.master.status in (JobStatus.RUNNING, JobStatus.FINISHED)
-        if not lab.finished:
-            assert lab.master.checkpoints.store.latest_id >= confirmed
-    if not lab.finished:
+            assert lab.look.master.status in (JobStatus.RUNNING, JobStatus.FINISHED)
+        if not lab.ended:
+            assert lab.look.master.checkpoints.store.latest_id >= confirmed
+    if not lab.ended:
         lab.run()
     settle(lab)
-    assert lab.master.status is JobStatus.FINISHED, lab.master.error
+    assert lab.look.master.status is JobStatus.FINISHED, lab.look.master.error
     assert wrong(lab, shape) == {}
     assert orphans(lab) == set()
     assert not [
         path
-        for path in lab.files.paths(CHECKPOINTS)
+        for path in lab.look.files.paths(CHECKPOINTS)
         if "/store/" in path and "/checkpoints/" in path.partition("/store/")[2]
     ]
 
@@ -123,11 +123,11 @@ def test_what_is_retained_when_the_job_is_cancelled_is_whole(
         live(lab, deeds)
         lab = Lab(env, seed=seed + number, after=lab, recover=True)
     until_confirmed(lab, 1)
-    lab.cancel() if not lab.finished else None
+    lab.cancel() if not lab.ended else None
     settle(lab)
-    kept = [path for path in lab.files.paths(CHECKPOINTS) if path.endswith("/_metadata")]
-    assert kept or lab.master.status is JobStatus.FINISHED
-    assert referenced_files(lab) <= set(lab.files.contents)
+    kept = [path for path in lab.look.files.paths(CHECKPOINTS) if path.endswith("/_metadata")]
+    assert kept or lab.look.master.status is JobStatus.FINISHED
+    assert referenced_files(lab) <= set(lab.look.files.contents)
     assert orphans(lab) == set()
 
 
@@ -141,8 +141,8 @@ def test_a_job_that_has_ended_is_not_begun_again(ended: JobStatus) -> None:
     rows = len(lab.output("rows"))
     again = Lab(env, after=lab, recover=True)
     settle(again)
-    assert again.master.status is ended
-    assert (again.master.epoch, len(again.output("rows"))) == (0, rows)
+    assert again.look.master.status is ended
+    assert (again.look.master.epoch, len(again.output("rows"))) == (0, rows)
 
 
 def test_a_driver_that_dies_while_it_cleans_up_leaves_that_to_the_next() -> None:
@@ -150,12 +150,12 @@ def test_a_driver_that_dies_while_it_cleans_up_leaves_that_to_the_next() -> None
     env = durable(shape, max_retained=3, retention=RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION)
     lab = Lab(env)
     until_confirmed(lab, 3)
-    lab.run_until(finished=True)
-    assert [path for path in lab.files.paths(CHECKPOINTS) if path.endswith("/_metadata")] != []
+    lab.run_until(ended=True)
+    assert [path for path in lab.look.files.paths(CHECKPOINTS) if path.endswith("/_metadata")] != []
     again = Lab(env, after=lab, recover=True)
     settle(again)
-    assert again.master.status is JobStatus.FINISHED
-    assert [path for path in again.files.paths(CHECKPOINTS) if "/store/" not in path] == []
+    assert again.look.master.status is JobStatus.FINISHED
+    assert [path for path in again.look.files.paths(CHECKPOINTS) if "/store/" not in path] == []
     assert wrong(again, shape) == {}
 
 
@@ -165,10 +165,10 @@ def test_a_run_with_checkpoints_is_not_begun_anew_by_mistake() -> None:
     until_confirmed(lab, 1)
     again = Lab(env, after=lab)
     settle(again)
-    assert again.master.status is JobStatus.FAILED
-    assert "of a run of this job that has not ended: start with recover=True" in again.master.error
+    assert again.look.master.status is JobStatus.FAILED
+    assert "of a run of this job that has not ended: start with recover=True" in again.look.master.error
     settle(other := Lab(env, after=again, recover=True))
-    assert wrong(other, Shape()) == {} or not other.finished
+    assert wrong(other, Shape()) == {} or not other.ended
 
 
 def test_ids_go_on_when_the_job_is_run_again() -> None:
@@ -177,28 +177,28 @@ def test_ids_go_on_when_the_job_is_run_again() -> None:
     until_confirmed(lab, 2)
     lab.cancel()
     settle(lab)
-    last = lab.master.checkpoints.store.latest_id
-    kept = [path for path in lab.files.paths(CHECKPOINTS) if path.endswith("/_metadata")]
+    last = lab.look.master.checkpoints.store.latest_id
+    kept = [path for path in lab.look.files.paths(CHECKPOINTS) if path.endswith("/_metadata")]
     again = Lab(env, after=lab)
     until_confirmed(again, 3)
-    assert again.master.checkpoints.store.latest_id > last
-    assert all(path in again.files.contents for path in kept)
+    assert again.look.master.checkpoints.store.latest_id > last
+    assert all(path in again.look.files.contents for path in kept)
 
 
 def test_recovery_needs_a_store_that_outlives_the_driver() -> None:
     lab = Lab(environment(Shape()), recover=True)
     settle(lab)
-    assert lab.master.status is JobStatus.FAILED
-    assert "recover=True needs a store that outlives the driver" in lab.master.error
+    assert lab.look.master.status is JobStatus.FAILED
+    assert "recover=True needs a store that outlives the driver" in lab.look.master.error
 
 
 def damage(lab: Lab, pattern: str, data: bytes | None) -> str:
     """Overwrite or remove the last file whose path ends so."""
-    path = [path for path in lab.files.paths(CHECKPOINTS) if re.search(pattern, path)][-1]
+    path = [path for path in lab.look.files.paths(CHECKPOINTS) if re.search(pattern, path)][-1]
     if data is None:
-        del lab.files.contents[path]
+        del lab.look.files.contents[path]
     else:
-        lab.files.contents[path] = data
+        lab.look.files.contents[path] = data
     return path
 
 
@@ -214,13 +214,13 @@ def test_a_checkpoint_that_cannot_be_read_is_not_passed_over(pattern: str, data:
     until_confirmed(lab, 3)
     path = damage(lab, pattern, data)
     if older:
-        lab.files.contents[path] = b""
-    before = {path.replace("/leader-1/", "/leader-2/") for path in lab.files.paths(CHECKPOINTS)}
+        lab.look.files.contents[path] = b""
+    before = {path.replace("/leader-1/", "/leader-2/") for path in lab.look.files.paths(CHECKPOINTS)}
     again = Lab(env, after=lab, recover=True)
     settle(again)
-    assert again.master.status is JobStatus.FAILED
-    assert re.search(r"checkpoint 0*\d", again.master.error)
-    assert set(again.files.paths(CHECKPOINTS)) == before
+    assert again.look.master.status is JobStatus.FAILED
+    assert re.search(r"checkpoint 0*\d", again.look.master.error)
+    assert set(again.look.files.paths(CHECKPOINTS)) == before
 
 
 @pytest.mark.flink("StandaloneCompletedCheckpointStoreTest.testAddCheckpointWithFailedRemove")
@@ -232,7 +232,7 @@ def test_what_cannot_be_deleted_stops_nothing(monkeypatch: pytest.MonkeyPatch) -
     shape = Shape(rows=120)
     lab = Lab(durable(shape))
     until_confirmed(lab, 3)
-    assert lab.master.checkpoints.store.latest_id >= 3
+    assert lab.look.master.checkpoints.store.latest_id >= 3
     lab.run()
     assert wrong(lab, shape) == {}
     told = [record for record in lab.trace if record.kind == "StateDiscarded" and record.data["error"]]
@@ -243,12 +243,12 @@ def test_a_deletion_that_was_cut_short_is_carried_on() -> None:
     env = durable(Shape(rows=120), max_retained=2)
     lab = Lab(env)
     until_confirmed(lab, 3)
-    oldest = next(path for path in lab.files.paths(CHECKPOINTS) if path.endswith("/_metadata"))
-    del lab.files.contents[oldest]
+    oldest = next(path for path in lab.look.files.paths(CHECKPOINTS) if path.endswith("/_metadata"))
+    del lab.look.files.contents[oldest]
     again = Lab(env, after=lab, recover=True)
-    again.run_until(lambda lab: lab.master.status is JobStatus.RUNNING)
+    again.run_until(lambda lab: lab.look.master.status is JobStatus.RUNNING)
     settle(again)
-    assert not again.files.paths(oldest.rpartition("/")[0])
+    assert not again.look.files.paths(oldest.rpartition("/")[0])
 
 
 def test_the_newest_checkpoint_must_be_there() -> None:
@@ -258,7 +258,7 @@ def test_the_newest_checkpoint_must_be_there() -> None:
     damage(lab, "/_metadata$", None)
     again = Lab(env, after=lab, recover=True)
     settle(again)
-    assert "is the newest, but" in again.master.error
+    assert "is the newest, but" in again.look.master.error
 
 
 @pytest.mark.parametrize("mode", list(RecoveryClaimMode))
@@ -266,19 +266,19 @@ def test_whose_the_snapshot_is_survives_the_driver(mode: RecoveryClaimMode) -> N
     first = Lab(environment(Shape(), interval_ms=None))
     first.run_until(record="AllTasksRunning")
     until = first.trigger_checkpoint()
-    first.run_until(lambda lab: lab.answer(until) is not None)
-    path = first.answer(until)
+    first.run_until(lambda lab: lab.look.answer(until) is not None)
+    path = first.look.answer(until)
     assert path is not None
     first.cancel()
     settle(first)
     env = durable(Shape(), interval_ms=40)
     lab = Lab(env, restore_path=path, claim_mode=mode, after=first)
-    lab.run_until(lambda lab: lab.master.status is JobStatus.RUNNING)
+    lab.run_until(lambda lab: lab.look.master.status is JobStatus.RUNNING)
     second = Lab(env, restore_path=path, claim_mode=mode, after=lab, recover=True)
-    second.run_until(lambda lab: lab.master.status is JobStatus.RUNNING)
-    assert second.master.checkpoints.store.latest_id == 1
+    second.run_until(lambda lab: lab.look.master.status is JobStatus.RUNNING)
+    assert second.look.master.checkpoints.store.latest_id == 1
     theirs = mode is not RecoveryClaimMode.CLAIM
-    assert second.master.checkpoints.store.checkpoints[0].properties.is_savepoint is theirs
+    assert second.look.master.checkpoints.store.checkpoints[0].properties.is_savepoint is theirs
     until_confirmed(second, 1)
     settle(second)
-    assert bool(second.files.paths(path)) is theirs
+    assert bool(second.look.files.paths(path)) is theirs

@@ -237,13 +237,13 @@ def test_a_kill_at_any_time_and_a_rescale_change_nothing_that_is_committed(job, 
     restarted = 0
     for position in range(20, whole.position, max(1, whole.position // 12)):
         lab = Lab(make(shape), seed=3)
-        lab.replay(whole.actions[1:position])
+        lab.replay(whole.past.actions[1:position])
         try:
             lab.faults.kill(position % 2)
         except LabError:
             continue
         lab.run()
-        restarted += lab.master.epoch == 2
+        restarted += lab.look.master.epoch == 2
         assert committed(lab, job) == expected, position
     assert restarted > 3
 
@@ -256,10 +256,10 @@ def test_a_job_goes_on_at_another_parallelism(job, parallelism, monkeypatch) -> 
     lab = Lab(make(shape), seed=5)
     lab.run_until(checkpoint=1)
     request = lab.stop()
-    lab.run_until(lambda lab: lab.finished or lab.answer(request) is not None)
-    assert lab.answer(request) is not None
+    lab.run_until(lambda lab: lab.ended or lab.look.answer(request) is not None)
+    assert lab.look.answer(request) is not None
     settle(lab)
-    again = Lab(make(shape.at(parallelism)), seed=6, restore_path=lab.answer(request), after=lab)
+    again = Lab(make(shape.at(parallelism)), seed=6, restore_path=lab.look.answer(request), after=lab)
     again.run()
     assert committed(again, job) == Counter(JOBS[job][1]())
 
@@ -276,7 +276,7 @@ def first_window_ms(idle_ms: int | None) -> int:
     both.aggregate(rows=count()).uid("windows").sink_to(CollectSink("out"), uid="out")
     lab = Lab(env)
     lab.run_until(lambda lab: len(lab.output("out")) > 0)
-    return lab.at_ms
+    return lab.look.at_ms
 
 
 def test_an_idle_source_does_not_hold_windows_back() -> None:

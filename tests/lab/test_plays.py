@@ -12,6 +12,7 @@ import pytest
 from kit import Lab
 from kit.core.protocol.events import RequestStop
 from kit.draw.stage.film import film
+from kit.hosts.lab import save_play
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.faults import DelayMessage
 from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, ready_job, ready_jobs
@@ -43,7 +44,7 @@ def test_a_play_comes_out_as_it_says(name: str) -> None:
     play = open_play(name).run()
     assert not play.differences, play.differences
     for lab in play.labs:
-        lab.validate()
+        lab.look.validate()
 
 
 @pytest.mark.parametrize("name", all_plays())
@@ -82,7 +83,7 @@ def test_a_play_is_found_by_its_name_and_by_each_of_flinks() -> None:
 
 
 def test_a_play_goes_block_by_block_and_its_lab_goes_on() -> None:
-    play = Lab.play("late-ack")
+    play = open_play("late-ack")
     assert isinstance(play, Play)
     first = play.next()
     assert (first.begin, first.end) == (0, len(play.trace))
@@ -147,7 +148,7 @@ def test_a_play_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.play"
     file.write_text(LATE)
     assert str(read_play(file)) == LATE
-    assert Lab.play(file).run().differences == Lab.play(str(file)).run().differences == ""
+    assert open_play(file).run().differences == open_play(str(file)).run().differences == ""
 
 
 def test_ready_jobs_run_to_their_end_with_a_checkpoint() -> None:
@@ -156,7 +157,7 @@ def test_ready_jobs_run_to_their_end_with_a_checkpoint() -> None:
         lab.run_until(record="AllTasksRunning")
         lab.trigger_checkpoint()
         lab.run_until(checkpoint=1)
-        assert lab.master.checkpoints.store.latest_id == 1
+        assert lab.look.master.checkpoints.store.latest_id == 1
     assert list(ready_jobs()["name"]) == list(READY_JOBS)
 
 
@@ -166,7 +167,7 @@ def test_tables_name_all_commands_and_views() -> None:
 
 
 def test_a_play_opens_in_the_player_with_its_prose() -> None:
-    play = Lab.play("scale-out")
+    play = open_play("scale-out")
     first, second = play.pages()
     assert [block.prose in first for block in play.text.blocks] == [True, True, False]
     assert [block.prose in second for block in play.text.blocks] == [False, True, True]
@@ -182,7 +183,7 @@ def test_a_play_opens_in_the_player_with_its_prose() -> None:
 
 def test_a_block_that_was_played_shows_the_job_as_it_left_it() -> None:
     """The prose, the picture of that moment, whatever came later, and what was done for whoever wants to know."""
-    play = Lab.play("alignment")
+    play = open_play("alignment")
     play.next()
     second = play.next()
     shown = second._repr_html_()
@@ -197,7 +198,7 @@ def test_a_block_that_was_played_shows_the_job_as_it_left_it() -> None:
 
 def test_a_block_shows_itself_as_a_card() -> None:
     """What is done, who takes, gives and notes what, and what no machine said, each where a reader finds it."""
-    play = Lab.play("late-ack")
+    play = open_play("late-ack")
     first, second = (" ".join(sub("<[^>]+>", " ", play.next()._repr_html_()).split()) for _ in range(2))
     assert f"{play.text.title}: 2 of 4" in second
     assert "hold AcknowledgeCheckpoint from sums/1 trigger checkpoint" in first
@@ -222,7 +223,7 @@ def a_run(seed: int) -> Lab:
     lab.faults.turn_clock("job", 30)
     lab.run_until(record="StoreCheckpoint")
     lab.faults.fail("StoreCheckpoint", "PossibleInconsistentState")
-    lab.run_until(at_ms=lab.at_ms + 20)
+    lab.run_until(at_ms=lab.look.at_ms + 20)
     lab.stop()
     lab.run()
     return lab
@@ -235,32 +236,32 @@ AS_TEXT = "keyed-sum, rows=8, restart=5, tolerable_failures=9, interval_ms=50"
 @pytest.mark.parametrize("seed", range(3))
 def test_any_run_is_saved_as_a_play_that_does_it_again(tmp_path: Path, seed: int) -> None:
     lab = a_run(seed)
-    path = lab.save_play(tmp_path / "mine.play", AS_TEXT, title="Mine")
-    play = Lab.play(path).run()
+    path = save_play(lab, tmp_path / "mine.play", AS_TEXT, title="Mine")
+    play = open_play(path).run()
     assert play.text.title == "Mine"
     assert play.differences == ""
     assert list(play.trace) == list(lab.trace)
-    assert play.lab.files.contents == lab.files.contents
-    own = lab.save_play(tmp_path / "own.play")
-    assert Lab.play(own, ready_job("keyed-sum", **SETTINGS)).run().trace[-1] == lab.trace[-1]
+    assert play.lab.look.files.contents == lab.look.files.contents
+    own = save_play(lab, tmp_path / "own.play")
+    assert open_play(own, ready_job("keyed-sum", **SETTINGS)).run().trace[-1] == lab.trace[-1]
 
 
 def test_what_is_no_play_of_a_run_is_refused(tmp_path: Path) -> None:
     lab = a_run(0)
     with pytest.raises(LabError, match=r"mine.txt is to hold a play: let its name end in '.play'"):
-        lab.save_play(tmp_path / "mine.txt")
+        save_play(lab, tmp_path / "mine.txt")
     with pytest.raises(LabError, match=r"comes out otherwise|cannot happen now"):
-        lab.save_play(tmp_path / "mine.play", "keyed-sum, rows=8, restart=5, tolerable_failures=9")
-    after = Lab(ready_job("keyed-sum", **SETTINGS), after=lab, restore_path=str(lab.answer(_request(lab))))
+        save_play(lab, tmp_path / "mine.play", "keyed-sum, rows=8, restart=5, tolerable_failures=9")
+    after = Lab(ready_job("keyed-sum", **SETTINGS), after=lab, restore_path=str(lab.look.answer(_request(lab))))
     with pytest.raises(LabError, match="went on from another lab's"):
-        after.save_play(tmp_path / "mine.play")
+        save_play(after, tmp_path / "mine.play")
     with pytest.raises(LabError, match="is no fault; there are"):
         fault_of("KillWorker(who=1)")
 
 
 def _request(lab: Lab) -> int:
     """The number of the request to stop."""
-    return next(number for number, action in enumerate(lab.actions, 1) if isinstance(action, RequestStop))
+    return next(number for number, action in enumerate(lab.past.actions, 1) if isinstance(action, RequestStop))
 
 
 def test_the_page_lists_the_plays_there_are() -> None:

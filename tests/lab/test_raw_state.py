@@ -123,7 +123,7 @@ def test_raw_keyed_state_is_cut_by_key_groups_and_raw_operator_state_is_dealt_ou
     for parallelism in (3, 2):
         request = lab.stop()
         lab.run()
-        path = lab.answer(request)
+        path = lab.look.answer(request)
         BEGAN.clear()
         lab = Lab(environment(parallelism), seed=seed, restore_path=path, after=lab)
         lab.run_until(lambda lab, wanted=parallelism: len(BEGAN) == wanted)

@@ -28,7 +28,7 @@ def lab_of(seed: int = 0, steps: int = 80, **settings: Any) -> Lab:
 
 def exactly_once(lab: Lab, rows: int = ROWS) -> bool:
     """Whether each row was added once: a key's rows are counted through, and its last sum is that of all its rows."""
-    lab.run_until(finished=True)
+    lab.run_until(ended=True)
     wanted = Counter(KEYS[n % len(KEYS)] for n in range(rows))
     sums = {key: sum(n for n in range(rows) if KEYS[n % len(KEYS)] == key) for key in wanted}
     found = lab.output().groupby("k")
@@ -57,11 +57,11 @@ def test_up_and_down_each_row_counts_once_in_flight_data_too(seed: int) -> None:
         assert lab.trace.story(kind="CheckpointRestored")[-1].data["path"] == path
         for _ in range(25):
             lab.step()
-    restored = lab.restores()
+    restored = lab.look.restores()
     in_flight = restored[restored["kind"].str.startswith("in flight")]
     assert in_flight["bytes"].sum() > 0, "barriers overtook nothing: this shows nothing"
     assert set(in_flight["epoch"]) & {2, 3, 4}
-    lab.validate()
+    lab.look.validate()
     assert exactly_once(lab, 3 * ROWS)
 
 
@@ -93,31 +93,31 @@ def test_fewer_than_the_minimum_are_refused() -> None:
     lab = lab_of(minimum_parallelism=2)
     request = lab.rescale(1)
     with pytest.raises(JobFailedError, match="its minimum_parallelism is 2"):
-        lab.answer(request)
+        lab.look.answer(request)
     assert lab.rescale({"sums": 1}, wait=True), "the other vertex still has two"
 
 
 def test_a_job_that_runs_so_already_has_its_answer_at_once() -> None:
     lab = lab_of()
-    assert lab.answer(lab.rescale(2)) == ""
+    assert lab.look.answer(lab.rescale(2)) == ""
     assert not kinds(lab, "RescalePhaseChanged")
 
 
 def test_the_newer_of_two_requests_holds() -> None:
     lab = lab_of(cooldown_ms=0, stabilization_ms=0, interval_ms=100)
     first, second = lab.rescale(3, at_once=False), lab.rescale(4, at_once=False)
-    lab.run_until(lambda lab: lab.answer(second) is not None)
+    lab.run_until(lambda lab: lab.look.answer(second) is not None)
     with pytest.raises(JobFailedError, match="another rescale was requested"):
-        lab.answer(first)
+        lab.look.answer(first)
     assert set(widths(lab).values()) == {4}
     assert lab.trace.stages[-1].epoch == 2
 
 
 def test_a_request_waits_for_the_cooldown_and_then_for_a_checkpoint() -> None:
     lab = lab_of(cooldown_ms=300, stabilization_ms=0, max_trigger_delay_ms=60_000, interval_ms=50, rows=MANY)
-    asked_ms, deployed_ms = lab.at_ms, lab.trace.story(kind="StartEpoch")[0].at_ms
+    asked_ms, deployed_ms = lab.look.at_ms, lab.trace.story(kind="StartEpoch")[0].at_ms
     request = lab.rescale(3, at_once=False)
-    lab.run_until(lambda lab: lab.answer(request) is not None)
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
     rescaled = lab.trace.story(kind="JobRescaled")[0]
     completed = [each.at_ms for each in lab.trace.story(kind="CheckpointCompleted")]
     assert asked_ms < min(completed) < deployed_ms + 300 <= rescaled.at_ms
@@ -133,10 +133,10 @@ def test_checkpoints_that_fail_too_often_are_waited_for_no_longer() -> None:
         lab.trigger_checkpoint()
         lab.run_until(record="WriteSnapshot")
         lab.faults.fail("WriteSnapshot")
-        assert lab.answer(request) is None
+        assert lab.look.answer(request) is None
         lab.run_until(record="CheckpointAborted")
-    lab.run_until(lambda lab: lab.answer(request) is not None)
-    assert lab.answer(request) == "", "no checkpoint has ever completed: it begins anew"
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
+    assert lab.look.answer(request) == "", "no checkpoint has ever completed: it begins anew"
     assert kinds(lab, "JobRescaled")[0]["why"] == "2 checkpoints have failed"
     assert exactly_once(lab)
 
@@ -150,7 +150,7 @@ def test_a_checkpoint_that_fails_leaves_the_job_as_it_is() -> None:
     with pytest.raises(
         JobFailedError, match="the job was not rescaled: the checkpoint that it should start from failed"
     ):
-        lab.answer(request)
+        lab.look.answer(request)
     assert lab.rescale(3, wait=True), "and may be asked again"
     assert exactly_once(lab)
 
@@ -159,7 +159,7 @@ def test_a_failure_meanwhile_is_as_good_a_moment() -> None:
     lab = lab_of(interval_ms=10_000)
     request = lab.rescale(3)
     lab.faults.kill(1)
-    lab.run_until(lambda lab: lab.answer(request) is not None)
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
     assert set(widths(lab).values()) == {3}
     assert not kinds(lab, "JobRescaled"), "the restart did it"
     assert exactly_once(lab)
@@ -168,9 +168,9 @@ def test_a_failure_meanwhile_is_as_good_a_moment() -> None:
 def test_the_end_of_the_job_is_an_answer_too() -> None:
     lab = lab_of(cooldown_ms=100_000)
     request = lab.rescale(3, at_once=False)
-    lab.run_until(finished=True)
+    lab.run_until(ended=True)
     with pytest.raises(JobFailedError, match="the job was not rescaled: it is FINISHED"):
-        lab.answer(request)
+        lab.look.answer(request)
     with pytest.raises(JobEndedError, match="has ended, it is FINISHED"):
         lab.rescale(3, wait=True)
 
@@ -225,8 +225,8 @@ def test_two_wishes_that_are_noted_at_the_same_time_both_survive_the_driver() ->
     noted = [each["parallelism"] for each in kinds(lab, "StoreParallelism")]
     assert noted == [{"letters": 3, "sums": 2}, {"letters": 3, "sums": 4}]
     with pytest.raises(JobFailedError, match="another rescale was requested"):
-        lab.answer(first)
-    assert lab.answer(second) is None, "it is still under way"
+        lab.look.answer(first)
+    assert lab.look.answer(second) is None, "it is still under way"
     lab.faults.kill_driver()
     after = durable(after=lab, recover=True)
     assert exactly_once(after, MANY)
@@ -239,7 +239,7 @@ def test_a_wish_that_cannot_be_noted_is_refused() -> None:
     request = lab.rescale(4)
     lab.faults.fail("StoreParallelism")
     with pytest.raises(JobFailedError, match="was not rescaled: the parallelism cannot be recorded: the store cannot"):
-        lab.answer(request)
+        lab.look.answer(request)
     lab.faults.kill_driver()
     after = durable(after=lab, recover=True)
     assert exactly_once(after, MANY)
@@ -253,7 +253,7 @@ def test_a_wish_that_is_refused_after_it_was_noted_is_taken_back() -> None:
     lab.stop(wait=False)
     lab.run_until(lambda lab: len(kinds(lab, "StoreParallelism")) == 2)
     with pytest.raises(JobFailedError, match="was not rescaled: it is being stopped"):
-        lab.answer(request)
+        lab.look.answer(request)
     noted = [each["parallelism"]["sums"] for each in kinds(lab, "StoreParallelism")]
     assert noted == [4, 2]
 
@@ -292,7 +292,7 @@ def test_some_of_the_slots_that_are_wanted_wait_for_the_others() -> None:
     lab.run_until(record="AllTasksRunning")
     assert set(widths(lab).values()) == {2}
     lab.faults.offer_slots(3)
-    offered_ms = lab.at_ms
+    offered_ms = lab.look.at_ms
     lab.run_until(lambda lab: set(widths(lab).values()) == {3})
     assert lab.trace.story(kind="JobRescaled")[-1].at_ms >= offered_ms + 400
     assert exactly_once(lab, MANY)
@@ -304,7 +304,7 @@ def test_too_few_slots_are_waited_for() -> None:
     lab.run_until(record="WaitingForSlots")
     assert kinds(lab, "WaitingForSlots") == [{"slots": 1, "least": 2}]
     with pytest.raises(LabError, match="came to rest in RESTARTING"):
-        lab.run_until(finished=True)
+        lab.run_until(ended=True)
     lab.faults.offer_slots(2)
     assert exactly_once(lab, MANY)
 
@@ -313,7 +313,7 @@ def test_they_are_not_waited_for_forever() -> None:
     lab = lab_of(minimum_parallelism=2, slot_wait_ms=5_000, **REACTIVE)
     lab.faults.lose_slot(1)
     with pytest.raises(JobFailedError, match="1 slot is there, the job needs 2 at least"):
-        lab.run_until(finished=True)
+        lab.run_until(ended=True)
 
 
 def test_a_job_that_is_not_reactive_waits_for_all_that_it_wants() -> None:
@@ -331,7 +331,7 @@ def test_slots_that_do_not_come_are_a_failure_of_which_the_restart_strategy_deci
     lab = lab_of(slot_wait_ms=1_000, restart=2)
     lab.faults.lose_slot(1)
     with pytest.raises(JobFailedError, match="1 slot is there, the job needs 2 at least, and no more came within 1000"):
-        lab.run_until(finished=True)
+        lab.run_until(ended=True)
     assert len(kinds(lab, "WaitingForSlots")) == 2, "the loss was the first of two failures that may be"
     assert len(lab.trace.stages) == 1
 
@@ -339,7 +339,7 @@ def test_slots_that_do_not_come_are_a_failure_of_which_the_restart_strategy_deci
 def test_a_reactive_job_may_wait_a_while_for_all_that_it_wants() -> None:
     lab = lab_of(parallelism=3, submission_stabilization_ms=700, **REACTIVE)
     lab.faults.lose_slot(2)
-    lost_ms = lab.at_ms
+    lost_ms = lab.look.at_ms
     lab.run_until(record="AllTasksRunning")
     assert set(widths(lab).values()) == {2}
     assert lab.trace.story(kind="StartEpoch")[-1].at_ms >= lost_ms + 700

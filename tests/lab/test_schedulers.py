@@ -47,7 +47,7 @@ def run(lab: Lab) -> list[Any]:
     lab.run()
     settle(lab)
     assert wrong(lab, SHAPE) == {}
-    return list(lab.actions)
+    return list(lab.past.actions)
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS, ids=lambda each: getattr(each, "__name__", repr(each)))
@@ -61,8 +61,8 @@ def test_a_run_is_the_same_every_time_and_after_going_back(scheduler: Any) -> No
     for again in (lab, other):
         for _ in range(20):
             again.step()
-        assert list(again.actions) == way[: half + 20]
-    assert list(Lab(lab.job, seed=5).replay(way[1:]).actions) == way
+        assert list(again.past.actions) == way[: half + 20]
+    assert list(Lab(lab.job, seed=5).replay(way[1:]).past.actions) == way
 
 
 def test_the_default_is_the_seed_s() -> None:
@@ -88,7 +88,7 @@ def test_where_time_passes_first_a_checkpoint_expires_that_waits_for_what_is_hel
 def test_nobody_waits_for_ever_where_it_is_fair() -> None:
     lab = a_lab(Fair())
     waiting: Counter[str] = Counter()
-    while not lab.finished:
+    while not lab.ended:
         enabled = {action.key for action in lab.enabled() if not isinstance(action, LetTimePass)}
         done = lab.step().action
         waiting = Counter({key: waiting[key] + 1 for key in enabled if key != getattr(done, "key", "")})
@@ -101,7 +101,7 @@ def test_a_scheduler_may_bring_a_fault_about() -> None:
 
     lab = a_lab(killing)
     run(lab)
-    assert lab.master.epoch == 2
+    assert lab.look.master.epoch == 2
     with pytest.raises(LabError, match="no worker 7 runs now"):
         a_lab(lambda enabled, lab: KillWorker(7)).step()
 

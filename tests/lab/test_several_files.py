@@ -101,7 +101,7 @@ def test_files_that_follow_each_other_in_time_are_read_one_after_the_other(tmp_p
     write(tmp_path, days)
     lab = Lab(job(CsvSource(str(tmp_path / "*.csv"), batch_rows=10), parallelism=1, interval_ms=None))
     reads = []
-    while not lab.finished:
+    while not lab.ended:
         before = len(lab.trace)
         lab.step()
         reads += [each.data["split"]["id"] for each in lab.trace.since(before) if each.kind == "ReadSplit"]
@@ -145,12 +145,12 @@ def test_whatever_files_hold_no_row_is_late(
 
     lab = Lab(of(before), seed=seed)
     for _ in range(seed % 150):
-        if not lab.finished:
+        if not lab.ended:
             lab.step()
-    if not lab.finished and seed % 3 == 0 and lab.tasks:
+    if not lab.ended and seed % 3 == 0 and lab.look.tasks:
         lab.faults.kill(0)
-    lab.run_until(at_ms=40 + seed % 60, finished=True)
-    if not lab.finished:
+    lab.run_until(at_ms=40 + seed % 60, ended=True)
+    if not lab.ended:
         with suppress(LabJobFailedError):  # nothing runs any more, or not yet
             savepoint = lab.stop(wait=True)
             lab = Lab(of(after), seed=seed, restore_path=savepoint, after=lab)

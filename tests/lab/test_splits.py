@@ -58,7 +58,7 @@ def test_splits_that_are_asked_for_are_not_changed() -> None:
 def test_the_splits_of_a_checkpoint_are_read_on_at_any_parallelism(first: int, then: int) -> None:
     before = Lab(letters(first))
     before.run_until(checkpoint=1)
-    latest = before.master.checkpoints.store.latest
+    latest = before.look.master.checkpoints.store.latest
     assert latest is not None
     before.cancel()
     while before.enabled():

@@ -34,11 +34,11 @@ def staged(lab: Lab, sink: str) -> list[str]:
 def test_a_task_that_leaves_takes_along_what_later_checkpoints_staged_for_it(seed: int) -> None:
     lab = Lab(overlapping(), seed=seed)
     [short] = [vertex.name for vertex in lab.job.vertices if "short" in vertex.name]
-    lab.run_until(lambda lab: lab.master.tasks.state_of(f"{short}/0") is ExecutionState.FINISHED)
+    lab.run_until(lambda lab: lab.look.master.tasks.state_of(f"{short}/0") is ExecutionState.FINISHED)
     lab.run_until(lambda lab: not any("DropEffects" in action.text for action in lab.enabled()))
     assert staged(lab, "short") == []
     lab.run()
-    assert lab.master.status.name == "FINISHED"
+    assert lab.look.master.status.name == "FINISHED"
     assert Counter(lab.output("short")["n"]) == Counter(range(6))
     assert Counter(lab.output("long")["n"]) == Counter(range(60))
     assert lab._world.edge.output.staged == {}

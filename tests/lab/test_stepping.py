@@ -35,14 +35,14 @@ def looks(lab: Lab) -> dict[str, Any]:
     """Everything about a lab that can be seen from outside."""
     return {
         "position": lab.position,
-        "at": lab.at_ms,
+        "at": lab.look.at_ms,
         "trace": [record.to_dict() for record in lab.trace],
         "enabled": [action.key for action in lab.enabled()],
-        "files": dict(lab.files.contents),
+        "files": dict(lab.look.files.contents),
         "rows": sorted(lab.output("rows").get("n", [])),
-        "job": repr(lab.master),
+        "job": repr(lab.look.master),
         "checkpoints": lab.checkpoints().to_csv(),
-        "stages": [repr(stage) for stage in lab.stages],
+        "stages": [repr(stage) for stage in lab.look.stages],
     }
 
 
@@ -75,9 +75,9 @@ def walk(lab: Lab, deed: str, argument: int) -> Lab:
     elif deed == "ask":
         lab.savepoint()
     elif deed == "wait":
-        until_ms = lab.at_ms + argument
+        until_ms = lab.look.at_ms + argument
         lab.wait_until(until_ms)
-        assert lab.at_ms == until_ms
+        assert lab.look.at_ms == until_ms
     elif deed == "choose":
         if lab.enabled():
             lab.step(argument % len(lab.enabled()))
@@ -94,8 +94,8 @@ def test_any_walk_leaves_what_its_actions_give(seed: int, deeds: list[tuple[str,
     lab = a_lab(seed)
     for deed, argument in deeds:
         lab = walk(lab, deed, argument)
-        lab.validate()
-    again = a_lab(seed).replay(lab.actions[1:])
+        lab.look.validate()
+    again = a_lab(seed).replay(lab.past.actions[1:])
     assert looks(again) == looks(lab)
 
 
@@ -140,13 +140,13 @@ def test_the_present_moment_is_what_the_whole_trace_says(seed: int, steps: int, 
         lab = a_lab(seed)
         while lab.position < steps and lab.enabled():
             lab.step()
-        looked = lab.moment()
+        looked = lab.look.moment()
         assert looked == moment_at(lab.trace)
         length = len(lab.trace)
         lab.back(min(back, lab.position - 1))
         while len(lab.trace) < length + choice and lab.enabled():
             lab.step(choice % len(lab.enabled()))
-        assert lab.moment() == moment_at(lab.trace)
+        assert lab.look.moment() == moment_at(lab.trace)
         assert looked.n == length
 
 
@@ -166,7 +166,7 @@ def test_what_was_delivered_is_not_kept_but_still_told_and_delivered_again_on_th
     lab = Lab(environment(Shape("totals", rows=40)), seed=2)
     sent: list[weakref.ref[Any]] = []
     said: dict[int, str] = {}
-    while not lab.finished:
+    while not lab.ended:
         action = next((each for each in lab.enabled() if isinstance(each, ReceiveElement)), None)
         if action is not None and isinstance(action.element, Buffer):
             sent.append(weakref.ref(action.element.batch))
@@ -177,7 +177,7 @@ def test_what_was_delivered_is_not_kept_but_still_told_and_delivered_again_on_th
     assert len(sent) > 10
     held = [reference for reference in sent if reference() is not None]
     assert len(held) <= len(lab._keyframes), "but what lies in a queue of a moment that is kept"
-    assert {position: str(lab.actions[position]) for position in said} == said
+    assert {position: str(lab.past.actions[position]) for position in said} == said
     table = lab.output("totals").to_dict("list")
     end = lab.position
     lab.goto(20)
@@ -214,10 +214,10 @@ def test_a_fork_has_a_future_of_its_own() -> None:
     other.faults.kill(1)
     other.run()
     assert looks(lab) == before
-    assert other.master.epoch == 2
+    assert other.look.master.epoch == 2
     assert wrong(other, SHAPE) == {}
     lab.run()
-    assert lab.master.epoch == 1
+    assert lab.look.master.epoch == 1
     assert wrong(lab, SHAPE) == {}
 
 
@@ -226,7 +226,7 @@ def test_a_step_can_be_chosen_by_action_number_or_key() -> None:
     for way, lab in zip((lambda a: a, lambda a: 0, lambda a: a.key), labs):
         for _ in range(20):
             step = lab.step(way(lab.enabled()[0]))
-            assert step.action in lab.actions
+            assert step.action in lab.past.actions
             assert step.number == lab.position
     assert looks(labs[0]) == looks(labs[1]) == looks(labs[2])
 
@@ -262,12 +262,12 @@ def test_run_until_stops_at_the_first_step_that_fits() -> None:
     step = lab.run_until(record="CheckpointTriggered")
     assert [record.kind for record in step.records].count("CheckpointTriggered") == 1
     assert len(lab.trace.story(kind="CheckpointTriggered")) == 1
-    lab.run_until(at_ms=lab.at_ms + 10)
+    lab.run_until(at_ms=lab.look.at_ms + 10)
     lab.run_until(checkpoint=1)
     assert lab.checkpoints()["status"].tolist()[0] == "COMPLETED"
-    lab.run_until(lambda lab: lab.master.tasks.all_finished)
+    lab.run_until(lambda lab: lab.look.master.tasks.all_finished)
     lab.run()
-    assert lab.master.status is JobStatus.FINISHED
+    assert lab.look.master.status is JobStatus.FINISHED
     settle(lab)
     with pytest.raises(LabError, match="came to rest in FINISHED"):
         lab.run_until(checkpoint=100)
@@ -278,9 +278,9 @@ def test_time_waits_only_when_nothing_else_can_happen_unless_it_is_told_to() -> 
     lab.run_until(record="AllTasksRunning")
     wait = lab.enabled()[-1]
     assert isinstance(wait, LetTimePass)
-    before = lab.at_ms
+    before = lab.look.at_ms
     lab.step(wait)
-    assert lab.at_ms == wait.until_ms > before
+    assert lab.look.at_ms == wait.until_ms > before
     assert any(isinstance(action, FireTimer) for action in lab.enabled())
 
 
@@ -308,18 +308,18 @@ def test_reprs_are_short_and_say_where_the_lab_stands() -> None:
     lab = a_lab()
     assert repr(lab.step(0)).startswith("step 2: carry out EnumerateSplits for job")
     lab.run()
-    assert repr(lab).startswith(f"Lab(small, step {lab.position}, {lab.at_ms} ms, FINISHED")
+    assert repr(lab).startswith(f"Lab(small, step {lab.position}, {lab.look.at_ms} ms, FINISHED")
 
 
 def test_the_disk_goes_back_too() -> None:
     lab = Lab(environment(SHAPE), seed=2)
-    disks = {lab.position: dict(lab.files.contents)}
-    while not lab.finished:
+    disks = {lab.position: dict(lab.look.files.contents)}
+    while not lab.ended:
         lab.step()
-        disks[lab.position] = dict(lab.files.contents)
+        disks[lab.position] = dict(lab.look.files.contents)
     assert len({frozenset(disk) for disk in disks.values()}) > 5
     for position in range(lab.position, 0, -20):
-        assert lab.goto(position).files.contents == disks[position]
+        assert lab.goto(position).look.files.contents == disks[position]
 
 
 def test_a_step_tells_in_sentences_what_happened() -> None:

@@ -10,7 +10,7 @@ from random import Random
 import pandas as pd
 import pytest
 
-from kit.hosts.lab import Lab, LabError, Play
+from kit.hosts.lab import LabError, Play, open_play
 from kit.hosts.lab.jobs.random_jobs import RandomJob
 from kit.hosts.lab.jobs.ready_jobs import job_of, random_job, ready_job
 from kit.hosts.lab.safety import Safety
@@ -47,8 +47,8 @@ def test_whatever_happens_for_long_all_holds() -> None:
 
 def test_a_seed_gives_the_same_trial_again() -> None:
     once, again = drawn(17).run(), drawn(17).run()
-    assert [lab.actions for lab in once.labs] == [lab.actions for lab in again.labs]
-    assert [lab.actions for lab in drawn(18).run().labs] != [lab.actions for lab in once.labs]
+    assert [lab.past.actions for lab in once.labs] == [lab.past.actions for lab in again.labs]
+    assert [lab.past.actions for lab in drawn(18).run().labs] != [lab.past.actions for lab in once.labs]
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_what_is_found_is_a_play_that_fails_until_the_fault_is_mended(name: str,
         path = failure.save_play(tmp_path / "found.play")
         assert path.read_text() == str(failure.play)
         with pytest.raises(PlayError, match=re.escape(failure.error)):
-            Lab.play(path).run()
-    play = Lab.play(path).run()
+            open_play(path).run()
+    play = open_play(path).run()
     assert play.played[-1].outcome[-1] == "all holds"
     assert len(str(failure.play).splitlines()) <= lines
     assert failure.telling.violation.kind == failure.first.violation.kind
     assert failure.steps < failure.first.steps
     assert again.violation.args == failure.telling.violation.args
-    assert [lab.actions for lab in again.labs] == [lab.actions for lab in failure.telling.labs]
+    assert [lab.past.actions for lab in again.labs] == [lab.past.actions for lab in failure.telling.labs]
     assert f"seed {failure.seed}: {failure.error}" in failure.text
     assert str(failure.play) in failure.text
     assert result.to_pandas()["violation"].iloc[-1] != ""
@@ -94,8 +94,8 @@ def test_a_play_of_ones_own_job_is_opened_with_it(tmp_path: Path) -> None:
         (failure,) = swarm(range(60), job=own_job, faults=["kill", "stop"], shrink=10).failures
         path = failure.save_play(tmp_path / "own.play")
         with pytest.raises(PlayError, match="rows lost"):
-            Lab.play(path, own_job).run()
-    assert Lab.play(path, own_job).run().played[-1].outcome[-1] == "all holds"
+            open_play(path, own_job).run()
+    assert open_play(path, own_job).run().played[-1].outcome[-1] == "all holds"
 
 
 # --- files and clocks -------------------------------------------------------------------------------------------------

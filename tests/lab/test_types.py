@@ -117,18 +117,18 @@ def run_and_rescale(
         lab = Lab(job(parallelism), seed=data.draw(st.integers(0, 99)), restore_path=path, after=lab)
         if parallelism == parallelisms[-1]:
             break
-        lab.run_until(lambda lab: lab.finished or lab.master.tasks.all_running)
-        lab.run_until(at_ms=lab.at_ms + data.draw(st.integers(*begins_ms)), finished=True)
-        path = None if lab.finished else checkpoint(lab)
+        lab.run_until(lambda lab: lab.ended or lab.look.master.tasks.all_running)
+        lab.run_until(at_ms=lab.look.at_ms + data.draw(st.integers(*begins_ms)), ended=True)
+        path = None if lab.ended else checkpoint(lab)
         if path is None:
             break
         lab.cancel()
         while lab.enabled():
             lab.step()
     assert lab is not None
-    if not lab.finished:
+    if not lab.ended:
         lab.run()
-    assert lab.master.status is JobStatus.FINISHED, lab.master.error
+    assert lab.look.master.status is JobStatus.FINISHED, lab.look.master.error
     tables = lab._world.edge.output.published.values()
     return lab, [row for table in tables for row in table.to_pylist()]
 
@@ -137,8 +137,8 @@ def checkpoint(lab: Lab) -> str | None:
     """Where a checkpoint taken now lies; None when the job ends before."""
     request = lab.trigger_checkpoint()
     try:
-        lab.run_until(lambda lab: lab.answer(request) is not None, finished=True)
-        return lab.answer(request)
+        lab.run_until(lambda lab: lab.look.answer(request) is not None, ended=True)
+        return lab.look.answer(request)
     except LabError:
         return None
 

@@ -57,7 +57,7 @@ def test_every_word_is_counted_once_whatever_is_killed(tmp_path, parallelism, sp
             lab.faults.kill(worker)
     while lab.enabled():
         lab.step()
-    assert lab.master.status.name == "FINISHED", lab.master.error
+    assert lab.look.master.status.name == "FINISHED", lab.look.master.error
     assert counted(lab) == Counter(f"{POEM} a rose".split())
 
 
@@ -66,7 +66,7 @@ def test_a_checkpoint_is_gone_on_from_in_the_middle_of_a_file(tmp_path, parallel
     (tmp_path / "a.txt").write_bytes(POEM.encode())
     before = Lab(word_count(tmp_path / "*.txt", 2), seed=3)
     before.run_until(checkpoint=1)
-    latest = before.master.checkpoints.store.latest
+    latest = before.look.master.checkpoints.store.latest
     assert latest is not None
     after = Lab(word_count(tmp_path / "*.txt", parallelism), restore_path=latest.path, after=before)
     after.run()

@@ -91,7 +91,7 @@ def test_a_job_says_every_hour_what_came_since_midnight_through_a_kill_and_a_res
     lab.run_until(checkpoint=4)
     request = lab.stop()
     lab.run()
-    after = Lab(job(3), restore_path=lab.answer(request), after=lab)
+    after = Lab(job(3), restore_path=lab.look.answer(request), after=lab)
     after.run()
     rows = pd.DataFrame({"n": range(600)})
     rows["at"] = pd.Timestamp("2013-01-01") + pd.to_timedelta(7 * rows["n"], unit="min")

@@ -122,6 +122,6 @@ def test_every_place_takes_every_form(place: str) -> None:
 def test_a_lab_steps_until_a_time() -> None:
     lab = Lab(environment(Shape()))
     lab.run_until(at_ms="20ms")
-    assert lab.at_ms >= 20
+    assert lab.look.at_ms >= 20
     with pytest.raises(LabError, match="at_ms = 'soon': expected whole milliseconds"):
         lab.run_until(at_ms="soon")

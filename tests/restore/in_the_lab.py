@@ -152,8 +152,8 @@ def counting(
 def savepoint(lab: Lab) -> str:
     """Take a savepoint; returns its path."""
     request = lab.savepoint()
-    lab.run_until(lambda lab: lab.answer(request) is not None)
-    path = lab.answer(request)
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
+    path = lab.look.answer(request)
     assert path is not None
     return path
 
@@ -161,9 +161,9 @@ def savepoint(lab: Lab) -> str:
 def stop(lab: Lab, *, drain: bool = False) -> str:
     """Stop with a savepoint, all of it; returns its path."""
     request = lab.stop(drain=drain)
-    lab.run_until(finished=True)
+    lab.run_until(ended=True)
     settle(lab)
-    path = lab.answer(request)
+    path = lab.look.answer(request)
     assert path is not None
     return path
 
@@ -180,9 +180,9 @@ class FullDisk(dict[str, bytes]):
     """The contents of a lab's disk on which files whose path has `part` cannot be written, `times` times."""
 
     def __init__(self, lab: Lab, part: str, times: int = 1_000) -> None:
-        super().__init__(lab.files.contents)
+        super().__init__(lab.look.files.contents)
         self.part, self.times = part, times
-        lab.files.contents = self
+        lab.look.files.contents = self
 
     def __setitem__(self, path: str, data: bytes) -> None:
         if self.part in path and self.times > 0:

@@ -21,7 +21,7 @@ NEVER_MS = 2**62
 
 def parallelism(lab: Lab) -> set[int]:
     """What the tasks that are deployed run at."""
-    return set(Counter(task.rpartition("/")[0] for task in lab.tasks).values())
+    return set(Counter(task.rpartition("/")[0] for task in lab.look.tasks).values())
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_state_that_is_no_list_fails_the_job_when_it_is_dealt_out() -> None:
     request = lab.rescale({"number": 2})
     assert "a count cannot be put together from 2 counts" in failure(lab)
     with pytest.raises(Exception, match="the job was not rescaled: it is FAILED"):
-        lab.answer(request)
+        lab.look.answer(request)
 
 
 @pytest.mark.flink("AutoRescalingITCase.testCheckpointRescalingWithKeyedAndNonPartitionedState")
@@ -112,9 +112,9 @@ def test_a_rescale_waits_for_the_next_checkpoint() -> None:
     request = lab.rescale(3, at_once=False)
     for _ in range(2 * BEFORE):
         lab.step()
-    assert lab.answer(request) is None
+    assert lab.look.answer(request) is None
     assert parallelism(lab) == {4}
     path = lab.trigger_checkpoint(wait=True)
-    lab.run_until(lambda lab: lab.answer(request) is not None)
-    assert lab.answer(request) == path
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
+    assert lab.look.answer(request) == path
     assert parallelism(lab) == {3}

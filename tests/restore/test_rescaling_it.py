@@ -19,7 +19,7 @@ BEFORE = 100
 
 def counts(lab: Lab) -> dict[int, int]:
     """The count of each key, as committed at the end of the input."""
-    assert lab.master.status is JobStatus.FINISHED, lab.master.error
+    assert lab.look.master.status is JobStatus.FINISHED, lab.look.master.error
     frame = lab.output("counts")
     return dict(zip(frame["key"], frame["rows"], strict=True))
 
@@ -60,7 +60,7 @@ def test_keyed_state_of_a_savepoint_is_whole_at_another_parallelism(
     after.run()
     assert counts(after) == wanted()
     assert 0 < rows_read(after) == 120 - rows_read(before)
-    assert set(after.master.graph.max_parallelism.values()) == {max_parallelism or 128}
+    assert set(after.look.master.graph.max_parallelism.values()) == {max_parallelism or 128}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_keyed_state_of_a_retained_checkpoint_is_whole_at_another_parallelism(ol
     before = steps(Lab(counting(old)), BEFORE)
     before.trigger_checkpoint(full=True)
     before.run_until(checkpoint=1)
-    path = before.master.checkpoints.store.latest.location
+    path = before.look.master.checkpoints.store.latest.location
     after = Lab(counting(new), restore_path=path, after=before)
     after.run()
     assert counts(after) == wanted()
@@ -115,7 +115,7 @@ def test_entries_of_a_split_list_are_dealt_out_once_and_evenly(old: int, new: in
     before = steps(Lab(remembering(SPLIT, old)), BEFORE)
     after = Lab(remembering(SPLIT, new), restore_path=stop(before), after=before)
     after.run()
-    assert after.master.status is JobStatus.FINISHED, after.master.error
+    assert after.look.master.status is JobStatus.FINISHED, after.look.master.error
     found = found_after_restore(after)
     passed_before = [n for n in before.output("out")["n"] if n >= 0]
     assert sum(found.values(), start=Counter()) == dict.fromkeys(passed_before, 1)
@@ -149,7 +149,7 @@ def test_broadcast_state_goes_to_every_subtask(old: int, new: int) -> None:
     assert put_before
     after = Lab(remembering(BROADCAST, new), restore_path=path, after=before)
     after.run()
-    assert after.master.status is JobStatus.FINISHED, after.master.error
+    assert after.look.master.status is JobStatus.FINISHED, after.look.master.error
     assert found_after_restore(after) == dict.fromkeys(range(new), dict.fromkeys(put_before, 1))
 
 

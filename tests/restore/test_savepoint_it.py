@@ -30,14 +30,14 @@ ONE_TOO_MANY = "1 checkpoint failed in a row, and tolerable_failures is 0."
 
 def finished(lab: Lab) -> Lab:
     """Run it to its end, which must be a good one."""
-    if not lab.finished:
+    if not lab.ended:
         lab.run()
-    assert lab.master.status is JobStatus.FINISHED, lab.master.error
+    assert lab.look.master.status is JobStatus.FINISHED, lab.look.master.error
     return lab
 
 
 def metadata_of(lab: Lab, path: str) -> Any:
-    return read_metadata(lab.files.contents[f"{path}/_metadata"], path)[0]
+    return read_metadata(lab.look.files.contents[f"{path}/_metadata"], path)[0]
 
 
 # --- savepoints -------------------------------------------------------------------------------------------------------
@@ -50,11 +50,11 @@ def test_a_savepoint_stands_alone_and_a_job_resumed_from_it_goes_on_exactly_ther
     before = steps(Lab(environment(shape)), SOME)
     path = savepoint(before)
     assert {file.startswith(f"{path}/") for file in metadata_of(before, path).files()} == {True}
-    assert set(metadata_of(before, path).files()) <= set(before.files.paths(path))
+    assert set(metadata_of(before, path).files()) <= set(before.look.files.paths(path))
     request = before.stop()
-    before.run_until(finished=True)
+    before.run_until(ended=True)
     settle(before)
-    after = Lab(environment(shape), restore_path=before.answer(request), after=before)
+    after = Lab(environment(shape), restore_path=before.look.answer(request), after=before)
     assert wrong(finished(after), shape) == {}
 
 
@@ -62,8 +62,8 @@ def test_a_savepoint_stands_alone_and_a_job_resumed_from_it_goes_on_exactly_ther
 def test_a_savepoint_can_be_moved() -> None:
     before = steps(Lab(environment(LONG)), SOME)
     path = stop(before)
-    contents = before.files.contents
-    for file in before.files.paths(path):
+    contents = before.look.files.contents
+    for file in before.look.files.paths(path):
         contents[file.replace(path, "/elsewhere/moved")] = contents.pop(file)
     after = Lab(environment(LONG), restore_path="/elsewhere/moved", after=before)
     assert wrong(finished(after), LONG) == {}
@@ -91,7 +91,7 @@ def test_whose_a_savepoint_is_decides_who_deletes_it(mode: RecoveryClaimMode, is
     retention = RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION
     after = Lab(environment(LONG, retention=retention), restore_path=path, claim_mode=mode, after=before)
     assert wrong(finished(after), LONG) == {}
-    assert (after.files.paths(path) == []) is is_deleted
+    assert (after.look.files.paths(path) == []) is is_deleted
 
 
 @pytest.mark.flink("SavepointITCase.testTriggerSavepointAndResumeWithNoClaim")
@@ -99,34 +99,34 @@ def test_a_savepoint_that_is_not_claimed_may_be_deleted_after_the_first_checkpoi
     before = steps(Lab(environment(LONG)), SOME)
     path = stop(before)
     after = Lab(environment(LONG), restore_path=path, after=before)
-    after.run_until(lambda lab: len(lab.files.paths("/checkpoints")) > 0 and lab.master.epoch == 1)
-    after.run_until(checkpoint=after.master.checkpoints.store.latest_id + 1)
-    for file in after.files.paths(path):
-        del after.files.contents[file]
+    after.run_until(lambda lab: len(lab.look.files.paths("/checkpoints")) > 0 and lab.look.master.epoch == 1)
+    after.run_until(checkpoint=after.look.master.checkpoints.store.latest_id + 1)
+    for file in after.look.files.paths(path):
+        del after.look.files.contents[file]
     after.faults.kill(0)
     assert wrong(finished(after), LONG) == {}
-    assert after.master.epoch == 2
+    assert after.look.master.epoch == 2
 
 
 @pytest.mark.flink("SavepointITCase.testTriggerSavepointWithoutCheckpointBaseLocations")
 def test_a_savepoint_needs_no_checkpoint_directory() -> None:
     lab = steps(Lab(remembering(OperatorStateMode.UNION, 2)), SOME)
-    assert lab.files.paths(savepoint(lab)) != []
+    assert lab.look.files.paths(savepoint(lab)) != []
     lab.cancel()
     settle(lab)
-    assert lab.files.paths("/checkpoints") == []
+    assert lab.look.files.paths("/checkpoints") == []
 
 
 @pytest.mark.flink("StopWithSavepointHandlersTest.testTriggerSavepointWithDefaultDirectory")
 def test_a_stop_without_a_target_writes_to_the_configured_directory() -> None:
     lab = steps(Lab(environment(LONG, savepoint_directory="/kept")), SOME)
     request = lab.stop()
-    lab.run_until(finished=True)
-    path = lab.answer(request)
+    lab.run_until(ended=True)
+    path = lab.look.answer(request)
     assert path is not None
     assert path.startswith("/kept/")
-    assert f"{path}/_metadata" in lab.files.contents
-    assert lab.files.paths("/savepoints") == []
+    assert f"{path}/_metadata" in lab.look.files.contents
+    assert lab.look.files.paths("/savepoints") == []
 
 
 @pytest.mark.flink("SavepointITCase.testSubmitWithUnknownSavepointPath")
@@ -145,8 +145,8 @@ def test_a_job_cancelled_after_a_savepoint_leaves_it(interval_ms: int | None) ->
     path = savepoint(lab)
     lab.cancel()
     settle(lab)
-    assert lab.master.status is JobStatus.CANCELED
-    assert f"{path}/_metadata" in lab.files.paths("/savepoints")
+    assert lab.look.master.status is JobStatus.CANCELED
+    assert f"{path}/_metadata" in lab.look.files.paths("/savepoints")
 
 
 @pytest.mark.flink("JobMasterTriggerSavepointITCase.testDoNotCancelJobIfSavepointFails")
@@ -155,8 +155,8 @@ def test_a_savepoint_that_fails_does_not_end_the_job() -> None:
     FullDisk(lab, "/savepoints/")
     with pytest.raises(LabError, match="no space left for /savepoints/"):
         savepoint(lab)
-    assert lab.master.status is JobStatus.RUNNING
-    lab.run_until(checkpoint=lab.master.checkpoints.store.latest_id + 1)
+    assert lab.look.master.status is JobStatus.RUNNING
+    lab.run_until(checkpoint=lab.look.master.checkpoints.store.latest_id + 1)
     assert wrong(finished(lab), LONG) == {}
 
 
@@ -175,9 +175,9 @@ def test_a_checkpoint_can_be_asked_for(interval_ms: int | None) -> None:
     taken = 0
     if interval_ms is not None:
         lab.run_until(checkpoint=1)
-        taken = lab.master.checkpoints.store.latest_id
+        taken = lab.look.master.checkpoints.store.latest_id
     request = lab.trigger_checkpoint()
-    lab.run_until(lambda lab: lab.answer(request) is not None)
+    lab.run_until(lambda lab: lab.look.answer(request) is not None)
     completed = lab.checkpoints().query("status == 'COMPLETED'")
     assert len(completed) == 1 if interval_ms is None else len(completed) >= taken + 1
 
@@ -208,15 +208,15 @@ def test_retained_checkpoints_resume_one_after_the_other(mode: RecoveryClaimMode
             for _ in range(15):
                 lab.step()
             request = lab.trigger_checkpoint()
-            lab.run_until(lambda lab, request=request: lab.answer(request) is not None)  # type: ignore[misc]
-        taken.append(str(lab.answer(request)))
+            lab.run_until(lambda lab, request=request: lab.look.answer(request) is not None)  # type: ignore[misc]
+        taken.append(str(lab.look.answer(request)))
         lab.cancel()
         settle(lab)
-        assert lab.master.status is JobStatus.CANCELED
-        assert f"{taken[-1]}/_metadata" in lab.files.contents
+        assert lab.look.master.status is JobStatus.CANCELED
+        assert f"{taken[-1]}/_metadata" in lab.look.files.contents
         lab = Lab(env, seed=seed, restore_path=taken[-1], claim_mode=mode, after=lab)
     assert wrong(finished(lab), shape) == {}
-    assert (f"{taken[0]}/_metadata" in lab.files.contents) is (mode is not RecoveryClaimMode.CLAIM)
+    assert (f"{taken[0]}/_metadata" in lab.look.files.contents) is (mode is not RecoveryClaimMode.CLAIM)
     if mode is not RecoveryClaimMode.CLAIM:
         again = finished(Lab(env, restore_path=taken[0], claim_mode=mode, after=lab))
         last = again.output("totals").sort_values("rows").groupby("k").last()
@@ -298,7 +298,7 @@ def test_only_a_drain_tells_operators_that_their_input_has_ended(drain: bool) ->
     told: list[str] = []
     lab = probed(lambda operator, what, _: told.append(operator.context.task) if what == "finish" else None)
     stop(lab, drain=drain)
-    assert lab.master.status is JobStatus.FINISHED
+    assert lab.look.master.status is JobStatus.FINISHED
     assert len(told) == (4 if drain else 0)
     assert 0 < len(rows_out(lab)) < 120
 
@@ -329,7 +329,7 @@ def test_a_stop_whose_savepoint_fails_leaves_the_job_to_go_on() -> None:
     with pytest.raises(LabError):
         stop(lab)
     assert rows_out(finished(lab)) == list(range(120))
-    assert lab.master.epoch > 1
+    assert lab.look.master.epoch > 1
 
 
 @pytest.mark.flink(
@@ -345,7 +345,7 @@ def test_a_stop_that_fails_after_its_savepoint_fails_the_job_which_goes_on_from_
     failing: list[Lab] = []
 
     def hook(operator: ProbeOperator, what: str, checkpoint_id: int) -> None:
-        stands = failing and any(path.endswith("/_metadata") for path in failing[0].files.paths("/savepoints"))
+        stands = failing and any(path.endswith("/_metadata") for path in failing[0].look.files.paths("/savepoints"))
         if stands and what == "complete" and operator.context.task == "second/1":
             raise RuntimeError(f"no luck with {checkpoint_id}")
 
@@ -356,10 +356,10 @@ def test_a_stop_that_fails_after_its_savepoint_fails_the_job_which_goes_on_from_
     ):
         stop(lab, drain=drain)
     failing.clear()
-    assert (lab.master.status, lab.master.epoch) == (JobStatus.FAILED, 1)
-    [path] = [path for path in lab.files.paths("/savepoints") if path.endswith("/_metadata")]
+    assert (lab.look.master.status, lab.look.master.epoch) == (JobStatus.FAILED, 1)
+    [path] = [path for path in lab.look.files.paths("/savepoints") if path.endswith("/_metadata")]
     path = path.removesuffix("/_metadata")
-    assert f"restore_path='{path}'" in lab.master.error
+    assert f"restore_path='{path}'" in lab.look.master.error
     after = Lab(lab.job, restore_path=path, after=lab)
     assert rows_out(finished(after)) == list(range(120))
 
@@ -371,7 +371,7 @@ def test_a_drain_whose_savepoint_cannot_be_stored_sends_the_whole_job_back() -> 
     with pytest.raises(LabError, match="no space left for /savepoints/"):
         stop(lab, drain=True)
     assert rows_out(finished(lab)) == list(range(120))
-    assert lab.master.epoch > 1
+    assert lab.look.master.epoch > 1
 
 
 # --- checkpoints that fail --------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def test_state_that_cannot_be_stored_fails_the_job_once() -> None:
     lab = probed(lambda *_: None, interval_ms=20, restarts=0, memory_threshold_bytes=0)
     FullDisk(lab, "/checkpoints/")
     assert f"{ONE_TOO_MANY} The last one: Asynchronous task checkpoint failed" in failure(lab)
-    assert lab.master.epoch == 1
+    assert lab.look.master.epoch == 1
 
 
 # --- tasks that have finished -----------------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ def short_and_long(**checkpoint: Any) -> StreamEnvironment:
 
 
 def is_short_done(lab: Lab) -> bool:
-    tasks = lab.master.tasks
+    tasks = lab.look.master.tasks
     return any("short" in name for name in tasks) and all(
         record.state.name == "FINISHED" for name, record in tasks.items() if "short" in name
     )
@@ -436,7 +436,7 @@ def all_rows(lab: Lab) -> tuple[list[int], list[int]]:
 def test_a_bounded_job_takes_its_last_checkpoint_at_once() -> None:
     lab = finished(Lab(short_and_long(interval_ms=10**12)))
     assert all_rows(lab) == (list(range(4)), list(range(120)))
-    assert lab.at_ms < 10**6
+    assert lab.look.at_ms < 10**6
 
 
 @pytest.mark.flink("CheckpointAfterAllTasksFinishedITCase.testRestoreAfterSomeTasksFinished")
@@ -454,7 +454,7 @@ def test_a_failure_after_some_tasks_have_finished_costs_nothing_twice() -> None:
     lab.run_until(is_short_done)
     lab.faults.kill(0)
     assert all_rows(finished(lab)) == (list(range(4)), list(range(120)))
-    assert lab.master.epoch == 2
+    assert lab.look.master.epoch == 2
 
 
 # --- jobs changed in between ------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def main() -> None:
     job = SparkJob(totals_job(Path(sys.argv[1]), generator(10**8, rows_per_second=30_000))).start()
     await_checkpoint(job, 1)
     with contextlib.suppress(KeyboardInterrupt):
-        print("runs", *job.workers().values(), flush=True)
+        print("runs", *job.look.workers().values(), flush=True)
         time.sleep(3600)
     await_checkpoint(job, int(job.checkpoints()["id"].max()) + 20)  # long enough for an epoch to be lost
     try:
@@ -52,7 +52,7 @@ def main() -> None:
             print("goes on", flush=True)
             job.wait()
     finally:
-        print(job.status, len(job.stages), flush=True)
+        print(job.status, len(job.look.stages), flush=True)
 
 
 if __name__ == "__main__":

@@ -29,23 +29,23 @@ Fault = Callable[[StandaloneCluster, SparkSession, SparkJob], None]
 
 def none(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
     """The job runs on the executors of the cluster, which is asked for nothing."""
-    (worker, *_) = job.workers().values()
+    (worker, *_) = job.look.workers().values()
     assert executor_of(worker) in descendants(cluster.workers[0].pid) + descendants(cluster.workers[1].pid)
 
 
 def worker_killed(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
     """SIGKILL of a Python worker."""
-    job.kill_worker(0)
+    job.faults.kill(0)
 
 
 def executor_killed(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
     """SIGKILL of an executor, a JVM, whose Python workers go with it."""
-    os.kill(executor_of(job.workers()[0]), signal.SIGKILL)
+    os.kill(executor_of(job.look.workers()[0]), signal.SIGKILL)
 
 
 def all_executors_killed(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
     """SIGKILL of all of them at once: there is no slot left until Spark has started others."""
-    for executor in {executor_of(worker) for worker in job.workers().values()} | set(executors(cluster)):
+    for executor in {executor_of(worker) for worker in job.look.workers().values()} | set(executors(cluster)):
         os.kill(executor, signal.SIGKILL)
 
 
@@ -57,14 +57,14 @@ def executors(cluster: StandaloneCluster) -> list[int]:
 
 def executor_frozen(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
     """SIGSTOP of an executor and all that it has started; it goes on when the job is done."""
-    executor = executor_of(job.workers()[0])
+    executor = executor_of(job.look.workers()[0])
     for pid in (executor, *descendants(executor)):
         send(pid, signal.SIGSTOP)
 
 
 def spark_worker_killed(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
     """SIGKILL of Spark's own worker daemon on a machine, and of the executor that it has started."""
-    executor = executor_of(job.workers()[0])
+    executor = executor_of(job.look.workers()[0])
     (daemon,) = [each for each in cluster.workers if executor in descendants(each.pid)]
     daemon.kill()
     daemon.wait()
@@ -76,8 +76,8 @@ def master_restarted(cluster: StandaloneCluster, spark: SparkSession, job: Spark
     """Spark's master is killed and started again, and a worker killed while it is away: executors need no master."""
     cluster.master.kill()
     cluster.master.wait()
-    job.kill_worker(1)
-    until(lambda: len(job.stages) == 2 and len(job.workers()) == 2, job)
+    job.faults.kill(1)
+    until(lambda: len(job.look.stages) == 2 and len(job.look.workers()) == 2, job)
     cluster.start_master()
 
 
@@ -122,7 +122,7 @@ def suffer(directory: Path, fault: str, cluster: StandaloneCluster, spark: Spark
         assert job.wait(120) == "FINISHED"
         errors = [record.data["error"] for record in job.trace if record.kind == "SlotLost"]
     check_output(directory)
-    return {"back_s": round(back_s, 2), "epochs": len(job.stages), "lost": errors}
+    return {"back_s": round(back_s, 2), "epochs": len(job.look.stages), "lost": errors}
 
 
 def main() -> int:

@@ -91,8 +91,8 @@ def main() -> None:
             status = job.wait()
         except JobFailedError as failed:
             status, error = job.status, str(failed)
-        restored = sorted(map(int, set(job.restores()["checkpoint_id"])))
-        widths = [{each.parallelism for each in stage.vertices} for stage in job.stages]
+        restored = sorted(map(int, set(job.look.restores()["checkpoint_id"])))
+        widths = [{each.parallelism for each in stage.vertices} for stage in job.look.stages]
     widest = [max(each) for each in widths]
     print(json.dumps({"status": status, "error": error, "restored": restored, "widths": widest}))
 

@@ -38,7 +38,7 @@ def saved() -> Trace:
 def _only_others_acked(run: SparkJob) -> bool:
     """Whether a checkpoint is under way for which no task of the worker has acked, but some of another one has."""
     for pending in run.checkpoints().query("status == 'IN_PROGRESS'")["id"]:
-        tasks = run.statistics.subtasks(pending)
+        tasks = run.look.statistics.subtasks(pending)
         acked = tasks[tasks["status"] == "acknowledged"]["subtask"]
         return len(acked) > 0 and WORKER not in set(acked)
     return False
@@ -56,7 +56,7 @@ def main() -> None:
             run.start()
             await_checkpoint(run, 1, in_flight=True)
             until(lambda: _only_others_acked(run), run)
-            run.kill_worker(WORKER)
+            run.faults.kill(WORKER)
             run.wait()
             failed = (run.checkpoints()["status"] == "FAILED").sum()
     with TemporaryDirectory() as directory:

@@ -55,9 +55,9 @@ def soaked_job(place: Path, number: int) -> StreamEnvironment:
 
 def begun(job: SparkJob) -> dict[str, int]:
     """What a job was begun with that another driver had begun: a checkpoint, and so many bytes that were in flight."""
-    while not job.ended and job.restores().empty:
+    while not job.ended and job.look.restores().empty:
         time.sleep(0.02)
-    restores = job.restores()
+    restores = job.look.restores()
     first = restores[restores["epoch"] == 1]
     in_flight = first["kind"].str.startswith("in flight")
     checkpoint_id = 0 if first.empty else int(first["checkpoint_id"].max())
@@ -68,7 +68,7 @@ def told(job: SparkJob) -> dict[str, Any]:
     """What became of a job, as its last driver knows."""
     records = Counter(record.kind for record in job.trace)
     return {
-        "epochs": len(job.stages),
+        "epochs": len(job.look.stages),
         "checkpoints": Counter(job.checkpoints()["status"]),
         "late": {kind: records[kind] for kind in IGNORED if records[kind]},
     }

@@ -127,7 +127,7 @@ def test_every_row_is_confirmed_although_a_worker_is_killed(spark: SparkSession,
     with SparkJob(environment(tmp_path), spark) as job:
         job.start()
         await_checkpoint(job, 3)
-        job.kill_worker(1)
+        job.faults.kill(1)
         assert job.wait() == "FINISHED"
         restored = {record.checkpoint_id for record in job.trace.story(kind="CheckpointRestored")}
         completed = {record.checkpoint_id for record in job.trace.story(kind="CheckpointCompleted")}

@@ -133,7 +133,7 @@ def test_raw_state(spark: SparkSession, tmp_path: Path) -> None:
         job.start()
         taken = int(job.checkpoints()["id"].max() if len(job.checkpoints()) else 0)
         await_checkpoint(job, taken + 2)
-        job.kill_worker(1)
+        job.faults.kill(1)
         assert job.wait() == "FINISHED"
     counted = pd.read_parquet(tmp_path / "out")
     assert len(counted) == 12_000
@@ -151,7 +151,7 @@ def test_the_three_modes_of_operator_state(spark: SparkSession, tmp_path: Path) 
         job.start()
         taken = int(job.checkpoints()["id"].max() if len(job.checkpoints()) else 0)
         await_checkpoint(job, taken + 3)
-        job.kill_worker(1)
+        job.faults.kill(1)
         assert job.wait() == "FINISHED"
     found = pd.read_parquet(tmp_path / "out")
     assert found["origin"].nunique() == 2, "one restore from the savepoint, and one after the kill"

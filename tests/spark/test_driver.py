@@ -67,7 +67,7 @@ def test_a_job_publishes_each_row_once(tmp_path: Path) -> None:
     with job_of(totals_job(tmp_path)) as job:
         assert job.start() is job
         assert job.wait() == "FINISHED"
-        assert job.workers() == {}
+        assert job.look.workers() == {}
     check_output(tmp_path)
     assert staged(tmp_path) == []
     assert (job.checkpoints()["status"] == "COMPLETED").any()
@@ -82,10 +82,10 @@ def test_a_job_whose_slot_dies_goes_on_from_its_checkpoint(tmp_path: Path) -> No
         assert job.wait() == "FINISHED"
     check_output(tmp_path)
     assert staged(tmp_path) == []
-    restored = job.restores()
+    restored = job.look.restores()
     assert set(restored["epoch"]) == {2}
     assert (restored["checkpoint_id"] >= 2).all()
-    assert [repr(stage) for stage in job.stages] == [
+    assert [repr(stage) for stage in job.look.stages] == [
         f"Stage(epoch {epoch}: rows x2 -> copy x2 -> totals x2, 8 channels)" for epoch in (1, 2)
     ]
 
@@ -104,7 +104,7 @@ def test_stopped_with_a_savepoint_and_resumed_with_more_and_fewer_slots(tmp_path
         job.start()
         assert job.wait() == "FINISHED"
     check_output(tmp_path)
-    restored = set(job.restores()["task"])
+    restored = set(job.look.restores()["task"])
     assert restored - {"copy/0"} == {
         "rows/0",
         "totals/0",
@@ -232,7 +232,7 @@ def test_a_function_that_always_fails_ends_the_job_at_the_third_time(
     error = failure_of(job)
     assert f"function {function.__module__}.{function.__name__} failed on" in str(error)
     assert IN_THE_SAME_WAY in str(error)
-    assert len(job.stages) == 3
+    assert len(job.look.stages) == 3
     assert staged(tmp_path) == []
 
 
@@ -244,7 +244,7 @@ def test_a_sink_that_can_never_be_written_ends_the_job(tmp_path: Path) -> None:
     error = failure_of(job)
     assert f"output directory {tmp_path}/copy cannot be written" in str(error)
     assert IN_THE_SAME_WAY in str(error)
-    assert len(job.stages) == 3
+    assert len(job.look.stages) == 3
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -270,7 +270,7 @@ def test_state_of_another_type_fails_the_job_at_once(tmp_path: Path) -> None:
     error = failure_of(job)
     assert "'last'" in str(error)
     assert "in the same way" not in str(error)
-    assert len(job.stages) == 1
+    assert len(job.look.stages) == 1
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -309,7 +309,7 @@ def test_the_log_tells_of_checkpoints_restores_and_the_end(tmp_path: Path, caplo
         await_checkpoint(job, 2)
         ThreadGang.current.kill(1)
         assert job.wait() == "FINISHED"
-        last = job.summary()["checkpoint"]
+        last = job.look.summary()["checkpoint"]
     said = caplog.messages
     assert any(re.match(r"job totals: checkpoint 1 is complete: [\d,]+ bytes, [\d,]+ ms", line) for line in said)
     assert any(re.match(r"job totals restores checkpoint \d+, .*/chk-\d+", line) for line in said)
@@ -341,9 +341,9 @@ def test_a_driver_that_takes_over_shows_what_it_was_restored_from(
         first.start()
         await_checkpoint(first, 2)
         second.start().wait_until_running()
-        shown = second.summary()["checkpoint"]
+        shown = second.look.summary()["checkpoint"]
         assert shown >= 2
-        assert set(second.restores()["checkpoint_id"]) <= set(range(2, shown + 1))
+        assert set(second.look.restores()["checkpoint_id"]) <= set(range(2, shown + 1))
     assert any("job totals takes over and restores checkpoint" in line for line in caplog.messages)
 
 
@@ -359,7 +359,7 @@ def test_to_recover_a_job_that_was_stopped_names_its_savepoint(
     with job_of(env, recover=True) as again:
         again.start()
         assert again.wait() == "FINISHED"
-        assert again.summary()["epoch"] == 0
+        assert again.look.summary()["epoch"] == 0
     (line,) = [line for line in caplog.messages if "had ended before this driver came" in line]
     assert f"it is FINISHED, stopped with the savepoint {savepoint}; to resume from that" in line
     assert f"restore_path={savepoint!r}" in line
@@ -476,9 +476,9 @@ def test_what_a_slot_of_an_earlier_epoch_still_says_is_dropped(tmp_path: Path, w
         hello = SlotHello(0, 1, NOBODY, "elsewhere")
         driver.inbox.put(SlotJoined(0, 1, hello) if message is None else SlotMessage(0, 1, message))
         until(driver.inbox.empty, job)
-        assert NOBODY not in job.workers().values()
+        assert NOBODY not in job.look.workers().values()
         assert job.wait(60) == "FINISHED"
-    assert len(job.stages) == 2
+    assert len(job.look.stages) == 2
     check_output(tmp_path)
 
 
@@ -550,7 +550,7 @@ def test_a_job_describes_itself(tmp_path: Path) -> None:
         job.wait()
     assert repr(job) == "SparkJob(totals, FINISHED, epoch 1)"
     with pytest.raises(ValueError, match="no slot 0 runs now"):
-        job.kill_worker(0)
+        job.faults.kill(0)
 
 
 def test_waiting_for_a_time_gives_the_status_by_then(tmp_path: Path) -> None:

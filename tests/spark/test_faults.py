@@ -46,7 +46,7 @@ def test_a_lost_link_costs_no_row_and_repeats_none(tmp_path: Path, cut: Callable
         assert job.wait(120) == "FINISHED"
     check_output(tmp_path)
     assert staged(tmp_path) == []
-    assert len(job.stages) == 2
+    assert len(job.look.stages) == 2
     (lost,) = [record for record in job.trace if record.kind == "SlotLost"]
     assert re.search(said, lost.data["error"])
 
@@ -64,7 +64,7 @@ def test_a_machine_that_stands_still_loses_nobody(tmp_path: Path) -> None:
         assert job.status == "RUNNING"
         assert job.wait(120) == "FINISHED"
     check_output(tmp_path)
-    assert len(job.stages) == 1
+    assert len(job.look.stages) == 1
 
 
 def test_a_disk_that_is_slow_costs_checkpoints_and_nothing_else(
@@ -87,4 +87,4 @@ def test_a_disk_that_is_slow_costs_checkpoints_and_nothing_else(
         assert job.wait(120) == "FINISHED"
     assert any("Checkpoint expired before completing" in str(record.data) for record in job.trace)
     check_output(tmp_path)
-    assert len(job.stages) == 1
+    assert len(job.look.stages) == 1

@@ -36,7 +36,7 @@ def test_a_stage_that_is_cancelled_is_run_again(spark: SparkSession, tmp_path: P
         spark.sparkContext._jsc.sc().cancelStage(stage)
         assert job.wait(120) == "FINISHED"
     check_output(tmp_path)
-    assert len(job.stages) == 2
+    assert len(job.look.stages) == 2
     (lost,) = [record for record in job.trace if record.kind == "SlotLost"]
     assert "cancelled" in lost.data["error"] or "its process died" in lost.data["error"]
 
@@ -47,7 +47,7 @@ def test_a_full_disk_costs_checkpoints_and_nothing_else(spark: SparkSession, tmp
     with SparkJob(env, spark) as job:
         job.start()
         await_checkpoint(job, 2)
-        workers = list(job.workers().values())
+        workers = list(job.look.workers().values())
         before = [resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in workers]
         for pid, (_, most) in zip(workers, before, strict=True):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
@@ -59,7 +59,7 @@ def test_a_full_disk_costs_checkpoints_and_nothing_else(spark: SparkSession, tmp
         assert job.wait(120) == "FINISHED"
     check_output(tmp_path)
     assert staged(tmp_path) == []
-    assert len(job.stages) == 1
+    assert len(job.look.stages) == 1
     failures = set(job.checkpoints().query("status == 'FAILED'")["failure"])
     assert any("[Errno 27] Error writing bytes to file" in each for each in failures), failures
 
@@ -122,6 +122,6 @@ def test_a_function_of_the_users_that(
         told = [str(record.data) for record in job.trace]
         lost = [record.data["slot"] for record in job.trace if record.kind == "SlotLost"]
     check_output(tmp_path)
-    assert len(job.stages) == 2
+    assert len(job.look.stages) == 2
     assert any(said in each for each in told)
     assert len(lost) == (misdeed in (exit_at_once, exit_by_exception)), "only who ends the process loses the slot"

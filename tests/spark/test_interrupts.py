@@ -79,7 +79,7 @@ def test_an_interrupted_wait_cancels_the_job(
     interrupt_in("wait")
     with pytest.raises(KeyboardInterrupt):
         job.wait(progress=progress)
-    assert (job.status, len(job.stages), list(running())) == ("CANCELED", 1, [])
+    assert (job.status, len(job.look.stages), list(running())) == ("CANCELED", 1, [])
     said = capsys.readouterr().err
     assert said.count(f"interrupted: cancelling job totals ({PROMPT})") == 1
     assert "job totals is CANCELED" in said
@@ -191,7 +191,7 @@ def test_an_interrupted_cell(notebook: Notebook) -> None:
     said = notebook.run("interrupt_in('wait'); job.wait()")
     assert "job totals goes on: wait() waits for it again, cancel() ends it" in said
     assert said.endswith("KeyboardInterrupt")
-    assert notebook.run("(job.status, len(job.stages), len(kit.running()))") == "('RUNNING', 1, 1)"
+    assert notebook.run("(job.status, len(job.look.stages), len(kit.running()))") == "('RUNNING', 1, 1)"
     said = notebook.run("with job:\n    interrupt_in('wait'); job.wait()")
     assert "goes on" not in said
     assert f"interrupted: cancelling job totals ({PROMPT})" in said

@@ -39,8 +39,8 @@ def test_a_killed_workers_successor_reads_its_copies(spark: SparkSession, tmp_pa
     with SparkJob(totals_job(tmp_path, SLOW, **COPIED), spark) as job:
         job.start()
         await_checkpoint(job, 2)
-        job.kill_worker(1)
-        until(lambda: len(job.stages) == 2 and bool(read_from_copies(job)), job)
+        job.faults.kill(1)
+        until(lambda: len(job.look.stages) == 2 and bool(read_from_copies(job)), job)
         assert [path.name for path in machine.rglob("slot-*")] != []
         assert job.wait() == "FINISHED"
     check_output(tmp_path)

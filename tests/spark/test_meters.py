@@ -50,13 +50,13 @@ def _until(condition: Callable[[], Any]) -> Any:
 
 
 def _is_rated(job: SparkJob) -> bool:
-    table = job.meters()
+    table = job.look.meters()
     return len(table) == 6 and bool(table["busy_ms_per_s"].notna().all()) and int(table["records_in"].min()) > 200
 
 
 def test_a_slow_task_is_busy_and_those_before_it_are_back_pressured(job: SparkJob) -> None:
     _until(lambda: _is_rated(job))
-    table = job.meters()
+    table = job.look.meters()
     assert list(table["task"]) == ["numbers/0", "numbers/1", "sums/0", "sums/1", "slow/0", "slow/1"]
     by_vertex = table.assign(vertex=table["task"].str[:-2]).groupby("vertex").mean(numeric_only=True)
     assert by_vertex.loc["slow", "busy_ms_per_s"] > 500 > by_vertex.loc["slow", "backpressured_ms_per_s"]
@@ -70,7 +70,7 @@ def test_a_slow_task_is_busy_and_those_before_it_are_back_pressured(job: SparkJo
 
 
 def test_a_look_says_what_the_job_does(job: SparkJob) -> None:
-    _until(lambda: _is_rated(job) and len(job.statistics.history))
+    _until(lambda: _is_rated(job) and len(job.look.statistics.history))
     live = look(job)
     table = live.to_pandas().set_index("vertex")
     assert list(table.index) == ["numbers", "sums", "slow"]
@@ -140,8 +140,8 @@ def test_the_monitor_asks_and_says_what_became_of_it(job: SparkJob, tmp_path: Pa
         buttons["Rescale"].click()
         _until(lambda: said("parallelism 3: done"))
         assert watched.job is job
-        _until(lambda: len(job.meters()) == 9)
-        assert job.restores()["checkpoint_id"].nunique() == 1
+        _until(lambda: len(job.look.meters()) == 9)
+        assert job.look.restores()["checkpoint_id"].nunique() == 1
         buttons["Cancel"].click()
         _until(lambda: said("cancel: done"))
         assert job.status == "CANCELED"

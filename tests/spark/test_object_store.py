@@ -158,8 +158,8 @@ def test_a_job_whose_slot_dies_goes_on_from_its_checkpoint(bucket: str) -> None:
     assert copy.sort_values(order)[order].values.tolist() == expected.sort_values(order)[order].values.tolist()
     by_key = expected.groupby("key")["value"].agg(["sum", "size"])
     assert totals.set_index("key").sort_index()[["total", "n"]].values.tolist() == by_key.values.tolist()
-    assert len(job.stages) == 2
-    assert (job.restores()["checkpoint_id"] >= 2).all()
+    assert len(job.look.stages) == 2
+    assert (job.look.restores()["checkpoint_id"] >= 2).all()
     system, inner = fs.FileSystem.from_uri(bucket)
     left = [info.path for info in system.get_file_info(fs.FileSelector(inner, recursive=True)) if info.is_file]
     assert [path for path in left if "/.staging/" in path] == []

@@ -36,7 +36,7 @@ def test_every_door_and_the_stepper_take_a_job_at_any_time(tmp_path: Path) -> No
         stepper.value = 3
         there = stepper.moment.n
         ThreadGang.current.kill(1)
-        until(lambda: not job.restores().empty, job)
+        until(lambda: not job.look.restores().empty, job)
         for door in DOORS.values():
             door(job)
         job.wait()

@@ -56,25 +56,25 @@ def test_a_worker_killed_in_the_middle_of_a_checkpoint_dies_so_in_the_lab(spark:
         await_checkpoint(job, 1)
         until(lambda: in_progress(job) > 0, job)
         broken = in_progress(job)
-        job.kill_worker(1)
+        job.faults.kill(1)
         assert job.wait() == "FINISHED"
         with_play = job.trace.save_recording(tmp_path / "killed.play")
         trace, output = job.trace, {name: job.output(name) for name in ("copy", "totals")}
     check_output(tmp_path, ROWS)
 
     lab = Lab.follow(env, with_play)
-    assert lab.agreement is not None
-    assert lab.agreement.records == len(trace) > 500
-    assert lab.agreement.events == len(trace.schedule) > 500
-    assert {machine.rpartition("/")[2] for machine in lab.agreement.unheard} <= {"1@1"}
+    assert lab.past.agreement is not None
+    assert lab.past.agreement.records == len(trace) > 500
+    assert lab.past.agreement.events == len(trace.schedule) > 500
+    assert {machine.rpartition("/")[2] for machine in lab.past.agreement.unheard} <= {"1@1"}
     assert lab.status == "FINISHED"
     statuses = lab.checkpoints().set_index("id")["status"]
     assert statuses[broken] == "FAILED"
     pd.testing.assert_frame_equal(lab.checkpoints(), job.checkpoints())
     assert statuses.tolist().count("COMPLETED") >= 2
     assert [record.data["slot"] for record in lab.trace.story(kind="SlotLost")] == [1]
-    assert len(lab.restores()) > 0
-    pd.testing.assert_frame_equal(lab.restores(), job.restores())
+    assert len(lab.look.restores()) > 0
+    pd.testing.assert_frame_equal(lab.look.restores(), job.look.restores())
     for name, rows in output.items():
         columns = list(rows.columns)
         mine = lab.output(name).sort_values(columns, ignore_index=True)
@@ -93,11 +93,11 @@ def test_every_record_is_the_same(tmp_path: Path, unaligned: bool) -> None:
     env = totals_job(tmp_path, generator(ROWS, 40_000), interval_ms=50, unaligned=unaligned, aligned_timeout_ms=0)
     trace = recorded(env, kill=True)
     lab = Lab.follow(env, trace)
-    assert lab.agreement is not None
-    assert lab.agreement.records == len(trace) > 300
+    assert lab.past.agreement is not None
+    assert lab.past.agreement.records == len(trace) > 300
     known = {record.id for record in trace}
     lost = [record for record in lab.trace if record.id not in known and keeps_record(record)]
-    assert len(lost) == sum(lab.agreement.unheard.values())
+    assert len(lost) == sum(lab.past.agreement.unheard.values())
     assert all("/1@1" in record.id or "slot 1@1" in record.id for record in lost)
 
 
@@ -134,7 +134,7 @@ def at_random(directory: Path, chance: random.Random) -> None:
         end = pick([job.wait, job.wait, job.cancel, lambda: job.stop(directory / "savepoints")])
         for _ in range(pick([0, 1, 1, 2])):
             time.sleep(chance.uniform(0, 0.3))
-            workers = job.workers()
+            workers = job.look.workers()
             if workers:
                 ThreadGang.current.kill(pick(list(workers)))
         with contextlib.suppress(JobFailedError):
@@ -147,9 +147,9 @@ def at_random(directory: Path, chance: random.Random) -> None:
         warnings.simplefilter("ignore", LabWarning)
         lab = Lab.follow(env, job.trace)
         rows = len(lab.output("copy"))
-    assert lab.agreement is not None
-    assert lab.agreement.records == len(job.trace)
-    assert lab.agreement.events == len(job.trace.schedule)
+    assert lab.past.agreement is not None
+    assert lab.past.agreement.records == len(job.trace)
+    assert lab.past.agreement.events == len(job.trace.schedule)
     assert rows == len(job.output("copy"))
     pd.testing.assert_frame_equal(lab.checkpoints(), job.checkpoints())
 
@@ -165,8 +165,8 @@ def test_a_job_goes_on_from_a_savepoint_as_it_did(tmp_path: Path) -> None:
                 path = job.stop(tmp_path / "savepoints")
             job.wait()
         lab = Lab.follow(env, job.trace, after=lab)
-        assert lab.agreement is not None
-        assert lab.agreement.records == len(job.trace)
+        assert lab.past.agreement is not None
+        assert lab.past.agreement.records == len(job.trace)
     assert lab is not None
     assert len(lab.output("copy")) == ROWS
 
@@ -184,11 +184,11 @@ def test_a_driver_that_died_is_followed_to_its_death(tmp_path: Path, moment: str
     assert drive(tmp_path, "filesystem", recover=False, die=("WriteMetadata", moment, 2), record=True) is None
     trace = recorded_in(tmp_path)
     lab = Lab.follow(totals_job(tmp_path, generator(rows_per_second=ROWS_PER_SECOND), store="filesystem"), trace)
-    assert lab.agreement is not None
-    assert lab.agreement.events == len(trace.schedule) > 100
+    assert lab.past.agreement is not None
+    assert lab.past.agreement.events == len(trace.schedule) > 100
     assert lab.status == "RUNNING"
     assert sorted(lab.checkpoints()["status"]) == ["COMPLETED", "IN_PROGRESS"]
-    assert lab.last_action.event.machine != "lab"
+    assert lab.past.last_action.event.machine != "lab"
     lab.run()
     assert len(lab.output("copy")) == 60_000
 

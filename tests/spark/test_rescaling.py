@@ -24,14 +24,14 @@ def test_up_and_down_each_row_is_published_once(spark: SparkSession, tmp_path: P
     with SparkJob(totals_job(tmp_path, SLOW), spark) as job:
         job.start()
         assert job.rescale(4) is job
-        assert len(job.workers()) == 4
-        assert set(job.meters()["task"].str.rpartition("/")[0].value_counts()) == {4}
-        job.kill_worker(3)
-        until(lambda: len(job.stages) == 3 and len(job.workers()) == 4, job)
+        assert len(job.look.workers()) == 4
+        assert set(job.look.meters()["task"].str.rpartition("/")[0].value_counts()) == {4}
+        job.faults.kill(3)
+        until(lambda: len(job.look.stages) == 3 and len(job.look.workers()) == 4, job)
         with pytest.raises(ValueError, match="cannot be rescaled: the job needs 100 slots at once"):
             job.rescale(100)
         job.rescale({"totals": 1})
-        assert [{each.name: each.parallelism for each in stage.vertices}["totals"] for stage in job.stages] == [
+        assert [{each.name: each.parallelism for each in stage.vertices}["totals"] for stage in job.look.stages] == [
             2,
             4,
             4,
@@ -52,9 +52,9 @@ def test_in_flight_data_is_dealt_out_while_the_job_runs(tmp_path: Path) -> None:
         for parallelism in (3, 1, 2):
             await_checkpoint(job, 1, in_flight=True)
             request = job.rescale(parallelism, wait=False)
-            until(lambda request=request: job.answer(request) is not None, job)  # type: ignore[misc]
-            assert {each.parallelism for each in job.stages[-1].vertices} == {parallelism}
-            paths.append(job.answer(request))
+            until(lambda request=request: job.look.answer(request) is not None, job)  # type: ignore[misc]
+            assert {each.parallelism for each in job.look.stages[-1].vertices} == {parallelism}
+            paths.append(job.look.answer(request))
         in_flight = [in_flight_bytes(Path(path)) for path in paths if path]
         assert len(in_flight) == 3
         assert max(in_flight) > 0, "barriers overtook nothing: this shows nothing"
@@ -74,8 +74,8 @@ def test_what_cannot_be_leaves_the_job_alone(tmp_path: Path) -> None:
         with pytest.raises(JobFailedError, match="the job cannot be rescaled: it is being stopped"):
             job.rescale(3)
         job.wait()
-        assert job.answer(stop)
-        assert len(job.stages) == 1
+        assert job.look.answer(stop)
+        assert len(job.look.stages) == 1
 
 
 @pytest.mark.usefixtures("no_thread_left")
@@ -92,11 +92,11 @@ def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come
         await_checkpoint(job, 1)
         there[0] = 2
         ThreadGang.current.kill(2)
-        until(lambda: len(job.stages) == 2, job)
-        assert {vertex.parallelism for vertex in job.stages[-1].vertices} == {2}
+        until(lambda: len(job.look.stages) == 2, job)
+        assert {vertex.parallelism for vertex in job.look.stages[-1].vertices} == {2}
         there[0] = 3
-        until(lambda: len(job.stages) == 3, job)
-        assert {vertex.parallelism for vertex in job.stages[-1].vertices} == {3}
+        until(lambda: len(job.look.stages) == 3, job)
+        assert {vertex.parallelism for vertex in job.look.stages[-1].vertices} == {3}
         assert job.wait() == "FINISHED"
         rescaled = job.trace.story(kind="JobRescaled")
         assert rescaled[0].at_ms >= job.trace.story(kind="StartEpoch")[1].at_ms + 300
@@ -120,11 +120,11 @@ def test_a_job_that_is_not_reactive_waits_until_all_its_slots_are_there(
         until(lambda: looked.count(0) > 3, job)
         there[0] = 1
         until(lambda: looked.count(1) > 3, job)
-        assert (job.status, len(job.stages), job.summary()["slots"]) == ("RESTARTING", 1, 0)
+        assert (job.status, len(job.look.stages), job.look.summary()["slots"]) == ("RESTARTING", 1, 0)
         there[0] = 5
         assert job.wait() == "FINISHED"
     check_output(tmp_path)
-    assert len(job.stages) == 2, "nothing was tried in vain"
+    assert len(job.look.stages) == 2, "nothing was tried in vain"
     assert [each.data["slots"] for each in job.trace.story(kind="SlotsChanged")] == [0, 1, 5]
     assert "totals waits for slots: 0 slots are there, the job needs 2 at least" in caplog.text
 

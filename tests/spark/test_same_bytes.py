@@ -99,10 +99,10 @@ def test_lab_and_spark_leave_the_same_bytes(spark: SparkSession, tmp_path: Path,
         lab.step()
     for _ in range(2):
         request = lab.trigger_checkpoint()
-        lab.run_until(lambda lab, request=request: lab.answer(request) is not None)
+        lab.run_until(lambda lab, request=request: lab.look.answer(request) is not None)
         for _ in range(300):
             lab.step()
-    in_lab = contents(lab.files.export(tmp_path / "lab", below=str(checkpoints)))
+    in_lab = contents(lab.look.files.export(tmp_path / "lab", below=str(checkpoints)))
 
     env, source = job_of(checkpoints, tmp_path / "spark-notes", memory_threshold_bytes)
     with SparkJob(env, spark=spark) as job:

@@ -15,13 +15,13 @@ def test_a_saved_run_of_spark_is_the_same_in_the_lab_record_for_record() -> None
     assert trace.schedule is not None
     assert trace.schedule.host == "spark"
     lab = Lab.follow(job(), trace)
-    assert lab.agreement is not None
-    assert lab.agreement.records == len(trace) > 500
-    assert lab.agreement.events == len(trace.schedule) > 500
+    assert lab.past.agreement is not None
+    assert lab.past.agreement.records == len(trace) > 500
+    assert lab.past.agreement.events == len(trace.schedule) > 500
     known = {record.id: record for record in trace}
     mine = {record.id: record for record in lab.trace if keeps_record(record)}
     assert known.keys() <= mine.keys()
-    assert all(each.endswith((f"/{WORKER}@1", f"slot {WORKER}@1")) for each in lab.agreement.unheard)
+    assert all(each.endswith((f"/{WORKER}@1", f"slot {WORKER}@1")) for each in lab.past.agreement.unheard)
 
 
 def test_what_was_saved_is_a_kill_in_mid_checkpoint_with_data_in_flight() -> None:
@@ -35,7 +35,7 @@ def test_what_was_saved_is_a_kill_in_mid_checkpoint_with_data_in_flight() -> Non
     before = checkpoints[checkpoints["id"] < broken["id"].iloc[0]]
     assert (before["status"] == "COMPLETED").all()
     assert (before["persisted_data"] > 0).all()
-    restores = lab.restores()
+    restores = lab.look.restores()
     assert set(restores["checkpoint_id"]) == {before["id"].max()}
     assert {"in flight, input", "in flight, output"} <= set(restores["kind"])
     assert lab.status == "FINISHED"
@@ -48,7 +48,7 @@ def test_what_was_saved_is_a_kill_in_mid_checkpoint_with_data_in_flight() -> Non
 
 def test_a_saved_run_goes_another_way_from_before_the_kill() -> None:
     lab = Lab.follow(job(), saved())
-    kill = next(at for at, action in enumerate(lab.actions) if "SlotLost" in str(action))
+    kill = next(at for at, action in enumerate(lab.past.actions) if "SlotLost" in str(action))
     lab.goto(kill)
     lab.run()
     assert not len(lab.trace.story(kind="SlotLost"))

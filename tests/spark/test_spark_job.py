@@ -66,7 +66,7 @@ def test_a_file_that_is_written_anew_while_it_is_read_fails_the_job(spark: Spark
         path.with_suffix(".new").replace(path)
         with pytest.raises(JobFailedError, match=r"rows\.parquet was written anew after the job had begun"):
             job.wait()
-        assert len(job.stages) == 1, "it was not restarted"
+        assert len(job.look.stages) == 1, "it was not restarted"
 
 
 def slowly(row: dict[str, int]) -> dict[str, int]:
@@ -80,14 +80,14 @@ def test_a_killed_worker_costs_no_row_and_repeats_none(spark: SparkSession, tmp_
     with SparkJob(totals_job(tmp_path, SLOW), spark) as job:
         job.start()
         await_checkpoint(job, 2)
-        before = job.workers()
+        before = job.look.workers()
         assert sorted(before) == [0, 1]
-        assert job.kill_worker(1) == before[1]
-        until(lambda: len(job.stages) == 2 and len(job.workers()) == 2, job)
+        assert job.faults.kill(1) == before[1]
+        until(lambda: len(job.look.stages) == 2 and len(job.look.workers()) == 2, job)
         assert job.wait() == "FINISHED"
         assert not alive(before[1])
     check_output(tmp_path)
-    assert (job.restores()["checkpoint_id"] >= 2).all()
+    assert (job.look.restores()["checkpoint_id"] >= 2).all()
     lost = [record for record in job.trace if record.kind == "SlotLost"]
     assert [record.data["slot"] for record in lost] == [1]
     assert f"process {before[1]}: " in lost[0].data["error"]
@@ -105,7 +105,7 @@ def test_stopped_and_resumed_with_more_and_fewer_slots(spark: SparkSession, tmp_
         job.start()
         assert job.wait() == "FINISHED"
     check_output(tmp_path)
-    keyed = job.restores().query("kind == 'keyed'")
+    keyed = job.look.restores().query("kind == 'keyed'")
     assert keyed["from"].tolist() == [[0, 1, 2]]
 
 
@@ -115,7 +115,7 @@ def test_a_frozen_worker_is_noticed_and_replaced(spark: SparkSession, tmp_path: 
     with SparkJob(totals_job(tmp_path, SLOW), spark, settings=settings) as job:
         job.start()
         await_checkpoint(job, 2)
-        frozen = job.workers()[0]
+        frozen = job.look.workers()[0]
         os.kill(frozen, signal.SIGSTOP)
         assert job.wait() == "FINISHED"
         assert not alive(frozen)
@@ -142,9 +142,9 @@ def kill_at_random(spark: SparkSession, directory: Path, kills: int, chance: ran
         killed = 0
         while killed < kills and job.status not in ("FINISHED", "FAILED"):
             time.sleep(chance.uniform(0.0, 0.5))
-            workers = job.workers()
+            workers = job.look.workers()
             if workers:
-                job.kill_worker(chance.choice(list(workers)))
+                job.faults.kill(chance.choice(list(workers)))
                 killed += 1
         assert job.wait() == "FINISHED"
     check_output(directory)
@@ -187,7 +187,7 @@ def test_a_worker_stuck_in_a_users_function_is_ended(spark: SparkSession, tmp_pa
         assert [record.data["epoch"] for record in job.trace.story(kind="AllTasksRunning")] == [1]
         with pytest.raises(TimeoutError, match=r"after 0\.1 s not all tasks of epoch 2 run: SparkJob\("):
             job.wait_until_running(epoch=2, timeout_s=0.1)
-        workers = job.workers()
+        workers = job.look.workers()
         assert job.cancel() == "CANCELED"
         with pytest.raises(RuntimeError, match="ended CANCELED before epoch 2 ran"):
             job.wait_until_running(epoch=2)

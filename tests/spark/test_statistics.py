@@ -20,14 +20,14 @@ def test_statistics_tell_the_life_of_a_job_and_do_not_change_once_taken(tmp_path
         job.start()
         await_checkpoint(job, 1)
         ThreadGang.current.kill(1)
-        until(lambda: not job.restores().empty, job)
-        restored = int(job.restores()["checkpoint_id"].iloc[0])
+        until(lambda: not job.look.restores().empty, job)
+        restored = int(job.look.restores()["checkpoint_id"].iloc[0])
         await_checkpoint(job, restored + 1)
-        early = job.statistics
+        early = job.look.statistics
         seen = early.counts
         savepoint = job.savepoint(tmp_path / "savepoints")
         job.wait()
-        statistics = job.statistics
+        statistics = job.look.statistics
 
     assert early.counts.equals(seen)
     [counts] = statistics.counts.to_dict("records")

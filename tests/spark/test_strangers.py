@@ -292,7 +292,7 @@ def test_a_job_is_unharmed_by_strangers_on_all_its_ports(tmp_path: Path, caplog:
         rest.start()
         assert rest.wait() == "FINISHED"
     check_output(tmp_path)
-    assert len(job.stages) == 1
+    assert len(job.look.stages) == 1
     said = lines(caplog)
     for place in ("driver (epoch 1)", "slot 0 (epoch 1)", "slot 1 (epoch 1)"):
         assert any(line.startswith(f"{place} at tcp://127.0.0.1:") for line in said)

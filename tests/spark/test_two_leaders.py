@@ -140,7 +140,7 @@ def test_a_driver_beside_one_that_runs_takes_the_job_over(tmp_path: Path) -> Non
         assert first.status == "RUNNING"
         with job(recover=True).start() as second:
             assert second.wait() == "FINISHED"
-            assert len(second.restores()) > 0
+            assert len(second.look.restores()) > 0
         with pytest.raises(JobFailedError, match=r"driver 2 \(process .*\) has taken over this job"):
             first.wait(timeout_s=30)
         assert first.status == "SUSPENDED"

@@ -61,9 +61,9 @@ def test_a_worker_killed_under_backpressure(spark: SparkSession, tmp_path: Path)
     with SparkJob(back_pressured(tmp_path, "unaligned"), spark) as job:
         job.start()
         await_in_flight(job, "unaligned")
-        job.kill_worker(1)
-        until(lambda: not job.restores().empty, job)
-        await_in_flight(job, "unaligned", int(job.restores()["checkpoint_id"].max()))
+        job.faults.kill(1)
+        until(lambda: not job.look.restores().empty, job)
+        await_in_flight(job, "unaligned", int(job.look.restores()["checkpoint_id"].max()))
         assert job.wait() == "FINISHED"
     check_output(tmp_path)
     assert staged(tmp_path) == []
@@ -79,8 +79,8 @@ def test_cut_off_then_rescaled_from_a_retained_checkpoint(tmp_path: Path, mode: 
         job.start()
         await_in_flight(job, mode)
         ThreadGang.current.kill(1)
-        until(lambda: not job.restores().empty, job)
-        await_in_flight(job, mode, int(job.restores()["checkpoint_id"].max()))
+        until(lambda: not job.look.restores().empty, job)
+        await_in_flight(job, mode, int(job.look.restores()["checkpoint_id"].max()))
         assert job.cancel() == "CANCELED"
     (retained,) = checkpoints.glob("*/chk-*")
     assert files_below(checkpoints) == needed_by(retained)

@@ -39,9 +39,9 @@ def test_words_are_counted_once_though_a_worker_is_killed(spark: SparkSession, t
     with SparkJob(env, spark) as job:
         job.start()
         await_checkpoint(job, 2)
-        job.kill_worker(0)
+        job.faults.kill(0)
         assert job.wait() == "FINISHED"
-        assert len(job.stages) == 2
+        assert len(job.look.stages) == 2
     found = read(tmp_path / "counts")
     assert found["word"].is_unique
     assert dict(zip(found["word"], found["n"], strict=True)) == Counter(words)

@@ -100,9 +100,9 @@ class Teller:
     def _begin(self, life: Life, *, recover: bool = False) -> None:
         """Start a job; one whose end could not be noted in the store is gone on with, as the refusal says."""
         self._start(life, recover=recover)
-        while self.lab.master.status is JobStatus.CREATED and self.story.is_durable:
+        while self.lab.look.master.status is JobStatus.CREATED and self.story.is_durable:
             self.lab.step()
-        if "start with recover=True to resume it" in self.lab.master.error:
+        if "start with recover=True to resume it" in self.lab.look.master.error:
             self.happened["end was not noted"] += 1
             self._start(life, recover=True)
 
@@ -122,25 +122,25 @@ class Teller:
         """One life; True when the job has come to the end of its input."""
         self._begin(life)
         self._steps(life.steps)
-        if life.ending and not self.lab.finished:
+        if life.ending and not self.lab.ended:
             self._stops.append(self.lab.stop(drain=life.ending == "drain"))
         for fault in life.faults:
             self._suffer(fault, life)
         self._steps(MOST_STEPS)
-        assert self.lab.finished, f"{self.lab!r} does not end"
+        assert self.lab.ended, f"{self.lab!r} does not end"
         settle(self.lab)
-        self.lab.validate()
+        self.lab.look.validate()
         return self._is_over()
 
     def _steps(self, number: int, until: Callable[[], bool] = lambda: False) -> None:
         for _ in range(number):
-            if self.lab.finished or until():
+            if self.lab.ended or until():
                 return
             self.lab.step()
 
     @property
     def _stands(self) -> bool:
-        return self.lab.master.stopping.stands
+        return self.lab.look.master.stopping.stands
 
     def _suffer(self, fault: Fault, life: Life) -> None:
         if fault.what in NEEDS_STORE and not self.story.is_durable:
@@ -148,7 +148,7 @@ class Teller:
         if fault.stands:
             self._steps(MOST_STEPS, lambda: self._stands)
         self._steps(fault.steps)
-        if self.lab.finished:
+        if self.lab.ended:
             return
         self.happened[f"{fault.what}{', savepoint stands' if self._stands else ''}"] += 1
         if fault.what == DRIVER_DIES:
@@ -160,7 +160,7 @@ class Teller:
                 FAULTS[fault.what](self.lab)
 
     def _is_over(self) -> bool:
-        status, error = self.lab.master.status, self.lab.master.error
+        status, error = self.lab.look.master.status, self.lab.look.master.error
         if status is JobStatus.FAILED:
             found = GO_ON.search(error)
             assert found, f"it failed and names no savepoint: {error}"
@@ -200,10 +200,10 @@ def tell(story: Story) -> Counter[str]:
     """Tell a story to its end and compare; returns what happened in it."""
     teller = Teller(story)
     lab = teller.tell()
-    if lab.master.status is JobStatus.CANCELED:
+    if lab.look.master.status is JobStatus.CANCELED:
         teller.happened["cancelled"] += 1
         assert not lab.output("rows").duplicated().any(), story
         return teller.happened
-    assert lab.master.status is JobStatus.FINISHED, lab.master.error
+    assert lab.look.master.status is JobStatus.FINISHED, lab.look.master.error
     assert wrong(lab, story.shape) == {}, story
     return teller.happened

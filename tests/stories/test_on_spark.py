@@ -60,10 +60,10 @@ class Killer:
             time.sleep(self._chance.choice([0, 0, 0.002, 0.01]))
         else:
             time.sleep(self._chance.uniform(0, 0.1))
-        workers = self.job.workers()
+        workers = self.job.look.workers()
         if workers:
             with suppress(ValueError):  # it has just left
-                self.job.kill_worker(self._chance.choice(list(workers)))
+                self.job.faults.kill(self._chance.choice(list(workers)))
                 self.killed = True
 
 

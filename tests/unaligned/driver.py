@@ -2,7 +2,8 @@
 
 `Driver` chooses among what may happen by a seed of its own, which is not all the same to every task: the `slow` ones
 get a turn rarely, so that records queue up before them. It does up to `burst` of the things that may happen, in any
-order, before it looks again at what may happen, which makes large jobs affordable. All that it did is in `lab.actions`.
+order, before it looks again at what may happen, which makes large jobs affordable. All that it did is in
+`lab.past.actions`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Driver:
         self.burst = burst
         before = None if after is None else after.lab
         self.lab = Lab(environment(plan, **checkpoint), restore_path=restore_path, after=before)
-        self.lab.files.contents = self.disk = BreakingDisk(self.lab.files.contents)
+        self.lab.look.files.contents = self.disk = BreakingDisk(self.lab.look.files.contents)
         self.lab.trace.detailed = burst < EVERYTHING
         self.held: Callable[[str], bool] = lambda task: False
         """The tasks that get no turn at present."""
@@ -70,7 +71,7 @@ class Driver:
     @property
     def restored_from(self) -> str | None:
         """Where the snapshot lies that the job went back to last."""
-        restored = self.lab.master.checkpoints.statistics.restored
+        restored = self.lab.look.master.checkpoints.statistics.restored
         return None if restored is None else restored.path
 
     # ---- going on
@@ -81,19 +82,19 @@ class Driver:
         """
         while not condition():
             if not self.turn():
-                assert or_rest, f"the job came to rest: {self.lab!r}, {self.lab.master.error}"
+                assert or_rest, f"the job came to rest: {self.lab!r}, {self.lab.look.master.error}"
                 return False
-            assert self.lab.position < MOST_STEPS, f"no end in sight: {self.lab!r}, {self.lab.master.error}"
+            assert self.lab.position < MOST_STEPS, f"no end in sight: {self.lab!r}, {self.lab.look.master.error}"
         return True
 
     def advance(self, steps: int) -> None:
         """Go on by so many steps, less if the job ends or comes to rest before."""
         end = self.lab.position + steps
-        self.run_until(lambda: self.lab.position >= end or self.lab.finished, or_rest=True)
+        self.run_until(lambda: self.lab.position >= end or self.lab.ended, or_rest=True)
 
     def run(self) -> None:
         """Go on to the end of the job, and do what is still to be done after it."""
-        self.run_until(lambda: self.lab.finished)
+        self.run_until(lambda: self.lab.ended)
         self.settle()
 
     def settle(self) -> None:
@@ -128,7 +129,7 @@ class Driver:
         self.lab._world.perform(action)
         self.lab._done.append(action)
         if self.lab.position % 200 == 0:
-            self.lab.validate()
+            self.lab.look.validate()
 
     def _is_skipped(self, action: Action) -> bool:
         return isinstance(action, TakeTurn) and action.subject.startswith(self.slow) and self.random.random() > SLOWNESS
@@ -147,12 +148,12 @@ class Driver:
 
     def kill(self, worker: int) -> None:
         """Kill a worker, if it runs at present."""
-        if not self.lab.finished and any(task.subtask == worker for task in self.lab._world.tasks.values()):
+        if not self.lab.ended and any(task.subtask == worker for task in self.lab._world.tasks.values()):
             self.lab.faults.kill(worker)
 
     def newest(self) -> str | None:
         """Where the newest snapshot is that lies on the disk."""
-        contents = self.lab.files.contents
+        contents = self.lab.look.files.contents
         found = {
             read_metadata(contents[path], "")[0].checkpoint_id: path.removesuffix("/_metadata")
             for path in contents
@@ -164,9 +165,9 @@ class Driver:
         """Cancel the job; its last checkpoint stays."""
         self.lab.cancel()
         self.held = lambda task: False
-        self.run_until(lambda: self.lab.finished)
+        self.run_until(lambda: self.lab.ended)
         self.settle()
-        assert self.lab.master.status is JobStatus.CANCELED
+        assert self.lab.look.master.status is JobStatus.CANCELED
         self.check_nothing_left()
 
     def rescaled(self, parallelism: int, path: str | None, mode: str | None = None, **checkpoint: Any) -> Driver:
@@ -180,17 +181,17 @@ class Driver:
     def check_nothing_left(self) -> None:
         """The job has ended: no file that nothing refers to, and nothing under way."""
         lab, world = self.lab, self.lab._world
-        assert lab.finished
+        assert lab.ended
         assert state_files(lab) == referenced_files(lab)
         assert world.tasks == {}
         assert not world.agenda.pending_io
         assert not any(isinstance(action, DeliverMessage) for action in world.agenda)
-        lab.validate()
+        lab.look.validate()
 
     def check_finished(self) -> None:
         """The job has finished, and kept its promise."""
         lab = self.lab
-        assert lab.master.status is JobStatus.FINISHED, lab.master.error
+        assert lab.look.master.status is JobStatus.FINISHED, lab.look.master.error
         topology = TOPOLOGIES[self.plan.topology]
         found = problems(self.plan, lab.output("rows"), topology.sources, topology.counted)
         assert not found, found

@@ -101,7 +101,7 @@ def rescale_in_lab(row: Rescale, mode: str, seed: int = 1) -> tuple[Driver, Driv
 
 def start(driver: Driver) -> None:
     """Go on until all tasks run."""
-    master = driver.lab.master
+    master = driver.lab.look.master
     driver.run_until(lambda: master.status is JobStatus.RUNNING and master.epoch > 0 and master.tasks.all_running)
 
 
@@ -139,9 +139,9 @@ def checkpoint(driver: Driver, held: Tasks = LAST) -> str:
     driver.held = _holding(driver, 0, held)
     driver.relents = True
     request = driver.lab.trigger_checkpoint()
-    driver.run_until(lambda: driver.lab.answer(request) is not None)
+    driver.run_until(lambda: driver.lab.look.answer(request) is not None)
     driver.held, driver.relents = (lambda task: False), False
-    path = driver.lab.answer(request)
+    path = driver.lab.look.answer(request)
     assert path is not None
     return path
 
@@ -152,7 +152,7 @@ def _holding(driver: Driver, rows: int, held: Tasks) -> Callable[[str], bool]:
 
 def in_flight(driver: Driver, path: str) -> RecordsInFlight:
     """The records in flight that a checkpoint holds."""
-    contents = driver.lab.files.contents
+    contents = driver.lab.look.files.contents
     metadata, _ = read_metadata(contents[f"{path}/_metadata"], path)
     return records_in_flight(metadata, driver.lab.job, contents.__getitem__)
 

@@ -84,8 +84,8 @@ class Story:
         settings = settings_for(self.plan, self.settings)
         driver = Driver(self.plan, self.seed, slow=self.slow, burst=self.burst, **settings)
         for wait, (deed, argument) in self.deeds:
-            driver.advance(wait * len(driver.lab.master.graph.tasks))
-            if not driver.lab.finished:
+            driver.advance(wait * len(driver.lab.look.master.graph.tasks))
+            if not driver.lab.ended:
                 driver = DEEDS_BY_NAME[deed](driver, argument, self.settings)
         return driver
 
@@ -156,7 +156,7 @@ def _let_go_on(driver: Driver, _: int, settings: dict[str, Any]) -> Driver:
 
 def _cancel_and_rescale(driver: Driver, parallelism: int, settings: dict[str, Any]) -> Driver:
     driver.held = lambda task: False
-    if driver.newest() is None or driver.lab.master._is_over:
+    if driver.newest() is None or driver.lab.look.master._is_over:
         return driver
     driver.cancel()
     return _rescaled(driver, parallelism, driver.newest(), settings)
@@ -166,14 +166,14 @@ def _stop_and_rescale(driver: Driver, parallelism: int, settings: dict[str, Any]
     driver.held = lambda task: False
     request = driver.lab.stop()
     try:
-        driver.run_until(lambda: driver.lab.finished or driver.lab.answer(request) is not None)
-        path = driver.lab.answer(request)
+        driver.run_until(lambda: driver.lab.ended or driver.lab.look.answer(request) is not None)
+        path = driver.lab.look.answer(request)
     except LabError:
         return driver
     if path is None:
         return driver
     driver.settle()
-    assert driver.lab.master.status is JobStatus.FINISHED
+    assert driver.lab.look.master.status is JobStatus.FINISHED
     driver.check_nothing_left()
     return _rescaled(driver, parallelism, path, settings)
 

@@ -49,8 +49,8 @@ def rescale_on_spark(
         job.start()
         await_checkpoint(job, 2)
         kill(job)
-        until(lambda: len(job.restores()) > 0, job)
-        await_checkpoint(job, int(job.restores()["checkpoint_id"].max()) + 1, in_flight=in_flight)
+        until(lambda: len(job.look.restores()) > 0, job)
+        await_checkpoint(job, int(job.look.restores()["checkpoint_id"].max()) + 1, in_flight=in_flight)
         assert job.cancel() == "CANCELED"
     path = newest(directory / "checkpoints")
     if in_flight:

@@ -47,11 +47,11 @@ def test_failures_at_every_stage(topology: str, parallelism: int, mode: str) -> 
         else:
             continue
         restored = path
-    driver.run_until(lambda: driver.lab.master.tasks.all_data_ended)
+    driver.run_until(lambda: driver.lab.look.master.tasks.all_data_ended)
     driver.kill(0)
     driver.run()
     driver.check_finished()
-    assert driver.lab.master.epoch == 6
+    assert driver.lab.look.master.epoch == 6
     assert (driver.lab.checkpoints()["status"] == "COMPLETED").sum() > CHECKPOINTS
 
 
@@ -67,9 +67,9 @@ def checkpoint_with_records_in_flight(driver: Driver, rows: int, held: Tasks) ->
 
 def fail(driver: Driver) -> None:
     """The last worker dies; go on when another has come."""
-    epoch = driver.lab.master.epoch
+    epoch = driver.lab.look.master.epoch
     driver.kill(driver.plan.parallelism - 1)
-    driver.run_until(lambda: driver.lab.master.epoch == epoch + 1)
+    driver.run_until(lambda: driver.lab.look.master.epoch == epoch + 1)
 
 
 def fail_in_snapshot(driver: Driver) -> None:
@@ -77,7 +77,7 @@ def fail_in_snapshot(driver: Driver) -> None:
     driver.disk.breaks_in = 1
     request = driver.lab.trigger_checkpoint()
     with pytest.raises(LabError):
-        driver.run_until(lambda: driver.lab.answer(request) is not None)
+        driver.run_until(lambda: driver.lab.look.answer(request) is not None)
     driver.lab.trigger_checkpoint()
     driver.advance(2 * driver.plan.parallelism)
     fail(driver)
@@ -121,7 +121,7 @@ def test_a_checkpoint_succeeds_after_one_whose_in_flight_data_could_not_be_writt
     driver.perform(found[0])
     assert driver.disk.breaks_in is None
     with pytest.raises(LabError):
-        driver.run_until(lambda: driver.lab.answer(request) is not None)
+        driver.run_until(lambda: driver.lab.look.answer(request) is not None)
     assert in_flight(driver, checkpoint(driver)).total() > 0
     driver.run()
     driver.check_finished()
@@ -141,7 +141,7 @@ def test_what_one_mode_has_written_the_other_goes_on_from(first: str, second: st
         driver.held = lambda task: False
         request = driver.lab.stop()
         driver.run()
-        path = driver.lab.answer(request)
+        path = driver.lab.look.answer(request)
     assert path is not None
     assert (in_flight(driver, path).total() > 0) is (first == "unaligned" and snapshot == "checkpoint")
     after = driver.rescaled(2, path, second)

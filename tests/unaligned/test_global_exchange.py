@@ -65,7 +65,7 @@ def with_data_in_flight(senders: int, receivers: int, others: int | None) -> tup
     request = lab.trigger_checkpoint()
     settle("last/")
     lab.run_until(checkpoint=1)
-    path = lab.answer(request)
+    path = lab.look.answer(request)
     assert path is not None
     lab.cancel()
     lab.run()

@@ -60,5 +60,5 @@ def test_rescale_on_spark(row: Rescale, mode: str, spark: SparkSession, tmp_path
         mode,
         tmp_path,
         lambda plan, path: spark_job(plan, path, tmp_path, spark=spark),
-        lambda job: job.kill_worker(0),
+        lambda job: job.faults.kill(0),
     )

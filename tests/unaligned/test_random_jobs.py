@@ -11,7 +11,7 @@ from tests.unaligned.random_jobs import STORIES, Story
 def to_its_end(story: Story) -> None:
     driver = story.play()
     driver.held = lambda task: False
-    if not driver.lab.finished:
+    if not driver.lab.ended:
         driver.run()
     driver.settle()
     driver.check_finished()
@@ -27,8 +27,8 @@ def test_what_is_committed_is_what_was_promised(story: Story) -> None:
 @settings(max_examples=8)
 def test_a_cancelled_job_leaves_what_it_is_to_leave(story: Story) -> None:
     driver = story.play()
-    if driver.lab.finished or driver.lab.master._is_over:
-        driver.run_until(lambda: driver.lab.finished)
+    if driver.lab.ended or driver.lab.look.master._is_over:
+        driver.run_until(lambda: driver.lab.ended)
         driver.settle()
         driver.check_nothing_left()
     else:

@@ -80,7 +80,7 @@ def test_a_dead_end_says_that_the_trace_does_not_tell(lab: Lab) -> None:
     aborted.run_until(record="CheckpointTriggered")
     aborted.faults.kill(0)
     left = [record for record in aborted.trace if record.kind != "SlotLost"]
-    assert "what led to it: the trace does not tell" in says(Trace(left, stages=aborted.stages).why(checkpoint=1))
+    assert "what led to it: the trace does not tell" in says(Trace(left, stages=aborted.look.stages).why(checkpoint=1))
 
 
 def test_a_circle_is_told_as_one() -> None:
@@ -114,13 +114,13 @@ def test_asked_again_later_earlier_or_on_another_way_it_is_as_asked_for_the_firs
             assert asked.kind.tolist() == anew.kind.tolist()
 
     for _ in range(4):
-        lab.run_until(at_ms=lab.at_ms + 25)
+        lab.run_until(at_ms=lab.look.at_ms + 25)
         agree(lab)
     lab.back(30)
     agree(lab)
     other = lab.fork(seed=99)
     for one in (other, lab, other):
-        one.run_until(at_ms=one.at_ms + 20)
+        one.run_until(at_ms=one.look.at_ms + 20)
         agree(one)
 
 

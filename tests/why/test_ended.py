@@ -84,8 +84,8 @@ def complete_with_wait_for(what: str, ms: int) -> Lab:
     lab = running()
     lab.trigger_checkpoint()
     settle_without(lab, beginning(what))
-    lab.wait_until(lab.at_ms + ms)
-    settle_without(lab, lambda action: False, lambda lab: lab.master.checkpoints.store.latest_id == 1)
+    lab.wait_until(lab.look.at_ms + ms)
+    settle_without(lab, lambda action: False, lambda lab: lab.look.master.checkpoints.store.latest_id == 1)
     return lab
 
 
@@ -116,8 +116,8 @@ def test_a_barrier_that_waited_for_credits_is_part_of_the_way() -> None:
     settle_without(lab, slow)
     lab.trigger_checkpoint()
     settle_without(lab, slow)
-    lab.wait_until(lab.at_ms + 500)
-    settle_without(lab, lambda action: False, lambda lab: lab.master.checkpoints.store.latest_id == 1)
+    lab.wait_until(lab.look.at_ms + 500)
+    settle_without(lab, lambda action: False, lambda lab: lab.look.master.checkpoints.store.latest_id == 1)
     why = lab.why(checkpoint=1)
     assert any("keeps barrier 1 for totals/0, which has no room yet, 5" in told for told in says(why))
 

@@ -13,7 +13,7 @@ def test_a_restart_goes_back_past_what_was_not_complete() -> None:
     lab = running(max_concurrent=2)
     lab.trigger_checkpoint(wait=True)
     savepoint = lab.savepoint()
-    lab.run_until(lambda lab: lab.answer(savepoint) is not None)
+    lab.run_until(lambda lab: lab.look.answer(savepoint) is not None)
     lab.trigger_checkpoint()
     settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"))
     lab.faults.kill(1)
@@ -72,7 +72,7 @@ def test_a_restarting_job_names_what_it_waits_for_and_why_it_fell() -> None:
     assert why.question == "Why is the job RESTARTING?"
     left, delay, killed = roots(why)
     assert left == "the workers of epoch 1 have not all left"
-    assert delay == f"the restart delay ends at {lab.at_ms + 9} ms, in 9 ms"
+    assert delay == f"the restart delay ends at {lab.look.at_ms + 9} ms, in 9 ms"
     assert killed == "Worker 1 is gone, and all its tasks with it: it was killed in the lab"
 
 

@@ -108,7 +108,7 @@ def test_why_there_is_none() -> None:
     assert told[0] == "not all tasks of epoch 1 are running yet"
     assert "totals/1 is on its way to its worker" in told
     lab.run_until(record="AllTasksRunning")
-    due_ms = lab.at_ms - 1 + 1_000
+    due_ms = lab.look.at_ms - 1 + 1_000
     assert says(lab.why("no checkpoint")) == [f"the next periodic checkpoint is due at {due_ms:,} ms, in 999 ms"]
     assert roots(running().why("no checkpoint")) == [
         "the job takes no periodic checkpoints, and nobody has asked for one"

@@ -12,7 +12,7 @@ from tests.why.jobs import beginning, letters, roots, running, says, settle_with
 def test_a_request_behind_another_checkpoint_is_queued() -> None:
     lab = running()
     lab.trigger_checkpoint()
-    settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"), lambda lab: lab.moment().pending != ())
+    settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"), lambda lab: lab.look.moment().pending != ())
     second = lab.trigger_checkpoint()
     why = lab.why(request=second)
     assert why.question == f"What became of request {second}, and why?"
@@ -28,7 +28,7 @@ def test_a_periodic_one_that_comes_too_soon_names_both_times() -> None:
     lab.run_until(record="TriggerTaskCheckpoint")
     held = beginning("carry_out:totals/1:WriteSnapshot", "turn:letters/0")
     settle_without(lab, held)
-    lab.wait_until(lab.at_ms + 80)
+    lab.wait_until(lab.look.at_ms + 80)
     lab.run_until(record="RequestRefused")
     why = lab.why("refused")
     assert why.question == "Why was this refused: Checkpoint (periodic)?"
@@ -75,7 +75,7 @@ def test_a_request_is_followed_to_its_checkpoint_and_to_its_answer() -> None:
     assert says(lab.why(request=request)) == says(lab.why(checkpoint=1))
     settle_without(lab, lambda action: False)
     answered, ended = says(lab.why(f"request {request}"))[:2]
-    assert answered == f"request {request} is answered: {lab.answer(request)}"
+    assert answered == f"request {request} is answered: {lab.look.answer(request)}"
     assert ended.startswith("checkpoint 1 is complete, ")
 
 
@@ -112,5 +112,5 @@ def test_a_rescale_says_what_it_waits_for() -> None:
     again = lab.rescale(4)
     assert "waits for a checkpoint to go on from" in str(lab.why(request=again))
     assert "another rescale was requested" in str(lab.why(request=request))
-    lab.run_until(lambda lab: lab.answer(again) is not None)
+    lab.run_until(lambda lab: lab.look.answer(again) is not None)
     assert "is answered: /checkpoints" in str(lab.why(request=again))

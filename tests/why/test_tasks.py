@@ -23,7 +23,7 @@ def test_it_says_that_a_task_has_a_turn_exactly_when_it_has(settings: dict[str, 
     """Every task at every few steps of a whole run with a failure in it, by the trace alone."""
     lab = Lab(letters(24, interval_ms=30, **settings), seed=3)
     seen = set()
-    while not lab.finished:
+    while not lab.ended:
         lab.step()
         if lab.position == 150:
             lab.faults.kill(1)
@@ -69,7 +69,7 @@ def test_a_source_waits_for_its_time() -> None:
     assert timer is not None
     assert (
         why.answer.says
-        == f"the source of rows/0 reads on at {timer.data['due_ms']} ms, in {timer.data['due_ms'] - lab.at_ms} ms"
+        == f"the source of rows/0 reads on at {timer.data['due_ms']} ms, in {timer.data['due_ms'] - lab.look.at_ms} ms"
     )
     assert lab.enabled()[-1].key == f"wait:{timer.data['due_ms']}"
 
@@ -93,8 +93,8 @@ def test_a_task_that_has_failed_tells_why_and_where() -> None:
     rows = env.from_source(CollectionSource([{"n": 1}]), uid="rows").rebalance().map(_raises).uid("raises")
     rows.sink_to(CollectSink("out"), uid="out")
     lab = Lab(env)
-    lab.run_until(lambda lab: any(known.state == "FAILED" for known in lab.moment().tasks.values()))
-    task = next(task for task, known in lab.moment().tasks.items() if known.state == "FAILED")
+    lab.run_until(lambda lab: any(known.state == "FAILED" for known in lab.look.moment().tasks.values()))
+    task = next(task for task, known in lab.look.moment().tasks.items() if known.state == "FAILED")
     told = says(lab.why(task))
     assert told[0] == f"{task} has failed"
     assert "no such row" in told[1]

@@ -53,16 +53,16 @@ def test_what_a_restore_brought_is_where_it_begins() -> None:
 def test_asking_leaves_the_lab_where_it_is() -> None:
     lab = running(rows=32)
     lab.run_until(at_ms=60)
-    before = lab.position, len(lab.trace), lab.at_ms
+    before = lab.position, len(lab.trace), lab.look.at_ms
     lab.why(key="a")
-    assert (lab.position, len(lab.trace), lab.at_ms) == before
+    assert (lab.position, len(lab.trace), lab.look.at_ms) == before
     other = Lab(letters(rows=32), seed=1)
     other.run_until(record="AllTasksRunning")
     other.run_until(at_ms=60)
-    assert lab.actions == other.actions
+    assert lab.past.actions == other.past.actions
     lab.run()
     other.run()
-    assert lab.actions == other.actions
+    assert lab.past.actions == other.past.actions
 
 
 def test_what_holds_no_such_key_is_named() -> None:

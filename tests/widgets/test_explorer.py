@@ -10,7 +10,7 @@ import pytest
 
 import kit
 from kit.core.protocol.trace import Trace
-from kit.hosts.lab import Lab, LabError
+from kit.hosts.lab import Lab, LabError, open_play
 from kit.hosts.lab.faults.faults import KillWorker
 from tests.draw.labs import lab_of, letters
 from widgets import Explorer
@@ -48,7 +48,7 @@ def test_each_door_opens_it_on_the_run(tmp_path: Path) -> None:
         assert thing.show().branch.n == len(thing)
     assert kit.show(letters()).lab.position == 1
     assert kit.show("pipeline").lab.job.name == "pipeline"
-    assert kit.show(Lab.play("late-ack").run()).lab.position > 1
+    assert kit.show(open_play("late-ack").run()).lab.position > 1
     with pytest.raises(TypeError, match="not a run"):
         kit.show(3)
     with pytest.raises(LabError, match="no ready job is called 'pipelin'"):
@@ -117,9 +117,9 @@ def test_until_a_task_has_its_barrier() -> None:
     explorer = kit.show("keyed-sum")
     explorer.controls.checkpoint.click()
     until(explorer, "sums/1 has its barrier")
-    assert explorer.lab.moment().tasks["sums/1"].checkpoint == (1, "aligning")
-    assert explorer.lab.moment().checkpoints[1].status == "pending"
-    assert run(explorer.code).actions == explorer.lab.actions
+    assert explorer.lab.look.moment().tasks["sums/1"].checkpoint == (1, "aligning")
+    assert explorer.lab.look.moment().checkpoints[1].status == "pending"
+    assert run(explorer.code).past.actions == explorer.lab.past.actions
 
 
 def test_a_person_chooses_what_happens_and_what_fails() -> None:
@@ -127,10 +127,10 @@ def test_a_person_chooses_what_happens_and_what_fails() -> None:
     until(explorer, "all tasks are running")
     chosen = keys(explorer, NEXT)[-1]
     explorer.panel(NEXT).list.press(chosen)
-    assert explorer.lab.last_action.key == chosen
+    assert explorer.lab.past.last_action.key == chosen
     assert "kill:1" not in keys(explorer, FAIL)
     explorer.turn_to(FAIL).list.press("kill:1")
-    assert explorer.lab.last_action == KillWorker(1)
+    assert explorer.lab.past.last_action == KillWorker(1)
     thawing = next(item for item in explorer.panel(FAIL).list.items if item.key == "thaw:0")
     assert thawing.why_not == "worker 0 is not frozen"
     with pytest.raises(ValueError, match="not frozen"):
@@ -159,7 +159,7 @@ def test_what_is_done_in_the_past_begins_a_fork() -> None:
     explorer = kit.show("keyed-sum")
     for _ in range(30):
         explorer.step()
-    before = explorer.lab.actions
+    before = explorer.lab.past.actions
     explorer.stepper.n = 20
     there = explorer.branch.position
     assert len(explorer.branch.there.trace) >= 20
@@ -167,9 +167,9 @@ def test_what_is_done_in_the_past_begins_a_fork() -> None:
     explorer.step()
     assert len(explorer.branches) == 2
     assert explorer.lab.position == there + 1
-    assert explorer.branches[0].lab.actions == before
+    assert explorer.branches[0].lab.past.actions == before
     explorer.runs.value = explorer.branches[0].name
-    assert explorer.lab.actions == before
+    assert explorer.lab.past.actions == before
 
 
 def test_the_lab_itself_may_go_on_from_the_past() -> None:
@@ -200,7 +200,7 @@ def test_what_was_done_is_code_that_does_it_again(cut: bool) -> None:
     if cut:
         explorer.stepper.n = 40
         explorer.go_on.click()
-    assert run(explorer.code).actions == explorer.lab.actions
+    assert run(explorer.code).past.actions == explorer.lab.past.actions
     assert ("lab.run_until(checkpoint=1)" in explorer.code) is not cut
     assert "for _ in range(2):\n    lab.step()" in explorer.code
 
@@ -211,7 +211,7 @@ def test_code_for_a_lab_of_ones_own_names_the_job() -> None:
     explorer = lab.show()
     explorer.step()
     assert "lab = Lab(env, seed=5)  # env is the job 'letters'" in explorer.code
-    assert run(explorer.code, env=letters()).actions == lab.actions
+    assert run(explorer.code, env=letters()).past.actions == lab.past.actions
 
 
 def test_a_fork_knows_its_past_as_code() -> None:
@@ -220,7 +220,7 @@ def test_a_fork_knows_its_past_as_code() -> None:
     until(explorer, "the next checkpoint is complete")
     explorer.stepper.n = 60
     explorer.step()
-    assert run(explorer.code).actions == explorer.lab.actions
+    assert run(explorer.code).past.actions == explorer.lab.past.actions
 
 
 def test_where_nothing_can_be_done_buttons_say_why() -> None:
@@ -377,11 +377,11 @@ def test_an_acknowledgement_can_be_waited_for_and_is_marked_when_it_is_lost() ->
     until(explorer, "all tasks are running")
     explorer.controls.checkpoint.click()
     until(explorer, "an acknowledgement is under way")
-    (name, sent), *_ = [each for each in explorer.lab.moment().messages.items() if each[1].mail == "ack"]
-    assert run(explorer.code).actions == explorer.lab.actions
+    (name, sent), *_ = [each for each in explorer.lab.look.moment().messages.items() if each[1].mail == "ack"]
+    assert run(explorer.code).past.actions == explorer.lab.past.actions
     explorer.lab.faults.lose(name)
     explorer.stepper.refresh()
-    moment = explorer.lab.moment()
+    moment = explorer.lab.look.moment()
     assert moment.tasks[sent.task].phases[1] == "unheard"
     assert "its ack of 1 was lost" in str(explorer.svg())
     assert moment.checkpoints[1].acked == ()
@@ -393,7 +393,7 @@ def test_of_a_job_that_has_ended_nothing_is_asked() -> None:
     explorer = kit.show("keyed-sum")
     until(explorer, "all tasks are running")
     explorer.lab.cancel()
-    explorer.lab.run_until(finished=True)
+    explorer.lab.run_until(ended=True)
     explorer.stepper.refresh()
     explorer.controls.update()
     assert explorer.controls.stop.disabled

@@ -58,7 +58,7 @@ def midway() -> Explorer:
 def test_a_task_tells_why_it_waits_what_it_holds_and_what_it_did(midway: Explorer) -> None:
     told = pick(midway, "task:totals/0")
     assert "Why does totals/0" in told
-    keys = {key for table in midway.lab.state("totals/0").of(KEYED) for key in table.to_pandas()["key"]}
+    keys = {key for table in midway.lab.look.state("totals/0").of(KEYED) for key in table.to_pandas()["key"]}
     assert keys
     assert all(key in told for key in keys)
     assert offered(midway)["Kill worker 0"] == ""
@@ -67,10 +67,10 @@ def test_a_task_tells_why_it_waits_what_it_holds_and_what_it_did(midway: Explore
 
 def test_a_channel_tells_its_queue_record_by_record(midway: Explorer) -> None:
     lab = midway.lab
-    number = next(number for number in lab.stages[-1].ends() if len(lab.queue(number)) > 0)
+    number = next(number for number in lab.look.stages[-1].ends() if len(lab.look.queue(number)) > 0)
     told = pick(midway, f"channel:{number}")
     assert f"(channel {number})" in told
-    assert str(lab.queue(number)["kind"].iloc[0]) in told
+    assert str(lab.look.queue(number)["kind"].iloc[0]) in told
 
 
 def test_a_checkpoint_tells_who_made_it_slow(midway: Explorer) -> None:
@@ -97,20 +97,20 @@ def test_a_recorded_run_tells_what_its_trace_tells(midway: Explorer) -> None:
 def test_a_fault_is_made_on_the_thing_itself(midway: Explorer) -> None:
     pick(midway, "task:totals/1")
     choose(midway, "Freeze worker 1")
-    assert midway.lab.last_action == FreezeWorker(1)
+    assert midway.lab.past.last_action == FreezeWorker(1)
     assert offered(midway)["Freeze worker 1"] == "worker 1 is frozen already"
 
 
 def test_a_message_is_lost_where_it_flies() -> None:
     explorer = Explorer(lab_of(seed=1))
-    explorer.lab.run_until(lambda lab: any(each.mail == "ack" for each in lab.moment().messages.values()))
+    explorer.lab.run_until(lambda lab: any(each.mail == "ack" for each in lab.look.moment().messages.values()))
     explorer.stepper.refresh()
-    flying = next(name for name, each in explorer.lab.moment().messages.items() if each.mail == "ack")
+    flying = next(name for name, each in explorer.lab.look.moment().messages.items() if each.mail == "ack")
     pick(explorer, f"message:{flying}")
     choose(explorer, "Lose it")
     assert explorer.told == ""
-    assert explorer.lab.last_action.verb == "drop"
-    assert run(explorer.code, env=letters()).actions == explorer.lab.actions
+    assert explorer.lab.past.last_action.verb == "drop"
+    assert run(explorer.code, env=letters()).past.actions == explorer.lab.past.actions
 
 
 def test_a_channel_is_held_back_and_let_go() -> None:
@@ -119,27 +119,27 @@ def test_a_channel_is_held_back_and_let_go() -> None:
     pick(explorer, "channel:1")
     choose(explorer, "Hold it back")
     until(explorer, "the next checkpoint is complete")
-    arrived = [action.key for action in explorer.lab.actions[1:] if action.key.startswith("receive:1:")]
+    arrived = [action.key for action in explorer.lab.past.actions[1:] if action.key.startswith("receive:1:")]
     choose(explorer, "Let it go again")
     for _ in range(20):
         explorer.step()
-    assert run(explorer.code, env=letters()).actions == explorer.lab.actions
+    assert run(explorer.code, env=letters()).past.actions == explorer.lab.past.actions
     explorer.stepper.n = explorer.stepper.n - 4
     explorer.go_on.click()
     explorer.step()
-    assert run(explorer.code, env=letters()).actions == explorer.lab.actions
+    assert run(explorer.code, env=letters()).past.actions == explorer.lab.past.actions
     assert len(arrived) < 20
 
 
 def test_what_would_be_lost_is_tried_in_a_copy(midway: Explorer) -> None:
-    before = midway.lab.actions
+    before = midway.lab.past.actions
     pick(midway, "task:totals/1")
     choose(midway, "What if worker 1 died now?")
     told = text(midway)
     assert "If worker 1 died now all tasks would begin again, from checkpoint 1" in told
     assert "checkpoint 2 would be lost, which is pending" in told
     assert "nothing that is published would be lost or come twice" in told
-    assert midway.lab.actions == before
+    assert midway.lab.past.actions == before
 
 
 def test_the_death_of_a_worker_that_is_dead_is_not_offered() -> None:
@@ -166,7 +166,7 @@ def test_what_would_be_read_again_is_counted() -> None:
     lab = Lab(ready_job("keyed-sum", rows=40, restart=3))
     for _ in range(60):
         lab.step()
-    read = lab.state()["letters"].set_index("task")["position"]
+    read = lab.look.state()["letters"].set_index("task")["position"]
     told = list(what_if(lab, 1))
     assert told[0] == "all tasks would begin again, from its beginning, for no checkpoint is complete"
     assert f"letters/0 would read {read['letters/0']} rows of rows-0 again, from row 0 on" in told
@@ -192,7 +192,7 @@ def test_only_what_differs_is_set_and_said() -> None:
     )
     assert len(explorer.branches) == 2
     until(explorer, "the next checkpoint is complete")
-    assert run(explorer.code).actions == explorer.lab.actions
+    assert run(explorer.code).past.actions == explorer.lab.past.actions
 
 
 def test_a_run_goes_on_from_a_savepoint_with_another_parallelism() -> None:
@@ -205,11 +205,11 @@ def test_a_run_goes_on_from_a_savepoint_with_another_parallelism() -> None:
     panel.fields["parallelism"].value = "3"
     panel.start.click()
     assert explorer.told == ""
-    restored = explorer.lab.restores()
+    restored = explorer.lab.look.restores()
     assert set(restored.query("operator == 'totals'")["task"]) == {"totals/0", "totals/1", "totals/2"}
     again = run(explorer.code)
-    assert again.actions == explorer.lab.actions
-    assert not explorer.branches[0].lab.finished
+    assert again.past.actions == explorer.lab.past.actions
+    assert not explorer.branches[0].lab.ended
 
 
 def test_ones_own_job_is_run_with_other_settings() -> None:
@@ -225,7 +225,7 @@ def test_ones_own_job_is_run_with_other_settings() -> None:
     assert explorer.lab.job.settings.channel_credits == 1
     explorer.step()
     again = run(explorer.code, env=letters(), NoRestart=kit.NoRestart)
-    assert again.actions == explorer.lab.actions
+    assert again.past.actions == explorer.lab.past.actions
     assert again.job.settings == explorer.lab.job.settings
 
 
@@ -249,22 +249,22 @@ def test_a_slow_sink_fills_its_channels() -> None:
     panel.start.click()
     for _ in range(100):
         explorer.lab.step()
-    held = [len(explorer.lab.queue(number)) for number in explorer.lab.stages[-1].ends()]
+    held = [len(explorer.lab.look.queue(number)) for number in explorer.lab.look.stages[-1].ends()]
     assert max(held) >= 3
     assert min(held) > 0
-    assert run(explorer.code).actions == explorer.lab.actions
+    assert run(explorer.code).past.actions == explorer.lab.past.actions
 
 
 def test_its_first_checkpoint_waits_long_for_the_barriers_behind_what_is_queued() -> None:
     lab = Lab(ready_job("slow-sink"))
-    lab.run_until(lambda lab: any(len(lab.queue(number)) == 3 for number in blocked(lab)))
+    lab.run_until(lambda lab: any(len(lab.look.queue(number)) == 3 for number in blocked(lab)))
     lab.run_until(checkpoint=1)
-    assert lab.statistics.subtasks(1).set_index("task").loc["out/0", "alignment_ms"] >= 20
+    assert lab.look.statistics.subtasks(1).set_index("task").loc["out/0", "alignment_ms"] >= 20
 
 
 def blocked(lab: Lab) -> list[int]:
     """The channels that their receiver keeps shut."""
-    return [number for number, channel in lab.moment().channels.items() if channel.blocked]
+    return [number for number, channel in lab.look.moment().channels.items() if channel.blocked]
 
 
 # --- the space-time diagram -------------------------------------------------------------------------------------------
@@ -310,8 +310,8 @@ def test_a_key_is_found_before_and_after_a_rescale() -> None:
     wider.run_until(record="AllTasksRunning")
     explorer = wider.show()
     finder = explorer.turn_to("Find a key")
-    held = wider.state()["totals.totals"].set_index("key")
-    before = lab.back(20).state()["totals.totals"].set_index("key")
+    held = wider.look.state()["totals.totals"].set_index("key")
+    before = lab.back(20).look.state()["totals.totals"].set_index("key")
     for key in ("UA", "AA", "DL"):
         finder.key.value = key
         assert f"{held.loc[key, 'task']} holds totals of {key}" in finder.found.value

@@ -12,7 +12,7 @@ def test_the_keys_are_those_at_the_cursor() -> None:
     panel = explorer.turn_to("Rescale").plan
     assert panel.planner is None
     assert panel.note.value
-    lab.run_until(lambda lab: len(lab.output()) == 0 and lab.at_ms > 60)
+    lab.run_until(lambda lab: len(lab.output()) == 0 and lab.look.at_ms > 60)
     explorer.stepper.refresh()
     panel.again.click()
     assert panel.planner is not None, panel.note.value

@@ -63,7 +63,7 @@ def lab_of(app: Explorer) -> Lab:
 
 def widths(app: Explorer) -> set[int]:
     """How many subtasks the vertices of the run have now."""
-    return {vertex.parallelism for vertex in lab_of(app).stages[-1].vertices}
+    return {vertex.parallelism for vertex in lab_of(app).look.stages[-1].vertices}
 
 
 def test_where_a_key_went_is_three_clicks_away() -> None:
@@ -74,7 +74,7 @@ def test_where_a_key_went_is_three_clicks_away() -> None:
     app.panel("Rescale").rescale.click()
     assert app.told == ""
     assert len(app.branches) == 1
-    assert lab_of(app).master.epoch == 2
+    assert lab_of(app).look.master.epoch == 2
     assert widths(app) == {3}
     panel = app.panel("Look closer")
     assert app.panels[app.tabs.selected_index] is panel
@@ -88,7 +88,7 @@ def test_where_a_key_went_is_three_clicks_away() -> None:
     assert "UA" in finder.key.options
     known: dict[str, Any] = {}
     exec(app.code, known)
-    assert known["lab"].actions == lab_of(app).actions
+    assert known["lab"].past.actions == lab_of(app).past.actions
 
 
 def test_a_rescale_that_is_only_asked_for_is_stepped_through_by_vertex() -> None:
@@ -102,14 +102,14 @@ def test_a_rescale_that_is_only_asked_for_is_stepped_through_by_vertex() -> None
     panel.fields[first].value = lab_of(app).job.vertex(first).parallelism
     panel.ask.click()
     assert app.told == ""
-    assert lab_of(app).master.epoch == 1
+    assert lab_of(app).look.master.epoch == 1
     assert "Rescale: asked for, not done yet" in app.controls.why_not.value
     app.controls.until.value = "all tasks are running"
     app.controls.go.click()
-    assert [each.parallelism for each in lab_of(app).stages[-1].vertices] == [2, *(3 for _ in others)]
+    assert [each.parallelism for each in lab_of(app).look.stages[-1].vertices] == [2, *(3 for _ in others)]
     known: dict[str, Any] = {"env": env}
     exec(app.code, known)
-    assert known["lab"].actions == lab_of(app).actions
+    assert known["lab"].past.actions == lab_of(app).past.actions
     panel.update()
     for name, field in panel.fields.items():
         field.value = {first: 2}.get(name, 3)
@@ -137,7 +137,7 @@ def test_another_run_begins_with_a_snapshot_that_there_is() -> None:
     assert "Checkpoint 3 was given to the tasks" in app.panel("Look closer").shown.value
     known: dict[str, Any] = {"env": env}
     exec(app.code, known)
-    assert known["lab"].actions == lab_of(app).actions
+    assert known["lab"].past.actions == lab_of(app).past.actions
     lab_of(app).run()
     assert len(lab_of(app).output()) == 60
 

@@ -103,10 +103,13 @@ LAB: Mapping[str, str] = {
     **dict.fromkeys(("reset", "restart", "replay_from"), f"{_BACK}; lab.goto(1) is the beginning"),
     **dict.fromkeys(("collect", "results", "result", "to_pandas", "toPandas", "head"), _OUTPUT),
     **dict.fromkeys(("checkpoint", "take_checkpoint"), _CHECKPOINT),
-    **dict.fromkeys(("kill_worker", "crash", "kill_task"), "lab.kill(0) kills worker 0"),
+    **dict.fromkeys(("kill_worker", "crash", "kill_task"), "lab.faults.kill(0) kills worker 0"),
     **dict.fromkeys(("set_parallelism", "scale"), "lab.rescale(3)"),
     **dict.fromkeys(("stop_with_savepoint", "terminate", "shutdown"), _STOPS),
     **dict.fromkeys(("events", "log", "history"), "lab.trace has what happened, as records"),
+    **dict.fromkeys(("finished", "is_finished", "done", "is_running"), "read lab.ended, or lab.status"),
+    "play": "write open_play(name), with `from kit.hosts.lab import open_play`",
+    "save_play": "write save_play(lab, path), with `from kit.hosts.lab import save_play`",
     **dict.fromkeys(("explain", "debug"), "lab.why('checkpoint 1') answers why something is as it is"),
     **dict.fromkeys(("explore", "check", "verify"), "kit.verify.explore.explore(env) tries every order of a small job"),
 }
@@ -120,7 +123,12 @@ JOB: Mapping[str, str] = {
     **dict.fromkeys(("trigger_savepoint", "take_savepoint"), "write job.savepoint()"),
     **dict.fromkeys(("set_parallelism", "scale"), "write job.rescale(3)"),
     **dict.fromkeys(("get_job_status", "state", "is_running", "isActive"), "read job.status"),
-    **dict.fromkeys(("metrics", "lastProgress", "recentProgress", "progress"), "job.meters() has rates and counts"),
+    **dict.fromkeys(
+        ("metrics", "lastProgress", "recentProgress", "progress"), "job.look.meters() has rates and counts"
+    ),
+    "meters": "job.look.meters() has rates and counts",
+    **{name: f"it is job.look.{name}" for name in ("answer", "restores", "stages", "statistics", "summary", "workers")},
+    "kill_worker": "job.faults.kill(0) kills worker 0",
     **dict.fromkeys(("exception", "get_exception"), "read job.error"),
     **dict.fromkeys(("step", "goto", "back"), "a lab has that: kit.Lab(env) runs the same job step by step"),
 }

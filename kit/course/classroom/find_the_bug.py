@@ -148,7 +148,7 @@ def has_a_witness(make: Callable[[], Property]) -> str:
         raise NotYet(f"«{two.name}» holds in none of {found.states:,} states, with two checkpoints requested.")
     witness = found.witnesses[two.name]
     lab = witness.lab()
-    pending = sorted(lab.master.checkpoints.pending)
+    pending = sorted(lab.look.master.checkpoints.pending)
     if len(pending) != 2:
         raise NotYet(
             f"«{two.name}» holds here after {len(witness)} steps, with these pending: {pending or 'none'}.", lab

@@ -130,7 +130,7 @@ def tells_each_checkpoint_once(hook: Hook) -> str:
         lab = Lab(letters(), hooks=[hook(ledger)], seed=seed)
         reached(reached(lab, "CheckpointCompleted"), "MasterHookTriggered").faults.kill(seed % 2)
         walked(lab)
-        ended = lab.master.checkpoints.ledger.ended
+        ended = lab.look.master.checkpoints.ledger.ended
         wanted = [f"checkpoint {number}" for number, how in sorted(ended.items()) if how == "COMPLETED"]
         found = [line for line in ledger.lines if line.startswith("checkpoint")]
         off = [line for line in found if line not in wanted]

@@ -139,11 +139,11 @@ class Bug:
 
 
 def _pending(lab: Lab) -> Iterator[Any]:
-    return (getattr(each, "_part", None) for each in lab.master.checkpoints.pending.values())
+    return (getattr(each, "_part", None) for each in lab.look.master.checkpoints.pending.values())
 
 
 def _operators(lab: Lab) -> Iterator[Any]:
-    return (link.operator for task in lab.tasks.values() for link in task.chain.links)
+    return (link.operator for task in lab.look.tasks.values() for link in task.chain.links)
 
 
 BUGS = {
@@ -158,7 +158,7 @@ BUGS = {
         "barrier handler",
         lambda: counts("second", 2).job_graph().with_parts(Parts(barrier_handler=SecondHandler)),
         lambda: counts("second", 2).job_graph(),
-        lambda lab: any(getattr(task.barriers, "acted", False) for task in lab.tasks.values()),
+        lambda lab: any(getattr(task.barriers, "acted", False) for task in lab.look.tasks.values()),
         "the last barrier comes behind a row, the checkpoint is taken, and that channel is not let go on",
     ),
     "third": Bug(

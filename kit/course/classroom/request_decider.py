@@ -161,7 +161,7 @@ def runs_a_job(decider: Decider) -> str:
 
 
 def _one_at_a_time(lab: Lab) -> None:
-    pending = lab.master.checkpoints.pending
+    pending = lab.look.master.checkpoints.pending
     if len(pending) > 1:
         ids = " and ".join(map(str, sorted(pending)))
         raise NotYet(f"Checkpoints {ids} are pending at once, and max_concurrent is 1.", lab)

@@ -50,7 +50,7 @@ def walked(lab: Lab, each: Callable[[Lab], None] | None = None, *, most_steps: i
     Raises NotYet with the lab if the student's part breaks, or if the job does not end.
     """
     try:
-        while not lab.finished:
+        while not lab.ended:
             if lab.position >= most_steps:
                 raise NotYet(_stuck(lab), lab)
             lab.step()
@@ -92,7 +92,7 @@ def _why(lab: Lab, error: Exception) -> Exception:
 
 
 def _stuck(lab: Lab) -> str:
-    pending = sorted(lab.master.checkpoints.pending)
+    pending = sorted(lab.look.master.checkpoints.pending)
     waits = f" Checkpoint {pending[0]} is pending and does not complete." if pending else ""
     blocked = [channel for channel in _channels(lab) if channel.blocked]
     if blocked:
@@ -101,7 +101,7 @@ def _stuck(lab: Lab) -> str:
 
 
 def _channels(lab: Lab) -> list[Any]:
-    return [channel for task in lab.tasks.values() for channel in task.inputs]
+    return [channel for task in lab.look.tasks.values() for channel in task.inputs]
 
 
 def killed(

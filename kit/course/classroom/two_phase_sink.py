@@ -106,14 +106,14 @@ def publishes_nothing_too_early(operator: type[SinkFrame]) -> str:
 
 
 def _completed(lab: Lab) -> bool:
-    return "COMPLETED" in lab.master.checkpoints.ledger.ended.values()
+    return "COMPLETED" in lab.look.master.checkpoints.ledger.ended.values()
 
 
 @check
 def survives_a_death(operator: type[SinkFrame]) -> str:
     """Check that all rows are published once if a worker dies a little after a checkpoint."""
     for seed in ORDERS:
-        _disturbed(operator, seed, lambda lab: lab.faults.kill(lab.seed % 2), "CheckpointCompleted", seed)
+        _disturbed(operator, seed, lambda lab: lab.faults.kill(lab.past.seed % 2), "CheckpointCompleted", seed)
     return f"{len(ORDERS)} orders, in each a worker died a little after a checkpoint"
 
 

@@ -48,7 +48,7 @@ class Story:
         """When, and what happened, newest first."""
         news = job.trace.since(self._taken)
         self._taken += len(news)
-        ends = job.stages[-1].ends() if job.stages else {}
+        ends = stages[-1].ends() if (stages := job.look.stages) else {}
         for record in news:
             if level_of(record) >= MILESTONE and record.kind not in LISTED:
                 self._told.appendleft((record.at_ms, caption_of(record, ends)))
@@ -61,18 +61,18 @@ def look(job: Any, checkpoint: int | None = None, story: Story | None = None, lo
 
     Raises TypeError for what is no SparkJob.
     """
-    if not callable(getattr(job, "meters", None)):
+    if not callable(getattr(getattr(job, "look", None), "meters", None)):
         raise TypeError(f"{job!r} is a {type(job).__name__}; a SparkJob can be watched while it runs")
-    statistics = job.statistics
+    statistics = job.look.statistics
     history = statistics.history
     ids = history["id"].tolist()
     if checkpoint not in ids:
         checkpoint = max(ids, default=None)
     trace = job.trace
     return Live(
-        job.summary(),
+        job.look.summary(),
         job.error,
-        job.meters(),
+        job.look.meters(),
         history.head(HISTORY),
         checkpoint,
         None if checkpoint is None else statistics.subtasks(checkpoint),
@@ -91,7 +91,7 @@ class Live:
     summary: dict[str, Any]
     error: str
     meters: pd.DataFrame
-    """One row per subtask: see `SparkJob.meters`."""
+    """One row per subtask: see `job.look.meters`."""
     history: pd.DataFrame
     """The newest checkpoints, newest first: see `CheckpointStatistics.history`."""
     checkpoint: int | None
@@ -212,9 +212,8 @@ class Live:
         told = {row["task"]: _told(row, is_over=is_over) for row in rows}
         drawn = "".join(row_html(task, spans[task], 0, until_ms, told[task]) for task in told)
         more = len(self.subtasks) - len(rows)
-        left = (
-            f'<p class="quiet">and {more} subtasks more: job.statistics.subtasks({self.checkpoint})</p>' if more else ""
-        )
+        rest = f"job.look.statistics.subtasks({self.checkpoint})"
+        left = f'<p class="quiet">and {more} subtasks more: {rest}</p>' if more else ""
         legend = legend_html(span for each in spans.values() for span in each)
         return (
             f"<h4>Checkpoint {self.checkpoint} by subtask</h4>"

@@ -107,7 +107,7 @@ def frames(run: Any) -> list[Frame]:
 
 def present_frame(lab: Any) -> Frame:
     """The last frame of a lab, whose present moment is known: only its last records are read."""
-    run, moment = run_of(lab), lab.moment()
+    run, moment = run_of(lab), lab.look.moment()
     stage = stage_for(run.stages, moment.epoch)
     if moment.record is None:
         return Frame(moment, stage)

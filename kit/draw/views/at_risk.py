@@ -24,6 +24,7 @@ from kit.draw.themed import light_svg
 from kit.draw.views.view import View
 from kit.run.captions import listed
 from kit.run.job_state import COMPLETED, PENDING, task_of
+from kit.run.run import of_look
 from kit.run.subject import Subject
 from kit.snapshots import state_tables
 from kit.snapshots.source import looking_at, snapshot_of
@@ -276,7 +277,7 @@ def _read_again(subject: Subject, held: StateTables) -> dict[str, list[str]]:
 
 def _live(subject: Subject) -> StateTables | None:
     """What the tasks hold, of a lab at its present."""
-    ask = getattr(subject.thing, "state", None)
+    ask = of_look(subject.thing, "state")
     return ask() if callable(ask) and subject.is_present else None
 
 

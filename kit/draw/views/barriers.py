@@ -22,6 +22,7 @@ from kit.run.barrier_log import BarrierLog
 from kit.run.captions import listed
 from kit.run.durations import duration
 from kit.run.job_state import COMPLETED, PENDING, CheckpointMoment
+from kit.run.run import now_ms_of
 from kit.run.stage import Stage, stage_for
 from kit.run.subject import Subject
 from kit.run.wait_for import ENDED, NOT_SENT, TAKEN, Wait, WaitFor
@@ -215,7 +216,7 @@ def draw_barriers(subject: Subject) -> Barriers:
         raise ValueError(
             f"there is no checkpoint {subject.checkpoint} after {log.moment.n} records; there are: {there}"
         )
-    now_ms = getattr(subject.thing, "at_ms", 0) if subject.is_present else 0
+    now_ms = now_ms_of(subject.thing) if subject.is_present else 0
     stage = stage_for(subject.whole.stages, log.moment.epoch)
     detailed = subject.whole.trace.detailed
     return Barriers(stage, known, WaitFor(stage, log, number or 0, now_ms, detailed=detailed))

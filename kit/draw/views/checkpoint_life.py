@@ -38,6 +38,7 @@ from kit.run.checkpoint_log import (
 )
 from kit.run.durations import duration
 from kit.run.job_state import ABORTED, ALIGNING, CAPTURING, DECLINED, SENT, UNHEARD, WRITING, TaskMoment
+from kit.run.run import now_ms_of
 from kit.run.stage import Stage
 from kit.run.subject import Subject
 from kit.snapshots.source import operator_names
@@ -425,7 +426,7 @@ def draw_checkpoint_life(subject: Subject, task: str | None = None) -> LifeOfChe
         there = ", ".join(map(str, log.lives)) or "none"
         after = f"after {log.moment.n} records"
         raise ValueError(f"there is no checkpoint {subject.checkpoint} {after}; there are: {there}")
-    now_ms = max(log.moment.at_ms, getattr(subject.thing, "at_ms", 0) if subject.is_present else 0)
+    now_ms = max(log.moment.at_ms, now_ms_of(subject.thing) if subject.is_present else 0)
     machines = machines_of(log, stage, number, task)
     return LifeOfCheckpoint(stage, log, life, machines, operator_names(subject), now_ms)
 

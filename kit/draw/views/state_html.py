@@ -51,4 +51,6 @@ def _channels_together(tables: Iterable[StateTable]) -> StateTable:
         }
         for table in tables
     ]
-    return StateTable(IN_FLIGHT, "", "by channel", pa.Table.from_pylist(rows), "each channel's own table: lab.queue(n)")
+    return StateTable(
+        IN_FLIGHT, "", "by channel", pa.Table.from_pylist(rows), "each channel's own table: lab.look.queue(n)"
+    )

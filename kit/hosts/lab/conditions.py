@@ -20,7 +20,7 @@ def condition_of(
     record: str | None,
     at_ms: Duration | None,
     *,
-    finished: bool,
+    ended: bool,
 ) -> Condition:
     """What `Lab.run_until` was asked for, of several things any. Raises LabError for what can never be so, and for
     nothing.
@@ -35,7 +35,7 @@ def condition_of(
             raise LabError(
                 f"there will be no checkpoint {checkpoint!r}: they are counted from 1, and checkpoint=1 is the first"
             )
-        conditions.append(lambda before: lab.master.checkpoints.store.latest_id >= checkpoint)
+        conditions.append(lambda before: lab._world.master.checkpoints.store.latest_id >= checkpoint)
     if record is not None:
         if record not in record_kinds():
             raise LabError(f"no record is a {record!r}; did you mean {enumerated(nearest(record, record_kinds()))}?")
@@ -45,9 +45,9 @@ def condition_of(
             until_ms = to_ms(at_ms, "run_until: at_ms")
         except DurationError as error:
             raise LabError(str(error)) from None
-        conditions.append(lambda before: lab.at_ms >= until_ms)
-    if finished:
-        conditions.append(lambda before: lab.finished)
+        conditions.append(lambda before: lab._world.at_ms >= until_ms)
+    if ended:
+        conditions.append(lambda before: lab.ended)
     if not conditions:
-        raise LabError("run_until needs a condition: checkpoint=, record=, at_ms=, finished=True or a function")
+        raise LabError("run_until needs a condition: checkpoint=, record=, at_ms=, ended=True or a function")
     return conditions[0] if len(conditions) == 1 else lambda before: any(each(before) for each in conditions)

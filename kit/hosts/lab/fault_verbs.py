@@ -126,7 +126,8 @@ VERBS: dict[str, FaultVerb] = {verb.name: verb for verb in _verbs()}
 class TakesSteps(Protocol):
     """What `lab.faults` needs of a lab."""
 
-    _world: World
+    @property
+    def _world(self) -> World: ...
 
     def _do(self, action: Action | Word) -> Step: ...
 

@@ -21,52 +21,38 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from kit.core.display import Picture, display
 from kit.core.protocol.events import (
     RequestCancel,
     RequestCheckpoint,
+    RequestRescale,
     RequestSavepoint,
     RequestStop,
     StartJob,
 )
 from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
-from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.signposts import LAB, RESTORE_PATH, no_attribute, takes
 from kit.core.protocol.trace import Trace
 from kit.core.protocol.words import Word
 from kit.hosts.files.given import directory_given
-from kit.hosts.files.memory import MemoryFiles
 from kit.hosts.files.output import output_at_risk
-from kit.hosts.lab.asking import LabAsking
 from kit.hosts.lab.by_words import chosen
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.conditions import Condition, condition_of
-from kit.hosts.lab.errors import (
-    MOST_NAMED,
-    LabError,
-    LabJobEndedError,
-    LabJobFailedError,
-    LabWarning,
-    enumerated,
-    said,
-    whole_number,
-)
+from kit.hosts.lab.errors import LabError, LabJobEndedError, LabWarning, enumerated, said, whole_number
 from kit.hosts.lab.failures import for_the_lab, job_failed, why_not_restarted
 from kit.hosts.lab.fault import Fault
 from kit.hosts.lab.fault_verbs import Faults
 from kit.hosts.lab.interrupts import interrupts_deferred
+from kit.hosts.lab.look import Look
 from kit.hosts.lab.opening import checked_seed, claim_mode_of, job_graph, later_output_of, open_edge
+from kit.hosts.lab.past import Past
 from kit.hosts.lab.progress import Progress
-from kit.hosts.lab.recordings.following import LEAVE, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
-from kit.hosts.lab.recordings.recording import Agreement
-from kit.hosts.lab.refusals import DRIVER_IS_DEAD, refusal, stands_still, waiting
-from kit.hosts.lab.rescale_doors import RescaleDoors
-from kit.hosts.lab.scenarios.play_doors import PlayDoors
-from kit.hosts.lab.state_doors import StateDoors
+from kit.hosts.lab.recordings.following import LEAVE, Follow, LeaveRecording, follow, world_of_recording
+from kit.hosts.lab.refusals import DRIVER_IS_DEAD, stands_still
 from kit.hosts.lab.step import Step
 from kit.hosts.lab.summary import LARGE, summary_html
 from kit.hosts.lab.world.actions import Action, LetTimePass
@@ -76,23 +62,19 @@ from kit.hosts.lab.world.keyframes import Keyframes
 from kit.hosts.lab.world.schedulers import Enabled, Random, Scheduler, checked_scheduler
 from kit.hosts.lab.world.world import World
 from kit.machines.coordinator.master_hooks import MasterHook
-from kit.machines.job.job_master import JobMaster
-from kit.machines.task.stream_task import StreamTask
-from kit.run.job_state import Moment
 from kit.run.latest import Latest
-from kit.run.metrics import metrics_table, state_bytes_of
-from kit.run.redistribution import restores_table
-from kit.run.run import run_of
-from kit.run.stage import Stage
-from kit.run.statistics import CheckpointStatistics
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
+from kit.stream.graph.parallelism import parallelism_of
 from kit.stream.operators.spec import shorten
-from kit.stream.operators.windows.late_rows import late_rows_counted, late_rows_of, late_rows_said
+from kit.stream.operators.windows.late_rows import late_rows_counted, late_rows_said
 from kit.stream.settings.parts import Parts
+from kit.why.asking import Asking, Named, named_by
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from kit.why.answer import Why
 
 MOST_STEPS = 1_000_000
 CHECK_EVERY = 16
@@ -102,19 +84,25 @@ event, and stands where it broke.
 """
 SAVEPOINTS = "/savepoints"
 """The directory of savepoints that are given none, in a job without any directory."""
+_GROUPED = {
+    name: f"it is lab.{group}.{name}"
+    for group, kind in (("faults", Faults), ("look", Look), ("past", Past))
+    for name in dir(kind)
+    if not name.startswith("_")
+}
+"""Where to find the names that a lab has in a group."""
 Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-class Tasks(dict[str, StreamTask]):
-    """Tasks by name, with an error for a name that is none of them."""
+class InALab(Named, total=False):
+    """What a lab is asked about by name: a value in state as well."""
 
-    def __missing__(self, name: str) -> StreamTask:
-        there = ", ".join([*self][:MOST_NAMED]) or "none yet: lab.run_until(record='AllTasksRunning')"
-        raise KeyError(f"there is no task {name!r}; there are {there}")
+    key: Any
+    state: str | None
 
 
-class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
+class Lab(Asking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -170,7 +158,7 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
 
     def _open(self, world: World, seed: int, scheduler: Scheduler | None) -> None:
         self.job = world.job
-        self.seed = checked_seed(seed)
+        self._seed = checked_seed(seed)
         self.scheduler = checked_scheduler(scheduler)
         world.check_every = CHECK_EVERY
         self._world = world
@@ -211,7 +199,7 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
         return lab
 
     @cached_property
-    def _world(self) -> World:  # type: ignore[override]
+    def _world(self) -> World:
         """The world after the last complete step. This makes it again when a step was broken off."""
         at, world = self._keyframes.last_before(self.position)
         with interrupts_deferred() as interrupts, garbage_among_new_objects_only():
@@ -226,22 +214,7 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
     if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
 
         def __getattr__(self, name: str) -> Any:
-            raise no_attribute(self, name, LAB)
-
-    @property
-    def master(self) -> JobMaster:
-        """The JobMaster machine; look, do not touch."""
-        return self._world.master
-
-    @property
-    def tasks(self) -> dict[str, StreamTask]:
-        """The machines of the tasks that are deployed, by name; look, do not touch."""
-        return Tasks(self._world.tasks)
-
-    @property
-    def at_ms(self) -> int:
-        """Virtual time."""
-        return self._world.at_ms
+            raise no_attribute(self, name, LAB, _GROUPED)
 
     @property
     def trace(self) -> Trace:
@@ -249,72 +222,43 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
         return self._world.trace
 
     @property
-    def files(self) -> MemoryFiles:
-        """The lab's file system."""
-        return self._world.edge.files
-
-    @property
     def position(self) -> int:
         """The number of steps taken so far."""
         return len(self._done)
 
-    def position_of(self, records: int) -> int:
-        """The step after which the trace had so many records: the one in which the last of them came."""
-        return self._keyframes.position_of(records, self.position)
-
-    @property
-    def actions(self) -> tuple[Action | Word, ...]:
-        """What was done, step by step; `replay` does it again in another lab of the same job and seed."""
-        return tuple(self._done)
-
-    @property
-    def last_action(self) -> Action | Word:
-        """What was done last."""
-        return self._done[-1]
-
-    @property
-    def wait(self) -> LetTimePass | None:
-        """To let time pass until something is due; None when nothing will be."""
-        return self._world.agenda.wait
-
-    @property
-    def finished(self) -> bool:
-        """Whether the job has ended."""
-        return self.master.status.is_terminal
-
     @property
     def status(self) -> str:
         """CREATED, RUNNING, RESTARTING, ... (see `kit.machines.job.status`)."""
-        return self.master.status.name
+        return self._world.master.status.name
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job has ended."""
+        return self._world.master.status.is_terminal
 
     @property
     def error(self) -> str:
         """Why the job has failed, or is being restarted; "" while all is well."""
-        return self.master.error
+        return self._world.master.error
 
     @property
-    def agreement(self) -> Agreement | None:
-        """How far this lab has done what was recorded; None where it follows no recording."""
-        return self._world.agreement if isinstance(self._world, FollowingWorld) else None
+    def look(self) -> Look:
+        """All else that a lab holds now: `lab.look.state()`, `.queue(0)`, `.statistics`, `.svg()`, `.tasks`, ..."""
+        return Look(self)
 
-    def enabled(self) -> Choices:
-        """What may happen next, by group. Empty when the job has ended and nothing is under way."""
-        return Choices(self._world.enabled(), what="things may happen next")
+    @property
+    def past(self) -> Past:
+        """What was done: `lab.past.actions`, which another lab does again by `replay`."""
+        return Past(self)
 
     @property
     def faults(self) -> Faults:
         """What may be made to fail, and how: `lab.faults.kill(0)`; `lab.faults.possible()` lists it."""
         return Faults(self)
 
-    def waiting(self) -> Choices:
-        """Return what is there and may not happen yet: turns of tasks, timers, messages that are held back, work of
-        frozen workers. `.refused` has each with what it waits for; `lab.why_not` tells more.
-        """
-        return Choices((), what="things may happen at once", refused=waiting(self._world))
-
-    def refusal(self, action: Action) -> str | None:
-        """Return why an action may not happen now, in a sentence; None for one that may."""
-        return refusal(self._world, action)
+    def enabled(self) -> Choices:
+        """What may happen next, by group. Empty when the job has ended and nothing is under way."""
+        return Choices(self._world.enabled(), what="things may happen next")
 
     def output(self, sink: str = "") -> pd.DataFrame:
         """All rows committed so far by a sink: its path, the end of it, or its uid (of the only one nothing is needed).
@@ -323,24 +267,33 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
         when there is no such sink, or more than one.
         """
         path = self._world.edge.sink_path(sink)
-        if self.master.status.is_failure:
+        if self._world.master.status.is_failure:
             warnings.warn(LabWarning(str(job_failed(self._world, self.position))), stacklevel=2)
         return self._world.edge.output.read(path)
 
     def checkpoints(self) -> pd.DataFrame:
         """One row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
-        return self.master.checkpoints.statistics.to_pandas()
+        return self._world.master.checkpoints.statistics.to_pandas()
 
-    def restores(self) -> pd.DataFrame:
-        """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
-        return restores_table(self.trace)
+    @named_by(InALab)
+    def why(self, about: object = None, **named: Unpack[InALab]) -> Why:
+        """Return why something is as it is: the chain of causes, as `kit.why.why` has it.
 
-    @property
-    def statistics(self) -> CheckpointStatistics:
-        """All that Flink's web UI shows of the checkpoints so far, and more: `.counts`, `.history`, `.subtasks(3)`."""
-        return CheckpointStatistics(
-            self.master.checkpoints.statistics.snapshot(), self.job, self.trace, self._world.late_rows
-        )
+        With `key` it is a value in keyed state: that of this key in the state named `state`, of the task or operator
+        `about`; either may be left out where only one state holds the key. The steps that changed it are found by
+        taking the steps of this epoch again.
+
+        An action is asked about as `lab.look.why_not` does. Raises WhyError for what the run does not have.
+        """
+        if isinstance(about, Action):
+            return self.look.why_not(about)
+        if "key" in named:
+            from kit.hosts.lab.recordings.state_history import why_value
+
+            of = named.get("task") if about is None else str(about)
+            return why_value(self, self._known(), named["key"], named.get("state"), of)
+        asked: Any = {name: value for name, value in named.items() if name != "state"}
+        return super().why(about, **asked)
 
     # --- stepping -------------------------------------------------------------------------------------------------
 
@@ -361,46 +314,33 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
         checkpoint: int | None = None,
         record: str | None = None,
         at_ms: int | None = None,
-        finished: bool = False,
+        ended: bool = False,
     ) -> Step:
         """Step until something is so; returns the last step.
 
         `checkpoint`: that checkpoint is complete; `record`: a record of this kind was added to the trace; `at_ms`:
-        this time has come; `finished`: the job has ended; `until`: any condition on the lab.
+        this time has come; `ended`: the job has ended; `until`: any condition on the lab.
 
-        Raises LabError when the job comes to rest before, with the reason if it has failed; with `finished` also when
-        it has ended so.
+        Raises LabError when the job comes to rest before, with the reason if it has failed; with `ended` also when
+        it has failed.
         """
-        step = self._step_until(condition_of(self, until, checkpoint, record, at_ms, finished=finished))
+        step = self._step_until(condition_of(self, until, checkpoint, record, at_ms, ended=ended))
         if step is None:
             raise self._came_to_rest(checkpoint, record)
-        if finished and self.master.status.is_failure:
+        if ended and self._world.master.status.is_failure:
             raise job_failed(self._world, self.position)
         return step
 
     def run(self) -> Step:
         """Step until the job has ended and nothing is left to be done. Raises LabError when it fails, and says why."""
         step = self._step_until(lambda before: self._world.is_at_rest)
-        if self.master.status.is_failure:
+        if self._world.master.status.is_failure:
             raise job_failed(self._world, self.position)
-        if not self.finished:
+        if not self.ended:
             raise self._came_to_rest()
-        for operator, rows in self.late_rows_dropped.items():
+        for operator, rows in self._world.late_rows_dropped.items():
             warnings.warn(LabWarning(late_rows_said(operator, rows)), stacklevel=2)
         return step or Step(self.position, self._done[-1], self.trace, 0, 0)
-
-    @property
-    def late_rows_dropped(self) -> dict[str, int]:
-        """Rows of this epoch that came after the watermark had passed their time, by the operators that dropped some
-        (Flink: `numLateRecordsDropped`).
-        """
-        return late_rows_of(self._world.late_rows.values())
-
-    def metrics(self) -> pd.DataFrame:
-        """The metrics of each operator, one row per metric: operator, subtask, metric, value, own (whether the user's
-        function keeps it), of the present epoch or the last one that ended. See `SparkJob.metrics`.
-        """
-        return metrics_table(self._world.metrics, state_bytes_of(self.master), self.master)
 
     def _step_until(self, condition: Condition) -> Step | None:
         """Step until it is so; None when nothing can happen any more before."""
@@ -413,24 +353,24 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
                 if interrupts.pending:
                     self._interrupted(interrupts)
                 if self._world.is_at_rest:
-                    self.validate()
+                    self._validate()
                     return None
                 action = self._choose()
                 before = self._take(action)
                 if condition(before):
-                    self.validate()
+                    self._validate()
                     return Step(self.position, action, self.trace, before, len(self.trace))
                 progress.step(self.position)
         raise LabError(f"not reached within {MOST_STEPS} steps")
 
     def _came_to_rest(self, checkpoint: int | None = None, record: str | None = None) -> LabError:
         """What was waited for will not come any more."""
-        if self.master.status.is_failure:
+        if self._world.master.status.is_failure:
             return job_failed(self._world, self.position)
         completed = [str(each) for each in sorted(self.checkpoints().query("status == 'COMPLETED'")["id"])]
         return LabError(
             said(
-                f"the job came to rest in {self.master.status.name} at step {self.position}: nothing can happen",
+                f"the job came to rest in {self.status} at step {self.position}: nothing can happen",
                 ""
                 if checkpoint is None
                 else f"checkpoint {checkpoint} is not there: {enumerated(completed)} completed",
@@ -449,9 +389,9 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
             return agenda[self.scheduler(agenda, self)]  # only how many there are is looked at
         enabled = Enabled(agenda)
         if not enabled:
-            what = f"nothing can happen: the job is {self.master.status.name}"
-            failed = self.master.status.is_failure
-            why = (self.master.error, why_not_restarted(self._world)) if failed else ()
+            what = f"nothing can happen: the job is {self.status}"
+            failed = self._world.master.status.is_failure
+            why = (self._world.master.error, why_not_restarted(self._world)) if failed else ()
             raise LabError(said(what, *why, *stands_still(self._world)))
         choice = self.scheduler(enabled, self)
         if isinstance(choice, int):
@@ -471,7 +411,7 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
     def trigger_checkpoint(self, *, full: bool = False, wait: Literal[False] = False) -> int: ...
 
     def trigger_checkpoint(self, *, full: bool = False, wait: bool = False) -> int | str:
-        """Ask for a checkpoint now; returns the number of the request, for `answer`.
+        """Ask for a checkpoint now; returns the number of the request, for `lab.look.answer`.
 
         With `wait` the lab steps until there is an answer, here and in the two below, and returns the snapshot's path,
         as a `SparkJob` does. Raises JobFailedError when there is none.
@@ -506,18 +446,26 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
             return path
         return SAVEPOINTS if self.job.settings.checkpoint.default_savepoint_directory is None else None
 
-    def answer(self, request: int) -> str | None:
-        """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed. Of a
-        rescale it is the checkpoint that the job went on from, "" where it began anew.
+    @overload
+    def rescale(self, parallelism: int | Mapping[str, int], *, at_once: bool = True, wait: Literal[True]) -> str: ...
+
+    @overload
+    def rescale(
+        self, parallelism: int | Mapping[str, int], *, at_once: bool = True, wait: Literal[False] = False
+    ) -> int: ...
+
+    def rescale(self, parallelism: int | Mapping[str, int], *, at_once: bool = True, wait: bool = False) -> int | str:
+        """Ask for another parallelism: of all vertices that are as wide as the widest, or of each by its name, or the
+        uid or name of an operator in it. The answer is the checkpoint that the job continued from, and comes when all
+        tasks run again.
+
+        A checkpoint is taken for it now; unless `at_once`, it waits for the next one, and before that for the cooldown
+        and the stabilization time (`RescaleConfig`). Raises ValueError for an impossible parallelism.
         """
-        answer = self._world.answers.get(request)
-        if answer is None:
-            return None
-        if answer.error:
-            too_early = answer.error.startswith(CheckpointFailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING.message)
-            first = "ask again when they run: lab.run_until(record='AllTasksRunning')" if too_early else ""
-            raise LabJobFailedError(said(answer.error, first))
-        return answer.path
+        wanted = parallelism_of(self.job, parallelism)
+        return self._ask(
+            lambda number: RequestRescale(request_id=number, parallelism=wanted, at_once=at_once), wait=wait
+        )
 
     def cancel(self) -> str:
         """Cancel the job; returns its status. Its workers leave in the next steps."""
@@ -529,12 +477,12 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
 
         A time that has passed already changes nothing. Raises LabError for a negative one.
         """
-        at_ms = whole_number("at_ms", at_ms, "a time of the lab, as lab.at_ms is", 0)
+        at_ms = whole_number("at_ms", at_ms, "a time of the lab, as lab.look.at_ms is", 0)
         return self._do(LetTimePass(at_ms))
 
     def _ask(self, make: Callable[[int], Word], *, wait: bool) -> int | str:
         number = self.position + 1
-        if wait and self.finished and not self.master.status.is_failure:
+        if wait and self.ended and not self._world.master.status.is_failure:
             raise LabJobEndedError(
                 f"job {self.job.name!r} has ended, it is {self.status}: lab.back(n) goes back to when it ran"
             )
@@ -543,10 +491,10 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
             return number
         if number not in self._world.answers and self._step_until(lambda before: number in self._world.answers) is None:
             raise self._came_to_rest()
-        return str(self.answer(number))
+        return str(self.look.answer(number))
 
     def replay(self, actions: Iterable[Action | Word]) -> Lab:
-        """Do all this, as another lab's `actions` have it. Raises LabError at an action that cannot happen."""
+        """Do all this, as another lab's `past.actions` have it. Raises LabError at an action that cannot happen."""
         with interrupts_deferred() as interrupts:
             for action in actions:
                 interrupts.deliver()
@@ -592,11 +540,15 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
 
     def fork(self, seed: int | None = None) -> Lab:
         """A second lab with the same past, whose future is its own; with another `seed` it chooses otherwise there."""
-        seed = self.seed if seed is None else checked_seed(seed)
+        seed = self._seed if seed is None else checked_seed(seed)
         with interrupts_deferred():
             other = self._with(copy.deepcopy(self._world), self.position, self._keyframes.copy())
-            other.seed, other._undone = seed, list(self._undone)
+            other._seed, other._undone = seed, list(self._undone)
         return other
+
+    def _world_at(self, position: int) -> World:
+        """Return the world as it was after a step; this lab stays where it is."""
+        return self.fork().goto(position)._world
 
     def _with(self, world: World, position: int, keyframes: Keyframes) -> Lab:
         """Return a lab with the same past up to `position`, which owns this world and these copies."""
@@ -668,8 +620,7 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
                 self._done = path[:-1]
             raise
 
-    def validate(self) -> None:
-        """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
+    def _validate(self) -> None:
         try:
             self._world.validate()
         except AssertionError:
@@ -678,39 +629,26 @@ class Lab(RescaleDoors, PlayDoors, StateDoors, LabAsking):
 
     # --- pictures -------------------------------------------------------------------------------------------------
 
-    @property
-    def stages(self) -> list[Stage]:
-        """The shape of each epoch so far, as pictures need it."""
-        return list(run_of(self).known)
-
-    def moment(self) -> Moment:
-        """The present moment as pictures see it. The first look takes in the whole run, others what came since."""
-        return self._latest.moment(self.trace)
-
-    def svg(self) -> Picture:
-        """The present moment as a picture, with the last step in words."""
-        picture: Picture = display("lab_svg", self)
-        return picture
-
     def _repr_svg_(self) -> str | None:
-        """The picture, unless that would take long: then there is a table instead, until `svg` was asked for once."""
-        return None if self._is_much_to_draw else self.svg()._repr_svg_()
+        """The picture, unless that would take long: then it is a table, until `lab.look.svg` was asked for once."""
+        return None if self._is_much_to_draw else self.look.svg()._repr_svg_()
 
     def _repr_html_(self) -> str:
         if self._is_much_to_draw:
             return summary_html(self._world, repr(self))
-        return self.svg()._repr_html_()
+        return self.look.svg()._repr_html_()
 
     @property
     def _is_much_to_draw(self) -> bool:
         return self._latest.missing(self.trace) > LARGE
 
     def __repr__(self) -> str:
+        late_rows = sum(self._world.late_rows_dropped.values())
         return (
-            f"Lab({self.job.name}, step {self.position}, {self.at_ms} ms, {self.master.status.name}"
+            f"Lab({self.job.name}, step {self.position}, {self._world.at_ms} ms, {self.status}"
             + (f": {shorten(self.error.splitlines()[0])}" if self.error else "")
             + f", {self._world.enabled_count} enabled"
-            + (f", {late_rows_counted(late_rows)}" if (late_rows := sum(self.late_rows_dropped.values())) else "")
+            + (f", {late_rows_counted(late_rows)}" if late_rows else "")
             + ")"
         )
 

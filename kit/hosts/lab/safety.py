@@ -103,7 +103,7 @@ class Safety:
 
     def begin(self, lab: Lab) -> None:
         """Another life begins."""
-        start = lab.actions[0]
+        start = lab.past.actions[0]
         assert isinstance(start, StartJob)
         self._seen = self._records_seen = 0
         self._latest_id = -1
@@ -126,11 +126,11 @@ class Safety:
         self._seen = lab.position
         if self.damaged:
             self._look_for_tellers(lab)
-        store = lab.master.checkpoints.store
+        store = lab.look.master.checkpoints.store
         if store.latest is None or store.latest_id == self._latest_id:
             return
         self._latest_id = store.latest_id
-        there = lab.files.contents.keys() | self.damaged
+        there = lab.look.files.contents.keys() | self.damaged
         for state in store.latest.operator_states.values():
             for file in state.files():
                 if file not in there:
@@ -162,19 +162,19 @@ class Safety:
         # More than a job may take: while something lost is waited for, its timers go on.
         most = MOST_STEPS + 4 * (checkpoint.timeout_ms // max(1, checkpoint.interval_ms))
         for _ in range(most):
-            if lab.finished:
+            if lab.ended:
                 break
             step()
         else:
             raise Violation("ends", f"left in peace for {most} steps, the job has not ended: {lab!r}")
-        if lab.master.status is JobStatus.FINISHED and not any(
+        if lab.look.master.status is JobStatus.FINISHED and not any(
             each.kind == "CheckpointCompleted" for each in lab.trace
         ):
             raise Violation("ends", "left in peace, the job has ended without a checkpoint")
 
     def end(self, lab: Lab) -> str | None:
         """A life has ended, and nothing is under way any more: where the next one begins, None for the last one."""
-        lab.validate()
+        lab.look.validate()
         self._check_ids(lab)
         self._check_nothing_left(lab)
         goes_on = self.goes_on_from(lab)
@@ -234,7 +234,7 @@ def newest_snapshot(lab: Lab) -> str | None:
     """Where the newest snapshot is that lies on the lab's disk, None when there is none."""
     found = {
         read_metadata(data, "")[0].checkpoint_id: path.removesuffix(METADATA)
-        for path, data in lab.files.contents.items()
+        for path, data in lab.look.files.contents.items()
         if path.endswith(METADATA)
     }
     return found[max(found)] if found else None
@@ -246,21 +246,21 @@ def _stops(lab: Lab) -> list[int]:
 
 
 def _snapshot_id(lab: Lab, location: str) -> int:
-    return int(read_metadata(lab.files.contents[f"{location}{METADATA}"], location)[0].checkpoint_id)
+    return int(read_metadata(lab.look.files.contents[f"{location}{METADATA}"], location)[0].checkpoint_id)
 
 
 def _state_files(lab: Lab) -> set[str]:
     """The files in checkpoints and savepoints, except for `_metadata`, and for what a durable store notes there."""
     config = lab.job.settings.checkpoint
     below = {config.directory or "/", config.default_savepoint_directory or SAVEPOINTS}
-    found = {path for each in below for path in lab.files.paths(each)}
+    found = {path for each in below for path in lab.look.files.paths(each)}
     return {path for path in found if not path.endswith(METADATA) and STORE not in path}
 
 
 def _referenced_files(lab: Lab) -> set[str]:
     """The files that the `_metadata` on the disk refer to."""
     found: set[str] = set()
-    for path, data in lab.files.contents.items():
+    for path, data in lab.look.files.contents.items():
         if path.endswith(METADATA):
             metadata, _ = read_metadata(data, path.rpartition("/")[0])
             for state in metadata.operator_states:

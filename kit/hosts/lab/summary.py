@@ -49,5 +49,6 @@ def summary_html(world: World, headline: str) -> str:
     table = summary(world).to_html(index=False)
     return (
         f"<div><b>{escape(headline)}</b><br>{records} "
-        f"<code>lab.svg()</code> draws the picture, however long that takes, and then it is shown here.{table}</div>"
+        "<code>lab.look.svg()</code> draws the picture, however long that takes, and then it is shown here."
+        f"{table}</div>"
     )

@@ -354,10 +354,10 @@ class SparkJob(JobRequests, JobLooks, Asking):
         if self._started and not self.ended:
             self._driver.tell(RequestCancel())
             if not self._driver.ended.wait(AT_ONCE_S):
-                for slot, process in self.workers().items():
+                for slot, process in self.look.workers().items():
                     with contextlib.suppress(ValueError):
                         if process != os.getpid():
-                            self.kill_worker(slot)
+                            self.faults.kill(slot)
         self._forget()
 
     def _forget(self) -> None:

@@ -18,6 +18,7 @@ from kit.hosts.files.given import directory_given
 from kit.hosts.files.job_failed import JobFailedError
 from kit.hosts.spark.console import waiting
 from kit.hosts.spark.driver.driver import JobDriver
+from kit.hosts.spark.look import path_of
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.graph.parallelism import parallelism_of
 
@@ -58,7 +59,8 @@ class JobRequests:
     def trigger_checkpoint(self, *, full: bool = False, wait: bool = True) -> str | int:
         """Take a checkpoint now; returns its path. Raises JobFailedError with the reason when there is none.
 
-        With `wait=False` the request is only made, here and in the two below: its number is returned, for `answer`.
+        With `wait=False` the request is only made, here and in the two below, and its number returned: see
+        `job.look.answer`.
         """
         return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
 
@@ -122,11 +124,6 @@ class JobRequests:
         request = self._ask(lambda n: RequestRescale(request_id=n, parallelism=wanted, at_once=at_once), wait=wait)
         return self if wait else int(request)
 
-    def answer(self, request: int) -> str | None:
-        """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed."""
-        asked = self._asked.get(request)
-        return None if asked is None or not asked.done() else _path(asked)
-
     def _ask(self, make: Callable[[int], Word], *, wait: bool) -> str | int:
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
@@ -134,14 +131,7 @@ class JobRequests:
             self._driver.running.wait()
         answer = self._driver.ask(make)
         if wait:
-            return _path(answer)
+            return path_of(answer)
         number = len(self._asked) + 1
         self._asked[number] = answer
         return number
-
-
-def _path(asked: Future[CompleteRequest]) -> str:
-    answer = asked.result()
-    if answer.error:
-        raise JobFailedError(answer.error)
-    return str(answer.path)

@@ -67,7 +67,7 @@ def watch_slots(watch: SlotWatch, spark: SparkSession, job: StartedJob) -> None:
 def slots_for(spark: SparkSession | None, job: StartedJob) -> int | None:
     """How many slots there are for a job beside the others that run; None when Spark does not say."""
     there = None if spark is None else concurrent_tasks(spark)
-    held = sum(other.summary()["slots"] for other in started() if other.spark is spark and other is not job)
+    held = sum(other.look.summary()["slots"] for other in started() if other.spark is spark and other is not job)
     return None if there is None else max(0, there - held)
 
 
@@ -88,7 +88,7 @@ def _wait_for_executors(spark: SparkSession, job: str, slots: int, wait_s: float
 def waits_for(spark: SparkSession | None, slots: int, others: Sequence[StartedJob]) -> str:
     """What a job that needs `slots` slots waits for as long as these others run; "" when there is enough for all."""
     there = None if spark is None else concurrent_tasks(spark)
-    holders = {job.job.name: job.summary()["slots"] for job in others if job.spark is spark}
+    holders = {job.job.name: job.look.summary()["slots"] for job in others if job.spark is spark}
     if there is None or sum(holders.values()) + slots <= there:
         return ""
     held = ", ".join(f"job {name} holds {count}" for name, count in holders.items())

@@ -72,7 +72,7 @@ class RunningJobs(Sequence[SparkJob]):
 
 def _row(number: int, job: SparkJob) -> dict[str, Any]:
     return {
-        **job.summary(),
+        **job.look.summary(),
         "since": pd.Timestamp(job.started_s, unit="s", tz="UTC").floor("s"),
         "end_with": f"kit.running()[{number}].cancel()",
     }

@@ -6,11 +6,12 @@ They are forgotten when nobody holds them any more; a job that runs is held by i
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kit.hosts.spark.look import SparkLook
     from kit.stream.graph.job_graph import JobGraph
 
 
@@ -30,8 +31,9 @@ class StartedJob(Protocol):
     def spark_group(self) -> str:
         """The group of its Spark jobs."""
 
-    def summary(self) -> dict[str, Any]:
-        """Its numbers, `slots` among them."""
+    @property
+    def look(self) -> SparkLook:
+        """What is known of it."""
 
     def end_at_once(self) -> None:
         """End it, since the process ends."""

@@ -24,6 +24,7 @@ import pandas as pd
 from kit.hosts.lab.errors import Interrupted, LabError
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.progress import passing_line, somebody_looks
+from kit.hosts.lab.scenarios.play import save_play
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.settings.parts import Parts
@@ -66,8 +67,8 @@ class Counterexample:
         return replay(Lab(self._job), self.moves[:steps])
 
     def save_play(self, path: str | PathLike[str], *, job: str = "", title: str = "") -> Any:
-        """Save it as a play (docs/PLAYS.md), which `Lab.play` opens again, as `Lab.save_play` does."""
-        return self.lab().save_play(path, job=job, title=title or self.property)
+        """Save it as a play (docs/PLAYS.md), which `open_play` opens again."""
+        return save_play(self.lab(), path, job=job, title=title or self.property)
 
     def holds_in(self, lab: Lab) -> bool:
         """Return True if the property holds in a lab in its present state."""

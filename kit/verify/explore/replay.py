@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kit.core.protocol.words import Word
 from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.fault import Fault
 from kit.hosts.lab.faults.faults import CommandFault, MessageFault, WorkerFault
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, FireTimer, ReceiveElement, TakeTurn, named
@@ -146,7 +147,7 @@ def _timer(lab: Lab, move: Move) -> None:
     assert isinstance(move.word, DueTimer)
     name = move.word.timer
     timer = lab._world.agenda._timers.get((move.machine, name))
-    if timer is not None and timer[1].word.due_ms > lab.at_ms:
+    if timer is not None and timer[1].word.due_ms > lab.look.at_ms:
         lab.wait_until(timer[1].word.due_ms)
     _do(lab, lambda each: isinstance(each, FireTimer) and (each.machine, each.timer) == (move.machine, name), move)
 
@@ -167,19 +168,21 @@ def _request(lab: Lab, move: Move) -> None:
 
 def _inflict(lab: Lab, move: Move) -> None:
     """Do the fault to what the move is about: a worker, a command, or the next message of a machine."""
-    name, number = named(move.word) if move.word is not None else ("", None)
     for fault in EXPLORED[move.step.kind].targets(lab._world):
-        found = {
-            WorkerFault: lambda fault: fault.worker == move.step.number,
-            CommandFault: lambda fault: (
-                (fault.machine, fault.command, fault.checkpoint_id) == (move.machine, name, number)
-            ),
-            MessageFault: lambda fault: (fault.sender, fault.place) == (move.machine, 0),
-        }
-        if any(isinstance(fault, kind) and is_meant(fault) for kind, is_meant in found.items()):
+        if _is_meant(fault, move):
             lab.step(fault)
             return
     raise LabError(f"{move.text!r} is not possible")
+
+
+def _is_meant(fault: Fault, move: Move) -> bool:
+    if isinstance(fault, WorkerFault):
+        return fault.worker == move.step.number
+    if isinstance(fault, CommandFault):
+        assert move.word is not None
+        return (fault.machine, fault.command, fault.checkpoint_id) == (move.machine, *named(move.word))
+    assert isinstance(fault, MessageFault)
+    return (fault.sender, fault.place) == (move.machine, 0)
 
 
 def _kill(lab: Lab, move: Move) -> None:

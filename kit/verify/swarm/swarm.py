@@ -6,7 +6,7 @@
     found.to_pandas()                        # one row for each trial
     found.failures[0]                        # the first that violated something, made as small as it gets
     found.failures[0].lab                    # stands where it was noticed; lab.back() goes back
-    found.failures[0].save_play("it.play")   # Lab.play("it.play").run() does it again, and says the same
+    found.failures[0].save_play("it.play")   # open_play("it.play").run() does it again, and says the same
 
 What must hold whatever happens is in `kit.hosts.lab.safety`. A seed gives the same trial everywhere.
 """
@@ -67,8 +67,8 @@ class Failure:
         return play_of_trial(self.telling, f"seed-{self.seed}")
 
     def save_play(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """Write the play to a file (`*.play`, by default `seed-<n>.play` here), which `Lab.play(path)` opens; a play of
-        a job of one's own is opened with that, `Lab.play(path, job)`. Once the fault is mended the play passes.
+        """Write the play to a file (`*.play`, by default `seed-<n>.play` here), which `open_play(path)` opens; a play
+        of a job of one's own is opened with that, `open_play(path, job)`. Once the fault is mended the play passes.
         """
         file = file_of(f"{self.play.name}.play" if path is None else path)
         file.write_text(str(self.play), encoding="utf-8")

@@ -39,15 +39,15 @@ def lines_of(telling: Telling) -> Iterator[str]:
     number_of_lives = len(telling.labs)
     parallelism = telling.trial.job.parallelism
     for number, (lab, chosen) in enumerate(zip(telling.labs, telling.chosen, strict=True), 1):
-        start = lab.actions[0]
+        start = lab.past.actions[0]
         assert isinstance(start, StartJob)
         if number > 1 and start.recover:
             yield "another driver takes over"
         elif number > 1:
             before, parallelism = parallelism, telling.parallelisms[number - 1]
             yield "go on" + (f" with parallelism={parallelism}" if parallelism != before else "")
-        dies = number < number_of_lives and telling.labs[number].actions[0].recover  # type: ignore[union-attr]
-        yield from _of_life(lab.actions, chosen, to_its_end=not dies)
+        dies = number < number_of_lives and telling.labs[number].past.actions[0].recover  # type: ignore[union-attr]
+        yield from _of_life(lab.past.actions, chosen, to_its_end=not dies)
     yield "check"
 
 

@@ -124,7 +124,7 @@ class Telling:
         """For each life how many subtasks an operator has."""
         self.chosen: list[set[int]] = []
         """For each life the actions that were not simply the first of what could happen, by their place in
-        `lab.actions`.
+        `lab.past.actions`.
         """
         self.wild: list[int] = []
         """The same as steps of the trial, where the seed chose."""
@@ -148,7 +148,7 @@ class Telling:
                 deed = left.pop(0)
                 self._await(deed.awaits)
                 self._steps(deed.after)
-                if not self.lab.finished:
+                if not self.lab.ended:
                     self.thaw()
                     DEEDS[deed.what].do(self, deed.argument)
                     self.safety.look(self.lab)
@@ -156,7 +156,7 @@ class Telling:
                 self.in_peace = True
                 self.thaw()
                 self.safety.run_in_peace(self.lab, self._step)
-            if self.lab.finished:
+            if self.lab.ended:
                 over = self._end_of_life()
         self.safety.check_output(self.job, self.lab)
 
@@ -209,7 +209,7 @@ class Telling:
 
     def inflict(self, faults: Sequence[Fault], argument: int) -> bool:
         """Let one of these faults happen, if any may."""
-        possible = [fault for fault in faults if self.lab.refusal(fault) is None]
+        possible = [fault for fault in faults if self.lab.look.refusal(fault) is None]
         if not possible:
             return False
         fault = possible[argument % len(possible)]
@@ -230,13 +230,13 @@ class Telling:
 
     def _steps(self, number: int) -> None:
         for _ in range(number):
-            if self.lab.finished:
+            if self.lab.ended:
                 return
             self._step()
 
     def _await(self, kind: str) -> None:
         for _ in range(MOST_AWAITED if kind else 0):
-            if self.lab.finished or any(record.kind == kind for record in self._step().records):
+            if self.lab.ended or any(record.kind == kind for record in self._step().records):
                 return
 
     def _step(self) -> Step:
@@ -312,7 +312,7 @@ def _stop(telling: Telling, argument: int) -> None:
 
 
 def _cancel(telling: Telling, argument: int) -> None:
-    master = telling.lab.master
+    master = telling.lab.look.master
     keeps = master.job.settings.checkpoint.retention is RetentionPolicy.RETAIN_ON_CANCELLATION
     if keeps and master.checkpoints.store.latest is not None:
         telling.next_parallelism = 1 + argument % 3
@@ -324,11 +324,9 @@ def _inflict(drawn: Drawn, kinds: Sequence[type[Fault]], telling: Telling, argum
     """Let one of these faults happen; where the fault waits for one, the run goes on until one is possible."""
     for _ in range(MOST_AWAITED if drawn.waits else 1):
         world = telling.lab._world
-        if drawn.choose is None:
-            found, which = [fault for kind in kinds for fault in kind.possible(world)], argument
-        else:
-            found, which = drawn.choose(world, argument)
-        if telling.lab.finished or telling.inflict(found, which):
+        every = [fault for kind in kinds for fault in kind.possible(world)]
+        found, which = (every, argument) if drawn.choose is None else drawn.choose(world, argument)
+        if telling.lab.ended or telling.inflict(found, which):
             return
         if drawn.waits:
             telling._step()

@@ -38,11 +38,6 @@ MOST_ARGUMENTS = 36
 NOBODY_HEARS = "nobody hears whether it is done; lab.faults.never() leaves it undone"
 
 
-def _later_ms(world: World, by_ms: int | None, until_ms: int | None) -> int:
-    """Return the time meant by a delay or by an end of it."""
-    return world.at_ms + (DELAY_MS if by_ms is None else by_ms) if until_ms is None else until_ms
-
-
 def _delayed(world: World, argument: int) -> tuple[Sequence[Fault], int]:
     until_ms = world.at_ms + 10 * (1 + argument % 7)
     return [replace(fault, until_ms=until_ms) for fault in DelayMessage.possible(world)], argument
@@ -92,8 +87,9 @@ class MessageFault(Fault):
     def is_about(self, action: Action) -> bool:
         if isinstance(action, MessageFault):
             return (self.sender, self.receiver, self.place) == (action.sender, action.receiver, action.place)
-        is_next = isinstance(action, DeliverMessage) and self.place == 0
-        return is_next and (self.sender, self.receiver) == (action.sender, action.receiver)
+        if isinstance(action, DeliverMessage):
+            return (self.sender, self.receiver, self.place) == (action.sender, action.receiver, 0)
+        return False
 
 
 def _lost(world: World, argument: int) -> tuple[Sequence[Fault], int]:
@@ -185,9 +181,9 @@ class DelayMessage(MessageFault):
         return (world.at_ms + DELAY_MS,)
 
     def adjusted(self, world: World, *, by_ms: int | None = None, until_ms: int | None = None) -> Fault:
-        if by_ms is None and until_ms is None:
-            return self
-        return replace(self, until_ms=_later_ms(world, by_ms, until_ms))
+        if until_ms is None and by_ms is not None:
+            until_ms = world.at_ms + by_ms
+        return self if until_ms is None else replace(self, until_ms=until_ms)
 
     def refusal_of(self, world: World, message: Word) -> str | None:
         return f"it is {world.at_ms} ms already" if self.until_ms <= world.at_ms else None
@@ -461,6 +457,8 @@ class WorkerFault(PlainFault):
 
     group: ClassVar = Group.WORKERS
     whom: ClassVar = "worker"
+    frozen: ClassVar[bool | None] = None
+    """Whether the worker must stand still, or must not; None where either will do."""
 
     @classmethod
     def possible(cls, world: World) -> Iterator[Self]:
@@ -468,14 +466,16 @@ class WorkerFault(PlainFault):
 
     def refusal(self, world: World) -> str | None:
         there = world.workers
-        if self.worker in there:
+        if self.worker not in there:
+            if world.master.status.is_terminal:
+                known = f"none, since the job is {world.master.status.name}: lab.back(n) goes back to when it ran"
+            else:
+                known = ", ".join(map(str, there)) or "none yet: lab.run_until(record='AllTasksRunning')"
+            kind = "" if isinstance(self.worker, int) else ", which are numbers, one for each subtask index"
+            return f"no worker {self.worker!r} runs now{kind}; there are {known}"
+        if self.frozen in (None, self.worker in world.frozen):
             return None
-        if world.master.status.is_terminal:
-            known = f"none, since the job is {world.master.status.name}: lab.back(n) goes back to when it ran"
-        else:
-            known = ", ".join(map(str, there)) or "none yet: lab.run_until(record='AllTasksRunning')"
-        kind = "" if isinstance(self.worker, int) else ", which are numbers, one for each subtask index"
-        return f"no worker {self.worker!r} runs now{kind}; there are {known}"
+        return f"worker {self.worker} is {'not frozen' if self.frozen else 'frozen already'}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -520,32 +520,21 @@ class FreezeWorker(WorkerFault):
 
     verb: ClassVar = "freeze"
     pattern: ClassVar = "freeze worker {worker}"
+    frozen: ClassVar = False
     example: ClassVar = "lab.faults.freeze(1)"
     drawn: ClassVar = Drawn("freeze", "a worker stands still until the next deed ({})")
-
-    def refusal(self, world: World) -> str | None:
-        is_frozen = self.worker in world.frozen
-        return WorkerFault.refusal(self, world) or (f"worker {self.worker} is frozen already" if is_frozen else None)
 
     def happen(self, world: World) -> None:
         world.freeze(self.worker)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OfFrozenWorker(WorkerFault):
-    """It befalls a worker that stands still."""
-
-    def refusal(self, world: World) -> str | None:
-        is_frozen = self.worker in world.frozen
-        return WorkerFault.refusal(self, world) or (None if is_frozen else f"worker {self.worker} is not frozen")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ThawWorker(OfFrozenWorker):
+class ThawWorker(WorkerFault):
     """A frozen worker continues, as if nothing had happened."""
 
     verb: ClassVar = "thaw"
     pattern: ClassVar = "thaw worker {worker}"
+    frozen: ClassVar = True
     example: ClassVar = "lab.faults.thaw(1)"
 
     def happen(self, world: World) -> None:
@@ -553,11 +542,12 @@ class ThawWorker(OfFrozenWorker):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MissHeartbeat(OfFrozenWorker):
+class MissHeartbeat(WorkerFault):
     """The host has received no heartbeat of a frozen worker for too long: it considers the worker dead, and ends it."""
 
     verb: ClassVar = "miss_heartbeat"
     pattern: ClassVar = "miss the heartbeat of worker {worker}"
+    frozen: ClassVar = True
     example: ClassVar = "lab.faults.miss_heartbeat(1)"
 
     def happen(self, world: World) -> None:

@@ -100,8 +100,8 @@ class GivenJob:
         labs = [Lab(self.environment(), seed=seed) for seed in range(REFERENCE_RUNS)]
         for lab in labs:
             lab.run()
-        for task in labs[0].stages[0].tasks()[:MOST_HELD_BACK]:
-            labs.append(Lab(self.environment(), scheduler=_held_back(task, labs[0].at_ms)))
+        for task in labs[0].look.stages[0].tasks()[:MOST_HELD_BACK]:
+            labs.append(Lab(self.environment(), scheduler=_held_back(task, labs[0].look.at_ms)))
             labs[-1].run()
         if labs[0].job.settings.checkpoint.is_exactly_once:
             for sink in sinks(labs[0].job):

@@ -151,7 +151,7 @@ def _first(evidence: Evidence, place: Place, value: Any) -> Fact:
 
 def history(lab: Any, place: Place) -> Iterator[Change]:
     """The changes of a value since its task was restored, oldest first."""
-    actions = lab.actions
+    actions = lab.past.actions
     other = lab.fork()
     other.goto(_beginning_of_epoch(other))
     other._undone = []
@@ -170,10 +170,10 @@ def history(lab: Any, place: Place) -> Iterator[Change]:
 
 def _beginning_of_epoch(lab: Any) -> int:
     """The number of the step before the present epoch began."""
-    epoch, low, high = lab.master.epoch, 1, lab.position
+    epoch, low, high = lab.look.master.epoch, 1, lab.position
     while low < high:
         middle = (low + high) // 2
-        if lab.goto(middle).master.epoch < epoch:
+        if lab.goto(middle).look.master.epoch < epoch:
             low = middle + 1
         else:
             high = middle

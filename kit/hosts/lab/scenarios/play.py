@@ -1,6 +1,6 @@
 """Plays: hard cases of checkpointing as small scripts, each a lesson, a test and a replay.
 
-    play = Lab.play("late-ack")
+    play = open_play("late-ack")
     play.next()             # one block: what is done, why, what comes of it, and how the job stands then
     play.run()              # the rest
     play.lab                # the lab where it stands: step on, look, ask why
@@ -243,7 +243,7 @@ def save_play(lab: Lab, path: str | PathLike[str], job: str = "", title: str = "
         raise LabError(f"{path} is to hold a play: let its name end in {SUFFIX!r}")
     title = title or f"A run of {lab.job.name}"
     question = question or f"What happened in {lab.position} steps of {lab.job.name}?"
-    text = play_of(lab.actions, file.stem, job or lab.job.name, title, question)
+    text = play_of(lab.past.actions, file.stem, job or lab.job.name, title, question)
     again = Play(text, str(file), None if job else lab.job).run()
     if list(again.trace) != list(lab.trace):
         raise LabError(f"done again, this run comes out otherwise: is the job {text.job!r} that of {lab!r}?")

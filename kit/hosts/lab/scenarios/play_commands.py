@@ -167,15 +167,15 @@ def _is_wait(action: Action) -> bool:
 
 def _run_until_checkpoint(scene: Scene, number: str) -> None:
     wanted = int(number)
-    scene.step_until(lambda records: scene.lab.master.checkpoints.store.latest_id >= wanted)
+    scene.step_until(lambda records: scene.lab.look.master.checkpoints.store.latest_id >= wanted)
 
 
 def _run_until_time(scene: Scene, at_ms: str) -> None:
-    scene.step_until(lambda records: scene.lab.at_ms >= int(at_ms))
+    scene.step_until(lambda records: scene.lab.look.at_ms >= int(at_ms))
 
 
 def _run_until_finished(scene: Scene) -> None:
-    scene.step_until(lambda records: scene.lab.finished)
+    scene.step_until(lambda records: scene.lab.ended)
 
 
 def _run_until_record(scene: Scene, kind: str, checkpoint: str | None, machine: str | None) -> None:
@@ -328,7 +328,7 @@ def _begin_at(scene: Scene, path: str) -> None:
 
 
 def _take_over(scene: Scene) -> None:
-    if not scene.lab.finished or REFUSED in scene.lab.error:
+    if not scene.lab.ended or REFUSED in scene.lab.error:
         scene.recover()
 
 
@@ -343,7 +343,7 @@ def _leave_incremental(scene: Scene, path: str, number: str, operator: str) -> N
     ids = {each.name: each.operator_id for vertex in scene.lab.job.vertices for each in vertex.operators}
     if operator not in ids:
         raise LabError(f"no operator is called {operator!r}; there are {', '.join(ids)}")
-    leave_incremental_snapshot(scene.lab.files, path, int(number), ids[operator])
+    leave_incremental_snapshot(scene.lab.look.files, path, int(number), ids[operator])
 
 
 def _restore(scene: Scene, name: str, job: str | None, settings: str | None) -> None:

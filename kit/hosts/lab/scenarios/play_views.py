@@ -48,7 +48,7 @@ def file_path(lab: Lab, words: str) -> str:
     ids = {each.name: each.operator_id for vertex in lab.job.vertices for each in vertex.operators}
     start = f"/{ids.get(operator)}-{subtask}-"
     root = LOCAL_STATE if copy else snapshot_path(lab, name)
-    held = [path for path in lab.files.paths(root) if start in path and kind in path and f"/{name}/" in f"{path}/"]
+    held = [path for path in lab.look.files.paths(root) if start in path and kind in path and f"/{name}/" in f"{path}/"]
     if not held:
         raise LabError(f"there is no {words}; operators are {', '.join(ids)}")
     return held[0]
@@ -56,7 +56,7 @@ def file_path(lab: Lab, words: str) -> str:
 
 def _snapshots(lab: Lab) -> dict[str, CheckpointMetadata]:
     """The directories with a `_metadata`, in the order of their checkpoints, and what that says."""
-    contents = lab.files.contents
+    contents = lab.look.files.contents
     found = [path.removesuffix("/_metadata") for path in contents if path.endswith("/_metadata")]
     read = {path: read_metadata(contents[f"{path}/_metadata"], path)[0] for path in found}
     return dict(sorted(read.items(), key=lambda each: each[1].checkpoint_id))
@@ -75,7 +75,7 @@ def _named(path: str, lab: Lab) -> str:
 def status(lab: Lab) -> Iterator[str]:
     """How the job is, and why."""
     error = " ".join(lab.error.splitlines())
-    yield f"{lab.status}, epoch {lab.master.epoch}" + (f": {in_one_line(error, LONGEST_ERROR)}" if error else "")
+    yield f"{lab.status}, epoch {lab.look.master.epoch}" + (f": {in_one_line(error, LONGEST_ERROR)}" if error else "")
 
 
 def checkpoints(lab: Lab) -> Iterator[str]:
@@ -90,14 +90,14 @@ def checkpoints(lab: Lab) -> Iterator[str]:
 
 def counts(lab: Lab) -> Iterator[str]:
     """How many checkpoints there were, and what became of them; savepoints count as well."""
-    counted = lab.master.checkpoints.statistics.counts
+    counted = lab.look.master.checkpoints.statistics.counts
     yield f"{counted.completed} completed, {counted.failed} failed, {counted.in_progress} in progress"
     yield f"{counted.total} in all, {counted.restored} restored"
 
 
 def subtasks(lab: Lab, name: str) -> Iterator[str]:
     """What is known of each subtask's part in a checkpoint."""
-    stats = lab.statistics.subtasks(int(name.removeprefix("of ").removeprefix("chk-")))
+    stats = lab.look.statistics.subtasks(int(name.removeprefix("of ").removeprefix("chk-")))
     for row in stats.itertuples():
         unaligned = ", unaligned" if row.unaligned else ""
         yield f"{row.task} {row.status}{unaligned}"
@@ -105,7 +105,7 @@ def subtasks(lab: Lab, name: str) -> Iterator[str]:
 
 def pending(lab: Lab) -> Iterator[str]:
     """What is under way, and for whom it waits."""
-    for each in lab.moment().checkpoints.values():
+    for each in lab.look.moment().checkpoints.values():
         if each.status == PENDING:
             waits = f"waits for {', '.join(each.missing)}" if each.missing else each.step or "has all acknowledgements"
             yield f"chk-{each.checkpoint_id} {waits}"
@@ -113,17 +113,17 @@ def pending(lab: Lab) -> Iterator[str]:
 
 def store(lab: Lab) -> Iterator[str]:
     """The completed checkpoints that a restore can begin with."""
-    for each in lab.master.checkpoints.store.checkpoints:
+    for each in lab.look.master.checkpoints.store.checkpoints:
         yield f"chk-{each.checkpoint_id}"
 
 
 def shared(lab: Lab) -> Iterator[str]:
     """The files that checkpoints share, with those who brought them and use them; and which are on the disk."""
-    entries = lab.master.checkpoints.store.registry.entries.values()
+    entries = lab.look.master.checkpoints.store.registry.entries.values()
     for each in sorted(entries, key=lambda each: str(each.handle)):
         name = ", ".join(file.rpartition("/")[2] for file in each.handle.files())
         yield f"{name}: brought by chk-{each.created_by_id}, last used by chk-{each.last_used_id}"
-    there = sorted(path.rpartition("/")[2] for path in lab.files.contents if "/shared/" in path)
+    there = sorted(path.rpartition("/")[2] for path in lab.look.files.contents if "/shared/" in path)
     yield f"on the disk: {', '.join(there) or 'none'}"
 
 
@@ -135,13 +135,13 @@ def requests(lab: Lab) -> Iterator[str]:
 
 def requested(lab: Lab) -> list[tuple[int, str]]:
     """The numbers of the user's requests, and what each was."""
-    asked = (action for action in lab.actions if isinstance(action, Word) and hasattr(action, "request_id"))
+    asked = (action for action in lab.past.actions if isinstance(action, Word) and hasattr(action, "request_id"))
     return [(action.request_id, type(action).__name__) for action in asked]
 
 
 def _answer(lab: Lab, number: int) -> str:
     try:
-        path = lab.answer(number)
+        path = lab.look.answer(number)
     except JobFailedError as error:
         return f"failed: {in_one_line(str(error))}"
     return "no answer yet" if path is None else f"done: {_named(path, lab)}"
@@ -171,11 +171,11 @@ def files(lab: Lab) -> Iterator[str]:
     """What is on the disk, by snapshot, with what no snapshot refers to."""
     metadata = _snapshots(lab)
     referred = {file for each in metadata.values() for state in each.operator_states for file in state.files()}
-    below = Counter(path.rpartition("/")[0] for root in SNAPSHOTS for path in lab.files.paths(root))
+    below = Counter(path.rpartition("/")[0] for root in SNAPSHOTS for path in lab.look.files.paths(root))
     for directory in sorted(below, key=_natural):
         if "/store" in directory:
             continue
-        held = [path for path in lab.files.paths(directory) if not path.endswith("/_metadata")]
+        held = [path for path in lab.look.files.paths(directory) if not path.endswith("/_metadata")]
         orphans = [path for path in held if path not in referred]
         complete = "_metadata and " if directory in metadata else ""
         nobodys = f", of which no _metadata tells {len(orphans)}" if orphans else ""
@@ -216,7 +216,7 @@ def _told(held: OperatorSubtaskState) -> Iterator[str]:
 
 def restores(lab: Lab) -> Iterator[str]:
     """What the last restore gave to whom."""
-    frame = lab.restores()
+    frame = lab.look.restores()
     for row in frame[frame["epoch"] == frame["epoch"].max()].itertuples():
         given = ", ".join(map(str, row[6]))
         groups = row.key_groups
@@ -228,7 +228,7 @@ def restores(lab: Lab) -> Iterator[str]:
 
 def tasks(lab: Lab) -> Iterator[str]:
     """Each task's execution state, and the checkpoint it was restored from."""
-    for name, task in lab.moment().tasks.items():
+    for name, task in lab.look.moment().tasks.items():
         restored = "" if task.restored is None else f", restored from chk-{task.restored}"
         yield f"{name} {task.state}{restored}"
 
@@ -236,14 +236,14 @@ def tasks(lab: Lab) -> Iterator[str]:
 def reads(lab: Lab) -> Iterator[str]:
     """How many files each task read from its own machine when it began."""
     for record in lab.trace:
-        if record.kind == "StateRead" and record.id.startswith(f"{record.machine}@{lab.master.epoch}#"):
+        if record.kind == "StateRead" and record.id.startswith(f"{record.machine}@{lab.look.master.epoch}#"):
             yield f"{record.machine}: {record.data['from_local']} files read from its own machine"
 
 
 def channels(lab: Lab) -> Iterator[str]:
     """What is in the channels: still at the sender, on the wire, in the receiver's queue."""
-    moment: Moment = lab.moment()
-    ends = {stage.epoch: stage.ends() for stage in lab.stages}[moment.epoch]
+    moment: Moment = lab.look.moment()
+    ends = {stage.epoch: stage.ends() for stage in lab.look.stages}[moment.epoch]
     for number, channel in sorted(moment.channels.items()):
         places = {"at the sender": channel.queued, "on the wire": channel.wire, "arrived": channel.arrived}
         told = [f"{place} {_items(items)}" for place, items in places.items() if items]
@@ -261,7 +261,7 @@ def _items(items: Iterable[Item]) -> str:
 
 def time(lab: Lab) -> Iterator[str]:
     """What the clock shows."""
-    yield f"{lab.at_ms} ms"
+    yield f"{lab.look.at_ms} ms"
 
 
 _ALL = (

@@ -25,6 +25,7 @@ from kit.core.protocol.tasks import split_task_name
 from kit.core.protocol.trace import TraceRecord
 from kit.hosts.lab.by_words import matching
 from kit.hosts.lab.errors import LabError
+from kit.hosts.lab.past import Past
 from kit.hosts.lab.world.actions import Action, LetTimePass, TakeTurn
 from kit.hosts.lab.world.agenda import Agenda
 
@@ -35,16 +36,11 @@ SEED_BITS = 32
 class Scheduled(Protocol):
     """What a scheduler may look at: a `Lab`."""
 
-    seed: int
-
     @property
     def position(self) -> int: ...
 
     @property
-    def at_ms(self) -> int: ...
-
-    @property
-    def last_action(self) -> object: ...
+    def past(self) -> Past: ...
 
 
 Scheduler = Callable[[Sequence[Action], Any], Choice]
@@ -103,7 +99,7 @@ class Random:
         count = len(enabled)
         if count == 1:
             return 0
-        seed = lab.seed if self.seed is None else self.seed
+        seed = lab.past.seed if self.seed is None else self.seed
         generator = _generators.generator
         generator.seed((seed << SEED_BITS) + lab.position)
         bits = count.bit_length()  # as `random.choice` does, and without what it does besides
@@ -130,7 +126,7 @@ class Fair:
 
     def __call__(self, enabled: Sequence[Action], lab: Scheduled) -> Action:
         """Choose what comes next in the circle after what was done last."""
-        last = lab.last_action
+        last = lab.past.last_action
         after = _place(last) if isinstance(last, Action) else ("", "")
         in_circle = sorted(enabled, key=_place)
         return next((action for action in in_circle if _place(action) > after), in_circle[0])
@@ -155,13 +151,13 @@ class Adversarial:
 
     def __call__(self, enabled: Sequence[Action], lab: Any) -> Choice:
         """Choose among what is not held back."""
-        if self.until_ms is not None and lab.at_ms >= self.until_ms:
+        if self.until_ms is not None and lab.look.at_ms >= self.until_ms:
             return self.otherwise(enabled, lab)
         actions = list(enabled)
         held = self._held(actions)
         free = [action for action in actions if action not in held]
-        if not free and self.waits and lab.wait is not None:
-            return lab.wait
+        if not free and self.waits and lab.look.wait is not None:
+            return lab.look.wait
         choice = self.otherwise(free or actions, lab)
         return (free or actions)[choice] if isinstance(choice, int) else choice
 
@@ -196,10 +192,10 @@ class Slow:
         """Choose among what is not the turn of a busy task; if nothing is, time passes until the first is free."""
         actions = list(enabled)
         free_ms = {each.key: self._free_ms(each.task, lab) for each in actions if isinstance(each, TakeTurn)}
-        free = [each for each in actions if free_ms.get(each.key, 0) <= lab.at_ms]
+        free = [each for each in actions if free_ms.get(each.key, 0) <= lab.look.at_ms]
         if not free or all(isinstance(each, LetTimePass) for each in free):
-            wake_ms = [at_ms for at_ms in free_ms.values() if at_ms > lab.at_ms]
-            return LetTimePass(min([*wake_ms, *([] if lab.wait is None else [lab.wait.until_ms])]))
+            wake_ms = [at_ms for at_ms in free_ms.values() if at_ms > lab.look.at_ms]
+            return LetTimePass(min([*wake_ms, *([] if lab.look.wait is None else [lab.look.wait.until_ms])]))
         choice = self.otherwise(free, lab)
         return free[choice] if isinstance(choice, int) else choice
 
@@ -209,7 +205,7 @@ class Slow:
         if busy_ms == 0:
             return 0
         for record in reversed(lab.trace):
-            if record.at_ms + busy_ms <= lab.at_ms:
+            if record.at_ms + busy_ms <= lab.look.at_ms:
                 return 0
             if record.machine == task and _took_a_buffer(record):
                 return int(record.at_ms + busy_ms)

@@ -156,7 +156,7 @@ class MeterReadings:
     def to_pandas(
         self, vertices: Sequence[str], now_ms: int = 0, state_bytes: Mapping[tuple[str, int], int] | None = None
     ) -> pd.DataFrame:
-        """One row per subtask, `vertices` in this order: see `SparkJob.meters`. `state_bytes` is by operator id and
+        """One row per subtask, `vertices` in this order: see `job.look.meters`. `state_bytes` is by operator id and
         subtask.
         """
         rows = [self._row(slot, task, now_ms, state_bytes or {}) for slot, task in self._ordered(vertices)]

@@ -1,0 +1,208 @@
+"""What is in a lab, beside what a user asks for every day: `lab.look`. Looking changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from kit.core.display import Picture, display
+from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.trace import Trace
+from kit.hosts.files.memory import MemoryFiles
+from kit.hosts.lab import refusals
+from kit.hosts.lab.choices import Choices
+from kit.hosts.lab.errors import MOST_NAMED, LabJobFailedError, said
+from kit.hosts.lab.fault_verbs import Faults
+from kit.hosts.lab.live_state import queue_table, state_tables
+from kit.hosts.lab.world.actions import Action, LetTimePass
+from kit.hosts.lab.world.world import World
+from kit.machines.job.job_master import JobMaster
+from kit.machines.task.stream_task import StreamTask
+from kit.run.job_state import Moment
+from kit.run.latest import Latest
+from kit.run.metrics import metrics_table, state_bytes_of
+from kit.run.redistribution import restores_table
+from kit.run.run import run_of
+from kit.run.stage import Stage
+from kit.run.statistics import CheckpointStatistics
+from kit.snapshots.state_tables import StateTables
+from kit.stream.operators.windows.late_rows import late_rows_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kit.why.answer import Why
+    from kit.why.evidence import Evidence
+
+
+class Tasks(dict[str, StreamTask]):
+    """Tasks by name, with an error for a name that is none of them."""
+
+    def __missing__(self, name: str) -> StreamTask:
+        there = ", ".join([*self][:MOST_NAMED]) or "none yet: lab.run_until(record='AllTasksRunning')"
+        raise KeyError(f"there is no task {name!r}; there are {there}")
+
+
+class Looked(Protocol):
+    """What `lab.look` needs of a lab."""
+
+    _latest: Latest
+
+    @property
+    def _world(self) -> World: ...
+
+    @property
+    def trace(self) -> Trace: ...
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def faults(self) -> Faults: ...
+
+    def enabled(self) -> Choices: ...
+
+    def _known(self) -> Evidence: ...
+
+    def _world_at(self, position: int) -> World: ...
+
+    def _validate(self) -> None: ...
+
+
+class Look:
+    """What a lab holds now: its machines, state, queues, files and time, and what waits."""
+
+    def __init__(self, lab: Looked) -> None:
+        self._lab = lab
+
+    # --- state and machines ---------------------------------------------------------------------------------------
+
+    def state(self, task: str | None = None, *, position: int | None = None) -> StateTables:
+        """Return what the tasks hold now, as tables: keyed state, windows, timers, operator state by its mode, source
+        positions, output that is not published, what is in flight. `task` is one task (`sums/1`) or a vertex
+        (`sums`); `lab.look.state()["totals"]` is the DataFrame of one state. With `position` it is what they held
+        after that step; the lab itself stays where it is.
+
+        Raises LabError for an unknown task or position.
+        """
+        here = position is None or position == self._lab.position
+        return state_tables(self._lab._world if here else self._lab._world_at(position or 0), task)
+
+    def queue(self, channel: int | str) -> pd.DataFrame:
+        """Return what is in a channel now, first what is taken first, a row for each record: task, source, channel,
+        place (where it waits), element (its number in the queue), kind, checkpoint_id and
+        timestamp_ms (of a barrier or watermark), bytes, record. A channel is a number, or "left/0 -> sums/0".
+
+        Raises LabError for an unknown channel.
+        """
+        return queue_table(self._lab._world, channel).to_pandas()
+
+    @property
+    def master(self) -> JobMaster:
+        """The JobMaster machine; look, do not touch."""
+        return self._lab._world.master
+
+    @property
+    def tasks(self) -> dict[str, StreamTask]:
+        """The machines of the tasks that are deployed, by name; look, do not touch."""
+        return Tasks(self._lab._world.tasks)
+
+    @property
+    def files(self) -> MemoryFiles:
+        """The lab's file system."""
+        return self._lab._world.edge.files
+
+    @property
+    def at_ms(self) -> int:
+        """Virtual time."""
+        return self._lab._world.at_ms
+
+    @property
+    def late_rows_dropped(self) -> dict[str, int]:
+        """Rows of this epoch that came after the watermark had passed their time, by the operators that dropped some
+        (Flink: `numLateRecordsDropped`).
+        """
+        return late_rows_of(self._lab._world.late_rows.values())
+
+    def metrics(self) -> pd.DataFrame:
+        """Return the metrics of each operator, one row per metric: operator, subtask, metric, value, own (whether the
+        user's function keeps it), of the present epoch or the last one that ended. See `job.look.metrics`.
+        """
+        world = self._lab._world
+        return metrics_table(world.metrics, state_bytes_of(world.master), world.master)
+
+    # --- checkpoints and requests ---------------------------------------------------------------------------------
+
+    def answer(self, request: int) -> str | None:
+        """Return where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed.
+        For a rescale it is the checkpoint that the job continued from, "" where it began from scratch.
+        """
+        answer = self._lab._world.answers.get(request)
+        if answer is None:
+            return None
+        if answer.error:
+            too_early = answer.error.startswith(CheckpointFailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING.message)
+            first = "ask again when they run: lab.run_until(record='AllTasksRunning')" if too_early else ""
+            raise LabJobFailedError(said(answer.error, first))
+        return answer.path
+
+    def restores(self) -> pd.DataFrame:
+        """Return what each restore gave to which task: one row per epoch, task, operator and kind of state."""
+        return restores_table(self._lab.trace)
+
+    @property
+    def statistics(self) -> CheckpointStatistics:
+        """All that Flink's web UI shows of the checkpoints so far, and more: `.counts`, `.history`, `.subtasks(3)`."""
+        world = self._lab._world
+        snapshot = world.master.checkpoints.statistics.snapshot()
+        return CheckpointStatistics(snapshot, world.job, world.trace, world.late_rows)
+
+    # --- what may not happen --------------------------------------------------------------------------------------
+
+    def waiting(self) -> Choices:
+        """Return what may not happen yet: turns of tasks, timers, messages that are held back, work of frozen
+        workers. `.refused` has each with what it waits for; `why_not` says more.
+        """
+        return Choices((), what="things may happen at once", refused=refusals.waiting(self._lab._world))
+
+    def refusal(self, action: Action) -> str | None:
+        """Return why an action may not happen now, in a sentence; None for one that may."""
+        return refusals.refusal(self._lab._world, action)
+
+    def why_not(self, action: Action | str) -> Why:
+        """Return why an action may not happen now, and what it waits for, down to the first cause. `action` is one of
+        `lab.enabled()` or `lab.faults.possible()` of any moment, its key ("turn:sums/1", "receive:3",
+        "timer:job:checkpoint-trigger", "deliver:AcknowledgeCheckpoint:chk-1:sums/1:job"), or a few words that name one.
+
+        Raises LabError for words that name none.
+        """
+        from kit.hosts.lab.faults.why_not import named_action, why_not
+
+        lab, known = self._lab, self._lab._known()
+        if isinstance(action, str):
+            action = named_action(action, known, lab.enabled(), lab.faults.possible())
+        return why_not(lab._world, known, action)
+
+    @property
+    def wait(self) -> LetTimePass | None:
+        """To let time pass until something is due; None when nothing will be."""
+        return self._lab._world.agenda.wait
+
+    def validate(self) -> None:
+        """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
+        self._lab._validate()
+
+    # --- pictures -------------------------------------------------------------------------------------------------
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The shape of each epoch so far, as pictures need it."""
+        return list(run_of(self._lab).known)
+
+    def moment(self) -> Moment:
+        """Return the present moment as pictures see it. The first look reads the whole run, others what came since."""
+        return self._lab._latest.moment(self._lab.trace)
+
+    def svg(self) -> Picture:
+        """Return the present moment as a picture, with the last step in words."""
+        picture: Picture = display("lab_svg", self._lab)
+        return picture

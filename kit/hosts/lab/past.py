@@ -1,0 +1,55 @@
+"""What was done in a lab, as a value that another lab can do again: `lab.past`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kit.core.protocol.words import Word
+from kit.hosts.lab.recordings.following import FollowingWorld
+from kit.hosts.lab.recordings.recording import Agreement
+from kit.hosts.lab.world.actions import Action
+from kit.hosts.lab.world.keyframes import Keyframes
+from kit.hosts.lab.world.world import World
+
+
+class WithPast(Protocol):
+    """What `lab.past` needs of a lab."""
+
+    _done: list[Action | Word]
+    _keyframes: Keyframes
+    _seed: int
+
+    @property
+    def _world(self) -> World: ...
+
+
+class Past:
+    """The steps that led a lab to where it is."""
+
+    def __init__(self, lab: WithPast) -> None:
+        self._lab = lab
+
+    @property
+    def actions(self) -> tuple[Action | Word, ...]:
+        """What was done, step by step; `lab.replay` does it again in another lab of the same job and seed."""
+        return tuple(self._lab._done)
+
+    @property
+    def last_action(self) -> Action | Word:
+        """What was done last."""
+        return self._lab._done[-1]
+
+    @property
+    def seed(self) -> int:
+        """The seed that decides between equals."""
+        return self._lab._seed
+
+    def position_of(self, records: int) -> int:
+        """Return the step after which the trace had this many records."""
+        return self._lab._keyframes.position_of(records, len(self._lab._done))
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """How far this lab has done what was recorded; None where it follows no recording."""
+        world = self._lab._world
+        return world.agreement if isinstance(world, FollowingWorld) else None
