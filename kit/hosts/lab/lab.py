@@ -338,7 +338,7 @@ class Lab(Asking):
             raise job_failed(self._world, self.position)
         if not self.ended:
             raise self._came_to_rest()
-        for operator, rows in self._world.late_rows_dropped.items():
+        for operator, rows in self.look.late_rows_dropped.items():
             warnings.warn(LabWarning(late_rows_said(operator, rows)), stacklevel=2)
         return step or Step(self.position, self._done[-1], self.trace, 0, 0)
 
@@ -643,7 +643,7 @@ class Lab(Asking):
         return self._latest.missing(self.trace) > LARGE
 
     def __repr__(self) -> str:
-        late_rows = sum(self._world.late_rows_dropped.values())
+        late_rows = sum(self.look.late_rows_dropped.values())
         return (
             f"Lab({self.job.name}, step {self.position}, {self._world.at_ms} ms, {self.status}"
             + (f": {shorten(self.error.splitlines()[0])}" if self.error else "")
