@@ -13,6 +13,8 @@ import pytest
 from kit.hosts.lab import LabError, Play, open_play
 from kit.hosts.lab.jobs.random_jobs import RandomJob
 from kit.hosts.lab.jobs.ready_jobs import job_of, random_job, ready_job
+from kit.hosts.lab.named_hook import named_hooks
+from kit.hosts.lab.random_stages import STAGES
 from kit.hosts.lab.safety import Safety
 from kit.hosts.lab.scenarios.play_text import PlayError
 from kit.stream.api.environment import StreamEnvironment
@@ -35,7 +37,18 @@ def test_whatever_happens_all_holds() -> None:
     assert len(frame) == 120
     assert (frame["violation"] == "").all()
     assert frame["lives"].max() > 2
-    for what in ("KillWorker", "savepoint", "stop", "cancel", "time", "driver dies", "FreezeWorker", "DelayMessage"):
+    deeds = (
+        "KillWorker",
+        "savepoint",
+        "stop",
+        "cancel",
+        "rescale",
+        "time",
+        "driver dies",
+        "FreezeWorker",
+        "DelayMessage",
+    )
+    for what in deeds:
         assert result.happened[what] > 0, f"nothing was found out about {what}: {result!r}"
 
 
@@ -209,6 +222,48 @@ def test_random_jobs_notice_what_is_wrong_with_their_output() -> None:
         assert what in " ".join(job.problems((sound | {"rows": wrong}).__getitem__))
     fewer = sound["totals"].assign(total=0)
     assert "totals are" in " ".join(job.problems((sound | {"totals": fewer}).__getitem__))
+
+
+def test_random_jobs_notice_sessions_and_event_time_that_are_wrong() -> None:
+    job = RandomJob(rows=30, splits=3, stages=("paced",), branch="sessions")
+    lab = drawn(0, (), job).run().lab
+    sound = {name: lab.output(name) for name in ("rows", "sessions")}
+    assert not list(job.problems(sound.__getitem__))
+    rows, sessions = sound["rows"], sound["sessions"]
+    assert sessions["rows"].max() == 3, "rows of a key that are near each other are one session"
+    assert len(sessions) > 5, "and others are not"
+    heard = rows[rows["k"] == "heard"]
+    for name, wrong, what in [
+        ("sessions", sessions.iloc[1:], "sessions: lost"),
+        ("sessions", sessions.assign(rows=1), "sessions: lost"),
+        ("rows", rows.drop(heard.index[3]), "event time"),
+        ("rows", pd.concat([rows, heard.head(1)]), "event time"),
+    ]:
+        assert what in " ".join(job.problems((sound | {name: wrong}).__getitem__))
+
+
+def test_the_trials_of_this_file_have_every_class_of_input() -> None:
+    jobs = [RandomJob.drawn(Random(seed)) for seed in range(120)]
+    drawn_stages = {stage for job in jobs for stage in job.stages}
+    assert {stage.partition(" ")[0] for stage in drawn_stages} == STAGES.keys()
+    assert "held idle" in drawn_stages
+    assert {job.branch for job in jobs} == {"", "totals", "windows", "sessions"}
+    assert {job.hooks for job in jobs} == {0, 2}
+    assert {job.settings["tolerable_failures"] for job in jobs} == {1, 2, 1_000}
+    with_side_outputs = [job for job in jobs if any(stage.startswith("aside") for stage in job.stages)]
+    assert any(job.mode.startswith("unaligned") for job in with_side_outputs)
+
+
+@pytest.mark.parametrize("given", ["log at 7", "LOG at 6", None])
+def test_a_hook_says_when_it_is_given_what_is_not_its_own(given: str | None) -> None:
+    log, upper = named_hooks(2)
+    assert log.identifier.upper() == upper.identifier
+    with pytest.raises(RuntimeError, match="'LOG' was neither reset nor restored"):
+        upper.trigger_checkpoint(6, 0)
+    upper.reset()
+    assert upper.trigger_checkpoint(7, 0) == "LOG at 7"
+    with pytest.raises(ValueError, match=r"'LOG' was given .*, but should be given 'LOG at 7'"):
+        upper.restore_checkpoint(7, given)
 
 
 def test_every_simpler_job_is_another_one_that_runs() -> None:

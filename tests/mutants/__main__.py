@@ -53,12 +53,12 @@ def _look(mutant: Mutant) -> Found:
 def _finds_nothing(mutants: Sequence[Mutant]) -> str:
     """What the finders find in the kit as it is: "" when all is well."""
     tests = sorted({mutant.found_by.node for mutant in mutants if isinstance(mutant.found_by, ByTest)})
-    seeds = max((mutant.found_by.seeds for mutant in mutants if isinstance(mutant.found_by, BySwarm)), default=0)
     failed = all_pass(tests, environment(None)) if tests else ""
-    swarm = BySwarm(seeds).look(environment(None)) if seeds else Found(False, "")
+    swarms = {mutant.found_by for mutant in mutants if isinstance(mutant.found_by, BySwarm)}
+    swarmed = [each.look(environment(None)) for each in swarms]
     explorers = {mutant.found_by for mutant in mutants if isinstance(mutant.found_by, ByExplore)}
     explored = [each.look(environment(None)) for each in explorers]
-    return failed + " ".join(found.how for found in (swarm, *explored) if found.found)
+    return failed + " ".join(found.how for found in (*swarmed, *explored) if found.found)
 
 
 def _row(area: str, name: str, steps: str, found_by: str, breaks: str) -> str:

@@ -28,16 +28,21 @@ class Found:
 
 @dataclass(frozen=True)
 class BySwarm:
-    """So many seeds of the swarm, from 0."""
+    """So many seeds of the swarm, from 0; `job` has settings that all its jobs get, and `kinds`, words with commas
+    between them, are all that is done to them.
+    """
 
     seeds: int = 200
+    job: str = ""
+    kinds: str = ""
 
     def __str__(self) -> str:
-        return "swarm"
+        return "swarm" + (f" ({self.job})" if self.job else "") + (f", {self.kinds}" if self.kinds else "")
 
     def look(self, environment: Mapping[str, str]) -> Found:
         """Look for the mutant that the environment names."""
-        done = _run([sys.executable, "-m", "tests.mutants.by_swarm", str(self.seeds)], environment)
+        command = [sys.executable, "-m", "tests.mutants.by_swarm", str(self.seeds), self.job, self.kinds]
+        done = _run(command, environment)
         try:
             return Found(**json.loads(done.stdout.splitlines()[-1]))
         except (IndexError, ValueError):

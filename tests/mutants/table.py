@@ -1,5 +1,12 @@
 """The mutants: faults that look like real bugs (off by one, a branch forgotten, the wrong order, the wrong comparison),
 each in one function of the kit, with what finds it at least cost.
+
+A random job of the swarm has the input for five mutants that a test finds nevertheless. A watermark from an idle
+channel (`idle-channel-counted`) is sent by no operator of the kit. Which of two inputs becomes idle last
+(`last-input-behind-others`) is a matter of the schedule, so both results are right. A side output whose barrier waits
+its turn (`side-output-not-captured`) loses nothing. Failures, a savepoint and failures again in one trial
+(`savepoint-forgives-nothing`), and a driver that dies just when checkpoint 10 follows 9 (`recovers-in-any-order`), are
+too rare: 200 seeds of jobs made for it did not find them.
 """
 
 from __future__ import annotations
@@ -194,7 +201,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.coordinator.master_hooks:restore_command",
         "by_name = {state.name: state for state in states}",
         "by_name = {name: state for state in states for name in hooks if name.lower() == state.name.lower()}",
-        ByTest("coordinator/test_restoring.py::test_hooks_whose_names_differ_in_case_only_get_each_its_own_state"),
+        BySwarm(job="hooks=2", kinds="kill,stop,driver"),
     ),
     (
         "recovers-in-any-order",
@@ -212,7 +219,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.job.rescaling:Rescaling._note_next",
         "if self._is_noting or not",
         "if not",
-        ByTest("job/test_rescaling.py::test_once_all_is_written_the_store_holds_what_is_wanted"),
+        BySwarm(job="store=filesystem", kinds="rescale"),
     ),
 )
 
@@ -328,7 +335,7 @@ TASK: tuple[Row, ...] = (
         "kit.machines.task.task_input:TaskInput.take_recovered",
         "elif element is not None:",
         "elif element is not None and not isinstance(element, WatermarkStatus):",
-        ByTest("task/test_recovery.py::test_recovered_watermarks_and_idleness_count_like_live_ones"),
+        BySwarm(job="stages=paced, mode=unaligned", kinds="kill"),
     ),
     (
         "recovered-watermarks-dropped",
@@ -336,13 +343,13 @@ TASK: tuple[Row, ...] = (
         "kit.machines.task.task_input:TaskInput.take_recovered",
         "elif element is not None:",
         "elif element is not None and not isinstance(element, Watermark):",
-        ByTest("task/test_recovery.py::test_what_was_in_flight_has_the_same_effect_as_if_it_were_sent_again"),
+        BySwarm(job="stages=paced, mode=unaligned", kinds="kill"),
     ),
     (
         "idle-channel-counted",
         "a watermark that an idle channel sends holds event time back",
         "kit.machines.task.watermark_valve:WatermarkValve.watermark",
-        "if state.idle or timestamp_ms",
+        "if (state.idle and not ends) or timestamp_ms",
         "if timestamp_ms",
         ByTest("task/test_watermark_valve.py::test_without_the_watermarks_of_idle_channels_event_time_is_the_same"),
     ),
@@ -350,9 +357,17 @@ TASK: tuple[Row, ...] = (
         "last-input-behind-others",
         "the last input to become idle lets event time go on to the lowest mark of all inputs, not to its own",
         "kit.machines.task.watermark_valve:InputWatermarks._combined",
-        "active or [changed]",
-        "active or self._valves.values()",
+        "active or last)",
+        "active or self._valves.values())",
         ByTest("task/test_watermark_valve.py::test_event_time_goes_on_to_the_mark_of_the_last_input_to_become_idle"),
+    ),
+    (
+        "restored-session-stands-alone",
+        "no row joins a session that was restored as the only one of its subtask",
+        "kit.stream.operators.windows.merging_window_operator:MergingWindowOperator.initialize_state",
+        "if len(slots):",
+        "if len(slots) > 1:",
+        BySwarm(job="branch=sessions", kinds="kill,stop"),
     ),
     (
         "timers-not-armed",
@@ -360,7 +375,15 @@ TASK: tuple[Row, ...] = (
         "kit.machines.task.stream_task:StreamTask._run_when_recovered",
         "self._timer.arm()",
         "pass",
-        ByTest("task/test_recovery.py::test_processing_time_timers_are_armed_after_a_restore"),
+        BySwarm(job="stages=waits", kinds="kill,time"),
+    ),
+    (
+        "side-output-lost",
+        "what barriers overtake in a side output is missing from the snapshot",
+        "kit.machines.task.task_outputs:TaskOutputs.__init__",
+        "waits,\n            writer,",
+        "waits,\n            writer if partition.edge.output_tag is None else __import__('unittest.mock').mock.Mock(),",
+        BySwarm(job="stages=aside rebalance, mode=unaligned", kinds="kill"),
     ),
     (
         "side-output-not-captured",

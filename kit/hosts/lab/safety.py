@@ -7,6 +7,8 @@
     invariant    every machine's own invariants
     ends         once it is left in peace, the job completes a checkpoint and comes to its end
     failed       it fails only where it says which savepoint to go on from
+    parallelism  what a durable store holds of the parallelism that is wanted is what was asked for last
+    tolerance    as many checkpoints have failed in a row as the job says when it fails or restarts for that reason
 
 A file that the disk has lost or damaged may be missed by nobody. Whoever needs it says so, by its name, and that is the
 end of what can be asked of the job (`DamageTold`): what must not be is that it goes on and its output is wrong.
@@ -18,7 +20,7 @@ next.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import pandas as pd
@@ -28,16 +30,22 @@ from kit.core.protocol.events import RequestStop, StartJob
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.faults import FailCommand, FileFault
 from kit.hosts.lab.lab import SAVEPOINTS, Lab
+from kit.machines.coordinator.master_hooks import MasterHook
 from kit.machines.job.status import JobStatus
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 
-MOST_STEPS = 3_000
+VALIDATED_EVERY = 50
+"""Steps between two checks of the machines' own invariants: what is wrong with one of them stays so for a while."""
+MOST_STEPS = 6_000
 """A life that has not ended after so many steps in peace will not."""
 GO_ON = re.compile(r"go on from this savepoint, restore_path='([^']+)', and from no older checkpoint")
+IN_A_ROW = re.compile(r"(\d+) checkpoints? failed in a row")
 REFUSED = "start with recover=True to resume it"
 """What the refusal of a job says whose end could not be noted in the store."""
 INCONSISTENT = "PossibleInconsistentState"
+FAILED = ("CheckpointAborted", "TriggeringFailed")
+"""The kinds of record of a checkpoint that failed."""
 ERRORS = ("error", "detail")
 """Where a record says what went wrong."""
 METADATA, STORE = "/_metadata", "/store/"
@@ -53,8 +61,15 @@ class TriedJob(Protocol):
     def environment(self) -> StreamEnvironment | JobGraph:
         """The job, to be run."""
 
+    def master_hooks(self) -> Sequence[MasterHook]:
+        """What takes part in its checkpoints beside the tasks."""
+
     def at(self, parallelism: int) -> TriedJob:
         """The same job at another parallelism, if it has others."""
+
+    @property
+    def rescales(self) -> bool:
+        """Whether it can run at other parallelisms."""
 
     @property
     def has_last_words(self) -> bool:
@@ -124,6 +139,8 @@ class Safety:
             if isinstance(action, FileFault) or (isinstance(action, FailCommand) and action.failure == INCONSISTENT):
                 self.clean = False
         self._seen = lab.position
+        if lab.position % VALIDATED_EVERY == 0:
+            self.look_closely(lab)
         if self.damaged:
             self._look_for_tellers(lab)
         store = lab.look.master.checkpoints.store
@@ -137,6 +154,29 @@ class Safety:
                     raise Violation("restorable", f"checkpoint {self._latest_id} is complete without {file}")
         if store.latest.path not in there:
             raise Violation("restorable", f"checkpoint {self._latest_id} is complete without its _metadata")
+
+    def look_closely(self, lab: Lab) -> None:
+        """What takes longer than after each step: every machine's invariants, and what the store has noted."""
+        lab.validate()
+        master = lab.master
+        is_under_way = master.status is not JobStatus.CREATED and not master.status.is_terminal
+        if is_under_way and master.rescaling.is_noted and not self.damaged:
+            noted = lab._world.edge.store.wanted()
+            if noted and noted != master.rescaling.wanted:
+                raise Violation("parallelism", f"the store holds {noted}, but wanted is {master.rescaling.wanted}")
+
+    def _check_tolerance(self, lab: Lab) -> None:
+        """A checkpoint that completed, or a savepoint, begins the count of failures again."""
+        failures = 0
+        for record in lab.trace:
+            if record.kind == "CheckpointCompleted":
+                failures = 0
+            elif record.kind in FAILED:
+                failures += 1
+            for name in ERRORS:
+                told = IN_A_ROW.search(str(record.data.get(name, "")))
+                if told is not None and int(told[1]) > failures:
+                    raise Violation("tolerance", f"{failures} failed in a row when the job said: {told.string}")
 
     def _look_for_tellers(self, lab: Lab) -> None:
         self.told(lab.error)
@@ -176,6 +216,7 @@ class Safety:
         """A life has ended, and nothing is under way any more: where the next one begins, None for the last one."""
         lab.look.validate()
         self._check_ids(lab)
+        self._check_tolerance(lab)
         self._check_nothing_left(lab)
         goes_on = self.goes_on_from(lab)
         if goes_on is None and lab.status != "FINISHED":

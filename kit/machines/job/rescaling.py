@@ -183,6 +183,11 @@ class Rescaling:
         self.emit(StoreParallelism(request_id=number, parallelism=wanted))
 
     @property
+    def is_noted(self) -> bool:
+        """Return True if nothing is to be written to the durable store: it should hold what is wanted."""
+        return not (self._is_noting or self._noting or self._is_stale)
+
+    @property
     def _is_durable(self) -> bool:
         return self._job.settings.checkpoint.is_durable
 

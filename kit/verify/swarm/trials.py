@@ -152,6 +152,7 @@ class Telling:
                     self.thaw()
                     DEEDS[deed.what].do(self, deed.argument)
                     self.safety.look(self.lab)
+                    self.safety.look_closely(self.lab)
             else:
                 self.in_peace = True
                 self.thaw()
@@ -173,7 +174,13 @@ class Telling:
     def _start(self, *, recover: bool) -> None:
         before = self.labs[-1] if self.labs else None
         try:
-            lab = Lab(self.job.environment(), restore_path=self._path, after=before, recover=recover)
+            lab = Lab(
+                self.job.environment(),
+                hooks=self.job.master_hooks(),
+                restore_path=self._path,
+                after=before,
+                recover=recover,
+            )
         except LabError as error:
             self.safety.told(str(error))
             raise
@@ -311,6 +318,17 @@ def _stop(telling: Telling, argument: int) -> None:
     telling.happened["stop"] += 1
 
 
+def _rescale(telling: Telling, argument: int) -> None:
+    """One request, or two at once, of which the second counts."""
+    job = telling.lab.job
+    if not telling.job.rescales:
+        return
+    for number in (1 + argument % 3, argument // 3 % 4):
+        if number:
+            telling.lab.rescale({each.name: number for each in job.vertices if each.max_parallelism >= number})
+            telling.happened["rescale"] += 1
+
+
 def _cancel(telling: Telling, argument: int) -> None:
     master = telling.lab.look.master
     keeps = master.job.settings.checkpoint.retention is RetentionPolicy.RETAIN_ON_CANCELLATION
@@ -349,6 +367,7 @@ DEEDS: dict[str, DeedKind] = {
     "time": DeedKind(_let_time_pass, "time passes before anything else happens ({})"),
     "stop": DeedKind(_stop, "the job is stopped with a savepoint, to go on from there ({})", 2),
     "cancel": DeedKind(_cancel, "the job is cancelled, to go on from its newest snapshot ({})", 2),
+    "rescale": DeedKind(_rescale, "another parallelism is asked for, or two at once ({})"),
     "driver": DeedKind(lambda telling, _: telling.driver_dies(), "the driver dies, and another one takes over", 2),
     **_deeds_of_faults(),
 }

@@ -10,7 +10,7 @@ nothing is compared.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.opening import job_graph
 from kit.hosts.lab.world.actions import TakeTurn
 from kit.hosts.lab.world.schedulers import Adversarial
+from kit.machines.coordinator.master_hooks import MasterHook
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 
@@ -111,6 +112,10 @@ class GivenJob:
     def environment(self) -> StreamEnvironment | JobGraph:
         """The job, to be run."""
         return self.make(self.parallelism)
+
+    def master_hooks(self) -> Sequence[MasterHook]:
+        """None."""
+        return ()
 
     def at(self, parallelism: int) -> GivenJob:
         """The same job at another parallelism, if it has others."""

@@ -5,51 +5,45 @@ each hands on every row once; where a stage's state is lost or doubled its rows 
 
     map        no state, over some exchange
     branches   even and odd rows take two ways, which meet again
+    aside      every second row takes the way of a side output
     numbered   numbers the rows of each key: value state
-    held       keeps each row until event time is past it: map state and timers
+    held       keeps each row until event time is past it: map state and timers; `idle` channels do not hold it back
+    waits      keeps each row until the host's time has gone on a while: processing-time timers
     tally      counts rows in operator state, dealt out entry by entry (`split`) or given to all (`union`), and says at
                the end how many they were
     rules      a second stream is broadcast; at the end each subtask says how many rules it knows: broadcast state
+    paced      watermarks and idle statuses follow the rows over one channel, and the receiver says at the end which of
+               them it heard: event time that was in flight at a checkpoint
 
-The rows end in the sink `rows`; from the source a branch may go by keyed totals to `totals`, or by windows to
-`windows`.
+The rows end in the sink `rows`; from the source a branch may go by keyed totals to `totals`, by windows to `windows`,
+or by sessions, which merge, to `sessions`. With `hooks` the job has master hooks whose names differ in case only.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 
 from kit.core.protocol.properties import RetentionPolicy
-from kit.stream.api.datastream import DataStream, OperatorStream
+from kit.hosts.lab.named_hook import named_hooks
+from kit.hosts.lab.random_stages import HEARD, KEYS, LAST_WORDS, RULE, RULES, STAGES, TALLY, drawn_stage, signs, source
+from kit.machines.coordinator.master_hooks import MasterHook
+from kit.stream.api.datastream import DataStream
 from kit.stream.api.environment import StreamEnvironment
-from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import (
-    KeyedProcessFunction,
-    KeyedProcessFunctionContext,
-    Operator,
-    OperatorSpec,
-    TumblingEventTimeWindows,
-    count,
-    sum_,
-)
+from kit.stream.connectors import CollectSink
+from kit.stream.operators import EventTimeSessionWindows, TumblingEventTimeWindows, count, sum_
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 DIRECTORY = "/checkpoints"
-KEYS = "abcde"
 WINDOW_MS = 10
-RULES = 3
-TALLY, RULE = "tally", "rule"
-"""The `k` of rows that a stage adds at its end: what it counted, and which rules it knows."""
-SCHEMA = pa.schema([("n", pa.int64()), ("k", pa.string()), ("t", pa.int64()), ("number", pa.int64())])
+SESSION_GAP_MS = 11
+"""A little more than there is between two rows of a key."""
 MODES: dict[str, dict[str, Any]] = {
     "aligned": {},
     "aligned two at a time": {"max_concurrent": 2},
@@ -58,14 +52,6 @@ MODES: dict[str, dict[str, Any]] = {
     "unaligned after a timeout": {"unaligned": True, "force_unaligned": True, "aligned_timeout_ms": 30},
 }
 """The ways to take checkpoints."""
-EXCHANGES: dict[str, Callable[[DataStream], DataStream]] = {
-    "forward": lambda stream: stream,
-    "rebalance": lambda stream: stream.rebalance(),
-    "hash": lambda stream: stream.key_by("k"),
-    "global": lambda stream: stream.global_(),
-    "custom": lambda stream: stream.partition_custom(lambda n, subtasks: n // 2 % subtasks, "n"),
-}
-"""What may lie before a stage without a key."""
 RESTARTS = 1_000
 
 
@@ -85,6 +71,7 @@ class RandomJob:
     stages: tuple[str, ...] = ()
     branch: str = ""
     mode: str = "aligned"
+    hooks: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -108,10 +95,10 @@ class RandomJob:
     def drawn(cls, chance: Random) -> RandomJob:
         """One of all there are."""
         mode = chance.choice(sorted(MODES))
-        stages = [_drawn_stage(chance) for _ in range(chance.choice([0, 1, 1, 1, 2]))]
-        if sum(stage.startswith(("tally", "rules")) for stage in stages) > 1:
-            stages = [stage for stage in stages if not stage.startswith(("tally", "rules"))]
-        stages.sort(key=lambda stage: stage.startswith(("tally", "rules")))  # these say at the end what they counted
+        stages = [drawn_stage(chance) for _ in range(chance.choice([0, 1, 1, 1, 2]))]
+        if sum(stage.startswith(LAST_WORDS) for stage in stages) > 1:
+            stages = [stage for stage in stages if not stage.startswith(LAST_WORDS)]
+        stages.sort(key=lambda stage: stage.startswith(LAST_WORDS))
         settings = {
             "interval_ms": chance.choice([None, 20, 20, 20, 40, 80]),
             "timeout_ms": chance.choice([2_000, 10_000]),
@@ -121,6 +108,7 @@ class RandomJob:
             "memory_threshold_bytes": chance.choice([0, 0, 20_480]),
             "local_recovery": chance.random() < 0.2,
             "store": chance.choice(["memory", "filesystem"]),
+            "tolerable_failures": chance.choice([RESTARTS, RESTARTS, 2, 1]),
         }
         return cls(
             rows=chance.choice([chance.randint(0, 8), chance.randint(8, 16), chance.randint(16, 30)]),
@@ -131,8 +119,9 @@ class RandomJob:
             credits=chance.randint(1, 2),
             buffer_bytes=chance.choice([60, 200, 4 << 20]),
             stages=tuple(stages),
-            branch=chance.choice(["", "totals", "windows"]),
+            branch=chance.choice(["", "totals", "windows", "sessions"]),
             mode=mode,
+            hooks=chance.choice([0, 0, 0, 2]),
             settings=settings,
         )
 
@@ -146,11 +135,20 @@ class RandomJob:
         return self.mode != "at least once"
 
     @property
+    def rescales(self) -> bool:
+        """It does, but for stages of one subtask."""
+        return True
+
+    @property
     def has_last_words(self) -> bool:
         """Whether its end is more than the end of its rows: draining it would bring other rows."""
-        return self.branch == "windows" or any(stage.startswith(("tally", "rules")) for stage in self.stages)
+        return self.branch in ("windows", "sessions") or any(stage.startswith(LAST_WORDS) for stage in self.stages)
 
     # --- the job --------------------------------------------------------------------------------------------------
+
+    def master_hooks(self) -> Sequence[MasterHook]:
+        """The hooks of one life."""
+        return named_hooks(self.hooks)
 
     def environment(self) -> StreamEnvironment:
         """The job. All its checkpoints may fail without failing it, and what it leaves when it is cancelled stays."""
@@ -172,7 +170,7 @@ class RandomJob:
             channel_credits=self.credits,
             buffer_bytes=self.buffer_bytes,
         )
-        stream = _source(env, "rows", self.records, self.splits, self.batch_rows)
+        stream = source(env, "rows", self.records, self.splits, self.batch_rows)
         _branch_off(self.branch, stream)
         for number, stage in enumerate(self.stages):
             kind, _, way = stage.partition(" ")
@@ -206,6 +204,8 @@ class RandomJob:
                 yield from self._totals_problems(_records_of(output("totals")))
             elif self.branch == "windows":
                 yield from self._windows_problems(_records_of(output("windows")))
+            elif self.branch == "sessions":
+                yield from self._sessions_problems(_records_of(output("sessions")))
 
     def _state_problems(self, rows: list[dict[str, Any]]) -> Iterator[str]:
         if "numbered" in self.stages:
@@ -224,6 +224,13 @@ class RandomJob:
             known = [row["number"] for row in rows if row["k"] == RULE]
             if set(known) != {RULES}:
                 yield f"broadcast state: the subtasks know {known} rules, and each should know {RULES}"
+        if "paced" in self.stages:
+            yield from self._event_time_problems([row["number"] for row in rows if row["k"] == HEARD])
+
+    def _event_time_problems(self, heard: list[int]) -> Iterator[str]:
+        wanted = signs(self.rows)
+        if Counter(heard) != Counter(wanted):
+            yield f"event time: watermarks and statuses {heard} were heard, but {wanted} were sent"
 
     def _totals_problems(self, found: list[dict[str, Any]]) -> Iterator[str]:
         groups = self._groups(lambda row: row["k"])
@@ -238,8 +245,22 @@ class RandomJob:
     def _windows_problems(self, found: list[dict[str, Any]]) -> Iterator[str]:
         wanted = Counter(self._groups(lambda row: (row["k"], row["t"] // WINDOW_MS * WINDOW_MS)).items())
         got = Counter(((row["k"], row["window_start"]), (row["rows"], row["total"])) for row in found)
+        yield from self._differences("windows", wanted, got)
+
+    def _sessions_problems(self, found: list[dict[str, Any]]) -> Iterator[str]:
+        wanted: Counter[tuple[Any, ...]] = Counter()
+        for key in KEYS:
+            rows = [row for row in self.records if row["k"] == key and _is_of_a_session(row["n"])]
+            for session in _cut_at_gaps(rows):
+                total = sum(row["n"] for row in session)
+                wanted[key, session[0]["t"], session[-1]["t"] + SESSION_GAP_MS, len(session), total] += 1
+        names = ("k", "window_start", "window_end", "rows", "total")
+        yield from self._differences("sessions", wanted, Counter(tuple(row[name] for name in names) for row in found))
+
+    @staticmethod
+    def _differences(what: str, wanted: Counter[Any], got: Counter[Any]) -> Iterator[str]:
         if got != wanted:
-            yield f"windows: lost {sorted((wanted - got).elements())}, too many {sorted((got - wanted).elements())}"
+            yield f"{what}: lost {sorted((wanted - got).elements())}, too many {sorted((got - wanted).elements())}"
 
     def _groups(self, key: Callable[[dict[str, Any]], Any]) -> dict[Any, tuple[int, int]]:
         """Rows and total of each group."""
@@ -265,7 +286,7 @@ class RandomJob:
             if 0 <= rows < self.rows:
                 yield replace(self, rows=rows)
         plain = RandomJob()
-        plainer = ("chaining", "credits", "buffer_bytes", "batch_rows", "mode")
+        plainer = ("chaining", "credits", "buffer_bytes", "batch_rows", "mode", "hooks")
         changes: list[dict[str, Any]] = [
             *({name: number} for name in ("splits", "parallelism") for number in range(1, getattr(self, name))),
             *({name: getattr(plain, name)} for name in plainer if getattr(self, name) != getattr(plain, name)),
@@ -281,27 +302,12 @@ class RandomJob:
         flow = f"{self.rows} rows in {self.splits} splits, {self.batch_rows} at once"
         shape = f"parallelism {self.parallelism}{'' if self.chaining else ', unchained'}"
         shape += f", {self.credits} credits, buffers of {self.buffer_bytes} B"
+        shape += f", {self.hooks} hooks" if self.hooks else ""
         return f"{way}; {flow}; {shape}; {self.mode}{', ' if settings else ''}{settings}"
 
 
 NAME, ARROW = "random", " -> "
 _FIELDS = tuple(each.name for each in fields(RandomJob) if each.name != "settings")
-
-
-# --- the stages -----------------------------------------------------------------------------------------------------
-
-
-def _drawn_stage(chance: Random) -> str:
-    kind = chance.choice(sorted(STAGES))
-    if kind == "tally":
-        return f"tally {chance.choice(['split', 'union'])}"
-    if kind in ("map", "rules"):
-        return f"{kind} {chance.choice(sorted(EXCHANGES))}"
-    return kind
-
-
-def _source(env: StreamEnvironment, uid: str, rows: list[dict[str, Any]], splits: int, batch_rows: int) -> DataStream:
-    return env.from_source(CollectionSource(rows, SCHEMA, splits=splits, batch_rows=batch_rows), uid=uid)
 
 
 def _branch_off(branch: str, stream: DataStream) -> None:
@@ -314,145 +320,29 @@ def _branch_off(branch: str, stream: DataStream) -> None:
         windows.aggregate(rows=count(), total=sum_("n")).uid("windows").sink_to(
             CollectSink("windows"), uid="windows-out"
         )
+    elif branch == "sessions":
+        some = stream.filter(lambda row: _is_of_a_session(row["n"])).uid("some")
+        sessions = some.assign_timestamps("t").uid("times").key_by("k").window(EventTimeSessionWindows(SESSION_GAP_MS))
+        sessions.aggregate(rows=count(), total=sum_("n")).uid("sessions").sink_to(
+            CollectSink("sessions"), uid="sessions-out"
+        )
 
 
-def _map(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> DataStream:
-    return EXCHANGES[way](stream).map(dict).uid(uid)
+def _is_of_a_session(n: int) -> bool:
+    """Leaves gaps in the rows of each key, which are `5 * 2` ms apart."""
+    return n % 25 < 15
 
 
-def _branches(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> DataStream:
-    even = stream.filter(lambda row: row["n"] % 2 == 0).uid(f"{uid}-even")
-    odd = stream.rebalance().filter(lambda row: row["n"] % 2 == 1).uid(f"{uid}-odd")
-    return even.union(odd)
-
-
-def _numbered(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> DataStream:
-    return stream.key_by("k").process(NumberRows).uid(uid)
-
-
-def _held(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> DataStream:
-    return stream.assign_timestamps("t").uid(f"{uid}-times").key_by("k").process(HoldRows).uid(uid)
-
-
-def _tally(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> DataStream:
-    return stream.rebalance().apply(Tally(way, (SCHEMA,), SCHEMA)).uid(uid)
-
-
-def _rules(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> DataStream:
-    rules = [{"n": -1, "k": RULE, "t": number, "number": 0} for number in range(RULES)]
-    steering = _source(env, f"{uid}-rules", rules, 1, 1).broadcast()
-    spec = Rules("rules", (SCHEMA, SCHEMA), SCHEMA)
-    operator = env.drafts.add(spec, EXCHANGES[way](stream)._origins, steering._origins)
-    return OperatorStream(env.drafts, operator).uid(uid)
-
-
-STAGES: dict[str, Callable[[StreamEnvironment, DataStream, str, str], DataStream]] = {
-    "map": _map,
-    "branches": _branches,
-    "numbered": _numbered,
-    "held": _held,
-    "tally": _tally,
-    "rules": _rules,
-}
-
-
-class NumberRows(KeyedProcessFunction):
-    """Numbers the rows of each key."""
-
-    NUMBER = ValueStateDescriptor("number", pa.int64(), default=0)
-
-    def process_element(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
-        state: Any = ctx.state(self.NUMBER)
-        state.update(state.value() + 1)
-        ctx.emit(row | {"number": state.value()})
-
-
-class HoldRows(KeyedProcessFunction):
-    """Keeps each row until event time has passed it by some."""
-
-    HELD = MapStateDescriptor("held", pa.int64(), pa.int64())
-
-    def process_element(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
-        held: Any = ctx.state(self.HELD)
-        held.put(row["n"], row["number"])
-        ctx.timer_service.register_event_time_timer(row["t"] + 3)
-
-    def on_timer(self, timestamp_ms: int, ctx: KeyedProcessFunctionContext) -> None:
-        held: Any = ctx.state(self.HELD)
-        for n, number in sorted(held.items()):
-            if 2 * n + 3 <= timestamp_ms:
-                held.remove(n)
-                ctx.emit({"n": n, "k": KEYS[n * 7 % len(KEYS)], "t": 2 * n, "number": number})
-
-
-@dataclass(frozen=True)
-class Tally(OperatorSpec):
-    """Counts rows in operator state; its name says how that is dealt out: "split" or "union"."""
-
-    def create(self) -> TallyOperator:
-        """One subtask's operator."""
-        return TallyOperator(self.name)
-
-
-class TallyOperator(Operator):
-    """Keeps the number of each row as an entry. Of a union list each subtask adopts those that are its own today."""
-
-    def __init__(self, mode: str) -> None:
-        self.mode = mode
-        self.rows: list[int] = []
-
-    def initialize_state(self) -> None:
-        descriptor = ListStateDescriptor("counted", pa.int64())
-        store = self.context.operator_state
-        if self.mode == "union":
-            self.state = store.union_list_state(descriptor)
-            mine, all_of_us = self.context.subtask, self.context.parallelism
-            self.rows = [n for n in self.state.get() if n % all_of_us == mine]
-        else:
-            self.state = store.list_state(descriptor)
-            self.rows = list(self.state.get())
-
-    def snapshot_state(self, checkpoint_id: int) -> None:
-        self.state.update(self.rows)
-
-    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        self.rows += batch.column("n").to_pylist()
-        self.context.output.emit(batch)
-
-    def finish(self) -> None:
-        counted, self.rows = len(self.rows), []
-        _say(self, TALLY, counted)
-
-
-@dataclass(frozen=True)
-class Rules(OperatorSpec):
-    """Hands on the rows of its first input, and remembers those of its second, which is broadcast."""
-
-    def create(self) -> RulesOperator:
-        """One subtask's operator."""
-        return RulesOperator()
-
-
-class RulesOperator(Operator):
-    """Keeps the rules in broadcast state."""
-
-    def initialize_state(self) -> None:
-        self.known = self.context.operator_state.broadcast_state(MapStateDescriptor("known", pa.int64(), pa.bool_()))
-
-    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        if input_index == 0:
-            self.context.output.emit(batch)
-            return
-        for rule in batch.column("t").to_pylist():
-            self.known.put(rule, True)
-
-    def finish(self) -> None:
-        _say(self, RULE, len(self.known.items()))
-
-
-def _say(operator: Operator, what: str, number: int) -> None:
-    said = {"n": -1, "k": what, "t": 0, "number": number}
-    operator.context.output.emit(pa.RecordBatch.from_pylist([said], schema=SCHEMA))
+def _cut_at_gaps(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The sessions of one key's rows."""
+    session: list[dict[str, Any]] = []
+    for row in rows:
+        if session and row["t"] - session[-1]["t"] > SESSION_GAP_MS:
+            yield session
+            session = []
+        session.append(row)
+    if session:
+        yield session
 
 
 def _records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:

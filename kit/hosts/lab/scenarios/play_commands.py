@@ -34,6 +34,7 @@ from kit.hosts.lab.scenarios.play_views import file_path, requested, show, snaps
 from kit.hosts.lab.scenarios.play_writing import fault_of
 from kit.hosts.lab.scenarios.record_kinds import record_kinds
 from kit.hosts.lab.world.actions import Action, LetTimePass
+from kit.machines.coordinator.master_hooks import MasterHook
 from kit.run.element_kinds import ELEMENTS
 from kit.run.kinds import DETAIL, MILESTONE, PLUMBING
 from kit.run.run import run_of
@@ -56,7 +57,9 @@ class Scene:
     def __init__(self, job: str, own: Job | None = None) -> None:
         self.name, self.settings = job_of(job)
         self._own = own
-        self.hooks = [ReadyHook() for _ in range(self.settings.pop("hooks", 0))]
+        self.hooks: Sequence[MasterHook] = ()
+        if own is not None or self.name != RANDOM:
+            self.hooks = [ReadyHook() for _ in range(self.settings.pop("hooks", 0))]
         self.labs: list[Lab] = []
         self.held: list[str] = []
         self.said: list[str] = []
@@ -85,6 +88,8 @@ class Scene:
     def begin(self, **how: Any) -> None:
         """Another lab of the job, behind the present one if there is one; what is held back stays so."""
         after = self.labs[-1] if self.labs else None
+        if self._own is None and self.name == RANDOM:
+            self.hooks = random_job(self.settings).master_hooks()
         with warnings.catch_warnings():  # a play shows what comes of the settings it chooses
             warnings.simplefilter("ignore", LabWarning)
             self.labs.append(Lab(self._job(), after=after, hooks=self.hooks, **how))
