@@ -20,7 +20,7 @@ from typing import TypeVar
 from kit.core.state.errors import StorageError
 from kit.hosts.files.object_stores import is_object
 from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
-from kit.hosts.files.stores.errors import StoreError
+from kit.hosts.files.stores.errors import LeadershipLostError, StoreError
 from kit.hosts.files.stores.object_records import ObjectRecords
 from kit.hosts.files.stores.stores import LEADER, Leader, Records, look_up, lost
 from kit.stream.connectors.files import file_safe
@@ -192,8 +192,19 @@ class FileRecords:
 
     def _check(self, directory: str) -> None:
         """Raise LeadershipLostError if this driver led, and its directory is gone."""
-        if self.token is not None and not self._storage.exists(directory):
-            raise lost(self, self.leader())
+        if self.token is None or self._storage.exists(directory):
+            return
+        try:
+            newest = self._newest()
+        except StoreError:
+            newest = None
+        if newest is None:
+            raise LeadershipLostError(
+                f"{self!r} was removed while this driver led the job. Another driver may have led since, so this one "
+                "stops and publishes nothing more. Start the job again from a checkpoint or savepoint that is left, "
+                "with restore_path; do not remove the checkpoint directory of a job that runs"
+            )
+        raise lost(self, self.leader())
 
     def __repr__(self) -> str:
         return self._root
