@@ -17,7 +17,7 @@ from kit.stream.operators.sources.source import Split
 from kit.stream.operators.sources.source_coordinator import SourceCoordinator
 from kit.stream.operators.sources.source_operator import SourceOperator
 from kit.stream.operators.sources.split_enumerator import SplitEnumerator
-from tests.lab.test_endless_sources import found, job, read_all, steps
+from tests.lab.test_endless_sources import MOST_STEPS, found, job, read_all, steps
 from tests.operators.growing import Endless, Growing
 
 
@@ -74,7 +74,12 @@ def all_taken(lab: Lab, source: Found) -> None:
     def on_the_way() -> bool:
         return any(isinstance(message.word, OperatorEventToTask) for _, _, message in lab._world.agenda.messages())
 
-    lab.run_until(lambda _: lab.master.tasks.all_running and taken() and not held() and not on_the_way())
+    def done() -> bool:
+        return lab.master.tasks.all_running and taken() and not held() and not on_the_way()
+
+    end = lab.position + MOST_STEPS
+    lab.run_until(lambda _: done() or lab.position > end)
+    assert done()
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])

@@ -43,6 +43,8 @@ def test_a_split_without_rows_holds_event_time_back_until_it_is_idle() -> None:
     read_all(lab, source)
     assert last_window(lab, 200) == -1
     assert last_window(lab, 1_000) == 300
+    source.rows["a"] = 100
+    assert last_window(lab, 1_000) == 800, "b still does not count"
     assert not lab.late_rows_dropped
 
 

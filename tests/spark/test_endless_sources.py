@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,26 +158,39 @@ def grow_kill_and_rescale(running: Any, paths: list[Path], kill: Callable[[int],
         running.rescale(parallelism, wait=True)
 
 
-@pytest.mark.spark
-def test_twelve_files_through_kills_and_rescales_give_each_line_once(spark: SparkSession, tmp_path: Path) -> None:
-    paths = [tmp_path / f"{number}.log" for number in range(TWELVE)]
+def twelve_files(directory: Path, how: Mapping[str, Any], kill: Callable[[SparkJob, int], None]) -> None:
+    """Each line comes once, through kills, rescales, and a stop after which another job goes on."""
+    paths = [directory / f"{number}.log" for number in range(TWELVE)]
     write(paths, 0, 0)
     source = TailSource(paths, columns=("path", "line"))
-    with SparkJob(job(source, 2, tmp_path / "checkpoints"), spark) as running:
+    with SparkJob(job(source, 2, directory / "checkpoints"), **how) as running:
         running.start()
         wait_until(lambda: any(record.kind == "AllTasksRunning" for record in running.trace), "it does not begin")
-        grow_kill_and_rescale(running, paths, running.kill_worker)
-        savepoint = running.stop(tmp_path / "savepoint")
+        grow_kill_and_rescale(running, paths, lambda worker: kill(running, worker))
+        savepoint = running.stop(directory / "savepoint")
         first = lines(running.output())
-    with SparkJob(job(source, 3, tmp_path / "others"), spark, restore_path=savepoint) as running:
+    with SparkJob(job(source, 3, directory / "others"), restore_path=savepoint, **how) as running:
         running.start()
         wait_until(lambda: any(record.kind == "AllTasksRunning" for record in running.trace), "it does not begin")
         write(paths, 400, 500)
         wait_until(lambda: sum(lines(running.output()).values()) == 500 * TWELVE, "lines are missing")
-        running.stop(tmp_path / "savepoint", drain=True)
+        running.stop(directory / "savepoint", drain=True)
         found = lines(running.output())
     assert not first - found
     assert found == Counter((path.stem, str(n)) for path in paths for n in range(500))
+
+
+@pytest.mark.spark
+def test_twelve_files_through_kills_and_rescales_give_each_line_once(spark: SparkSession, tmp_path: Path) -> None:
+    twelve_files(tmp_path, {"spark": spark}, lambda running, worker: running.kill_worker(worker))
+
+
+def test_twelve_files_give_each_line_once_on_slots(tmp_path: Path) -> None:
+    def kill(running: SparkJob, worker: int) -> None:
+        assert ThreadGang.current is not None
+        ThreadGang.current.kill(worker)
+
+    twelve_files(tmp_path, {"launch": ThreadGang}, kill)
 
 
 def test_files_that_appear_are_read_on_slots(tmp_path: Path) -> None:
