@@ -1,15 +1,11 @@
-"""Imports that wait until something is used: the names that a package offers, and calls from a package to a higher one.
+"""Imports that wait until something is used: the names that a package offers.
 
 A package that offers names from many modules imports none of them itself. Its `__init__.py` lists their modules, and
 imports the names `if TYPE_CHECKING`, for type checkers and editors:
 
     offer(__name__, {"kit.hosts.lab.lab": ["Lab"], "kit.verify.swarm.swarm": ["Swarm", "swarm"]})
 
-A method of a low package may need a function of a higher one, which it cannot import. It then calls a `Later`, and the
-higher package registers the function:
-
-    EXPLAIN = Later("explain a trace")                # in the low package
-    EXPLAIN.is_at("kit.why", "why")                   # at the top
+The import check reads these lists as imports (`tests/house/rules.py`).
 """
 
 from __future__ import annotations
@@ -73,26 +69,4 @@ def offer(package: str, names: Mapping[str, Iterable[str]], signs: Callable[[str
     module.__class__ = Offering
 
 
-class Later:
-    """A function of a higher package, imported when it is first called."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._at: tuple[str, str] | None = None
-
-    def is_at(self, module: str, name: str) -> None:
-        """Say where the function is."""
-        self._at = module, name
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call it. Raises ImportError when nothing has said where it is."""
-        if self._at is None:
-            raise ImportError(f"cannot {self._what}: no package has said how")
-        module, name = self._at
-        return getattr(import_module(module), name)(*arguments, **named)
-
-    def __repr__(self) -> str:
-        return f"Later({self._what!r}, {'nowhere' if self._at is None else '.'.join(self._at)})"
-
-
-__all__ = ["Later", "Offering", "offer"]
+__all__ = ["Offering", "offer"]

@@ -12,10 +12,15 @@ import pytest
 from pyspark import cloudpickle
 
 import kit
-from kit.core.lazily import Later, Offering
+from kit.core.display import display
+from kit.core.lazily import Offering
 from tests.house.files import ROOT, read, shipped
 
-OFFERING = [path for path in shipped() if path.endswith("__init__.py") and "_offer(" in read(path)]
+OFFERING = [
+    path
+    for path in shipped()
+    if path.endswith("__init__.py") and "_offer(" in read(path) and "TYPE_CHECKING" in read(path)
+]
 
 
 def package_of(path: str) -> Offering:
@@ -112,6 +117,7 @@ def test_methods_find_what_higher_packages_do_for_them() -> None:
         "env.from_source(CollectionSource([{'n': 1}]), uid='numbers').sink_to(CollectSink('out'), uid='out')\n"
         "print(env._repr_svg_()[:4])\n"
         "from kit.hosts.lab.lab import Lab\n"
+        "from kit.hosts.lab import open_play\n"
         "lab = Lab(env)\n"
         "lab.run()\n"
         "print(type(lab.trace.why('job')).__name__, type(lab.trace.show()).__name__)\n"
@@ -120,11 +126,6 @@ def test_methods_find_what_higher_packages_do_for_them() -> None:
     assert in_a_process(code).split() == ["<svg", "Why", "Explorer", "Play", "<svg", "Moment("]
 
 
-def test_a_function_that_nobody_has_placed() -> None:
-    later = Later("draw a job")
-    assert repr(later) == "Later('draw a job', nowhere)"
-    with pytest.raises(ImportError, match="cannot draw a job: no package has said how"):
-        later()
-    later.is_at("operator", "add")
-    assert later(1, 2) == 3
-    assert repr(later) == "Later('draw a job', operator.add)"
+def test_an_unknown_display_is_named_and_those_that_exist() -> None:
+    with pytest.raises(ImportError, match=r"the display 'no_such' is unknown; known are answer_dot, answer_svg, "):
+        display("no_such")

@@ -157,8 +157,8 @@ class Safety:
 
     def look_closely(self, lab: Lab) -> None:
         """What takes longer than after each step: every machine's invariants, and what the store has noted."""
-        lab.validate()
-        master = lab.master
+        lab.look.validate()
+        master = lab.look.master
         is_under_way = master.status is not JobStatus.CREATED and not master.status.is_terminal
         if is_under_way and master.rescaling.is_noted and not self.damaged:
             noted = lab._world.edge.store.wanted()

@@ -78,7 +78,7 @@ class PartWriter:
     @property
     def rows(self) -> int:
         """The rows since the last barrier, held or written."""
-        return sum(each.rows for each in (*self._files.values(), *self._pending))
+        return sum(each.rows for each in self._files.values()) + sum(each.rows for each in self._pending)
 
     def add(self, bucket: str, batch: pa.RecordBatch, now_ms: int) -> None:
         """Take rows."""

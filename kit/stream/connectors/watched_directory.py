@@ -84,7 +84,8 @@ class DirectorySource(Source):
     @property
     def discover_every_ms(self) -> int:
         """The time between two listings."""
-        return int(self.discover_every)  # type: ignore[call-overload, no-any-return]
+        assert isinstance(self.discover_every, int)  # in ms, since the source was made
+        return self.discover_every
 
     @property
     def sequences(self) -> int:

@@ -186,7 +186,7 @@ class MetricGroup:
                 f"metric {name!r} is a {type(found).__name__} already, and cannot be a {type(metric).__name__} as well"
                 ": give it another name"
             )
-        return found  # type: ignore[return-value]
+        return found
 
     def reading(self) -> dict[str, Any]:
         """Return the value of each metric by name; a histogram has several, as in `amounts.p99`."""

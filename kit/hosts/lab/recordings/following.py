@@ -345,7 +345,9 @@ class FollowingWorld(World):
         if recorded is None:
             self._await_rows(machine, command, cause)
         else:
-            facts = {name: tuple(value) if isinstance(value, list) else value for name, value in recorded.facts.items()}
+            facts: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value for name, value in recorded.facts.items()
+            }
             self._in_hand[cause] = _InHand(machine.name, RowsAvailable(**facts))
 
     def _write_now(self, machine: Machine, command: WriteRows, cause: str) -> None:

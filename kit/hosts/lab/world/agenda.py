@@ -298,7 +298,7 @@ class Agenda:
         self._io[number] = machine, command
         self._awaited[number] = due_ms
 
-    def look_for_awaited(self, is_there: Callable[[str, Word], bool]) -> None:
+    def look_for_awaited(self, is_there: Callable[[str, Any], bool]) -> None:
         """Find out which of those may be told now."""
         for number, due_ms in self._awaited.items():
             machine, command = self._io[number]
