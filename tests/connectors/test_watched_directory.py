@@ -55,11 +55,11 @@ def test_files_are_read_as_they_appear(tmp_path: Path, format: Any, parallelism:
     appear(tmp_path / "below", f"b.{format}", [6, 7])
     (tmp_path / f"_later.{format}").write_text("not whole yet")
     lab.run_until(at_ms=1_000)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(at_ms=3_000)
     lab.rescale(2, wait=True)
     appear(tmp_path, f"d.{format}", [8])
-    lab.run_until(at_ms=lab.at_ms + 1_000)
+    lab.run_until(at_ms=lab.look.at_ms + 1_000)
     savepoint = lab.stop(wait=True)
     assert numbers(lab) == [*range(9)]
     os.unlink(tmp_path / f"a.{format}")  # it has been read
@@ -92,7 +92,7 @@ def test_a_file_that_changes_after_it_appeared_fails_the_job_by_name(tmp_path: P
     lab.run_until(record="SplitRead")
     appear(tmp_path, "a.parquet", [*range(50)])
     with pytest.raises(LabJobFailedError, match=r"a\.parquet was written anew"):
-        lab.run_until(finished=True)
+        lab.run_until(ended=True)
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "{}/../x", "{}-other/x"])
@@ -109,7 +109,7 @@ def test_a_generator_without_an_end_keeps_its_rate_and_goes_on_where_it_was() ->
     source = GeneratorSource(rows=None, key_count=5, rows_per_second=100, splits=3)
     lab = Lab(job(source, 2, interval_ms=500))
     lab.run_until(at_ms=2_000)
-    lab.kill(1)
+    lab.faults.kill(1)
     lab.run_until(at_ms=4_000)
     lab.rescale(3, wait=True)
     lab.run_until(at_ms=8_000)
@@ -127,7 +127,7 @@ def test_a_generator_without_an_end_keeps_its_rate_and_goes_on_where_it_was() ->
 
 
 def _held(lab: Lab) -> list[tuple[Split, int]]:
-    heads = (task.chain.head for task in lab.tasks.values() if task.is_source)
+    heads = (task.chain.head for task in lab.look.tasks.values() if task.is_source)
     return [pair for head in heads if isinstance(head, SourceOperator) for pair in head.splits]
 
 

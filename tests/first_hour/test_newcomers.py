@@ -178,9 +178,9 @@ def test_a_job_that_was_cancelled_before_it_began_is_shown() -> None:
 def test_a_savepoint_before_all_tasks_run_says_what_to_do() -> None:
     lab = Lab(_null_keys())
     request = lab.savepoint()
-    lab.run_until(lambda lab: lab.master.epoch > 0 or len(lab.enabled()) == 0)
+    lab.run_until(lambda lab: lab.look.master.epoch > 0 or len(lab.enabled()) == 0)
     with pytest.raises(LabError, match=r"run_until\(record='AllTasksRunning'\)"):
-        lab.answer(request)
+        lab.look.answer(request)
 
 
 BOTH_HOSTS = [

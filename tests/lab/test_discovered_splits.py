@@ -62,20 +62,20 @@ def all_taken(lab: Lab, source: Found) -> None:
     operator_id = lab.job.vertices[0].operators[0].operator_id
 
     def taken() -> bool:
-        coordinator = lab.master.coordinators[operator_id].coordinator
+        coordinator = lab.look.master.coordinators[operator_id].coordinator
         assert isinstance(coordinator, SourceCoordinator)
         state = json.loads(coordinator.enumerator.checkpoint())
         return {*state["known"]} == {*source.there} and not state["remaining"]
 
     def held() -> bool:
-        heads = (task.chain.head for task in lab.tasks.values() if task.is_source)
+        heads = (task.chain.head for task in lab.look.tasks.values() if task.is_source)
         return any(isinstance(head, SourceOperator) and head.splits for head in heads)
 
     def on_the_way() -> bool:
         return any(isinstance(message.word, OperatorEventToTask) for _, _, message in lab._world.agenda.messages())
 
     def done() -> bool:
-        return lab.master.tasks.all_running and taken() and not held() and not on_the_way()
+        return lab.look.master.tasks.all_running and taken() and not held() and not on_the_way()
 
     end = lab.position + MOST_STEPS
     lab.run_until(lambda _: done() or lab.position > end)
@@ -122,8 +122,8 @@ def test_what_is_found_around_checkpoints_kills_and_rescales_is_read_once(seed: 
         source.add(f"file-{number}", chance.randrange(1, 6))
         steps(lab, chance.randrange(160))
         what = chance.randrange(3)
-        if what == 0 and lab.tasks:
-            lab.kill(chance.randrange(max(task.subtask for task in lab.tasks.values()) + 1))
+        if what == 0 and lab.look.tasks:
+            lab.faults.kill(chance.randrange(max(task.subtask for task in lab.look.tasks.values()) + 1))
         elif what == 1:
             lab.rescale(chance.randint(1, 4))
     if kind is FoundEndless:
@@ -132,7 +132,7 @@ def test_what_is_found_around_checkpoints_kills_and_rescales_is_read_once(seed: 
         steps(lab, 200)
         all_taken(lab, source)
     lab.stop(wait=True)
-    lab.validate()
+    lab.look.validate()
     assert found(lab) == source.all_rows(source.there)
 
 
@@ -143,7 +143,7 @@ def test_a_split_assigned_after_the_last_checkpoint_goes_back_when_its_reader_fa
     lab.trigger_checkpoint(wait=True)
     source.add("late", 4)
     lab.run_until(lambda _: ("late", 1) in source.reads)
-    lab.kill(0)
+    lab.faults.kill(0)
     lab.run_until(lambda _: len(lab.trace.story(kind="AllTasksRunning")) == 2)
     all_taken(lab, source)
     lab.stop(wait=True)
@@ -169,7 +169,7 @@ def test_the_documented_failure_of_a_discovery_restarts_the_job() -> None:
     lab = Lab(job(source, 1))
     lab.run_until(record="DiscoverSplits")
     source.add("a", 3)
-    lab.fail("DiscoverSplits", "io")
+    lab.faults.fail("DiscoverSplits", "io")
     lab.run_until(lambda _: len(lab.trace.story(kind="AllTasksRunning")) == 2)
     all_taken(lab, source)
     assert any("the input cannot be listed" in str(record.data) for record in lab.trace.story(kind="SplitsDiscovered"))
@@ -204,4 +204,4 @@ def test_splits_need_ids_of_their_own_when_they_are_found_as_well() -> None:
     lab.run_until(record="AllTasksRunning")
     source.there.extend("aa")
     with pytest.raises(LabJobFailedError, match="every split needs an 'id' of its own"):
-        lab.run_until(finished=True)
+        lab.run_until(ended=True)

@@ -43,11 +43,11 @@ def read_all(lab: Lab, source: Growing, names: Sequence[str] = ()) -> None:
     wanted = {name: source.rows.get(name, 0) for name in names or source.names}
 
     def positions() -> dict[str, int]:
-        heads = (task.chain.head for task in lab.tasks.values() if task.is_source and task.is_running)
+        heads = (task.chain.head for task in lab.look.tasks.values() if task.is_source and task.is_running)
         return {split["id"]: position for head in heads for split, position in head.splits}
 
     end = lab.position + MOST_STEPS
-    lab.run_until(lambda _: (positions() == wanted and lab.master.tasks.all_running) or lab.position > end)
+    lab.run_until(lambda _: (positions() == wanted and lab.look.master.tasks.all_running) or lab.position > end)
     assert positions() == wanted
 
 
@@ -105,7 +105,7 @@ def test_a_checkpoint_does_not_wait_for_a_read() -> None:
         others = [action for action in lab.enabled() if "ReadSplit" not in repr(action)]
         lab.step(others[0])
     assert source.reads == []
-    lab.kill(0)
+    lab.faults.kill(0)
     read_all(lab, source)
     lab.stop(wait=True)
     assert found(lab) == source.all_rows()
@@ -170,7 +170,7 @@ def test_windows_wait_for_the_split_that_is_furthest_behind() -> None:
     read_all(lab, source)
     steps(lab, 300)
     assert lab.output("counts")["window_start"].max() == 800
-    assert not lab.late_rows_dropped
+    assert not lab.look.late_rows_dropped
 
 
 @pytest.mark.parametrize("kind", [Growing, Endless])
@@ -184,11 +184,11 @@ def test_twelve_splits_through_kills_and_rescales_give_each_row_once(seed: int, 
             source.rows[name] = source.rows.get(name, 0) + chance.randrange(9)
         steps(lab, chance.randrange(250))
         what = chance.randrange(3)
-        if what == 0 and lab.tasks:
-            lab.kill(chance.randrange(max(task.subtask for task in lab.tasks.values()) + 1))
+        if what == 0 and lab.look.tasks:
+            lab.faults.kill(chance.randrange(max(task.subtask for task in lab.look.tasks.values()) + 1))
         elif what == 1:
             lab.rescale(chance.randint(1, 4))
     read_all(lab, source)
     lab.stop(wait=True)
-    lab.validate()
+    lab.look.validate()
     assert found(lab) == source.all_rows()

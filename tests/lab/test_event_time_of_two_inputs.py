@@ -40,7 +40,7 @@ def counted(env: StreamEnvironment, windows: Any) -> Counter[tuple[int, int]]:
     windows.aggregate(rows=count()).sink_to(CollectSink(), uid="out")
     lab = Lab(env, seed=1)
     lab.run()
-    assert lab.late_rows_dropped == {}
+    assert lab.look.late_rows_dropped == {}
     return Counter({(row["id"], row["window_start"]): row["rows"] for row in lab.output().to_dict("records")})
 
 

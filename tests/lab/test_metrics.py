@@ -131,7 +131,7 @@ def test_a_job_on_spark_shows_the_same() -> None:
         job.start()
         assert job.wait() == "FINISHED"
         check_own(job.metrics())
-        meters = job.meters()
+        meters = job.look.meters()
         live = look(job)
     assert meters["state_entries"].sum() == 0, "tasks that have ended have no state"
     assert meters["behind_ms"].isna().all(), "event time has ended"

@@ -323,4 +323,4 @@ def test_a_processing_time_timer_that_an_event_time_timer_sets_does_not_wait_for
     lab = Lab(env)
     lab.run_until(lambda lab: len(lab.output("out")) > 0)
     assert list(lab.output("out")["k"]) == ["a"]
-    assert lab.at_ms < 900, "the next rows come after a second"
+    assert lab.look.at_ms < 900, "the next rows come after a second"

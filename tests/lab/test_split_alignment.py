@@ -28,7 +28,7 @@ def job(source: Endless, parallelism: int = 1, *, idle_ms: int | None = None, dr
 
 def last_window(lab: Lab, at_ms: int) -> int:
     """The start of the last window that was published by then, -1 if none was."""
-    lab.run_until(at_ms=lab.at_ms + at_ms)
+    lab.run_until(at_ms=lab.look.at_ms + at_ms)
     output = lab.output("counts")
     return -1 if output.empty else int(output["window_start"].max())
 
@@ -45,7 +45,7 @@ def test_a_split_without_rows_holds_event_time_back_until_it_is_idle() -> None:
     assert last_window(lab, 1_000) == 300
     source.rows["a"] = 100
     assert last_window(lab, 1_000) == 800, "b still does not count"
-    assert not lab.late_rows_dropped
+    assert not lab.look.late_rows_dropped
 
 
 def test_an_idle_split_counts_again_with_its_next_row() -> None:
@@ -58,7 +58,7 @@ def test_an_idle_split_counts_again_with_its_next_row() -> None:
     source.rows["a"] = 200
     read_all(lab, source)
     assert last_window(lab, 300) == 400  # b is at 590, and not idle
-    assert sum(lab.late_rows_dropped.values()) == 30, "the rows of b from 100 to 399 came too late"
+    assert sum(lab.look.late_rows_dropped.values()) == 30, "the rows of b from 100 to 399 came too late"
 
 
 def test_a_split_that_has_rows_is_not_idle_because_its_reader_is_elsewhere() -> None:
@@ -66,7 +66,7 @@ def test_a_split_that_has_rows_is_not_idle_because_its_reader_is_elsewhere() -> 
     lab = job(source, idle_ms=1)
     read_all(lab, source)
     steps(lab, 200)
-    assert not lab.late_rows_dropped
+    assert not lab.look.late_rows_dropped
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Uneven(Endless):
 
 def ahead(lab: Lab) -> int:
     """By how much the time of split a is ahead of that of b."""
-    heads = (task.chain.head for task in lab.tasks.values() if task.is_source)
+    heads = (task.chain.head for task in lab.look.tasks.values() if task.is_source)
     at = {split["id"]: position for head in heads for split, position in head.splits}  # type: ignore[attr-defined]
     return 100 * at["a"] - 10 * at["b"] if {"a", "b"} <= set(at) else 0
 
@@ -96,7 +96,7 @@ def test_a_split_that_is_too_far_ahead_waits_for_the_others(parallelism: int) ->
         lab = job(source, parallelism, drift_ms=drift_ms)
         lab.run_until(record="AllTasksRunning")
         furthest[drift_ms] = 0
-        while lab.at_ms < 6_000 and sum(rows for _, rows in source.reads) < 2_000:
+        while lab.look.at_ms < 6_000 and sum(rows for _, rows in source.reads) < 2_000:
             lab.step()
             furthest[drift_ms] = max(furthest[drift_ms], ahead(lab))
     assert furthest[None] > 50_000
@@ -109,7 +109,7 @@ def test_all_rows_are_read_when_splits_wait_for_each_other() -> None:
     read_all(lab, source)
     source.rows["b"] = 601
     read_all(lab, source)
-    assert not lab.late_rows_dropped
+    assert not lab.look.late_rows_dropped
 
 
 def test_a_drift_has_to_be_something() -> None:

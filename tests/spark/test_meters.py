@@ -83,8 +83,8 @@ def test_a_look_says_what_the_job_does(job: SparkJob) -> None:
 
 
 def test_state_is_counted_and_weighed(job: SparkJob) -> None:
-    _until(lambda: job.meters()["state_bytes"].sum() > 0 and job.meters()["state_entries"].sum() == 50)
-    table = job.meters().set_index("task")
+    _until(lambda: job.look.meters()["state_bytes"].sum() > 0 and job.look.meters()["state_entries"].sum() == 50)
+    table = job.look.meters().set_index("task")
     assert table.loc[["numbers/0", "numbers/1", "slow/0", "slow/1"], "state_entries"].sum() == 0
     metrics = job.metrics()
     of_sums = metrics[(metrics["operator"] == "sums") & (metrics["metric"] == "state_entries")]

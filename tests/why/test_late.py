@@ -87,7 +87,7 @@ def test_out_of_orderness_that_is_larger_by_what_the_answer_says_keeps_all_rows(
     windows.window(TumblingEventTimeWindows("1s")).aggregate(n=count()).sink_to(CollectSink("out"), uid="out")
     lab = Lab(env)
     lab.run()
-    assert lab.late_rows_dropped == {}
+    assert lab.look.late_rows_dropped == {}
     assert says(why_late(lab)) == ["no operator has dropped a row as late"]
 
 
@@ -105,7 +105,7 @@ def test_a_row_of_an_idle_input_is_late_without_having_been_behind() -> None:
     held = {"turn:in1/0"}
     while not any(each.kind == "SendElement" and _is_idle(each) for each in lab.trace):
         lab.step(next(each for each in lab.enabled() if each.key not in held))
-    while lab.tasks["counts/0"].input.gates.available or any("in0" in each.key for each in lab.enabled()):
+    while lab.look.tasks["counts/0"].input.gates.available or any("in0" in each.key for each in lab.enabled()):
         lab.step(next(each for each in lab.enabled() if each.key not in held))
     with pytest.warns(LabWarning):
         lab.run()
@@ -164,9 +164,9 @@ def test_a_job_on_spark_names_the_operator_the_inputs_and_the_splits() -> None:
     with SparkJob(windowed(OUT_OF_ORDER), launch=ThreadGang) as job:
         job.start()
         assert job.wait() == "FINISHED"
-        dropped = int(job.meters()["late_rows_dropped"].sum())
+        dropped = int(job.look.meters()["late_rows_dropped"].sum())
         told = says(why_late(job))
-        metrics = job.statistics.operator_metrics.set_index(["task", "operator"])["numLateRecordsDropped"]
+        metrics = job.look.statistics.operator_metrics.set_index(["task", "operator"])["numLateRecordsDropped"]
     assert told[0].startswith(f"'counts' in counts/0 has dropped {dropped} row")
     assert any(each.startswith("the watermark of counts/0 is the least of its inputs") for each in told)
     assert any("came to in0/0 behind the watermark that 'timestamps' had made" in each for each in told)
@@ -175,7 +175,7 @@ def test_a_job_on_spark_names_the_operator_the_inputs_and_the_splits() -> None:
 
 
 def test_statistics_have_them_under_the_name_that_flink_gives_them() -> None:
-    statistics = ended(OUT_OF_ORDER).statistics
+    statistics = ended(OUT_OF_ORDER).look.statistics
     metrics = statistics.operator_metrics.set_index(["task", "operator"])["numLateRecordsDropped"]
     assert metrics.to_dict() == {
         ("in0/0", "in0"): 0,
@@ -194,7 +194,7 @@ MANY_LATE = (0, 900_000, *range(1, 400))
 def test_many_late_rows_leave_few_records(after_finish: bool) -> None:
     """A count is noted again when it has grown by an eighth, and once more at the end."""
     lab = ended(MANY_LATE, checkpoints_after_tasks_finish=after_finish, interval_ms=None)
-    assert lab.late_rows_dropped == {"counts": 399}
+    assert lab.look.late_rows_dropped == {"counts": 399}
     notes = lab.trace.story(kind="LateRowsDropped")
     assert notes[-1].data["rows"] == 399
     assert {note.data["watermark_ms"] for note in notes} == {899_999}
@@ -207,7 +207,7 @@ def test_with_each_checkpoint_the_count_is_exact() -> None:
     for checkpoint_id in range(1, 10):
         lab.run_until(lambda lab, wanted=checkpoint_id: _has_snapshot(lab, wanted))
         counts = [note.data["rows"] for note in lab.trace.story(kind="LateRowsDropped")]
-        assert counts[-1:] == [*lab.late_rows_dropped.values()]
+        assert counts[-1:] == [*lab.look.late_rows_dropped.values()]
 
 
 def _has_snapshot(lab: Lab, checkpoint_id: int) -> bool:

@@ -177,7 +177,7 @@ class Lab(Asking):
         hooks: Sequence[MasterHook] = (),
     ) -> Lab:
         """A lab that has done a recorded run again, of a lab or of Spark: `recording` is its trace, or the path to
-        which `Trace.save_play` wrote that, or `kit.hosts.spark.recorded` of a driver that died. `job` reads the same
+        which `Trace.save_recording` wrote that, or `kit.hosts.spark.recorded` of a driver that died. `job` reads the same
         input. A run that went on from a snapshot needs this on the disk, or `after`, the lab that did the run that left
         it.
 
