@@ -52,18 +52,20 @@ class Interrupter:
         self.count = 0
 
     def rounds(self, fewest: int, more_than: int, most_each: int = 12) -> Iterator[None]:
-        """So many rounds, with `most_each` interrupts at most in each; then others, in which they come twice as soon
-        each time, until there were `more_than` so many. How long a run takes differs from one to the next.
+        """So many rounds, with `most_each` interrupts at most in each; then others until there were `more_than` so
+        many, in which they come twice as soon after each round without one. How long a run takes differs from one to
+        the next.
 
         Raises AssertionError when they do not come.
         """
-        for number in range(fewest + 20):
-            if number >= fewest:
-                if self.count > more_than:
-                    return
-                self.mean_s /= 2
+        for number in range(fewest + more_than + 20):
+            before = self.count
+            if number >= fewest and self.count > more_than:
+                return
             self.most = self.count + most_each
             yield
+            if self.count - before < min(most_each, 3):
+                self.mean_s /= 2
         raise AssertionError(f"{self.count} interrupts came, but should be more than {more_than}")
 
     def tried(self, act: Act) -> bool:

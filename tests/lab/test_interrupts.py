@@ -28,6 +28,7 @@ from kit.verify.swarm.swarm import swarm
 from tests.explore.jobs import collects
 from tests.lab.interrupting import Interrupter, Lines, interruptible, same_run, seconds
 from tests.lab.jobs import Shape, environment, wrong
+from widgets.explorer import Explorer
 
 pytestmark = pytest.mark.signals
 
@@ -86,13 +87,17 @@ def assert_ended_as(lab: Lab, reference: Lab, shape: Shape) -> None:
 # --- signals at random moments ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_run_that_is_interrupted_ends_as_one_that_is_not(name: str) -> None:
+def interrupt_runs(name: str, fewest: int, more_than: int) -> None:
     reference = life(a_lab(name), uninterrupted)
     took_s = seconds(lambda: life(a_lab(name), uninterrupted))
     interrupter = Interrupter(seed=7, mean_s=took_s / 12)
-    for _ in interrupter.rounds(4, more_than=10):
+    for _ in interrupter.rounds(fewest, more_than):
         assert_ended_as(life(a_lab(name), interrupter.until), reference, SHAPES[name][0])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_run_that_is_interrupted_ends_as_one_that_is_not(name: str) -> None:
+    interrupt_runs(name, 4, more_than=10)
 
 
 def test_going_back_and_forth_is_done_as_a_whole() -> None:
@@ -108,11 +113,11 @@ def test_going_back_and_forth_is_done_as_a_whole() -> None:
     assert same_run(lab.goto(reference.position), reference)
 
 
-def test_a_play_that_is_interrupted_is_played_block_by_block() -> None:
-    reference = open_play("late-ack").run()
-    interrupter = Interrupter(seed=5, mean_s=seconds(lambda: open_play("late-ack").run()) / 8)
-    for _ in interrupter.rounds(2, more_than=5):
-        play: Play = open_play("late-ack")
+def interrupt_plays(name: str, fewest: int, more_than: int) -> None:
+    reference = open_play(name).run()
+    interrupter = Interrupter(seed=5, mean_s=seconds(lambda: open_play(name).run()) / 8)
+    for _ in interrupter.rounds(fewest, more_than):
+        play: Play = open_play(name)
         interrupter.until(lambda play=play: play.done, lambda play=play: play.run())  # type: ignore[misc]
         assert [repr(each) for each in play.played] == [repr(each) for each in reference.played]
         assert [lab.past.actions for lab in play.labs] == [lab.past.actions for lab in reference.labs]
@@ -120,11 +125,15 @@ def test_a_play_that_is_interrupted_is_played_block_by_block() -> None:
         assert play.notes == reference.notes
 
 
+def test_a_play_that_is_interrupted_is_played_block_by_block() -> None:
+    interrupt_plays("late-ack", 2, more_than=5)
+
+
 def explored(found: Any) -> Any:
     return found.to_pandas().drop(columns="seconds").to_dict("records"), found.machines.to_dict("records"), found.holds
 
 
-def test_an_exploration_that_is_interrupted_says_what_it_saw_and_can_be_made_again() -> None:
+def interrupt_explorations(fewest: int, more_than: int) -> None:
     def explored_now() -> Exploration:
         return explore(collects(), checkpoints=1, kinds=("lose", "repeat"))
 
@@ -140,7 +149,7 @@ def test_an_exploration_that_is_interrupted_says_what_it_saw_and_can_be_made_aga
             partly.append(interrupt.found)
             raise
 
-    for _ in interrupter.rounds(1, more_than=2, most_each=4):
+    for _ in interrupter.rounds(fewest, more_than, most_each=4):
         found.clear()
         interrupter.until(lambda: bool(found), act)
         assert explored(found[0]) == explored(reference)
@@ -151,7 +160,11 @@ def test_an_exploration_that_is_interrupted_says_what_it_saw_and_can_be_made_aga
     assert any(each.states > 1 for each in partly)
 
 
-def test_a_swarm_that_is_interrupted_gives_the_trials_before() -> None:
+def test_an_exploration_that_is_interrupted_says_what_it_saw_and_can_be_made_again() -> None:
+    interrupt_explorations(1, more_than=2)
+
+
+def interrupt_swarms(fewest: int, more_than: int) -> None:
     reference = swarm(range(2, 6))
     interrupter = Interrupter(seed=4, mean_s=seconds(lambda: swarm(range(2, 6))) / 4)
     found: list[Any] = []
@@ -164,13 +177,71 @@ def test_a_swarm_that_is_interrupted_gives_the_trials_before() -> None:
             partly.append(interrupt.found)
             raise
 
-    for _ in interrupter.rounds(1, more_than=2, most_each=6):
+    for _ in interrupter.rounds(fewest, more_than, most_each=6):
         found.clear()
         interrupter.until(lambda: bool(found), act)
         assert found[0].rows == reference.rows
     for each in partly:
         assert each.rows == reference.rows[: each.trials]
     assert any(each.trials for each in partly)
+
+
+def test_a_swarm_that_is_interrupted_gives_the_trials_before() -> None:
+    interrupt_swarms(1, more_than=2)
+
+
+def interrupt_the_explorer(fewest: int, more_than: int) -> None:
+    """The button that runs the job to its end, pressed until it has ended; the app itself says that it was stopped."""
+    reference = a_lab("windows")
+    reference.run_until(finished=True)
+
+    def press_until_the_end(interrupter: Interrupter | None) -> Explorer:
+        explorer = kit.show(a_lab("windows"))
+        explorer.controls.until.value = "the job has ended"
+        press = explorer.controls.go.click
+        while not explorer.lab.finished:
+            before = explorer.lab.position
+            (interrupter.tried if interrupter is not None else uninterruptedly)(press)
+            if explorer.told.startswith("Interrupted"):
+                assert interrupter is not None
+                interrupter.count += 1
+            elif explorer.lab.position == before:
+                raise AssertionError(explorer.told)
+        return explorer
+
+    interrupter = Interrupter(seed=9, mean_s=seconds(lambda: press_until_the_end(None)) / 8)
+    for _ in interrupter.rounds(fewest, more_than, most_each=6):
+        explorer = press_until_the_end(interrupter)
+        assert same_run(explorer.lab, reference)
+        assert explorer.branch.n == len(reference.trace)
+        assert explorer.branch.is_present
+
+
+def uninterruptedly(act: Callable[[], object]) -> None:
+    act()
+
+
+def test_a_button_that_is_interrupted_can_be_pressed_again() -> None:
+    interrupt_the_explorer(1, more_than=2)
+
+
+MANY = {
+    "runs with totals": (lambda many: interrupt_runs("totals", 1, many), 75),
+    "runs with windows": (lambda many: interrupt_runs("windows", 1, many), 75),
+    "runs with a union": (lambda many: interrupt_runs("union", 1, many), 75),
+    "plays": (lambda many: interrupt_plays("late-ack", 1, many), 75),
+    "explorations": (lambda many: interrupt_explorations(1, many), 75),
+    "swarms": (lambda many: interrupt_swarms(1, many), 75),
+    "the explorer": (lambda many: interrupt_the_explorer(1, many), 50),
+}
+"""Five hundred interrupts in all."""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("what", MANY)
+def test_five_hundred_interrupts_at_random_moments(what: str) -> None:
+    interrupt, many = MANY[what]
+    interrupt(many - 1)
 
 
 def test_comparisons_can_be_made_again() -> None:
