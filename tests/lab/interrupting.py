@@ -52,9 +52,8 @@ class Interrupter:
         self.count = 0
 
     def rounds(self, fewest: int, more_than: int, most_each: int = 12) -> Iterator[None]:
-        """So many rounds, with `most_each` interrupts at most in each; then others until there were `more_than` so
-        many, in which they come twice as soon after each round without one. How long a run takes differs from one to
-        the next.
+        """Yield `fewest` rounds with `most_each` interrupts at most in each, and others until there were more than
+        `more_than` interrupts. After a round with few of them they come twice as soon, since runs differ in length.
 
         Raises AssertionError when they do not come.
         """

@@ -21,7 +21,7 @@ RUNS = 60
 
 
 def first_failure(seeds: int, job: str = "", kinds: str = "") -> Telling | None:
-    """The first of so many trials that violates something, None when none does."""
+    """Return the first of this number of trials that violates something, None when none does."""
     narrowed = RandomJob.of(settings_of(job))
     names = {name for name in settings_of(job) if name in vars(narrowed)}
     for seed in range(seeds):

@@ -28,8 +28,8 @@ class Found:
 
 @dataclass(frozen=True)
 class BySwarm:
-    """So many seeds of the swarm, from 0; `job` has settings that all its jobs get, and `kinds`, words with commas
-    between them, are all that is done to them.
+    """The first `seeds` seeds of the swarm. `job` holds settings that all its jobs get, `kinds` the only kinds of deed,
+    with commas between them.
     """
 
     seeds: int = 200

@@ -61,7 +61,7 @@ def test_event_time_does_not_end_while_an_idle_channel_may_still_send_rows() -> 
 
 
 def test_an_idle_channel_that_ends_ends_event_time_with_the_others() -> None:
-    """What says that it was active again may be lost: a restored task that had finished says nothing but the end."""
+    """A task that is restored as finished sends the end of event time and no status."""
     valve = WatermarkValve([0, 1])
     valve.status(1, idle=True)
     assert valve.watermark(0, MAX_WATERMARK_MS) is None

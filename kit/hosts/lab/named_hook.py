@@ -54,7 +54,7 @@ class NamedHook:
         self._has_begun = True
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing: it holds nothing open."""
 
 
 def named_hooks(number: int) -> Sequence[NamedHook]:

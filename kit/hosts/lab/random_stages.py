@@ -259,8 +259,10 @@ class RulesOperator(Operator):
 
 
 def signs(rows: int) -> list[int]:
-    """What `Pace` says of event time behind this many rows, in order: after every second row of four that it is `IDLE`,
-    after the others a watermark of the number of the row, counted from 1.
+    """Return what `Pace` emits behind this many rows, in order.
+
+    After the second row of every four it becomes `IDLE`. After each other row it emits a watermark: the number of the
+    row, counted from 1.
     """
     return [IDLE if number % 4 == 2 else number for number in range(1, rows + 1)]
 
@@ -270,7 +272,7 @@ IDLE = -1
 
 @dataclass(frozen=True)
 class Pace(OperatorSpec):
-    """Hands rows on, with watermarks and statuses of its own between them (`signs`)."""
+    """Sends rows on, with watermarks and statuses of its own between them (`signs`)."""
 
     def create(self) -> PaceOperator:
         """One subtask's operator."""
@@ -278,9 +280,7 @@ class Pace(OperatorSpec):
 
 
 class PaceOperator(Operator):
-    """Keeps the number of rows so far. It never says anything twice: what was in flight at a checkpoint is said by
-    whoever recovers it.
-    """
+    """Keeps the number of rows so far. No sign is emitted twice: a checkpoint holds those in flight."""
 
     def initialize_state(self) -> None:
         self._state = self.context.operator_state.list_state(ListStateDescriptor("passed", pa.int64()))
@@ -311,7 +311,7 @@ class PaceOperator(Operator):
             self.context.output.emit_watermark(timestamp_ms)
 
     def process_watermark_status(self, *, idle: bool) -> None:
-        """What comes from before it says nothing about this event time."""
+        """Ignore the statuses of the inputs: they concern another event time."""
 
 
 @dataclass(frozen=True)

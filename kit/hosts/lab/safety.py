@@ -62,14 +62,14 @@ class TriedJob(Protocol):
         """The job, to be run."""
 
     def master_hooks(self) -> Sequence[MasterHook]:
-        """What takes part in its checkpoints beside the tasks."""
+        """Return new master hooks for one life of the job."""
 
     def at(self, parallelism: int) -> TriedJob:
         """The same job at another parallelism, if it has others."""
 
     @property
     def rescales(self) -> bool:
-        """Whether it can run at other parallelisms."""
+        """Return True if the job can run at other parallelisms."""
 
     @property
     def has_last_words(self) -> bool:
@@ -156,7 +156,7 @@ class Safety:
             raise Violation("restorable", f"checkpoint {self._latest_id} is complete without its _metadata")
 
     def look_closely(self, lab: Lab) -> None:
-        """What takes longer than after each step: every machine's invariants, and what the store has noted."""
+        """Check what takes too long after each step: every machine's invariants, and the parallelism in the store."""
         lab.look.validate()
         master = lab.look.master
         is_under_way = master.status is not JobStatus.CREATED and not master.status.is_terminal

@@ -114,7 +114,7 @@ class GivenJob:
         return self.make(self.parallelism)
 
     def master_hooks(self) -> Sequence[MasterHook]:
-        """None."""
+        """Return no hooks."""
         return ()
 
     def at(self, parallelism: int) -> GivenJob:
