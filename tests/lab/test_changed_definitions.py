@@ -167,7 +167,10 @@ class LabHost:
         return self.last.stop(wait=True)
 
     def refused(self, env: StreamEnvironment, savepoint: str) -> str:
-        return failure(Lab(env, restore_path=savepoint, after=self.last))
+        lab = Lab(env, restore_path=savepoint, after=self.last)
+        error = failure(lab)
+        assert lab.master.epoch == 0, "no task was deployed"
+        return error
 
     def run(self, env: StreamEnvironment, savepoint: str, **start: Any) -> int:
         lab = Lab(env, restore_path=savepoint, after=self.last, **start)
@@ -188,10 +191,10 @@ class SlotsHost:
 
     def refused(self, env: StreamEnvironment, savepoint: str) -> str:
         with SparkJob(env, launch=ThreadGang, restore_path=savepoint) as restored:
-            restored.start()
             with pytest.raises(JobFailedError) as failed:
-                restored.wait(timeout_s=60)
+                restored.start()
             assert restored.status == "FAILED"
+            assert len(restored.stages) == 0, "no task was deployed"
             return str(failed.value)
 
 

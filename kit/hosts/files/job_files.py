@@ -59,10 +59,12 @@ from kit.core.protocol.properties import LaterOutput
 from kit.core.protocol.reasons import told
 from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.core.protocol.words import Word
+from kit.core.state.errors import StateError
 from kit.core.state.file_names import checkpoint_of
 from kit.hosts.files.answers import carry_out
 from kit.hosts.files.confinement import check_metadata
 from kit.hosts.files.output import Output, begin_new_output, check_no_later_output, discard_later_output, sinks
+from kit.hosts.files.state_types import check_state_types
 from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
 from kit.hosts.files.stores.errors import LeadershipLostError
 from kit.hosts.files.stores.stores import CheckpointStore
@@ -141,6 +143,7 @@ class JobFiles:
         checkpoint_id = self._check_paths(resolved.metadata, location)
         if command.later_output is LaterOutput.ERROR and checkpoint_id is not None:
             check_no_later_output(self._job, self._output, location, checkpoint_id)
+        check_state_types(self._job, self._storage, resolved.metadata, location)
         self._output.begin_with(location, checkpoint_id)
         return SnapshotResolved(path=command.path, location=resolved.location.directory, metadata=resolved.metadata)
 
@@ -152,8 +155,10 @@ class JobFiles:
             stored = self._store.checkpoints() if command.recover else []
             found = tuple(RecoveredCheckpoint(each, self._metadata_of(each)) for each in stored)
             found = self._without_damaged(found)
+            if found and found[-1].metadata is not None:
+                check_state_types(self._job, self._storage, found[-1].metadata, found[-1].stored.location)
             wanted = self._store.wanted()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, StateError) as error:
             return StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
         if not (found or status or command.restores):
             begin_new_output(self._job, self._output)

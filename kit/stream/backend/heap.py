@@ -259,6 +259,20 @@ class HeapKeyedStateBackend:
         for (kind, name), rows_of_state in stored.items():
             self._take_in(kind, name, rows_of_state)
 
+    def check_fits(self, file: KeyedStateFile) -> None:
+        """Raise as `restore` does where a file holds keys or states of other types, or made from something else."""
+        for schema in file.schemas:
+            name, aspects = state_name(schema), aspects_of(schema)
+            self.definition.check(name, aspects)
+            self._check_schema(schema, name, file.name)
+            table = self._tables.get(name)
+            if table is None or state_kind(schema) in {EVENT_TIMERS, PROCESSING_TIMERS}:
+                continue
+            namespaced = "namespace" in schema.names
+            namespace_type = schema.field("namespace").type if namespaced else None
+            table.check_restored(StateKind(state_kind(schema)), schema.field("value").type, namespace_type)
+            self.definition.check(name, self.definition.without_shared(aspects), table.aspects)
+
     def _own_sections(self, handle: KeyGroupOffsets) -> Iterator[tuple[int, int]]:
         start = handle.key_group_range.start
         for key_group in handle.key_group_range.intersect(self.key_group_range):

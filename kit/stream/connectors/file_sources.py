@@ -113,6 +113,11 @@ class ParquetSource(_FileSource):
     ranges of about the same length (none spans two files); None makes a split of each row group. Positions are rows of
     the split.
 
+    The splits of one file may go to several subtasks, which read them at the same time. Records of one key then reach
+    the next operator in another order than the file has them: `key_by` keeps only the order of records that one subtask
+    sends. Where the order per key matters, `splits=1` makes each file one split, and with a key in several files the
+    source needs parallelism 1; or let windows and timers go by event time.
+
     Raises on creation FileNotFoundError, SchemaError, or ValueError for a file without bytes or of another format, each
     naming the file. A file with no rows is legal: its source ends at once.
     """

@@ -29,6 +29,7 @@ from kit.core.state.handles import KeyGroupRange
 from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.operator_store import OperatorStateStore
 from kit.stream.backend.raw_state import RawStateInputs, RawStateOutputs
+from kit.stream.backend.states.descriptors import StateDescriptor
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.operators.checkpoint_listener import CheckpointListener
 from kit.stream.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
@@ -209,6 +210,10 @@ class OperatorSpec:
             if len(columns) == 1:
                 return columns.pop()
         return None
+
+    def declared_states(self) -> Sequence[StateDescriptor]:
+        """Return the keyed states that it is known to have before it runs."""
+        return ()
 
     def state_aspects(self) -> Aspects:
         """Return the aspects of the keyed state (`kit.stream.backend.states.state_definition`), which a restore

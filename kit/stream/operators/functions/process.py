@@ -9,6 +9,7 @@ Follows Flink's `ProcessFunction`, `KeyedProcessFunction`, `CoProcessFunction` a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import Parameter, isasyncgenfunction, iscoroutinefunction, isfunction, signature
@@ -16,6 +17,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from kit.stream.backend.states.descriptors import StateDescriptor
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.backend.types.arrow_types import has_nanosecond_times, stored_type
 from kit.stream.operators.functions.function_bases import check_bases
@@ -144,6 +146,13 @@ class FunctionSpec(ResolvedSpec):
 
     def _check_functions(self) -> None:
         """Leave the check of the function to `_check_function`, since each subtask creates its own."""
+
+    def declared_states(self) -> list[StateDescriptor]:
+        """Return the descriptors that are attributes of the class, but for names that several of them have."""
+        names = dir(self.function) if isinstance(self.function, type) and self.key_type is not None else ()
+        found = [value for name in names if isinstance(value := getattr(self.function, name, None), StateDescriptor)]
+        named = Counter(descriptor.name for descriptor in {id(each): each for each in found}.values())
+        return [descriptor for descriptor in found if named[descriptor.name] == 1]
 
     def _check_function(self) -> None:
         """Raise TypeError for anything that does not create a function of the right kind."""
