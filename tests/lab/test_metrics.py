@@ -22,6 +22,7 @@ from kit import (
     count,
 )
 from kit.draw.charts.live import look
+from kit.machines.task.chain import OperatorChain
 from kit.stream.operators.metrics import MetricGroup
 from tests.operators.harness import Harness
 from tests.spark.jobs import ThreadGang
@@ -113,6 +114,11 @@ def test_each_input_has_a_watermark_of_its_own() -> None:
     both = [values(table, "joined", f"input_{number}_watermark_ms")[0] for number in (1, 2)]
     assert values(table, "joined", "input_watermark_ms") == [min(both)]
     assert both[0] < both[1]
+
+
+def test_a_task_that_was_restored_as_finished_has_no_operators_and_no_metrics() -> None:
+    chain = OperatorChain(None, None, finished=True)  # type: ignore[arg-type]
+    assert chain.readings({0: NOW, 1: NOW}) == []
 
 
 def test_going_back_goes_back_in_the_metrics_too() -> None:

@@ -113,6 +113,10 @@ def test_event_time_is_behind_the_clock(monkeypatch: pytest.MonkeyPatch) -> None
     ((subtask, reading),) = readings.operators(["a"])
     assert subtask == 1
     assert reading["own"] == {"seen.count": 13, "seen.per_s": 5.0}
+    task.readings = list
+    readings.take(0, of.reading())
+    assert list(readings.operators(["a"])) == [], "the task was restored as finished"
+    assert readings.to_pandas(["a"])["state_entries"].tolist() == [0]
 
 
 def test_the_monitor_asks_and_says_what_became_of_it(job: SparkJob, tmp_path: Path) -> None:

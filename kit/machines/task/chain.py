@@ -457,7 +457,7 @@ class OperatorChain:
     def readings(self, watermarks_ms: Mapping[int, int]) -> list[dict[str, Any]]:
         """Return the metrics of each operator as JSON-like data; the head's inputs have these watermarks."""
         readings = [link.reading() for link in self.links]
-        if len(watermarks_ms) > 1:
+        if readings and len(watermarks_ms) > 1:
             more = {f"input_{number + 1}_watermark_ms": known_time(at) for number, at in watermarks_ms.items()}
             readings[0]["values"] |= more
         return readings

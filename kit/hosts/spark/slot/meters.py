@@ -167,8 +167,10 @@ class MeterReadings:
         """Yield the subtask and what was read last of each operator in it, the rates of its meters included."""
         for slot, task in self._ordered(vertices):
             (since_s, older), (at_s, newest) = self._slots[slot][0], self._slots[slot][-1]
-            for then, now in zip(older[task]["operators"], newest[task]["operators"], strict=True):
-                yield split_task_name(task)[1], now | {"own": with_rates(then["own"], now["own"], at_s - since_s)}
+            before = {each["id"]: each["own"] for each in older[task]["operators"]}
+            for now in newest[task]["operators"]:  # none in a task that was restored as finished since then
+                own = with_rates(before.get(now["id"], {}), now["own"], at_s - since_s)
+                yield split_task_name(task)[1], now | {"own": own}
 
     def _ordered(self, vertices: Sequence[str]) -> list[tuple[int, str]]:
         place = {name: number for number, name in enumerate(vertices)}
