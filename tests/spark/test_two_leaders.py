@@ -20,7 +20,7 @@ import pytest
 
 from kit.hosts.files.job_failed import JobFailedError
 from kit.hosts.spark.job import SparkJob
-from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, staged, totals_job
+from tests.spark.jobs import LASTING, ThreadGang, await_checkpoint, check_output, generator, staged, totals_job
 from tests.spark.test_two_drivers import ROOT, stored_ids
 from tests.zookeeper import ZooKeeper
 
@@ -145,6 +145,19 @@ def test_a_driver_beside_one_that_runs_takes_the_job_over(tmp_path: Path) -> Non
             first.wait(timeout_s=30)
         assert first.status == "SUSPENDED"
     check_left(tmp_path, "filesystem")
+
+
+def test_a_job_of_the_same_name_that_begins_from_a_savepoint_is_refused_while_the_other_runs(tmp_path: Path) -> None:
+    def job(**options: Any) -> SparkJob:
+        return SparkJob(totals_job(tmp_path, LASTING, store="filesystem"), launch=ThreadGang, **options)
+
+    with job().start() as first:
+        await_checkpoint(first, 1)
+        savepoint = first.savepoint(tmp_path / "savepoints")
+        with pytest.raises(JobFailedError, match=r"job totals is run by driver 1 \(process .*a name of its own"):
+            job(restore_path=savepoint).start()
+        assert first.status == "RUNNING"
+        first.cancel()
 
 
 @pytest.mark.soak

@@ -220,8 +220,9 @@ class SparkJob(JobRequests, JobLooks, Asking):
         """Raise JobFailedError when the job could not run, FileExistsError when its output would not be its own."""
         from kit.hosts.spark.portable import not_portable
 
-        if self._begins_anew:
+        if not self._start.recover:
             self._driver.check_not_led()
+        if self._begins_anew:
             check_new_output(self.job, self._output)
         if problem := not_portable(self.job):
             raise JobFailedError(problem)
