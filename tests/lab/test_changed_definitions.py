@@ -169,7 +169,7 @@ class LabHost:
     def refused(self, env: StreamEnvironment, savepoint: str) -> str:
         lab = Lab(env, restore_path=savepoint, after=self.last)
         error = failure(lab)
-        assert lab.master.epoch == 0, "no task was deployed"
+        assert lab.look.master.epoch == 0, "no task was deployed"
         return error
 
     def run(self, env: StreamEnvironment, savepoint: str, **start: Any) -> int:
@@ -194,7 +194,7 @@ class SlotsHost:
             with pytest.raises(JobFailedError) as failed:
                 restored.start()
             assert restored.status == "FAILED"
-            assert len(restored.stages) == 0, "no task was deployed"
+            assert len(restored.look.stages) == 0, "no task was deployed"
             return str(failed.value)
 
 

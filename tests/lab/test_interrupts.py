@@ -193,13 +193,13 @@ def test_a_swarm_that_is_interrupted_gives_the_trials_before() -> None:
 def interrupt_the_explorer(fewest: int, more_than: int) -> None:
     """The button that runs the job to its end, pressed until it has ended; the app itself says that it was stopped."""
     reference = a_lab("windows")
-    reference.run_until(finished=True)
+    reference.run_until(ended=True)
 
     def press_until_the_end(interrupter: Interrupter | None) -> Explorer:
         explorer = kit.show(a_lab("windows"))
         explorer.controls.until.value = "the job has ended"
         press = explorer.controls.go.click
-        while not explorer.lab.finished:
+        while not explorer.lab.ended:
             before = explorer.lab.position
             (interrupter.tried if interrupter is not None else uninterruptedly)(press)
             if explorer.told.startswith("Interrupted"):

@@ -176,10 +176,11 @@ class Lab(Asking):
         after: Lab | None = None,
         hooks: Sequence[MasterHook] = (),
     ) -> Lab:
-        """A lab that has done a recorded run again, of a lab or of Spark: `recording` is its trace, or the path to
-        which `Trace.save_recording` wrote that, or `kit.hosts.spark.recorded` of a driver that died. `job` reads the same
-        input. A run that went on from a snapshot needs this on the disk, or `after`, the lab that did the run that left
-        it.
+        """Return a lab that has repeated a recorded run, of a lab or of Spark.
+
+        `recording` is its trace, or the path that `Trace.save_recording` wrote, or `kit.hosts.spark.recorded` of a
+        driver that died. `job` reads the same input. A run that resumed from a snapshot needs the snapshot on the disk,
+        or `after`, the lab whose run left it.
 
         The lab stands at the end. `back` and `goto` lead to any moment of the run, which then has all that happened to
         single buffers too; whatever is done there is done otherwise than recorded, and the run goes on from it.
