@@ -22,7 +22,7 @@ from kit.core.protocol.events import (
 )
 from kit.core.protocol.words import Word
 from kit.hosts.lab import Lab
-from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.hosts.lab.world.schedulers import Random
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from kit.hosts.lab import Lab
-from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import WorkerFault
 from kit.hosts.lab.world.actions import Action
 from widgets.action_list import Item

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.hosts.lab.fault import words_of
 from kit.hosts.lab.faults import faults
+from kit.hosts.lab.faults.fault import words_of
 from kit.hosts.lab.world.message_rules import MESSAGE_RULES
 from tests.house.files import ROOT
 from tests.house.spark_faults import FAULTS

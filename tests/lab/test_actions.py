@@ -7,8 +7,8 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 from kit.hosts.lab import Lab, LabError
-from kit.hosts.lab.fault import Fault
 from kit.hosts.lab.faults import faults
+from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import FAULTS, DropMessage, FailCommand, KillWorker, MessageFault, possible_faults
 from kit.hosts.lab.refusals import refusal
 from kit.hosts.lab.world import actions

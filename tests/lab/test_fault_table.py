@@ -8,9 +8,9 @@ from inspect import signature
 import pytest
 
 from kit.hosts.lab import Lab, Play
-from kit.hosts.lab.fault import Fault
-from kit.hosts.lab.fault_verbs import VERBS, Faults
 from kit.hosts.lab.faults import faults
+from kit.hosts.lab.faults.fault import Fault
+from kit.hosts.lab.faults.fault_verbs import VERBS, Faults
 from kit.hosts.lab.faults.faults import FAULTS
 from kit.hosts.lab.scenarios.play_commands import VERBS as COMMANDS
 from kit.hosts.lab.scenarios.play_text import parse

@@ -14,7 +14,7 @@ from kit.core.protocol.commands import DiscoverSplits, StoreCheckpoint
 from kit.core.protocol.duties import Command, Duty
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.hosts.lab import Lab, LabError
-from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import (
     DelayMessage,
     DropMessage,

@@ -10,7 +10,7 @@ import pytest
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, NoRestart, StreamEnvironment, sum_
 from kit.core.protocol.trace import Trace
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import FailNextRead, KillDriver, NeverAnswer
 
 ROWS = [{"key": number % 5, "value": number} for number in range(60)]

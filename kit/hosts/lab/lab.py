@@ -44,8 +44,8 @@ from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.conditions import Condition, condition_of
 from kit.hosts.lab.errors import LabError, LabJobEndedError, LabWarning, enumerated, said, whole_number
 from kit.hosts.lab.failures import for_the_lab, job_failed, why_not_restarted
-from kit.hosts.lab.fault import Fault
-from kit.hosts.lab.fault_verbs import Faults
+from kit.hosts.lab.faults.fault import Fault
+from kit.hosts.lab.faults.fault_verbs import Faults
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.look import Look
 from kit.hosts.lab.opening import checked_seed, claim_mode_of, job_graph, later_output_of, open_edge

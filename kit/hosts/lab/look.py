@@ -11,7 +11,7 @@ from kit.hosts.files.memory import MemoryFiles
 from kit.hosts.lab import refusals
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.errors import MOST_NAMED, LabJobFailedError, said
-from kit.hosts.lab.fault_verbs import Faults
+from kit.hosts.lab.faults.fault_verbs import Faults
 from kit.hosts.lab.live_state import queue_table, state_tables
 from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.hosts.lab.world.world import World

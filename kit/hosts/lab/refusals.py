@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kit.hosts.lab.fault import Fault, not_asked, not_there
+from kit.hosts.lab.faults.fault import Fault, not_asked, not_there
 from kit.hosts.lab.faults.faults import FileFault
 from kit.hosts.lab.world.actions import (
     Action,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kit.core.protocol.words import Word
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import CommandFault, MessageFault, WorkerFault
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, FireTimer, ReceiveElement, TakeTurn, named

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from kit.core.protocol.events import StartJob
 from kit.core.protocol.words import Word
-from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.scenarios.play_text import PlayText
 from kit.hosts.lab.scenarios.play_writing import LINE_LENGTH, line_of, play_of_lines
 from kit.hosts.lab.world.actions import Action, LetTimePass

@@ -16,7 +16,7 @@ from typing import Any
 
 from kit.core.protocol.properties import RetentionPolicy
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.fault import Drawn, Fault
+from kit.hosts.lab.faults.fault import Drawn, Fault
 from kit.hosts.lab.faults.faults import FAULTS, MOST_ARGUMENTS, FailCommand, MissHeartbeat, ThawWorker
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation

@@ -1,4 +1,5 @@
-"""The table of faults: an entry has all that the kit knows of one fault (`kit.hosts.lab.fault` says what that is).
+"""The table of faults: an entry has all that the kit knows of one fault (`kit.hosts.lab.faults.fault` says what that
+is).
 
 A fault befalls what is under way, a worker, the driver, a file or a clock; what the machines make of it is their
 business. Where a real host would notice, the machines are told as that host tells them: a command that fails is
@@ -22,7 +23,7 @@ from kit.core.protocol.messages import NotifyCheckpointComplete, OperatorEventTo
 from kit.core.protocol.words import Envelope, Word
 from kit.core.state.file_names import parts_of
 from kit.hosts.lab.errors import LabError, enumerated
-from kit.hosts.lab.fault import Drawn, Explored, Fault, PlainFault, not_asked, not_there
+from kit.hosts.lab.faults.fault import Drawn, Explored, Fault, PlainFault, not_asked, not_there
 from kit.hosts.lab.faults.forging import REPORTS, STRANGER, USUAL, claims_of, forged
 from kit.hosts.lab.faults.forging import why_not as why_not_forged
 from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, Group, TakeTurn, named

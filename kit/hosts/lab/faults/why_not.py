@@ -9,7 +9,7 @@ from typing import Any
 from kit.hosts.lab.by_words import meant
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import CommandFault, FreezeWorker, MessageFault, WorkerFault
 from kit.hosts.lab.refusals import refusal
 from kit.hosts.lab.world.actions import Action, CarryOut, DeliverMessage, FireTimer, ReceiveElement, TakeTurn

@@ -48,7 +48,7 @@ from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, ProtocolError, Word
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.failures import for_the_lab
-from kit.hosts.lab.fault import LAB, Fault
+from kit.hosts.lab.faults.fault import LAB, Fault
 from kit.hosts.lab.faults.faults import FAULTS, CommandFault, FailCommand, FileFault
 from kit.hosts.lab.opening import open_edge
 from kit.hosts.lab.recordings.recording import Agreement, Recording, difference_of

@@ -20,8 +20,8 @@ import pandas as pd
 from kit.core.protocol.trace import TraceRecord
 from kit.hosts.lab.by_words import matching
 from kit.hosts.lab.errors import MOST_NAMED, LabError, LabWarning, nearest
-from kit.hosts.lab.fault_verbs import VERBS as VERBS_OF_FAULTS
-from kit.hosts.lab.fault_verbs import WHAT
+from kit.hosts.lab.faults.fault_verbs import VERBS as VERBS_OF_FAULTS
+from kit.hosts.lab.faults.fault_verbs import WHAT
 from kit.hosts.lab.faults.faults import ThawWorker
 from kit.hosts.lab.jobs.given_jobs import GivenJob
 from kit.hosts.lab.jobs.incremental_snapshot import leave_incremental_snapshot

@@ -22,7 +22,7 @@ from kit.core.protocol.events import (
 )
 from kit.core.protocol.words import Word
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.fault import Fault
+from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import FAULTS
 from kit.hosts.lab.scenarios.play_text import Block, Command, PlayText
 from kit.hosts.lab.world.actions import Action, LetTimePass

@@ -26,8 +26,8 @@ from kit.core.protocol.words import Envelope, ProtocolError
 from kit.hosts.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.edge import SparkOutput, open_local_state, open_storage
-from kit.hosts.spark.fetcher import Fetcher
 from kit.hosts.spark.recording import EventFile, slot_process
+from kit.hosts.spark.slot.fetcher import Fetcher
 from kit.hosts.spark.slot.task_host import TaskHost
 from kit.hosts.spark.slot.working_slot import WorkingSlot
 from kit.hosts.spark.wire.addresses import CONNECT, addresses_of

@@ -7,11 +7,11 @@ turns from the last vertex to the first: what is under way is finished before mo
 has come that overtakes records go first. A round ends early when it has taken long, since a barrier may have arrived
 meanwhile; the next one goes on where it ended.
 
-A read of a source is done at once where reads are quick, else by a thread of that source (`kit.hosts.spark.fetcher`),
-which also finds out when a split that had no rows has some. Rows that a sink does not hold until the barrier are
-written at once. Snapshots are written, state is read and output is published by one background thread, in the order in
-which it was asked for; the answers come through the slot's inbox. The machine that gathers in-flight data for files is
-handed its events on the main thread, as the tasks are.
+A read of a source is done at once where reads are quick, else by a thread of that source
+(`kit.hosts.spark.slot.fetcher`), which also finds out when a split that had no rows has some. Rows that a sink does not
+hold until the barrier are written at once. Snapshots are written, state is read and output is published by one
+background thread, in the order in which it was asked for; the answers come through the slot's inbox. The machine that
+gathers in-flight data for files is handed its events on the main thread, as the tasks are.
 
 The trace gets all but what is about single buffers; words about them pass through here at full speed. When the run is
 recorded every event is written down before its commands are carried out.
@@ -51,8 +51,8 @@ from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, Word
 from kit.hosts.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background
-from kit.hosts.spark.fetcher import Fetcher
 from kit.hosts.spark.recording import EventFile
+from kit.hosts.spark.slot.fetcher import Fetcher
 from kit.hosts.spark.slot.meters import Meters
 from kit.hosts.spark.wire.channels import Route
 from kit.hosts.spark.wire.codec import encode_element

@@ -18,8 +18,8 @@ from kit.stream.operators.coordinator import (
     Payload,
     SubtaskGateway,
 )
+from kit.stream.operators.sources.split_alignment import REPORT_WATERMARK, CoordinatorAlignment
 from kit.stream.operators.sources.split_enumerator import HELD, SplitEnumerator
-from kit.stream.operators.split_alignment import REPORT_WATERMARK, CoordinatorAlignment
 
 
 class SourceCoordinator(OperatorCoordinator):

@@ -2,10 +2,10 @@
 
 The operator never reads. The task asks it `next_read(now)`, carries out the answer (a read, a wait) and hands the rows
 to `on_split_read`, which emits them. One read is under way at a time. When no split is at hand the operator asks its
-coordinator; which of several it reads is in `kit.stream.operators.held_splits`. A reader *takes all* splits that are
-meant for it, before it reads, where event time follows a source with several sequences of splits (`follow_splits`), or
-where splits may never end. Its state, one entry for each split it holds with the position in it, is distributed again
-on a rescale.
+coordinator; which of several it reads is in `kit.stream.operators.sources.held_splits`. A reader *takes all* splits
+that are meant for it, before it reads, where event time follows a source with several sequences of splits
+(`follow_splits`), or where splits may never end. Its state, one entry for each split it holds with the position in it,
+is distributed again on a rescale.
 
 Splits that have nothing now are not read: the task has the host watch them (`changed_watch`), and `rows_available` says
 which may be read again.
@@ -30,8 +30,9 @@ import pyarrow as pa
 from kit.core.protocol.elements import MIN_WATERMARK_MS
 from kit.stream.backend.states.descriptors import ListStateDescriptor
 from kit.stream.operators.base import Operator
-from kit.stream.operators.held_splits import HeldSplit, HeldSplits
+from kit.stream.operators.sources.held_splits import HeldSplit, HeldSplits
 from kit.stream.operators.sources.source import Source, SourceListener, Split
+from kit.stream.operators.sources.split_alignment import ALIGN, ReaderAlignment
 from kit.stream.operators.sources.split_enumerator import (
     ASSIGN_SPLIT,
     BACKLOG,
@@ -44,7 +45,6 @@ from kit.stream.operators.sources.split_enumerator import (
 )
 from kit.stream.operators.sources.split_watermarks import SplitWatermarks
 from kit.stream.operators.spec import UserFunctionError, as_rows
-from kit.stream.operators.split_alignment import ALIGN, ReaderAlignment
 
 SPLITS_STATE = ListStateDescriptor(
     "SourceReaderState", pa.struct([pa.field("split", pa.string()), pa.field("position", pa.int64())])

@@ -1,7 +1,7 @@
 """What every fault declares, once: its sentence, its precondition, its effect, and how people and random runs do it.
 
 `kit.hosts.lab.faults.faults` is the table of faults. Everything else derives from it: the methods of `lab.faults` and
-the lines of a play (`kit.hosts.lab.fault_verbs`), what may fail now, what random runs do to a job
+the lines of a play (`kit.hosts.lab.faults.fault_verbs`), what may fail now, what random runs do to a job
 (`kit.verify.swarm.trials`), what an exploration tries (`kit.verify.explore`), the explorer's offers, and
 `docs/FAULTS.md`.
 """

@@ -16,7 +16,7 @@ from kit.core.protocol.words import Word
 from kit.hosts.lab.by_words import meant
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.errors import LabError
-from kit.hosts.lab.fault import Fault, words_of
+from kit.hosts.lab.faults.fault import Fault, words_of
 from kit.hosts.lab.faults.faults import FAULTS, FileFault, possible_faults
 from kit.hosts.lab.refusals import refusal
 from kit.hosts.lab.step import Step
