@@ -78,6 +78,18 @@ def test_later_output_can_be_kept(ended: tuple[Lab, str]) -> None:
     assert set(map(tuple, again.output("out").to_numpy())) == set(map(tuple, expected().to_numpy()))
 
 
+def test_later_output_can_be_kept_by_the_job_that_published_it(ended: tuple[Lab, str]) -> None:
+    """Its checkpoints begin again at the snapshot's id, and their files must not have the names of those kept."""
+    lab, savepoint = ended
+    before = dict(lab._world.edge.output.published)
+    again = Lab(letters(), restore_path=savepoint, after=lab, later_output="keep")
+    again.run()
+    after = again._world.edge.output.published
+    assert all(after[name] is table for name, table in before.items())
+    assert len(again.output("out")) > len(ROWS)
+    assert set(map(tuple, again.output("out").to_numpy())) == set(map(tuple, expected().to_numpy()))
+
+
 def test_output_of_other_jobs_is_no_concern_of_it(ended: tuple[Lab, str]) -> None:
     """Another job appends to the same directory, with checkpoints of its own."""
     other = Lab(letters("ef" * 16))

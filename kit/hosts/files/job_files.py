@@ -63,7 +63,14 @@ from kit.core.state.errors import StateError
 from kit.core.state.file_names import checkpoint_of
 from kit.hosts.files.answers import carry_out
 from kit.hosts.files.confinement import check_metadata
-from kit.hosts.files.output import Output, begin_new_output, check_no_later_output, discard_later_output, sinks
+from kit.hosts.files.output import (
+    Output,
+    begin_new_output,
+    check_no_later_output,
+    discard_later_output,
+    last_published,
+    sinks,
+)
 from kit.hosts.files.state_types import check_state_types
 from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
 from kit.hosts.files.stores.errors import LeadershipLostError
@@ -144,6 +151,8 @@ class JobFiles:
         if command.later_output is LaterOutput.ERROR and checkpoint_id is not None:
             check_no_later_output(self._job, self._output, location, checkpoint_id)
         check_state_types(self._job, self._storage, resolved.metadata, location)
+        if command.later_output is LaterOutput.KEEP and checkpoint_id is not None:  # names are not given twice
+            self._store.raise_counter(last_published(self._job, self._output, location, checkpoint_id) + 1)
         self._output.begin_with(location, checkpoint_id)
         return SnapshotResolved(path=command.path, location=resolved.location.directory, metadata=resolved.metadata)
 

@@ -195,6 +195,12 @@ def later_output(job: JobGraph, output: Output, location: str, checkpoint_id: in
             yield PublishedLater(sink, later, taken_away)
 
 
+def last_published(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> int:
+    """Return the last checkpoint whose part of a sink's rows is there, or this one if none is later."""
+    later = (name for each in later_output(job, output, location, checkpoint_id) for name in each.names)
+    return max((Sink.published_part(name) or 0 for name in later), default=checkpoint_id)
+
+
 def check_no_later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> None:
     """Raise FileExistsError, naming the sink, when rows would be published that were published before."""
     for sink, names, taken_away in later_output(job, output, location, checkpoint_id):

@@ -136,9 +136,15 @@ class Sink:
     def is_covered(path: str, checkpoint_id: int) -> bool:
         """Return True if a sink had staged or published this file when its job took checkpoint `checkpoint_id`."""
         name = path.rpartition("/")[2]
-        published = _FINAL_NAME.fullmatch(name)
-        by = int(published["part"]) if published else Sink.staged_by(name)
+        by = Sink.published_part(name)
+        by = Sink.staged_by(name) if by is None else by
         return by is not None and by <= checkpoint_id
+
+    @staticmethod
+    def published_part(name: str) -> int | None:
+        """Return the checkpoint at whose barrier the rows in a published file ended; None if no sink published it."""
+        found = _FINAL_NAME.fullmatch(name)
+        return int(found["part"]) if found else None
 
     @staticmethod
     def staged_part(name: str) -> int | None:
