@@ -72,7 +72,10 @@ def test_a_record_of_one_part_is_none_of_another(tmp_path: Path) -> None:
         files.commit([missing])
 
 
-def test_a_writer_that_dies_between_record_and_rename_publishes_after_all(tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("by_another", [True, False])
+def test_a_writer_that_dies_between_record_and_rename_publishes_after_all(
+    tmp_path: Path, monkeypatch, by_another: bool
+) -> None:
     effect, again = staged(part(tmp_path, 7)), staged(part(tmp_path, 7, staged_by=8))
     rename = files.disk.rename
 
@@ -85,8 +88,9 @@ def test_a_writer_that_dies_between_record_and_rename_publishes_after_all(tmp_pa
         patch.setattr(files.disk, "rename", die)
         with pytest.raises(CommitError, match="dead"):
             files.commit([effect])
-    files.drop([effect])
-    files.commit([again])
+    if by_another:
+        files.drop([effect])
+    files.commit([again if by_another else effect])
     assert pq.read_table(again.final).equals(TABLE)
 
 
