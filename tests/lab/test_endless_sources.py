@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random as Chance
 from typing import Any
 
@@ -13,6 +14,7 @@ from kit import CheckpointConfig, CollectSink, Lab, StreamEnvironment, TumblingE
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.world.schedulers import Random
 from kit.stream.settings.job_settings import FixedDelay
+from kit.verify.explore.exploration import explorable
 from tests.operators.growing import Endless, Growing
 
 TWELVE = "abcdefghijkl"
@@ -192,3 +194,22 @@ def test_twelve_splits_through_kills_and_rescales_give_each_row_once(seed: int, 
     lab.stop(wait=True)
     lab.look.validate()
     assert found(lab) == source.all_rows()
+
+
+def test_a_job_without_an_end_cannot_be_explored() -> None:
+    with pytest.raises(LabError, match="cannot be explored: it has no end"):
+        explorable(job(Endless("a"), interval_ms=None))
+
+
+def test_a_recorded_run_is_followed_with_the_rows_that_became_available(tmp_path: Path) -> None:
+    source = Growing("ab", {"a": 3, "b": 5}, batch_rows=2)
+    lab = Lab(job(source))
+    read_all(lab, source)
+    lab.run_until(at_ms=500)
+    lab.stop(wait=True)
+    assert [record for record in lab.trace if record.kind == "RowsAvailable"]
+    lab.trace.save_play(tmp_path / "endless.play")
+    again = Lab.follow(job(Growing("ab", source.rows, batch_rows=2)), tmp_path / "endless.play")
+    again.run()
+    assert found(again) == source.all_rows()
+    assert again.agreement is not None

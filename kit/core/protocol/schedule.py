@@ -44,7 +44,7 @@ _KEPT: Final[dict[type[Word], tuple[str, ...]]] = {
     events.TimerFired: ("timer",),
     events.SnapshotWritten: ("sync_ms",),
     events.StateRead: ("from_local",),
-    events.RowsAvailable: ("operator_id", "split_ids"),
+    events.RowsAvailable: ("split_ids",),
 }
 _FIELDS: Final[dict[type[Word], tuple[str, ...]]] = {}
 """The results of `kept_of`."""

@@ -405,7 +405,7 @@ class JobMaster(RescalingMaster):
         self.checkpoints.set_is_processing_backlog(operator_id, is_processing)
 
     def discover_splits(self, operator_id: str, after_ms: int) -> None:
-        """A coordinator wants to know in so many ms what there is to read then."""
+        """List what there is to read after `after_ms`, for a coordinator."""
         self.emit(ScheduleTimer(timer=f"{DISCOVERY_TIMER}{operator_id}", due_ms=self.at + after_ms))
 
     @handles(events.SplitsDiscovered)

@@ -47,7 +47,7 @@ class CoordinatorHost(Protocol):
         """Report that an operator processes a backlog, or no longer does."""
 
     def discover_splits(self, operator_id: str, after_ms: int) -> None:
-        """Have the host list an operator's splits in so many ms."""
+        """Have the host list an operator's splits after `after_ms`."""
 
     def emit(self, word: Word) -> None:
         """Give a command."""
@@ -82,7 +82,7 @@ class HolderContext:
             self._holder.host.set_is_processing_backlog(self.operator_id, is_processing)
 
     def discover_splits(self, after_ms: int) -> None:
-        """Have the host list what there is to read in so many ms."""
+        """Have the host list what there is to read after `after_ms`."""
         if not self.is_quiesced:
             self._holder.host.discover_splits(self.operator_id, after_ms)
 

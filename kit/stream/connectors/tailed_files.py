@@ -153,7 +153,7 @@ def _names(path: str, delimiter: str, inode: int | None) -> list[str]:
 
 
 def _inode(path: str) -> dict[str, int]:
-    """Which file has this name now, on a disk of this machine."""
+    """Return which file has this name now, on a disk of this machine."""
     system, inner = open_path(path)
     return {"inode": os.stat(inner).st_ino} if is_local(system) else {}
 

@@ -50,7 +50,7 @@ class OperatorCoordinatorContext(Protocol):
         """
 
     def discover_splits(self, after_ms: int) -> None:
-        """Have the host list what there is to read in so many ms; `splits_discovered` follows. A later call replaces
+        """Have the host list what there is to read after `after_ms`; `splits_discovered` follows. A later call replaces
         one that is not due yet.
         """
 

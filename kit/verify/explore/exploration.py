@@ -27,6 +27,7 @@ from kit.hosts.lab.progress import passing_line, somebody_looks
 from kit.hosts.lab.scenarios.play import save_play
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.settings.parts import Parts
 from kit.verify.explore.kinds import FAULTS
 from kit.verify.explore.properties import LabSituation, Property, Row
@@ -260,6 +261,10 @@ def explorable(job: StreamEnvironment | JobGraph, parts: Parts | None = None) ->
             f"the job takes a checkpoint every {settings.interval_ms} ms, and a timer may fire at any time: the "
             "search would never end. Give CheckpointConfig(interval_ms=None): explore asks for checkpoints=2 by itself"
         )
+    specs = (operator.spec for vertex in graph.vertices for operator in vertex.operators)
+    for source in (spec.source for spec in specs if isinstance(spec, SourceSpec)):
+        if source.endless or source.discover_every_ms is not None:
+            raise LabError(f"{source!r} cannot be explored: it has no end. Give the job a source that ends")
     if settings.memory_threshold_bytes == 0:
         return graph
     checkpoint = replace(settings, memory_threshold_bytes=0)

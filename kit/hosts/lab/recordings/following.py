@@ -345,10 +345,9 @@ class FollowingWorld(World):
         if recorded is None:
             self._await_rows(machine, command, cause)
         else:
-            facts: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value for name, value in recorded.facts.items()
-            }
-            self._in_hand[cause] = _InHand(machine.name, RowsAvailable(**facts))
+            there = tuple(recorded.facts["split_ids"])
+            answer = RowsAvailable(operator_id=command.operator_id, split_ids=there)
+            self._in_hand[cause] = _InHand(machine.name, answer)
 
     def _write_now(self, machine: Machine, command: WriteRows, cause: str) -> None:
         if self.follows:

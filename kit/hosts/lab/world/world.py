@@ -160,7 +160,8 @@ class World:
         if self.agenda.awaits:
             self.agenda.look_for_awaited(self._has_rows)
 
-    def _has_rows(self, machine: str, command: AwaitRows) -> bool:
+    def _has_rows(self, machine: str, command: Word) -> bool:
+        assert isinstance(command, AwaitRows)
         answer = self.edge.for_tasks.carry_out(command)
         return isinstance(answer, RowsAvailable) and bool(answer.split_ids)
 

@@ -65,8 +65,8 @@ class Fetcher:
         self._jobs.put((job, 0.0))
 
     def watch(self, job: Any, every_s: float) -> None:
-        """Carry this out every so many seconds until it has an answer, instead of what was watched before; a job of
-        None ends that.
+        """Carry this out every `every_s` until it has an answer, instead of what was watched before; a job of None
+        ends that.
         """
         self._jobs.put((job, every_s))
 

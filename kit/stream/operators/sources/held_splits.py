@@ -3,8 +3,8 @@
 There are two orders. Splits that end are read one after the other, in ascending order; where event time follows several
 sequences of them (`kit.stream.operators.sources.split_watermarks`), the reader continues with the sequence that is
 furthest behind. Splits that may never end are read *in turn*: the next one is the one whose last read was longest ago.
-A source need not say which kind its splits are: once a read finds nothing for now, the reader reads all its splits in
-turn.
+A source does not have to say which kind its splits are: once a read finds nothing for now, the reader reads all its
+splits in turn.
 
 A split that had no rows when it was read last is *empty*: it is not read before the host says that it has rows.
 

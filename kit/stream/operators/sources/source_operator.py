@@ -244,7 +244,7 @@ class SourceOperator(Operator):
     # --- the coordinator ------------------------------------------------------------------------------------------
 
     def handle_coordinator_event(self, payload: dict[str, Any]) -> None:
-        """Take a split, give some up, or learn that there are no more for this reader, or none now."""
+        """Take a split, give some up, or note that this reader gets none, at all or for now."""
         kind = payload["kind"]
         if kind == ALIGN and self._alignment is not None:
             self._alignment.take(payload)

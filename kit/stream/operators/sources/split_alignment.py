@@ -40,7 +40,7 @@ class ReaderAlignment:
         self.due_ms = now_ms + UPDATE_MS
 
     def report(self, now_ms: int) -> dict[str, Any] | None:
-        """What to tell the coordinator; None if it is not time yet, or it knows."""
+        """Return what to send to the coordinator; None if it is not due yet, or nothing has changed."""
         if now_ms < self.due_ms:
             return None
         self.due_ms = now_ms + UPDATE_MS
@@ -53,7 +53,7 @@ class ReaderAlignment:
         return {"kind": REPORT_WATERMARK, "watermark": least, "max_drift": self._max_drift_ms}
 
     def take(self, payload: dict[str, Any]) -> None:
-        """The coordinator says how far splits may be read."""
+        """Take from the coordinator how far splits may be read."""
         self.max_watermark_ms = payload["max_watermark"]
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class CoordinatorAlignment:
         self._said: int | None = None
 
     def take(self, subtask: int, payload: dict[str, Any]) -> dict[str, Any] | None:
-        """A reader has reported: what all are to be told; None if they know it."""
+        """Take a report; return what to send to all readers, None if nothing has changed."""
         if payload["watermark"] is None:
             self._watermarks.pop(subtask, None)
         else:
