@@ -96,7 +96,7 @@ Target = str | os.PathLike[str] | None
 
 
 class InALab(Named, total=False):
-    """What a lab is asked about by name: a value in state as well."""
+    """The names by which a lab is asked; they include those of a value in state."""
 
     key: Any
     state: str | None
@@ -234,7 +234,7 @@ class Lab(Asking):
 
     @property
     def ended(self) -> bool:
-        """Whether the job has ended."""
+        """True once the job has ended."""
         return self._world.master.status.is_terminal
 
     @property
@@ -249,12 +249,12 @@ class Lab(Asking):
 
     @property
     def past(self) -> Past:
-        """What was done: `lab.past.actions`, which another lab does again by `replay`."""
+        """The steps so far: `lab.past.actions`, which another lab does again by `replay`."""
         return Past(self)
 
     @property
     def faults(self) -> Faults:
-        """What may be made to fail, and how: `lab.faults.kill(0)`; `lab.faults.possible()` lists it."""
+        """The faults: `lab.faults.kill(0)` injects one, `lab.faults.possible()` lists what may fail now."""
         return Faults(self)
 
     def enabled(self) -> Choices:

@@ -1,4 +1,4 @@
-"""What is in a lab, beside what a user asks for every day: `lab.look`. Looking changes nothing."""
+"""The state of a lab beyond its everyday names: `lab.look`. Looking changes nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Tasks(dict[str, StreamTask]):
 
 
 class Looked(Protocol):
-    """What `lab.look` needs of a lab."""
+    """A lab, as far as `lab.look` needs it."""
 
     _latest: Latest
 
@@ -69,7 +69,7 @@ class Looked(Protocol):
 
 
 class Look:
-    """What a lab holds now: its machines, state, queues, files and time, and what waits."""
+    """The present of a lab: its machines, state, queues, files and time, and what waits."""
 
     def __init__(self, lab: Looked) -> None:
         self._lab = lab

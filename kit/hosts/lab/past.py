@@ -1,4 +1,4 @@
-"""What was done in a lab, as a value that another lab can do again: `lab.past`."""
+"""The past of a lab, as values that another lab can do again: `lab.past`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kit.hosts.lab.world.world import World
 
 
 class WithPast(Protocol):
-    """What `lab.past` needs of a lab."""
+    """A lab, as far as `lab.past` needs it."""
 
     _done: list[Action | Word]
     _keyframes: Keyframes
@@ -31,12 +31,12 @@ class Past:
 
     @property
     def actions(self) -> tuple[Action | Word, ...]:
-        """What was done, step by step; `lab.replay` does it again in another lab of the same job and seed."""
+        """All steps so far; `lab.replay` does it again in another lab of the same job and seed."""
         return tuple(self._lab._done)
 
     @property
     def last_action(self) -> Action | Word:
-        """What was done last."""
+        """The last step."""
         return self._lab._done[-1]
 
     @property
@@ -50,6 +50,6 @@ class Past:
 
     @property
     def agreement(self) -> Agreement | None:
-        """How far this lab has done what was recorded; None where it follows no recording."""
+        """The agreement with the recording that this lab follows; None where it follows no recording."""
         world = self._lab._world
         return world.agreement if isinstance(world, FollowingWorld) else None

@@ -1,4 +1,4 @@
-"""What an action waits for that may not happen now."""
+"""The reasons why an action may not happen now."""
 
 from __future__ import annotations
 

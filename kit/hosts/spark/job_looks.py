@@ -75,5 +75,5 @@ class JobLooks:
 
     @property
     def faults(self) -> SparkFaults:
-        """What may be made to fail: `job.faults.kill(0)`."""
+        """The faults: `job.faults.kill(0)` kills the worker of slot 0."""
         return SparkFaults(self._driver)

@@ -1,4 +1,4 @@
-"""What is known of a job on Spark beside what a user asks for every day, and what may be made to fail in it.
+"""The state of a job on Spark beyond its everyday names, and the faults that can be injected into it.
 
 All of it is a copy: looking changes nothing.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SparkLook:
-    """What a job on Spark holds now: its shape, checkpoints, restores, workers and what they do."""
+    """The present of a job on Spark: its shape, checkpoints, restores, workers and what they do."""
 
     def __init__(self, job: JobGraph, driver: JobDriver, asked: Mapping[int, Future[CompleteRequest]]) -> None:
         self._job = job
@@ -96,7 +96,7 @@ class SparkLook:
 
 
 class SparkFaults:
-    """What may be made to fail in a job on Spark. `examples/faults.py` brings about the rest from outside."""
+    """The faults of a job on Spark. `examples/faults.py` injects the rest from outside."""
 
     def __init__(self, driver: JobDriver) -> None:
         self._driver = driver

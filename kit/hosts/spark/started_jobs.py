@@ -33,7 +33,7 @@ class StartedJob(Protocol):
 
     @property
     def look(self) -> SparkLook:
-        """What is known of it."""
+        """Its present."""
 
     def end_at_once(self) -> None:
         """End it, since the process ends."""

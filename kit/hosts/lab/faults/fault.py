@@ -1,9 +1,10 @@
-"""What every fault declares, once: its sentence, its precondition, its effect, and how people and random runs do it.
+"""The base of all faults: what each declares once, from its sentence to its effect.
 
-`kit.hosts.lab.faults.faults` is the table of faults. Everything else derives from it: the methods of `lab.faults` and
-the lines of a play (`kit.hosts.lab.faults.fault_verbs`), what may fail now, what random runs do to a job
-(`kit.verify.swarm.trials`), what an exploration tries (`kit.verify.explore`), the explorer's offers, and
-`docs/FAULTS.md`.
+`kit.hosts.lab.faults.faults` is the table of faults. Everything else derives from it:
+
+- what may fail now, the methods of `lab.faults` and the lines of a play (`kit.hosts.lab.faults.fault_verbs`);
+- what random runs do to a job (`kit.verify.swarm.trials`), and what an exploration tries (`kit.verify.explore`);
+- the explorer's offers, and `docs/FAULTS.md`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LAB, FAULT = "lab", "fault"
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """How random runs (`kit.verify.swarm.swarm`) draw a fault. Faults that share one are drawn as one.
+    """The chance of a fault in random runs (`kit.verify.swarm.swarm`). Faults that share one are drawn as one.
 
     `text` is a sentence; its `{}` is the number that chooses among several. `weight` says how often the fault is drawn
     beside the others, `share` in what share of all runs it is drawn at all. `choose` returns the candidates and which
@@ -40,7 +41,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """How an exploration calls a fault, and what it tries."""
+    """The name of a fault in explorations, and what they try."""
 
     kind: str
     text: str

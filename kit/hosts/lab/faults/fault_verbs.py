@@ -1,4 +1,4 @@
-"""How a user makes things fail: the methods of `lab.faults`, and the lines of a play that do the same.
+"""The methods of `lab.faults`, and the lines of a play that do the same.
 
 Both derive from the table of faults. Faults that share a method share its line, which is that of the first of them.
 """
@@ -48,7 +48,7 @@ class FaultVerb:
 
     @property
     def parameters(self) -> list[Parameter]:
-        """What the method takes besides `self`."""
+        """The parameters of the method, without `self`."""
         if not self.takes_words:
             return list(signature(self.kinds[0]).parameters.values())
         options = list(signature(self.kinds[0].adjusted).parameters.values())[2:]
@@ -56,7 +56,7 @@ class FaultVerb:
 
     @property
     def does(self) -> str:
-        """What it does, in a sentence or two."""
+        """The sentences that say what it does."""
         return " ".join(dict.fromkeys(words_of(kind) for kind in self.kinds))
 
     @property
@@ -66,7 +66,7 @@ class FaultVerb:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What matches such a line, with a group for each argument."""
+        """The pattern of such a line, with a group for each argument."""
         parts, end = [], 0
         for found in _PLACEHOLDER.finditer(self.line):
             parts.append(re.escape(self.line[end : found.start()]))
@@ -124,7 +124,7 @@ VERBS: dict[str, FaultVerb] = {verb.name: verb for verb in _verbs()}
 
 
 class TakesSteps(Protocol):
-    """What `lab.faults` needs of a lab."""
+    """A lab, as far as `lab.faults` needs it."""
 
     @property
     def _world(self) -> World: ...
@@ -133,7 +133,7 @@ class TakesSteps(Protocol):
 
 
 class Faults:
-    """What may be made to fail in a lab, and how: `possible()` lists it, the methods do it. Each is a step.
+    """The faults of a lab: `possible()` lists what may be made to fail, the methods do it. Each is a step.
 
     `what` is an action of `lab.enabled()` or `possible()`, a record of the trace or its id, an action's key, or a few
     words (`kit.hosts.lab.by_words`).

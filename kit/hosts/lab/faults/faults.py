@@ -2,9 +2,12 @@
 is).
 
 A fault befalls what is under way, a worker, the driver, a file or a clock; what the machines make of it is their
-business. Where a real host would notice, the machines are told as that host tells them: a command that fails is
-answered with what the command itself makes of the error, a lost operator event with `OperatorEventLost`, a worker that
-is gone with `SlotLost`. A fault leaves a record in the trace, of the machine "lab" in the role "fault".
+business. Where a real host would notice, the machines receive the event that this host would send:
+
+- a command that fails is answered with what the command itself makes of the error;
+- the JobMaster receives `OperatorEventLost` for a lost operator event, `SlotLost` for a worker that is gone.
+
+A fault leaves a record in the trace, of the machine "lab" in the role "fault".
 
 To add a fault, add its entry here, what it does included, and a test; `python -m tests.house.faults_page` writes it
 into `docs/FAULTS.md`.
@@ -94,7 +97,7 @@ class MessageFault(Fault):
 
 
 def _lost(world: World, argument: int) -> tuple[Sequence[Fault], int]:
-    """What waits for these messages expires."""
+    """Return the messages whose loss a checkpoint survives: it expires."""
     lost = ("TriggerTaskCheckpoint", "AcknowledgeCheckpoint", "DeclineCheckpoint")
     return [fault for fault in DropMessage.possible(world) if fault.message in lost], argument
 
