@@ -37,6 +37,13 @@ def explanation(trace: Any, about: object = None, **named: Any) -> Why:
     return why(trace, about, **named)
 
 
+def subtask_phases(trace: Any, checkpoint: int) -> Any:
+    """Return where the time of a checkpoint's subtasks went, and what those that have not finished it wait for."""
+    from kit.why.phases import phases
+
+    return phases(trace, checkpoint)
+
+
 def answer_svg(answer: Why) -> Svg:
     """Draw the answer to a question."""
     from kit.draw.views.answer import facts_svg
@@ -99,6 +106,7 @@ provide(
         for each in (
             explorer,
             explanation,
+            subtask_phases,
             answer_svg,
             answer_dot,
             job_svg,

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from kit.run.job_state import Moment
     from kit.run.journeys import Crossing, Journeys, journeys
     from kit.run.moment import advance, moment_at, moments
-    from kit.run.phases import phases
     from kit.run.redistribution import redistribution, restores_of
     from kit.run.stage import Stage
     from kit.snapshots.key_moves import KeyMove
+    from kit.why.phases import phases
 
 _offer(
     __name__,
@@ -51,7 +51,7 @@ _offer(
         "kit.draw.stage.film": ["film"],
         "kit.draw.stage.frames": ["Frame", "frames", "last_frame", "moment_svg"],
         "kit.draw.charts.gantt": ["gantt"],
-        "kit.run.phases": ["phases"],
+        "kit.why.phases": ["phases"],
         "kit.draw.graphviz_objects": ["Dot"],
         "kit.run.job_state": ["Moment"],
         "kit.run.journeys": ["Crossing", "Journeys", "journeys"],

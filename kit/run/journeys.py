@@ -9,13 +9,12 @@ barriers only, a lab's of every buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kit.core.protocol.trace import Trace, TraceRecord
+from kit.core.protocol.trace import TraceRecord
 from kit.run import meanings
 from kit.run.captions import caption_of
 from kit.run.checkpoint_path import Path, PathStep
@@ -24,16 +23,13 @@ from kit.run.job_state import (
     ChannelMoment,
     Item,
     Moment,
-    Running,
     is_of_the_job_master,
     task_of,
 )
 from kit.run.kinds import kind_of
-from kit.run.moment import advance
-from kit.run.run import run_of
-from kit.run.stage import Stage, stage_for
-from kit.run.steps import event_of, steps
-from kit.run.uncollected import uncollected
+from kit.run.reading import Reading, Watcher
+from kit.run.stage import stage_for
+from kit.run.steps import event_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,6 +157,8 @@ class Journeys:
     times: list[int] = field(default_factory=list)
     """When each record was made, in ms, in the order of the run."""
     last: Moment = field(default_factory=Moment)
+    reading: Reading = field(default_factory=Reading, repr=False)
+    """What was read of the run meanwhile."""
 
     def epoch_at(self, at: Instant) -> int:
         """The epoch that ran then."""
@@ -196,58 +194,43 @@ def journeys(run: Any) -> Journeys:
     return Follower().follow(run)
 
 
-class Follower:
+class Follower(Watcher):
     """Watches a run's moments go by, and notes when an element changes its place. `follow` again takes in what is new;
-    when the run has gone another way meanwhile, it begins anew and counts that in `edition`.
+    when the run has gone another way meanwhile, it begins again and counts that in `edition`.
     """
 
     def __init__(self) -> None:
-        self.edition = 0
-        self._begin()
+        self.edition = -1
+        self.reading = Reading(watcher=self)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Forget all that travelled."""
+        self.edition += 1
         self.found = Journeys()
-        self.found.last = Running.of(Moment())
-        self._known: tuple[Stage, ...] = ()
         self._ends: Mapping[int, tuple[str, str]] = {}
         """Sender and receiver of the present epoch's channels, where its shape is known."""
         self._here: dict[tuple[int, int], Journey] = {}
         """By channel and serial, of the present epoch; without those that were taken."""
         self._mail: dict[str, Letter] = {}
         self._epoch = 0
+        self._before: _Places = _places(None)
 
     def follow(self, thing: Any) -> Journeys:
         """What travelled in a run up to now."""
-        run = run_of(thing)
-        self._known = run.known
-        records, begin = self._new_records(run.trace)
-        if begin:
-            self.edition += 1
-            self._begin()
-            self._known = run.known
-        with uncollected():
-            for record in records:
-                self._take(record)
+        self.reading.follow(thing)
+        self.found.reading, self.found.last = self.reading, self.reading.moment
         return self.found
 
-    def _new_records(self, trace: Trace) -> tuple[Iterable[TraceRecord], bool]:
-        """What has not been taken in yet, causes before effects; and whether all has to be, once more."""
-        count, last = self.found.last.n, self.found.last.record
-        if trace.detailed:  # a lab's: in order
-            if count and (len(trace) < count or trace[count - 1] != last):
-                return trace, True
-            return trace.since(count), False
-        ordered = list(chain.from_iterable(steps(trace)))
-        if count and (len(ordered) < count or ordered[count - 1] != last):
-            return ordered, True
-        return ordered[count:], False
-
-    def _take(self, record: TraceRecord) -> None:
-        found = self.found
+    def before(self, record: TraceRecord, moment: Moment) -> None:
+        """The record is about to be taken in."""
         number = record.data.get("channel")
-        before = _places(found.last.channels.get(number) if isinstance(number, int) else None)
-        checkpoint_id = record.checkpoint_id
-        moment = found.last = advance(found.last, record)
+        self._before = _places(moment.channels.get(number) if isinstance(number, int) else None)
+
+    def after(self, record: TraceRecord, moment: Moment) -> None:
+        """The record has led to this moment."""
+        found, before = self.found, self._before
+        number, checkpoint_id = record.data.get("channel"), record.checkpoint_id
+        found.last = moment
         now = Instant(moment.n, record.at_ms)
         found.times.append(record.at_ms)
         if moment.epoch != self._epoch:
@@ -275,7 +258,8 @@ class Follower:
         self._lose(now)
         self._epoch = epoch
         self.found.epochs[epoch] = now
-        self._ends = stage_for(self._known, epoch).ends() if self._known else {}
+        known = self.reading.run.known
+        self._ends = stage_for(known, epoch).ends() if known else {}
         self.found.ends[epoch] = self._ends
 
     def _lose(self, now: Instant) -> None:

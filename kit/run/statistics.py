@@ -18,13 +18,13 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kit.core.display import display
 from kit.core.protocol.properties import SavepointType
 from kit.core.protocol.tasks import split_task_name, task_name
 from kit.core.protocol.trace import TraceRecord
 from kit.machines.coordinator.statistics import NOT_YET, CheckpointStats, CheckpointStatsSnapshot, SubtaskStats
 from kit.machines.coordinator.stats_summary import PERCENTILES
 from kit.run.kinds import kind_of
-from kit.run.phases import phases
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.settings.setting_rules import RULES
 
@@ -272,7 +272,7 @@ class CheckpointStatistics:
     def _phases(self, checkpoint_id: int) -> dict[str, dict[Any, Any]]:
         if all(report is not None for _, report in _reports(self._snapshot.find(checkpoint_id))):
             return {}
-        table = phases(self._trace, checkpoint_id)
+        table = display("subtask_phases", self._trace, checkpoint_id)
         return {row["task"]: row for row in table.to_dict("records")}
 
     def spread(self, checkpoint_id: int) -> pd.DataFrame:

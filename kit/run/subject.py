@@ -13,6 +13,7 @@ from kit.core.protocol.trace import Trace
 from kit.run.job_state import Moment
 from kit.run.journeys import Follower, Journeys
 from kit.run.moment import moment_at
+from kit.run.reading import Reading
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage, stage_for
 from kit.run.steps import steps
@@ -27,6 +28,7 @@ class Folds:
     def __init__(self, moment_of: Callable[[int], Moment | None] | None = None) -> None:
         self.moment_of = moment_of
         self.follower = Follower()
+        self.reading = Reading()
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ class Subject:
         """How everything stood then."""
         known = None if self.folds.moment_of is None else self.folds.moment_of(len(self.trace))
         return moment_at(self.run) if known is None else known
+
+    @property
+    def reading(self) -> Reading:
+        """All that was read of the whole run."""
+        return self.folds.reading.follow(self.thing)
 
     @cached_property
     def journeys(self) -> Journeys:

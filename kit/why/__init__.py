@@ -5,9 +5,12 @@ answered as one about a lesson. A trace without single buffers tells less; where
 
     questions.py    what may be asked, and which topic that is
     inquiry.py      how one answer leads to the next question
-    evidence.py     what the trace tells at one moment
+    evidence.py     what the trace tells at one moment, from the run's one `Reading`
     under_way.py    what was asked for or sent, and has not come
+    waits.py        whose acknowledgement is missing, in which phase its task is, and where the barriers are that it
+                    waits for: the facts that all answers about a pending checkpoint share
     channels.py, tasks.py, pending.py, ended.py, requests.py, life.py, late.py, output.py    the answers
+    in_short.py, phases.py, wait_for.py    the same answers as sentences, as a table and as the waits of a graph
     fact.py, answer.py    what an answer is: a chain of facts, as text and table; `kit.draw.views.answer` draws it
 """
 

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 from kit.core.protocol.trace import TraceRecord
 from kit.run.durations import duration
-from kit.run.job_state import ALIGNING, Item, lacks_barrier
+from kit.run.job_state import ALIGNING, Item
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, named, some, untold
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import sent, standing_still
+from kit.why.waits import ARRIVED, ENDED, QUEUED, TAKEN, WIRE, barrier_on, is_triggered, lacking, trigger_of
 
 ITEM_WORDS = {
     "buffer": "buffer",
@@ -57,40 +58,31 @@ def _kept(items: Sequence[Item], evidence: Evidence) -> str:
 def barrier(inquiry: Inquiry, checkpoint_id: int, number: int) -> Fact:
     """Where the barrier of this checkpoint is on this channel, and why no further."""
     evidence = inquiry.evidence
-    channel, (source, target) = evidence.channel(number), evidence.ends[number]
-    what = f"barrier {checkpoint_id} of {source}"
-    place = _place(channel.arrived, checkpoint_id)
-    if place is not None:
-        because = Topic.CHANNEL if channel.blocked else Topic.TURN
-        about: object = number if channel.blocked else target
+    found = barrier_on(evidence, number, checkpoint_id)
+    source, target, is_blocked = found.source, found.target, evidence.channel(number).blocked
+    what = (
+        f"the end of {source}'s stream, its last barrier," if found.is_end else f"barrier {checkpoint_id} of {source}"
+    )
+    behind, sent_with = (
+        _behind(found.before, evidence),
+        None if found.item is None else evidence.find(found.item.sent_as),
+    )
+    if found.place == ARRIVED:
+        because = inquiry.ask(Topic.CHANNEL, number) if is_blocked else inquiry.ask(Topic.TURN, target)
+        return fact(f"{what} is in the queue of {target}{behind}", because, record=sent_with)
+    if found.place == WIRE:
+        waits = "" if sent_with is None else f", for {duration(evidence.at_ms - sent_with.at_ms)}"
+        says = f"{what} is on the wire to {target}{waits}{behind}: it has not been delivered"
+        return fact(says, standing_still(evidence, target), record=sent_with)
+    if found.place == QUEUED:
         return fact(
-            f"{what} is in the queue of {target}{_behind(channel.arrived[:place], evidence)}",
-            inquiry.ask(because, about),
-            record=evidence.find(channel.arrived[place].sent_as),
+            f"{what} is in the output queue of {source}{behind}", inquiry.ask(Topic.QUEUE, number), record=sent_with
         )
-    place = _place(channel.wire, checkpoint_id)
-    if place is not None:
-        left = evidence.find(channel.wire[place].sent_as)
-        waits = "" if left is None else f", for {duration(evidence.at_ms - left.at_ms)}"
-        says = f"{what} is on the wire to {target}{waits}{_behind(channel.wire[:place], evidence)}"
-        return fact(f"{says}: it has not been delivered", standing_still(evidence, target), record=left)
-    place = _place(channel.queued, checkpoint_id)
-    if place is not None:
-        return fact(
-            f"{what} is in the output queue of {source}{_behind(channel.queued[:place], evidence)}",
-            inquiry.ask(Topic.QUEUE, number),
-            record=evidence.find(channel.queued[place].sent_as),
-        )
-    if channel.taken is not None and channel.taken >= checkpoint_id:
+    if found.place == TAKEN:
         return fact(f"{what} has been taken by {target}")
-    if channel.ended:
+    if found.place == ENDED:
         return fact(f"{source} has ended its stream to {target}, which is as good as its barrier")
     return inquiry.ask(Topic.BEGIN, source, checkpoint_id)
-
-
-def _place(items: Sequence[Item], checkpoint_id: int) -> int | None:
-    found = (at for at, item in enumerate(items) if (item.kind, item.checkpoint_id) == ("barrier", checkpoint_id))
-    return next(found, None)
 
 
 def _behind(items: Sequence[Item], evidence: Evidence) -> str:
@@ -142,14 +134,13 @@ def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     known = evidence.moment.tasks.get(task)
     if known is None or known.state != "RUNNING":
         return fact(f"{task} has not sent barrier {checkpoint_id}", inquiry.ask(Topic.STATE, task))
-    triggered = evidence.last("TriggerTaskCheckpoint", role="command", checkpoint_id=checkpoint_id, task=task)
+    triggered = trigger_of(evidence, task, checkpoint_id)
     if triggered is not None:
         return _told_to_begin(evidence, task, checkpoint_id, triggered)
-    inputs = evidence.inputs.get(task, [])
-    if not inputs:
+    if is_triggered(evidence, task, checkpoint_id):
         says = f"the JobMaster has not told {task} to begin checkpoint {checkpoint_id}"
         return fact(says, inquiry.ask(Topic.CHECKPOINT, checkpoint_id))
-    waits = [number for number in inputs if lacks_barrier(evidence.channel(number), checkpoint_id)]
+    waits = lacking(evidence, task, checkpoint_id)
     if known.phases.get(checkpoint_id) == ALIGNING and waits:
         others = named(evidence.ends[number][0] for number in waits)
         says = f"{task} sends barrier {checkpoint_id} when that of {others} has come"
@@ -158,7 +149,7 @@ def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     if gone is not None:
         return fact(f"{task} has heard that checkpoint {checkpoint_id} is aborted", record=gone)
     says = f"{task} has taken no barrier {checkpoint_id} and so has sent none"
-    return fact(says, *some([inquiry.ask(Topic.BARRIER, checkpoint_id, each) for each in inputs], "channels"))
+    return fact(says, *some([inquiry.ask(Topic.BARRIER, checkpoint_id, each) for each in waits], "channels"))
 
 
 def _told_to_begin(evidence: Evidence, task: str, checkpoint_id: int, word: TraceRecord) -> Fact:

@@ -19,10 +19,10 @@ from kit.run.checkpoint_path import BARRIER, PHASES, TRIGGER
 from kit.run.durations import duration
 from kit.run.job_state import COMPLETED, CheckpointMoment
 from kit.run.kinds import DETAIL, level_of
-from kit.run.phases import phases
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, untold
 from kit.why.inquiry import Inquiry, Topic
+from kit.why.phases import phases
 
 FAILED = frozenset(command.fails_with.__name__ for command in COMMANDS if command.fails_with is not None) | {
     "SplitReadFailed",

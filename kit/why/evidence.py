@@ -9,80 +9,67 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, takewhile
 from typing import Any
 
 from kit.core.protocol.commands import CancelTimer, ScheduleTimer
 from kit.core.protocol.duties import Duty
-from kit.core.protocol.trace import TraceRecord, led_by
+from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.run.captions import caption_of
-from kit.run.job_state import ChannelMoment, Moment, only_last, task_of
-from kit.run.moment import advance
-from kit.run.run import Run, now_ms_of, run_of
+from kit.run.job_state import ChannelMoment, Moment, task_of
+from kit.run.reading import Reading
+from kit.run.run import now_ms_of
 from kit.run.stage import Stage, stage_for
-from kit.run.steps import event_of, steps
+from kit.run.steps import event_of
+from kit.run.subject import Subject
 
 JOB = "job"
-FAULT = "fault"
 _ANSWERED = frozenset(command.__name__ for command in COMMANDS if command.duty is Duty.WORK and command.answers)
 """Commands that take their time and that an event answers."""
 
 
 class Evidence:
-    """A run up to some moment. `run` is a Lab, a SparkJob or a Trace, or the records of a part of a run."""
+    """A run up to some moment, the end unless `n` says after how many records. `run` is a Lab, a SparkJob, a Trace, or
+    a `Reading` of one.
+    """
 
-    def __init__(self, run: Any, records: Sequence[TraceRecord] | None = None) -> None:
-        self.records: list[TraceRecord] = []
-        """Causes before effects."""
-        self.moment: Moment = only_last()
-        self._by_id: dict[str, TraceRecord] = {}
-        self._by_kind: dict[str, list[TraceRecord]] = {}
-        self._answers: dict[str, list[TraceRecord]] = {}
-        self._faults: dict[str, list[TraceRecord]] = {}
-        self._look_at(run_of(run), 0 if records is not None else now_ms_of(run))
-        trace = self.run.trace
-        if records is None:
-            records = trace if trace.detailed else list(chain.from_iterable(steps(trace)))
-        self._take(records)
-
-    def _look_at(self, run: Run, now_ms: int) -> None:
-        self.run, self._now_ms = run, now_ms
-        self.detailed = run.trace.detailed
+    def __init__(self, run: Any, n: int | None = None) -> None:
+        self.reading = run if isinstance(run, Reading) else Reading(run)
+        count = len(self.reading.records)
+        self.n = count if n is None else min(n, count)
+        self.moment: Moment = self.reading.moment_at(self.n)
+        self.run = self.reading.run
+        self.detailed = self.run.trace.detailed
         """Whether the trace tells of single buffers and turns."""
-        self._seen = len(run.trace), run.trace[-1] if len(run.trace) else None
+        self._now_ms = getattr(run, "at_ms", 0) if n is None else 0
 
-    def _take(self, records: Iterable[TraceRecord]) -> None:
-        for record in records:
-            self.moment = advance(self.moment, record, led_by(record.cause, self._by_id.get))
-            self.records.append(record)
-            self._by_id[record.id] = record
-            self._by_kind.setdefault(record.kind, []).append(record)
-            if record.role == "event":
-                self._answers.setdefault(record.cause, []).append(record)
-            elif record.role == FAULT:
-                self._faults.setdefault(record.cause, []).append(record)
+    @classmethod
+    def of(cls, subject: Subject) -> Evidence:
+        """A run as it is looked at: at its moment."""
+        if not subject.is_present:
+            return cls(subject.reading, len(subject.trace))
+        evidence = cls(subject.reading)
+        evidence._now_ms = getattr(subject.thing, "at_ms", 0)
+        return evidence
+
+    @property
+    def records(self) -> Sequence[TraceRecord]:
+        """Causes before effects."""
+        records = self.reading.records
+        return records if self.n == len(records) else records[: self.n]
 
     def now(self, run: Any) -> Evidence:
-        """The same run, which may have gone on: this with what is new, or all anew where the run went another way."""
-        count, last = self._seen
-        later, now_ms = run_of(run), now_ms_of(run)
-        trace = later.trace
-        if count > len(trace) or (count and trace[count - 1] is not last):
-            return Evidence(run)
-        if count < len(trace):
-            if not trace.detailed:  # what is new may have led to what is known
-                return Evidence(run)
-            for name in _DERIVED & self.__dict__.keys():
-                del self.__dict__[name]
-            self._take(trace.since(count))
-        self._look_at(later, now_ms)
-        return self
+        """The same run, which may have gone on, or back and another way: only what is new is read."""
+        later = Evidence(self.reading.follow(run))
+        later._now_ms = now_ms_of(run)
+        return later
 
     def before(self, record: TraceRecord) -> Evidence:
         """What was known before the event that a record belongs to."""
-        event = event_of(record)
-        return Evidence(self.run, list(takewhile(lambda each: event_of(each) != event, self.records)))
+        event, records, first = event_of(record), self.reading.records, self.position(record)
+        while first and event_of(records[first - 1]) == event:
+            first -= 1
+        return Evidence(self.reading, first)
 
     @property
     def at_ms(self) -> int:
@@ -99,27 +86,28 @@ class Evidence:
         """The records of one kind, oldest first, with these values: `role`, `machine`, `checkpoint_id`, or a field of
         the record's data.
         """
-        return [record for record in self._by_kind.get(kind, ()) if _fits(record, about)]
+        return [record for record in self.reading.of_kind(kind, self.n) if _fits(record, about)]
 
     def last(self, kind: str, **about: Any) -> TraceRecord | None:
         """The newest of these."""
-        return next((record for record in reversed(self._by_kind.get(kind, ())) if _fits(record, about)), None)
+        told = self.reading.of_kind(kind, self.n)
+        return next((record for record in reversed(told) if _fits(record, about)), None)
 
     def find(self, record_id: str) -> TraceRecord | None:
         """The record with this id; that of its event when the trace does not keep it."""
-        return led_by(record_id, self._by_id.get) if record_id else None
+        return self.reading.find(record_id)
 
     def cause(self, record: TraceRecord) -> TraceRecord | None:
         """What led to a record."""
         return self.find(record.cause)
 
-    def answers(self, record: TraceRecord) -> list[TraceRecord]:
+    def answers(self, record: TraceRecord) -> Sequence[TraceRecord]:
         """The events that a command, or a message, became or was answered with."""
-        return self._answers.get(record.id, [])
+        return self.reading.answers(record, self.n)
 
-    def faults(self, record: TraceRecord | None) -> list[TraceRecord]:
+    def faults(self, record: TraceRecord | None) -> Sequence[TraceRecord]:
         """The faults that were brought about on a message or a command."""
-        return [] if record is None else self._faults.get(record.id, [])
+        return () if record is None else self.reading.faults(record, self.n)
 
     def frozen(self, task: str) -> TraceRecord | None:
         """The record of the fault that froze a task's worker, if it still is."""
@@ -138,11 +126,7 @@ class Evidence:
 
     def position(self, record: TraceRecord) -> int:
         """Where a record is in the order of the run."""
-        return self._positions[record.id]
-
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        return {record.id: number for number, record in enumerate(self.records)}
+        return self.reading.position(record)
 
     def made(self, record: TraceRecord) -> TraceRecord:
         """The record with which an element that is sent was made: where it had to wait that of its queueing, which is
@@ -177,9 +161,9 @@ class Evidence:
         """
         found = [
             record
-            for kind in _ANSWERED & self._by_kind.keys()
-            for record in self._by_kind[kind]
-            if not self._answers.get(record.id)
+            for kind in _ANSWERED
+            for record in self.reading.of_kind(kind, self.n)
+            if not self.answers(record)
             and (machine is None or record.machine == machine)
             and (checkpoint_id is None or record.checkpoint_id == checkpoint_id)
             and self.is_present(record)
@@ -195,10 +179,9 @@ class Evidence:
 
     def timer(self, machine: str, name: str) -> TraceRecord | None:
         """The command that set a timer which is still to fire; None when it is not set."""
-        by_kind = self._by_kind
         kinds = (ScheduleTimer.__name__, CancelTimer.__name__)
-        told = (each for kind in kinds for each in by_kind.get(kind, ()) if _fits(each, {"machine": machine}))
-        set_or_not = [each for each in told if each.data["timer"] == name and self.is_present(each)]
+        told = (each for kind in kinds for each in self.of_kind(kind, machine=machine, timer=name))
+        set_or_not = [each for each in told if self.is_present(each)]
         last = max(set_or_not, key=self.position, default=None)
         return None if last is None or last.kind != kinds[0] or self.answers(last) else last
 
@@ -246,10 +229,6 @@ class Evidence:
 
 
 _EMPTY = ChannelMoment()
-
-
-_DERIVED = {name for name, member in vars(Evidence).items() if isinstance(member, cached_property)}
-"""What is computed from the records when it is asked for."""
 
 
 def _fits(record: TraceRecord, about: dict[str, Any]) -> bool:

@@ -12,7 +12,6 @@ from kit.run.job_state import (
     ABORTED,
     ACKNOWLEDGED,
     ALIGNING,
-    ANSWERED,
     CAPTURING,
     COMPLETED,
     DECLINED,
@@ -20,12 +19,12 @@ from kit.run.job_state import (
     UNHEARD,
     WRITING,
     CheckpointMoment,
-    lacks_barrier,
 )
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, named, some, untold
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import asked, sent
+from kit.why.waits import BARRIERS, GONE, TRIGGER, Missing, awaited, barriers_there, missing
 
 
 def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
@@ -115,45 +114,39 @@ def acknowledgement(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     heard = evidence.last("AcknowledgeCheckpoint", role="event", checkpoint_id=checkpoint_id, task=task)
     if heard is not None:
         return fact(evidence.caption(heard), record=heard)
-    known = evidence.moment.tasks.get(task)
-    if known is None or known.lost or known.state != "RUNNING":
+    waits = missing(evidence, task, checkpoint_id)
+    if waits.phase == GONE:
         return fact(f"{task} cannot acknowledge checkpoint {checkpoint_id}", inquiry.ask(Topic.STATE, task))
-    phase = known.phases.get(checkpoint_id)
-    if phase in ANSWERED:
-        kind = "DeclineCheckpoint" if phase == DECLINED else "AcknowledgeCheckpoint"
-        return _on_its_way(inquiry, task, checkpoint_id, kind)
-    if phase in (WRITING, CAPTURING):
-        return _writing(inquiry, task, checkpoint_id)
-    if phase == ABORTED:
+    if waits.phase == TRIGGER:
+        return inquiry.ask(Topic.BEGIN, task, checkpoint_id)
+    if waits.phase in (WRITING, CAPTURING):
+        return _writing(inquiry, waits)
+    if waits.phase == ABORTED:
         return fact(f"{task} has given checkpoint {checkpoint_id} up", inquiry.ask(Topic.ENDED, checkpoint_id))
-    return _before_its_snapshot(inquiry, task, checkpoint_id, aligning=phase == ALIGNING)
+    return _before_its_snapshot(inquiry, waits) if waits.phase == BARRIERS else _on_its_way(evidence, waits)
 
 
-def _on_its_way(inquiry: Inquiry, task: str, checkpoint_id: int, kind: str) -> Fact:
-    evidence = inquiry.evidence
-    told = evidence.last(kind, role="command", checkpoint_id=checkpoint_id, machine=task)
-    word = "acknowledgement" if kind == "AcknowledgeCheckpoint" else "refusal"
-    what = f"the {word} of {task} to the JobMaster"
-    return untold(what) if told is None else sent(evidence, told, what)
+def _on_its_way(evidence: Evidence, waits: Missing) -> Fact:
+    word = "refusal" if waits.phase == DECLINED else "acknowledgement"
+    what = f"the {word} of {waits.task} to the JobMaster"
+    return untold(what) if waits.record is None else sent(evidence, waits.record, what)
 
 
-def _writing(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
+def _writing(inquiry: Inquiry, waits: Missing) -> Fact:
     """The state is copied: files, or in-flight data, are not all written."""
-    evidence = inquiry.evidence
-    copied = evidence.last("WriteSnapshot", machine=task, checkpoint_id=checkpoint_id)
-    waits = []
-    if copied is not None and not evidence.answers(copied):
-        waits.append(asked(evidence, copied))
-    awaited = [number for number in evidence.inputs.get(task, []) if evidence.channel(number).awaited == checkpoint_id]
-    if awaited:
-        others = named(evidence.ends[number][0] for number in awaited)
+    task, checkpoint_id, copied = waits.task, waits.checkpoint_id, waits.record
+    because = []
+    if waits.phase == WRITING and copied is not None:
+        because.append(asked(inquiry.evidence, copied))
+    if waits.barriers:
+        others = named(each.source for each in waits.barriers)
         says = f"what is in flight from {others} before barrier {checkpoint_id} still belongs to the checkpoint"
-        barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, number) for number in awaited]
-        waits.append(fact(says, *some(barriers, "channels")))
-    elif not waits:
-        waits = _in_flight(inquiry, task, checkpoint_id)
+        barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, each.channel) for each in waits.barriers]
+        because.append(fact(says, *some(barriers, "channels")))
+    elif not because:
+        because = _in_flight(inquiry, task, checkpoint_id)
     says = f"{task} has copied its state for checkpoint {checkpoint_id} and has not all of it written"
-    return fact(says, *waits, record=copied)
+    return fact(says, *because, record=copied)
 
 
 def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
@@ -184,24 +177,26 @@ def _gives_in_flight_data(evidence: Evidence, task: str, checkpoint_id: int) -> 
     known = evidence.moment.tasks[task]
     if known.state != "RUNNING" or known.phases.get(checkpoint_id) in (SENT, ACKNOWLEDGED, UNHEARD):
         return False
-    waits = (evidence.channel(number).awaited == checkpoint_id for number in evidence.inputs.get(task, []))
     queued = (item for number in evidence.outputs.get(task, []) for item in evidence.channel(number).queued)
     undecided = any(item.checkpoint_id == checkpoint_id for item in queued)
-    return known.phases.get(checkpoint_id) not in (WRITING, CAPTURING) or any(waits) or undecided
+    return (
+        known.phases.get(checkpoint_id) not in (WRITING, CAPTURING)
+        or bool(awaited(evidence, task, checkpoint_id))
+        or undecided
+    )
 
 
-def _before_its_snapshot(inquiry: Inquiry, task: str, checkpoint_id: int, *, aligning: bool) -> Fact:
-    """Its barriers have not all come, or, at a source, the JobMaster's word."""
-    evidence = inquiry.evidence
-    inputs = evidence.inputs.get(task, [])
-    waits = [number for number in inputs if lacks_barrier(evidence.channel(number), checkpoint_id)]
-    if not waits:
+def _before_its_snapshot(inquiry: Inquiry, waits: Missing) -> Fact:
+    """Its barriers have not all come."""
+    evidence, task, checkpoint_id = inquiry.evidence, waits.task, waits.checkpoint_id
+    if not waits.barriers:
         return inquiry.ask(Topic.BEGIN, task, checkpoint_id)
-    first = evidence.last("BarrierAligned", machine=task, checkpoint_id=checkpoint_id) if aligning else None
-    others = named(evidence.ends[number][0] for number in waits)
-    have = f"has {len(inputs) - len(waits)} of its {len(inputs)} barriers" if aligning else "has taken no barrier yet"
+    is_aligning = evidence.moment.tasks[task].phases.get(checkpoint_id) == ALIGNING
+    first = evidence.last("BarrierAligned", machine=task, checkpoint_id=checkpoint_id) if is_aligning else None
+    (there, every), others = barriers_there(evidence, waits), named(each.source for each in waits.barriers)
+    have = f"has {there} of its {every} barriers" if there or is_aligning else "has taken no barrier yet"
     says = f"{task} {have} of checkpoint {checkpoint_id}: missing are those of {others}"
-    barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, number) for number in waits]
+    barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, each.channel) for each in waits.barriers]
     return fact(says, *some(barriers, "channels"), record=first)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from enum import Enum
 
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.trace import TraceRecord
@@ -42,7 +41,7 @@ def request(inquiry: Inquiry, number: int) -> Fact:
         return fact(says, *(asked(evidence, each) for each in waits), record=started)
     queued = _noted(evidence, "RequestQueued", number)
     if queued is not None:
-        return fact(_queued_says(number, queued), *_ahead(inquiry, queued), record=queued)
+        return fact(_queued_says(evidence, number, queued), *_ahead(inquiry, queued), record=queued)
     return untold(f"what became of request {number}")
 
 
@@ -113,19 +112,49 @@ def _stop(inquiry: Inquiry, number: int) -> Fact | None:
 # --- why it waits, why it was refused ---------------------------------------------------------------------------------
 
 
-def _queued_says(number: int, queued: TraceRecord) -> str:
-    data = queued.data
-    return f"request {number} is queued, {data['position']} before it: {_in_the_way(data)}"
+class InTheWay(Enum):
+    """Why the first request in the queue does not start."""
+
+    PENDING = "as many checkpoints are pending as may be"
+    TRIGGERING = "another checkpoint is on its way to the tasks"
+    CLEANING = "too many old checkpoints are being deleted"
 
 
-def _in_the_way(data: Mapping[str, Any]) -> str:
-    """What the decider went by when it let a request wait."""
-    pending, at_most = data["pending"], data.get("at_most")
-    if at_most is None or pending >= at_most:
-        return f"{pending} pending already" + (f", and at most {at_most} may be" if at_most else "")
-    if data.get("cleaning", 0) > at_most:
-        return f"{data['cleaning']} old ones were being deleted, and at most {at_most} may be"
-    return "another one was being triggered"
+def in_the_way(evidence: Evidence, queued: TraceRecord) -> InTheWay:
+    """Return why a request that is the first in the queue does not start now."""
+    pending = evidence.moment.pending
+    if len(pending) >= queued.data.get("at_most", 1):
+        return InTheWay.PENDING
+    triggered = {each.checkpoint_id for each in evidence.of_kind("CheckpointTriggered")}
+    has_no_number = any(each.kind == "AllocateCheckpointId" for each in evidence.under_way(JOB))
+    if has_no_number or any(each.checkpoint_id not in triggered for each in pending):
+        return InTheWay.TRIGGERING
+    return InTheWay.CLEANING
+
+
+def why_queued(evidence: Evidence, label: str) -> str:
+    """Return the same in words, of the request with this label."""
+    queued = evidence.last("RequestQueued", request=label)
+    if queued is None:
+        return ""
+    what, pending = in_the_way(evidence, queued), len(evidence.moment.pending)
+    if what is InTheWay.PENDING:
+        many = "1 checkpoint is" if pending == 1 else f"{pending} checkpoints are"
+        return f"{many} pending, and at most {queued.data.get('at_most', 1)} may be"
+    if what is InTheWay.TRIGGERING:
+        return what.value
+    cleaning = queued.data.get("cleaning", 0)
+    return f"{cleaning} old checkpoints were being deleted when it came, too many to begin another"
+
+
+def _queued_says(evidence: Evidence, number: int, queued: TraceRecord) -> str:
+    data, what = queued.data, in_the_way(evidence, queued)
+    says = f"request {number} is queued, {data['position']} before it: "
+    if what is InTheWay.PENDING:
+        return f"{says}{len(evidence.moment.pending)} pending already, and at most {data.get('at_most', 1)} may be"
+    if what is InTheWay.TRIGGERING:
+        return f"{says}another one was being triggered"
+    return f"{says}{data.get('cleaning', 0)} old ones were being deleted, and at most {data.get('at_most', 1)} may be"
 
 
 def _ahead(inquiry: Inquiry, queued: TraceRecord) -> tuple[Fact, ...]:

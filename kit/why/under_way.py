@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kit.core.protocol.trace import TraceRecord
+from kit.run.captions import lower_first
 from kit.run.durations import duration
 from kit.run.job_state import task_of
 from kit.why.evidence import JOB, Evidence
@@ -26,6 +27,12 @@ def sent(evidence: Evidence, record: TraceRecord, what: str, receiver: str = JOB
 def befell(evidence: Evidence, record: TraceRecord) -> list[Fact]:
     """The faults that were brought about on a command or a message."""
     return [fact(evidence.caption(each), record=each) for each in evidence.faults(record)]
+
+
+def in_brackets(evidence: Evidence, record: TraceRecord) -> str:
+    """The same as the end of a sentence; "" where nothing was done to it."""
+    faults = evidence.faults(record)
+    return f" ({lower_first(evidence.caption(faults[-1]))})" if faults else ""
 
 
 def standing_still(evidence: Evidence, machine: str) -> Fact | None:

@@ -8,7 +8,7 @@ import pytest
 
 from kit.core.protocol.trace import Trace
 from kit.draw.charts.gantt import gantt
-from kit.run.phases import phases
+from kit.why.phases import phases
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 

@@ -67,11 +67,11 @@ def test_every_kind_of_note_is_noted_somewhere() -> None:
     assert sorted(NOTES - noted) == []
 
 
+READING = ("kit/draw", "kit/run", "kit/snapshots", "widgets")
 READERS = frozenset(
     {
         "kit/draw/views/at_risk.py",
         "kit/run/barrier_log.py",
-        "kit/draw/views/checkpoint_life.py",
         "kit/run/checkpoint_log.py",
         "kit/draw/charts/comparison.py",
         "kit/draw/charts/list_growth.py",
@@ -79,7 +79,6 @@ READERS = frozenset(
         "kit/snapshots/source.py",
         "kit/draw/views/state_machines.py",
         "kit/snapshots/transfers.py",
-        "kit/run/wait_for.py",
         "widgets/controls.py",
         "widgets/details.py",
         "widgets/rescale_panel.py",
@@ -93,11 +92,7 @@ NO_WORDS = frozenset({"CollectingBarriers", "JobMaster", "WaitingForFirstBarrier
 
 
 def test_nothing_that_draws_a_moment_knows_a_kind_by_name_but_the_table() -> None:
-    drawing = {
-        path
-        for path in shipped()
-        if path.startswith(("kit/draw", "kit/run", "kit/snapshots", "widgets")) and "kinds.py" not in path
-    }
+    drawing = {path for path in shipped() if path.startswith(READING) and "kinds.py" not in path}
     named = {(path, text) for path in drawing for text in strings(path) if text in set(KINDS) | set(ELEMENTS)}
     assert len(drawing - READERS) > 10
     assert {(path, text) for path, text in named if path not in READERS} == set()

@@ -18,10 +18,10 @@ from kit.draw.views.checkpoint_life import draw_checkpoint_life
 from kit.hosts.lab import Lab
 from kit.machines.task.barrier_tracker import CheckpointBarrierTracker
 from kit.machines.task.stream_task import StreamTask
-from kit.run import waiting
 from kit.run.captions import listed
-from kit.run.phases import phases_of
 from kit.run.subject import Subject
+from kit.why import in_short
+from kit.why.phases import phases_of
 
 
 @dataclass(frozen=True)
@@ -101,11 +101,11 @@ def untruths(lab: Lab) -> Iterator[str]:
 
 
 def _of_tasks(lab: Lab, subject: Subject, number: int) -> Iterator[str]:
-    with patch.object(waiting, "enumerated", ", ".join):  # all of them, not the first few
-        table = phases_of(subject.run, subject.journeys, number).set_index("task")
+    with patch.object(in_short, "enumerated", ", ".join):  # all of them, not the first few
+        table = phases_of(subject.journeys, number).set_index("task")
     waits = defaultdict(list)
     for wait in draw_barriers(Subject(lab, None, number)).wait_for.waits:
-        waits[wait.waiter].append(wait.source)
+        waits[wait.target].append(wait.source)
     triggered = {task.task for task in lab.look.master.checkpoints.pending[number].plan.tasks_to_trigger}
     for name, row in table.iterrows():
         truly = doing(lab, number, str(name))

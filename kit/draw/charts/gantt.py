@@ -1,4 +1,4 @@
-"""Where the time of a checkpoint went: the phases of every subtask as bars over time (`kit.run.phases`)."""
+"""Where the time of a checkpoint went: the phases of every subtask as bars over time (`kit.why.phases`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kit.run.checkpoint_words import slow_phases, spans_of_task
 from kit.run.durations import duration
 from kit.run.job_state import COMPLETED, CheckpointMoment
 from kit.run.journeys import Journeys, journeys
-from kit.run.phases import phases_of, waits_for
 from kit.run.run import run_of
+from kit.why.phases import phases_of, waits_for
 
 if TYPE_CHECKING:
     pass
@@ -49,7 +49,7 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
         raise ValueError(f"the run has {asked}")
     known = last.checkpoints[number]
     until = known.finished_ms if known.finished_ms is not None else last.at_ms
-    table = phases_of(shown, found, number).set_index("task")
+    table = phases_of(found, number).set_index("task")
     slow = _slow(found, known)
     figure = Figure(
         figsize=(9.4, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)

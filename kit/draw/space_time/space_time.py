@@ -27,8 +27,8 @@ from kit.run.checkpoint_words import Crossed, how_it_went, outliers, spans_of_ta
 from kit.run.durations import duration
 from kit.run.job_state import COMPLETED, CheckpointMoment
 from kit.run.journeys import Crossing, Cut, Instant, Journey, Journeys, Letter, journeys
-from kit.run.phases import waits_for, waits_in
 from kit.run.run import run_of
+from kit.why.phases import waits_for, waits_in
 
 MARGIN = 0.2
 """Before a checkpoint's trigger and after its end so much of its duration is shown as well."""
@@ -73,7 +73,7 @@ def space_time(
         checkpoint = max(found.cuts)
     known = run_of(run).known
     machines = tuple(known[-1].tasks() if known else sorted(last.tasks))
-    waits = {} if checkpoint is None else waits_in(run_of(run), found, last.checkpoints[checkpoint])
+    waits = {} if checkpoint is None else waits_in(found, last.checkpoints[checkpoint])
     if checkpoint is not None and since_ms is None and until_ms is None:
         return SpaceTime(found, checkpoint, machines, *_around(found, checkpoint), waits)
     begin, end = float(last.began_ms), float(last.at_ms)

@@ -20,10 +20,9 @@ from kit.run.element_kinds import ELEMENTS as ELEMENT_KINDS
 from kit.run.element_kinds import SIGNS
 from kit.run.job_state import PENDING, CheckpointMoment
 from kit.run.journeys import Crossing, Cut, Follower, Instant, Journey, Journeys, Letter
-from kit.run.phases import waiting_in
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage
-from kit.run.waiting import Waiting
+from kit.why.phases import Waiting
 
 T = TypeVar("T", Journey, Letter)
 
@@ -207,7 +206,7 @@ class SpaceTimeFeed:
                 "went": how_it_went(found, known),
                 "crossed": counted,
                 "cut": [[self._tasks[task], at.n] for task, at in instants.items() if task in self._tasks],
-                "phases": list(self._phases(found, known, waiting_in(run, found, known))),
+                "phases": list(self._phases(found, known, Waiting(found, known))),
             }
             if _is_settled(found, known, epoch):
                 self._settled.add(number)
@@ -222,7 +221,7 @@ class SpaceTimeFeed:
             at_n = life.triggered.n
             for span in of_task:
                 since, at_n = at_n, max(at_n, end_n if span.open else _end_of(span, path, at_n, found.times))
-                waits = waiting.of(task, span.phase) if span.open and path.declined_ms is None else ""
+                waits = waiting.of(task) if span.open and path.declined_ms is None else ""
                 yield (
                     self._tasks[task],
                     LOOKS.index(span.look),

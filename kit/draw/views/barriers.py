@@ -21,11 +21,12 @@ from kit.draw.views.wait_for_graph import merged, wait_for_graph
 from kit.run.barrier_log import BarrierLog
 from kit.run.captions import listed
 from kit.run.durations import duration
-from kit.run.job_state import COMPLETED, PENDING, CheckpointMoment
-from kit.run.run import now_ms_of
+from kit.run.job_state import COMPLETED, PENDING, CheckpointMoment, Item
 from kit.run.stage import Stage, stage_for
 from kit.run.subject import Subject
-from kit.run.wait_for import ENDED, NOT_SENT, TAKEN, Wait, WaitFor
+from kit.why.evidence import Evidence
+from kit.why.wait_for import WaitFor
+from kit.why.waits import ENDED, NOT_SENT, TAKEN, Barrier
 
 TITLE = "Barriers"
 QUESTION = "Who blocks whom: which barrier is waited for, where is it, and what stands before it?"
@@ -58,6 +59,7 @@ class Barriers:
     stage: Stage
     known: CheckpointMoment | None
     wait_for: WaitFor
+    log: BarrierLog
 
     @property
     def caption(self) -> str:
@@ -67,7 +69,7 @@ class Barriers:
     def _status(self) -> str:
         if self.known is None or self.known.status != PENDING:
             return "" if self.known is None else self.known.status
-        waiting = _unique(wait.waiter for wait in self.wait_for.waits)
+        waiting = _unique(wait.target for wait in self.wait_for.waits)
         return f"{len(waiting)} {_verb(waiting, 'task waits', 'tasks wait')} for barriers"
 
     # --- the answer -----------------------------------------------------------------------------------------------
@@ -95,14 +97,14 @@ class Barriers:
         says.append(f"It comes down to this: {'; '.join(merged(self.wait_for.ends))}.")
         return " ".join(says)
 
-    def _who(self, waits: tuple[Wait, ...]) -> str:
+    def _who(self, waits: tuple[Barrier, ...]) -> str:
         if len(waits) == 1:
             (wait,) = waits
-            return f"{wait.waiter} waits for the barrier of {wait.source}, which is {self._where(wait)}"
-        waiters, sources = _unique(w.waiter for w in waits), _unique(w.source for w in waits)
+            return f"{wait.target} waits for the barrier of {wait.source}, which is {self._where(wait)}"
+        waiters, sources = _unique(w.target for w in waits), _unique(w.source for w in waits)
         return f"{listed(waiters)} {_verb(waiters, 'waits', 'wait')} for the barriers of {listed(sources)}"
 
-    def _where(self, wait: Wait) -> str:
+    def _where(self, wait: Barrier) -> str:
         place = {NOT_SENT: "not sent yet"}.get(wait.place, wait.place)
         if not wait.before:
             return place
@@ -143,31 +145,52 @@ class Barriers:
         return frame.astype(dict.fromkeys([*COLUMNS[:2], *COLUMNS[5:]], "Int64"))
 
     def _row(self, number: int, source: str, target: str) -> list[Any]:
-        wait_for, log = self.wait_for, self.wait_for.log
-        checkpoint_id = wait_for.checkpoint_id
-        place, before = wait_for.place(number)
+        wait_for, log = self.wait_for, self.log
+        checkpoint_id, detailed = wait_for.checkpoint_id, wait_for.evidence.detailed
+        place, before = self._place(number)
         counted = [item for item in before if item.kind == "buffer"]
-        stands = [len(counted), sum(item.rows for item in counted), log.size(counted)]
-        if not wait_for.detailed or place in (TAKEN, NOT_SENT, ENDED):
+        stands = [len(counted), sum(item.rows for item in counted), wait_for.size(counted)]
+        if not detailed or place in (TAKEN, NOT_SENT, ENDED):
             stands = [None, None, None]  # type: ignore[list-item]
         path, task = log.path(checkpoint_id, number), log.task(checkpoint_id, target)
-        until = path.taken_ms if path.taken_ms is not None else self.wait_for.now_ms if wait_for.is_pending else None
+        until = (
+            path.taken_ms
+            if path.taken_ms is not None
+            else self.wait_for.evidence.at_ms
+            if wait_for.is_pending
+            else None
+        )
         waited = None if task.first_ms is None or until is None else max(0, until - task.first_ms)
         released = task.released_ms if task.released_ms is not None else self._until
         blocked = 0 if path.taken_ms is not None else None
         if path.blocks and path.taken_ms is not None and released is not None:
             blocked = max(0, released - path.taken_ms)
         past = path.overtaken
-        overtaken = [len(past), sum(item.rows for item in past), log.size(past)]
-        if not wait_for.detailed or path.sent_ms is None:
+        overtaken = [len(past), sum(item.rows for item in past), wait_for.size(past)]
+        if not detailed or path.sent_ms is None:
             overtaken = [None, None, None]  # type: ignore[list-item]
         return [checkpoint_id, number, source, target, place, *stands, waited, blocked, *overtaken]
+
+    def _place(self, number: int) -> tuple[str, tuple[Item, ...]]:
+        """Where the barrier is on a channel, or was when the checkpoint ended, and what is before it there."""
+        path, found = self.log.path(self.wait_for.checkpoint_id, number), self.wait_for.place(number)
+        if path.taken_ms is not None:
+            return TAKEN, ()
+        if self.wait_for.is_pending or found.item is not None:
+            return found.place, found.before
+        return NOT_SENT if path.made_ms is not None else ENDED, ()
 
     @cached_property
     def _until(self) -> int | None:
         """Until when what is still waited for has been waited for."""
         known = self.known
-        return None if known is None else known.finished_ms if known.finished_ms is not None else self.wait_for.now_ms
+        return (
+            None
+            if known is None
+            else known.finished_ms
+            if known.finished_ms is not None
+            else self.wait_for.evidence.at_ms
+        )
 
     def _repr_html_(self) -> str:
         if self.known is None:
@@ -177,7 +200,7 @@ class Barriers:
         parts = [answer(self.answer(), meaning)]
         if self.wait_for.waits:
             parts += [graph_html(self.graph()), legend(self._legend())]
-        if not self.wait_for.detailed:
+        if not self.wait_for.evidence.detailed:
             parts.append(words(UNTOLD))
         frame = self.to_pandas()
         parts.append(
@@ -208,18 +231,15 @@ def barriers(run: Any, n: int | None = None, checkpoint: int | None = None) -> B
 
 def draw_barriers(subject: Subject) -> Barriers:
     """The view of a run at a moment."""
-    log = BarrierLog(subject.trace, subject.moment)
-    number = subject.checkpoint if subject.checkpoint is not None else max(log.moment.checkpoints, default=None)
-    known = None if number is None else log.moment.checkpoints.get(number)
+    evidence = Evidence.of(subject)
+    moment = evidence.moment
+    number = subject.checkpoint if subject.checkpoint is not None else max(moment.checkpoints, default=None)
+    known = None if number is None else moment.checkpoints.get(number)
     if known is None and subject.checkpoint is not None:
-        there = ", ".join(map(str, log.moment.checkpoints)) or "none"
-        raise ValueError(
-            f"there is no checkpoint {subject.checkpoint} after {log.moment.n} records; there are: {there}"
-        )
-    now_ms = now_ms_of(subject.thing) if subject.is_present else 0
-    stage = stage_for(subject.whole.stages, log.moment.epoch)
-    detailed = subject.whole.trace.detailed
-    return Barriers(stage, known, WaitFor(stage, log, number or 0, now_ms, detailed=detailed))
+        there = ", ".join(map(str, moment.checkpoints)) or "none"
+        raise ValueError(f"there is no checkpoint {subject.checkpoint} after {moment.n} records; there are: {there}")
+    stage, log = stage_for(subject.whole.stages, moment.epoch), BarrierLog(evidence.records, moment)
+    return Barriers(stage, known, WaitFor(evidence, number or 0), log)
 
 
 VIEW = View("barriers", TITLE, QUESTION, draw_barriers)

@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
-from kit.core.protocol.trace import TraceRecord
 from kit.draw.charts.timeline import BAD, DONE, GONE, LEFT, OPEN, STYLE, Bar, Row, timeline
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
 from kit.draw.view_html import answer, fold, table, view_html, words
 from kit.draw.views.state_machines import StateMachines, machines_of, stage_of
 from kit.draw.views.view import View
-from kit.machines.coordinator.checkpoint_state import CheckpointState
-from kit.run.captions import caption_of, listed, lower_first
+from kit.run.captions import listed
 from kit.run.checkpoint_log import (
     ACK,
     COORDINATOR,
@@ -37,11 +34,13 @@ from kit.run.checkpoint_log import (
     Step,
 )
 from kit.run.durations import duration
-from kit.run.job_state import ABORTED, ALIGNING, CAPTURING, DECLINED, SENT, UNHEARD, WRITING, TaskMoment
-from kit.run.run import now_ms_of
 from kit.run.stage import Stage
 from kit.run.subject import Subject
 from kit.snapshots.source import operator_names
+from kit.why.evidence import Evidence
+from kit.why.in_short import acknowledgement, checkpoint
+from kit.why.requests import why_queued
+from kit.why.waits import missing
 
 TITLE = "Life of a checkpoint"
 QUESTION = "What has the checkpoint been through, what does it wait for, and how long may it?"
@@ -51,23 +50,6 @@ _STEP_WORDS = {
     LOCATION: "its directory",
     METADATA: "_metadata is written",
     STORE: "it is stored",
-}
-_WAITS = {
-    CheckpointState.LOCATING: "for its directory",
-    CheckpointState.COORDINATORS: "for the operator coordinator{s} {of}",
-    CheckpointState.HOOKS: "for the master hook{s} {of}",
-    CheckpointState.TRIGGERING: "for tasks that are about to finish, before the sources are told",
-    CheckpointState.ACKNOWLEDGED: "for its turn: checkpoints complete one after another",
-    CheckpointState.WRITING: "until its _metadata is written",
-    CheckpointState.STORING: "until it is stored",
-}
-_KINDS = {
-    CheckpointState.LOCATING: LOCATION,
-    CheckpointState.COORDINATORS: COORDINATOR,
-    CheckpointState.HOOKS: HOOK,
-    CheckpointState.COLLECTING: ACK,
-    CheckpointState.WRITING: METADATA,
-    CheckpointState.STORING: STORE,
 }
 
 
@@ -80,7 +62,12 @@ class LifeOfCheckpoint:
     life: CheckpointLife | None
     machines: StateMachines
     names: dict[str, str]
-    now_ms: int
+    evidence: Evidence
+
+    @property
+    def now_ms(self) -> int:
+        """The host's time."""
+        return self.evidence.at_ms
 
     @property
     def caption(self) -> str:
@@ -106,7 +93,9 @@ class LifeOfCheckpoint:
         if life.state is None:
             return " ".join([f"Checkpoint {number} was given its number, and nothing came of it.", *self._next()])
         since = duration(self.now_ms - begun)
-        waits = f"Checkpoint {number} has been pending for {since} and waits {self._waits_for()}."
+        waits = (
+            f"Checkpoint {number} has been pending for {since} and waits {checkpoint(self.evidence, life, self.names)}."
+        )
         expires = self.log.expires_ms(number)
         clock = [] if expires is None else [f"It expires in {duration(expires - self.now_ms)}."]
         return " ".join([waits, *clock])
@@ -115,21 +104,6 @@ class LifeOfCheckpoint:
     def _begun_ms(self) -> int:
         life = self.life
         return 0 if life is None else life.begun_ms if life.begun_ms is not None else life.states[0][1]
-
-    def _waits_for(self) -> str:
-        life = self.life
-        assert life is not None
-        assert life.state is not None
-        if life.state is CheckpointState.COLLECTING:
-            missing = [step.of for step in life.open(ACK)]
-            every = len(life.of_kind(ACK))
-            says = "; ".join(self._missing(task) for task in missing[:2])
-            more = f"; and {len(missing) - 2} more" if len(missing) > 2 else ""
-            return f"for {len(missing)} of {every} acknowledgements, of {listed(missing)}: {says}{more}"
-        steps = life.open(_KINDS[life.state]) if life.state in _KINDS else []
-        of = ", ".join(self.names.get(step.of, step.of[:8]) if step.kind == COORDINATOR else step.of for step in steps)
-        text = _WAITS[life.state].format(of=of, s="s" * (len(steps) > 1))
-        return text + (f", for {duration(self.now_ms - steps[0].start_ms)}{self._fault(steps[0])}" if steps else "")
 
     def _late(self) -> list[str]:
         """What had not come when it was aborted."""
@@ -151,74 +125,8 @@ class LifeOfCheckpoint:
 
     def _missing(self, task: str) -> str:
         """Why a task's acknowledgement is not there."""
-        life, moment = self.life, self.log.moment
-        assert life is not None
-        known = moment.tasks.get(task, TaskMoment())
-        phase, number = known.phases.get(life.checkpoint_id), life.checkpoint_id
-        if known.state != "RUNNING":
-            return f"{task} is {known.state}" + (f": {known.error}" if known.error else "")
-        if phase == SENT:
-            return self._since("the acknowledgement of {} has been under way", task, "AcknowledgeCheckpoint")
-        if phase == UNHEARD:
-            return f"the acknowledgement of {task} was lost on its way"
-        if phase == WRITING:
-            return self._since("{} has been writing its state", task, "WriteSnapshot")
-        if phase == CAPTURING:
-            return f"{task} captures and writes in-flight data"
-        if phase == DECLINED:
-            return self._since("{} has declined, and its word has been under way", task, "DeclineCheckpoint")
-        if phase == ABORTED:
-            return f"{task} has given it up"
-        inputs = [channel for channel in self.stage.channels if channel.target == task]
-        if not inputs:
-            sent = self._sent.get(task)
-            if sent is None:
-                return f"{task} has begun" if phase == ALIGNING else f"{task} has not been told to begin"
-            since = duration(self.now_ms - sent.at_ms)
-            return f"the word to {task} to begin has been under way for {since}{self._befell(sent)}"
-        there = [moment.channels[each.number] for each in inputs if each.number in moment.channels]
-        taken = sum(channel.taken is not None and channel.taken >= number for channel in there)
-        return f"{task} has {taken} of {len(inputs)} barriers"
-
-    def _since(self, says: str, task: str, kind: str) -> str:
-        record = self._last.get((kind, task))
-        if record is None:
-            return says.format(task)
-        return f"{says.format(task)} for {duration(self.now_ms - record.at_ms)}{self._befell(record)}"
-
-    @cached_property
-    def _last(self) -> dict[tuple[str, str], TraceRecord]:
-        """The commands that tasks gave for this checkpoint, by kind and task."""
-        number = None if self.life is None else self.life.checkpoint_id
-        return {
-            (record.kind, record.machine): record
-            for record in self.log.by_id.values()
-            if record.role == "command" and record.checkpoint_id == number
-        }
-
-    @cached_property
-    def _sent(self) -> dict[str, TraceRecord]:
-        """The words to begin that are under way, by task."""
-        number = None if self.life is None else self.life.checkpoint_id
-        return {
-            message.task: self.log.by_id[sent]
-            for sent, message in self.log.moment.messages.items()
-            if (message.mail, message.checkpoint_id) == ("begin", number)
-        }
-
-    @cached_property
-    def _faults(self) -> dict[str, TraceRecord]:
-        return {record.cause: record for record in self.log.by_id.values() if record.role == "fault"}
-
-    def _befell(self, record: TraceRecord) -> str:
-        fault = self._faults.get(record.id)
-        return "" if fault is None else f" ({lower_first(caption_of(fault))})"
-
-    def _fault(self, step: Step) -> str:
-        """What was done in a lab to the command that asked for a step."""
-        kinds = {METADATA: "WriteMetadata", STORE: "StoreCheckpoint", LOCATION: "InitializeLocation"}
-        record = self._last.get((kinds.get(step.kind, ""), "job"))
-        return "" if record is None else self._befell(record)
+        assert self.life is not None
+        return acknowledgement(self.evidence, missing(self.evidence, task, self.life.checkpoint_id))
 
     # --- what it went through -------------------------------------------------------------------------------------
 
@@ -308,16 +216,7 @@ class LifeOfCheckpoint:
 
     def _why_queued(self) -> str:
         """Why the first request in the queue does not start."""
-        first, pending = self.log.queue[0], len(self.log.moment.pending)
-        if pending >= first.at_most:
-            return (
-                f"{pending} checkpoint{'s are' if pending != 1 else ' is'} pending, and at most {first.at_most} may be"
-            )
-        if self.log.starting is not None or any(
-            life.state is not None and life.state.is_triggering for life in self.log.lives.values()
-        ):
-            return "another checkpoint is on its way to the tasks"
-        return f"{first.cleaning} old checkpoints were being deleted when it came, too many to begin another"
+        return why_queued(self.evidence, self.log.queue[0].label)
 
     # --- tables -----------------------------------------------------------------------------------------------------
 
@@ -419,16 +318,16 @@ def checkpoint_life(
 
 def draw_checkpoint_life(subject: Subject, task: str | None = None) -> LifeOfCheckpoint:
     """The view of a run at a moment."""
-    log, stage = CheckpointLog(subject.trace, subject.moment), stage_of(subject)
+    evidence, stage = Evidence.of(subject), stage_of(subject)
+    log = CheckpointLog(evidence.records, evidence.moment)
     number = subject.checkpoint if subject.checkpoint is not None else max(log.lives, default=None)
     life = None if number is None else log.lives.get(number)
     if life is None and subject.checkpoint is not None:
         there = ", ".join(map(str, log.lives)) or "none"
         after = f"after {log.moment.n} records"
         raise ValueError(f"there is no checkpoint {subject.checkpoint} {after}; there are: {there}")
-    now_ms = max(log.moment.at_ms, now_ms_of(subject.thing) if subject.is_present else 0)
     machines = machines_of(log, stage, number, task)
-    return LifeOfCheckpoint(stage, log, life, machines, operator_names(subject), now_ms)
+    return LifeOfCheckpoint(stage, log, life, machines, operator_names(subject), evidence)
 
 
 VIEW = View("life", TITLE, QUESTION, draw_checkpoint_life)

@@ -20,8 +20,8 @@ from kit.run.checkpoint_words import how_it_went, slow_phases, spans_of_task
 from kit.run.durations import duration
 from kit.run.job_state import ABORTED, COMPLETED, CheckpointMoment
 from kit.run.journeys import Journeys
-from kit.run.phases import phases_of, waits_for
 from kit.run.subject import Subject
+from kit.why.phases import phases_of, waits_for
 
 MOST_ROWS = 12
 """Of a vertex with more subtasks only some are shown at once."""
@@ -147,7 +147,7 @@ def phase_bars(subject: Subject) -> PhaseBars:
     """The phases of the subject's checkpoint."""
     found, checkpoint = subject.journeys, subject.checkpoint_id
     checkpoint = checkpoint if checkpoint in found.last.checkpoints else None
-    table = phases_of(subject.run, found, -1 if checkpoint is None else checkpoint)
+    table = phases_of(found, -1 if checkpoint is None else checkpoint)
     return PhaseBars(found, checkpoint, table)
 
 

@@ -12,7 +12,8 @@ from textwrap import wrap
 
 from kit.draw.graphs import Edge, Graph, Node
 from kit.run.captions import listed
-from kit.run.wait_for import NOT_SENT, End, Held, Wait, WaitFor
+from kit.why.wait_for import End, Held, WaitFor
+from kit.why.waits import NOT_SENT, Barrier
 
 MOST_TASKS = 14
 """With more tasks in the picture, those of a vertex that wait alike are drawn as one."""
@@ -48,7 +49,7 @@ def merged(ends: Iterable[End]) -> list[str]:
 
 def _boxes(wait_for: WaitFor) -> dict[str, list[str]]:
     """The tasks of each box: each its own, or, of many, those of a vertex that wait alike."""
-    waiting = dict.fromkeys(wait.waiter for wait in wait_for.waits)
+    waiting = dict.fromkeys(wait.target for wait in wait_for.waits)
     waited = dict.fromkeys(wait.source for wait in wait_for.waits if wait.place == NOT_SENT)
     tasks = waiting | waited | dict.fromkeys(each.source for each in wait_for.held)
     if len(tasks) <= MOST_TASKS:
@@ -63,22 +64,22 @@ def _boxes(wait_for: WaitFor) -> dict[str, list[str]]:
 
 
 def _node(wait_for: WaitFor, name: str, tasks: list[str]) -> Node:
-    waits = [wait for wait in wait_for.waits if wait.waiter in set(tasks)]
+    waits = [wait for wait in wait_for.waits if wait.target in set(tasks)]
     if len(tasks) > 1:
         vertex = tasks[0].rpartition("/")[0]
         title = (f"{len(tasks)} of {vertex}",)
         return Node(name, title, "waits" if waits else "", tip=listed(tasks), picked=f"vertex:{vertex}")
-    every = len(wait_for.inputs[tasks[0]])
+    every = len(wait_for.evidence.inputs.get(tasks[0], []))
     lines = (tasks[0], f"has {every - len(waits)} of {every} barriers") if waits else (tasks[0],)
     return Node(name, lines, "waits" if waits else "", picked=f"task:{tasks[0]}")
 
 
 def _unsent(wait_for: WaitFor, box_of: dict[str, str]) -> Iterator[Edge]:
     """From who waits to those whose barriers are not sent."""
-    between: dict[tuple[str, str], list[Wait]] = defaultdict(list)
+    between: dict[tuple[str, str], list[Barrier]] = defaultdict(list)
     for wait in wait_for.waits:
         if wait.place == NOT_SENT:
-            between[box_of[wait.waiter], box_of[wait.source]].append(wait)
+            between[box_of[wait.target], box_of[wait.source]].append(wait)
     for (waiter, source), waits in between.items():
         what = f"waits for barrier {wait_for.checkpoint_id}"
         if len(waits) > 1:
@@ -99,20 +100,20 @@ def _held(wait_for: WaitFor, box_of: dict[str, str]) -> Iterator[Edge]:
         yield Edge(source, target, (many, *held), "dashed", back=True)
 
 
-def _ends(wait_for: WaitFor, box_of: dict[str, str]) -> list[tuple[str, str, str, list[Wait]]]:
+def _ends(wait_for: WaitFor, box_of: dict[str, str]) -> list[tuple[str, str, str, list[Barrier]]]:
     """Box, title, words and, for barriers that have been sent, the waits; what is alike in one box is said once."""
-    found: dict[tuple[str, str], tuple[dict[End, None], list[Wait]]] = {}
+    found: dict[tuple[str, str], tuple[dict[End, None], list[Barrier]]] = {}
     for wait in wait_for.waits:
         end = wait_for.end_of(wait)
         if end is not None:
             sent = wait.place != NOT_SENT
-            ends, waits = found.setdefault((box_of[wait.waiter if sent else wait.source], end.title), ({}, []))
+            ends, waits = found.setdefault((box_of[wait.target if sent else wait.source], end.title), ({}, []))
             ends[end] = None
             waits += [wait] * sent
     return [(box, title, merged(ends)[0], waits) for (box, title), (ends, waits) in found.items()]
 
 
-def _label(wait_for: WaitFor, waits: list[Wait]) -> tuple[str, ...]:
+def _label(wait_for: WaitFor, waits: list[Barrier]) -> tuple[str, ...]:
     before = [item for wait in waits for item in wait.before]
     behind = wrap(f"behind {wait_for.contents(before)}", LINE) if before else []
     places = Counter(wait.place for wait in waits)

@@ -7,15 +7,16 @@ the trace's.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kit.run.checkpoint_path import PHASES, Path
 from kit.run.checkpoint_words import spans_of_task
-from kit.run.job_state import PENDING, CheckpointMoment
+from kit.run.job_state import COMPLETED, PENDING, CheckpointMoment
 from kit.run.journeys import Journeys, journeys
-from kit.run.run import Run, run_of
-from kit.run.stage import stage_for
-from kit.run.waiting import Waiting
+from kit.why.evidence import Evidence
+from kit.why.in_short import what
+from kit.why.waits import missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,11 +42,10 @@ def phases(run: Any, checkpoint: int | None = None) -> pd.DataFrame:
     bytes (Int64), waits_for (what an unfinished one waits for, or waited for when the checkpoint ended, in words; else
     "").
     """
-    shown = run_of(run)
-    return phases_of(shown, journeys(shown), checkpoint)
+    return phases_of(journeys(run), checkpoint)
 
 
-def phases_of(run: Run, found: Journeys, checkpoint: int | None = None) -> pd.DataFrame:
+def phases_of(found: Journeys, checkpoint: int | None = None) -> pd.DataFrame:
     """The same of a run whose journeys are known."""
     import pandas as pd
 
@@ -53,17 +53,31 @@ def phases_of(run: Run, found: Journeys, checkpoint: int | None = None) -> pd.Da
         row
         for number, known in found.last.checkpoints.items()
         if checkpoint in (None, number)
-        for row in _rows(found, known, waiting_in(run, found, known))
+        for row in _rows(found, known)
     ]
     frame = pd.DataFrame(rows, columns=COLUMNS)
     return frame.astype({name: "Int64" for name in COLUMNS if name.endswith("_ms") or name == "bytes"})
 
 
-def waiting_in(run: Run, found: Journeys, known: CheckpointMoment) -> Waiting:
-    """Who waits for what in a checkpoint of a run."""
-    life = found.lives.get(known.checkpoint_id)
-    epoch = found.last.epoch if life is None else found.epoch_at(life.triggered)
-    return Waiting(found, known, stage_for(run.known, epoch).ends() if run.known else {})
+class Waiting:
+    """What the tasks wait for that have not finished a checkpoint: now, or just before the event that it ended with."""
+
+    def __init__(self, found: Journeys, known: CheckpointMoment) -> None:
+        self._found = found
+        self._known = known
+
+    @cached_property
+    def _then(self) -> Evidence:
+        evidence = Evidence(self._found.reading)
+        if self._known.status == PENDING:
+            return evidence
+        kind = "CheckpointCompleted" if self._known.status == COMPLETED else "CheckpointAborted"
+        ended = evidence.last(kind, checkpoint_id=self._known.checkpoint_id)
+        return evidence if ended is None else evidence.before(ended)
+
+    def of(self, task: str) -> str:
+        """What a task waits for, in words; "" for one that is gone."""
+        return what(self._then, missing(self._then, task, self._known.checkpoint_id))
 
 
 def waits_for(known: CheckpointMoment, what: str) -> str:
@@ -71,15 +85,13 @@ def waits_for(known: CheckpointMoment, what: str) -> str:
     return f"{'waits' if known.status == PENDING else 'waited'} for {what}"
 
 
-def waits_in(run: Run, found: Journeys, known: CheckpointMoment) -> dict[str, str]:
+def waits_in(found: Journeys, known: CheckpointMoment) -> dict[str, str]:
     """What each task waits for that has not finished a checkpoint."""
-    waiting = waiting_in(run, found, known)
-    rows = _rows(found, known, waiting)
-    return {row[1]: row[-1] for row in rows if row[-1]}
+    return {row[1]: row[-1] for row in _rows(found, known) if row[-1]}
 
 
-def _rows(found: Journeys, known: CheckpointMoment, waiting: Waiting) -> list[list[Any]]:
-    rows = []
+def _rows(found: Journeys, known: CheckpointMoment) -> list[list[Any]]:
+    rows, waiting = [], Waiting(found, known)
     for task in known.expected:
         path = found.paths.get((known.checkpoint_id, task), Path())
         spans = spans_of_task(found, known, task)
@@ -87,7 +99,7 @@ def _rows(found: Journeys, known: CheckpointMoment, waiting: Waiting) -> list[li
         open_phase = next((span.phase for span in spans if span.open), "")
         status = "declined" if path.declined_ms is not None else "unfinished" if open_phase else "acknowledged"
         times = (lengths.get(phase) for phase in PHASES)
-        waits = waiting.of(task, open_phase) if status == "unfinished" else ""
+        waits = waiting.of(task) if status == "unfinished" else ""
         took = sum(lengths.values())
         rows.append([known.checkpoint_id, task, status, open_phase, *times, took, path.bytes_written, waits])
     return rows

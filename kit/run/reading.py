@@ -1,0 +1,193 @@
+"""A run as it is read: each record once, by what it is and what led to it, and how everything stood after any of them.
+
+A reading grows with its run: `follow` takes in what is new. Where the run went back and another way, the reading keeps
+the part that both have in common and reads on from there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+from kit.core.protocol.trace import Trace, TraceRecord, led_by
+from kit.run.job_state import Moment, Running
+from kit.run.moment import advance, fold
+from kit.run.run import Run, run_of
+from kit.run.steps import Ordering
+from kit.run.uncollected import uncollected
+
+MARK_EVERY = 1_000
+"""Moments that are marked are at least so many records apart."""
+RECORDS_PER_PART = 2
+"""So many more for each task and channel in them."""
+EVENT, FAULT = "event", "fault"
+Index = dict[str, list[TraceRecord]]
+
+
+class Watcher:
+    """Sees every record of a reading once, with the moments before and after it."""
+
+    def begin(self) -> None:
+        """The reading begins, or begins again."""
+
+    def before(self, record: TraceRecord, moment: Moment) -> None:
+        """The record is about to be taken in; the moment changes in place."""
+
+    def after(self, record: TraceRecord, moment: Moment) -> None:
+        """The record has led to this moment."""
+
+
+class Reading:
+    """All that was read of a run. `records` come causes before effects, `moment` is how it stands after the last."""
+
+    def __init__(self, run: Any = (), watcher: Watcher | None = None) -> None:
+        self.run = Run(Trace())
+        self._watcher = watcher
+        self._ordering = Ordering()
+        self._forget()
+        self.follow(run)
+
+    def _forget(self) -> None:
+        """Begin again."""
+        if self._watcher is not None:
+            self._watcher.begin()
+        self.records: list[TraceRecord] = []
+        self.moment: Moment = Running.of(Moment())
+        self._by_id: dict[str, TraceRecord] = {}
+        self._positions: dict[str, int] = {}
+        self._kinds: Index = {}
+        self._answers: Index = {}
+        self._faults: Index = {}
+        self._marks: list[Moment] = []
+
+    def follow(self, thing: Any) -> Reading:
+        """Read what is new in a run: a Lab, a SparkJob, a Trace or records; returns this reading."""
+        self.run = run_of(thing)
+        trace = self.run.trace
+        with uncollected():
+            if trace.detailed:  # a lab tells in order
+                self._cut(_common(self.records, trace))
+                self._take(trace.since(len(self.records)))
+            else:
+                self._follow_unordered(trace)
+        return self
+
+    def _follow_unordered(self, trace: Trace) -> None:
+        """Read a run whose effects may be told before their causes."""
+        known = self._ordering.taken
+        if len(known) > len(trace) or (known and known[-1] is not trace[len(known) - 1]):
+            self._ordering = Ordering()
+            self._cut(0)
+        ordering = self._ordering
+        keep = ordering.take(trace.since(len(ordering.taken)))
+        self._cut(ordering.starts[keep])
+        first = keep if self.records else 0
+        self._take(chain.from_iterable(ordering.steps[first:]))
+
+    def _take(self, records: Iterable[TraceRecord]) -> None:
+        try:
+            self._take_all(records)
+        except BaseException:  # an interrupt may have left a record half taken in
+            self._ordering = Ordering()
+            self._forget()
+            raise
+
+    def _take_all(self, records: Iterable[TraceRecord]) -> None:
+        moment, kept = self.moment, self.records
+        watcher, next_mark = self._watcher, self._next_mark()
+        for record in records:
+            if watcher is not None:
+                watcher.before(record, moment)
+            moment = self.moment = advance(moment, record)
+            self._by_id[record.id] = record
+            self._positions[record.id] = len(kept)
+            kept.append(record)
+            self._kinds.setdefault(record.kind, []).append(record)
+            if record.role == EVENT:
+                self._answers.setdefault(record.cause, []).append(record)
+            elif record.role == FAULT:
+                self._faults.setdefault(record.cause, []).append(record)
+            if len(kept) >= next_mark and isinstance(moment, Running):
+                self._marks.append(moment.now())
+                next_mark = self._next_mark()
+            if watcher is not None:
+                watcher.after(record, moment)
+
+    def _next_mark(self) -> int:
+        parts = len(self.moment.tasks) + len(self.moment.channels)
+        return (self._marks[-1].n if self._marks else 0) + MARK_EVERY + RECORDS_PER_PART * parts
+
+    def _cut(self, n: int) -> None:
+        """Forget all but the first `n` records."""
+        if n >= len(self.records):
+            return
+        if not n or self._watcher is not None:  # what a watcher has seen it cannot unsee
+            self._forget()
+            return
+        self.moment = Running.of(self.moment_at(n))
+        for record in self.records[n:]:
+            self._by_id.pop(record.id, None)
+            self._positions.pop(record.id, None)
+            self._kinds[record.kind].pop()
+            if record.role == EVENT:
+                self._answers[record.cause].pop()
+            elif record.role == FAULT:
+                self._faults[record.cause].pop()
+        del self.records[n:]
+        self._marks = [mark for mark in self._marks if mark.n <= n]
+
+    # --- queries ------------------------------------------------------------------------------------------------------
+
+    def moment_at(self, n: int) -> Moment:
+        """How everything stood after the first `n` records."""
+        if n >= len(self.records):
+            return self.moment
+        mark = next((mark for mark in reversed(self._marks) if mark.n <= n), None) or Moment()
+        moment = Running.of(mark)
+        fold(moment, self.records[mark.n : n])
+        return moment.now()
+
+    def find(self, record_id: str) -> TraceRecord | None:
+        """The record with this id; that of its event when the trace does not keep it."""
+        return led_by(record_id, self._by_id.get) if record_id else None
+
+    def exactly(self, record_id: str) -> TraceRecord | None:
+        """The record with this id."""
+        return self._by_id.get(record_id)
+
+    def position(self, record: TraceRecord) -> int:
+        """Where a record is in the order of the run."""
+        return self._positions[record.id]
+
+    def of_kind(self, kind: str, n: int | None = None) -> Sequence[TraceRecord]:
+        """The records of one kind, oldest first; those among the first `n`."""
+        return self._until(self._kinds.get(kind, ()), n)
+
+    def answers(self, record: TraceRecord, n: int | None = None) -> Sequence[TraceRecord]:
+        """The events that a command, or a message, became or was answered with."""
+        return self._until(self._answers.get(record.id, ()), n)
+
+    def faults(self, record: TraceRecord, n: int | None = None) -> Sequence[TraceRecord]:
+        """The faults that were brought about on a message or a command."""
+        return self._until(self._faults.get(record.id, ()), n)
+
+    def _until(self, found: Sequence[TraceRecord], n: int | None) -> Sequence[TraceRecord]:
+        if n is None or n >= len(self.records) or not found:
+            return found
+        return found[: bisect_left(found, n, key=self.position)]
+
+
+def _common(records: Sequence[TraceRecord], trace: Sequence[TraceRecord]) -> int:
+    """How many records at the beginning both have in common; after the first that differs nothing is the same."""
+    low, high = 0, min(len(records), len(trace))
+    if high and trace[high - 1] is records[high - 1]:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if trace[middle - 1] is records[middle - 1]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,188 @@
+"""Who blocks whom: each task that waits for a barrier, where that barrier is, and what the waiting ends at.
+
+A task waits for a sender's barrier. The barrier stands in the receiver's queue, on the wire, in the sender's queue, or
+the sender has not sent it; then the sender waits in its turn, for barriers of its own, or for something that is no wait
+for a barrier: an *end* of the chain. Everything is read from one moment; a trace without single buffers knows where the
+barriers are, and not what stands before them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kit.core.protocol.trace import TraceRecord
+from kit.run.captions import lower_first
+from kit.run.durations import duration
+from kit.run.job_state import ABORTED, DECLINED, Item, TaskMoment
+from kit.why.evidence import Evidence
+from kit.why.fact import named
+from kit.why.tasks import full_outputs
+from kit.why.under_way import in_brackets
+from kit.why.waits import ARRIVED, GONE, NOT_SENT, WIRE, Barrier, barrier_on, is_lost, missing
+
+JOB_MASTER = "JobMaster"
+_WORDS = {"buffer": "buffer", "watermark": "watermark", "barrier": "barrier", "status": "idleness mark"}
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What the waiting ends at, in a task or, for a message that is under way, at the JobMaster."""
+
+    task: str
+    title: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A channel that its receiver keeps closed; `items` are held back in it."""
+
+    channel: int
+    source: str
+    target: str
+    items: tuple[Item, ...]
+
+
+class WaitFor:
+    """The waits of one checkpoint at the moment of the evidence."""
+
+    def __init__(self, evidence: Evidence, checkpoint_id: int) -> None:
+        self.evidence, self.checkpoint_id = evidence, checkpoint_id
+
+    def place(self, number: int) -> Barrier:
+        """Where the barrier is on this channel."""
+        return barrier_on(self.evidence, number, self.checkpoint_id)
+
+    def size(self, items: Iterable[Item]) -> int:
+        """The bytes in these elements."""
+        return sum(_bytes_in(self.evidence.reading.exactly(item.sent_as)) for item in items)
+
+    def contents(self, items: Sequence[Item]) -> str:
+        """Elements in words: `2 buffers (5 records, 65 B)`."""
+        counted = Counter(item.kind for item in items)
+        parts = []
+        for kind, many in counted.items():
+            word = _WORDS.get(kind, "mark")
+            rows = sum(item.rows for item in items if item.kind == kind)
+            size = self.size(item for item in items if item.kind == kind)
+            more = f" ({rows:,} record{'s' * (rows != 1)}, {size:,} B)" if kind == "buffer" else ""
+            parts.append(f"{many} {word}{'s' * (many != 1)}{more}")
+        return " and ".join(parts) or "nothing"
+
+    @cached_property
+    def is_pending(self) -> bool:
+        """Return True if the checkpoint has not ended."""
+        return self.checkpoint_id in {each.checkpoint_id for each in self.evidence.moment.pending}
+
+    # --- the waits ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def waits(self) -> tuple[Barrier, ...]:
+        """The barriers that tasks wait for, receiver by receiver; none once the checkpoint has ended."""
+        if not self.is_pending:
+            return ()
+        tasks = self.evidence.moment.tasks
+        return tuple(each for task in tasks for each in missing(self.evidence, task, self.checkpoint_id).barriers)
+
+    @cached_property
+    def held(self) -> tuple[Held, ...]:
+        """The channels that are closed for the checkpoint."""
+        found = []
+        for number, (source, target) in self.evidence.ends.items():
+            now = self.evidence.channel(number)
+            if now.held == self.checkpoint_id:
+                found.append(Held(number, source, target, (*now.arrived, *now.wire, *now.queued)))
+        return tuple(found)
+
+    # --- what it ends at ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def ends(self) -> tuple[End, ...]:
+        """What is at the end of each chain, each said once."""
+        return tuple(dict.fromkeys(end for wait in self.waits for end in self._end(wait)))
+
+    def end_of(self, wait: Barrier) -> End | None:
+        """What this very wait ends at; None where the sender waits in its turn."""
+        return next(iter(self._end(wait)), None)
+
+    def _end(self, wait: Barrier) -> Iterator[End]:
+        task, frozen = wait.target, self._frozen(wait.target if wait.place != NOT_SENT else wait.source)
+        if wait.place == NOT_SENT:
+            if wait.source not in self._waiters:
+                yield self._not_begun(wait.source)
+        elif frozen:
+            yield End(task, "frozen", frozen)
+        elif wait.place == ARRIVED:
+            yield self._not_taken(wait)
+        elif wait.place == WIRE:
+            sent = None if wait.item is None else self.evidence.find(wait.item.sent_as)
+            since = "" if sent is None else f" for {self._since(sent)}"
+            yield End(task, "on the wire", f"{_named(wait)} has been on the wire{since}")
+        else:
+            yield End(task, "no credit", self._no_credit(wait))
+
+    @cached_property
+    def _waiters(self) -> frozenset[str]:
+        return frozenset(wait.target for wait in self.waits)
+
+    def _not_taken(self, wait: Barrier) -> End:
+        """A barrier that its receiver has in its queue."""
+        task, channel = wait.target, self.evidence.channel(wait.channel)
+        if channel.blocked:
+            says = f"{task} leaves the channel of {wait.source} closed until barrier {channel.held} has come from all"
+            return End(task, "channel closed", says)
+        full = full_outputs(self.evidence, task)
+        if full:
+            to = named(self.evidence.ends[number][1] for number in full)
+            return End(task, "output full", f"{task} takes no input: its output queue to {to} is full")
+        first = f"{self.contents(wait.before)} first" if wait.before else "it now"
+        return End(task, "no turn yet", f"{task} has not had its turn: it may take {first}")
+
+    def _no_credit(self, wait: Barrier) -> str:
+        channel = self.evidence.channel(wait.channel)
+        taken = [item for item in (*channel.arrived, *channel.wire) if item.kind == "buffer"]
+        if not self.evidence.detailed or not taken:
+            return f"{wait.source} has no credit of {wait.target} to send on"
+        return f"{wait.target} has {self.contents(taken)} of {wait.source} to process before it gives a credit"
+
+    def _not_begun(self, task: str) -> End:
+        """A sender that waits for no barrier and has sent none."""
+        evidence, number = self.evidence, self.checkpoint_id
+        known, waits = evidence.moment.tasks.get(task, TaskMoment()), missing(evidence, task, number)
+        if waits.phase == GONE:
+            return End(task, known.state, f"{task} is {known.state}" + (f": {known.error}" if known.error else ""))
+        frozen = self._frozen(task)
+        if frozen:
+            return End(task, "frozen", frozen)
+        if waits.phase == DECLINED:
+            return End(task, "declined", f"{task} has declined checkpoint {number}")
+        if waits.phase == ABORTED:
+            return End(task, "given up", f"{task} has given checkpoint {number} up")
+        if waits.record is not None:
+            says = f"the JobMaster's word to {task} to begin has been under way for {self._since(waits.record)}"
+            if is_lost(evidence, waits.record):
+                says = f"the JobMaster's word to {task} to begin was lost"
+            return End(JOB_MASTER, "message under way", says + in_brackets(evidence, waits.record))
+        step = next((each.step for each in evidence.moment.pending if each.checkpoint_id == number), "")
+        return End(JOB_MASTER, "not triggered", f"the JobMaster has not told {task} to begin: {step or 'triggering'}")
+
+    def _since(self, record: TraceRecord) -> str:
+        return duration(self.evidence.at_ms - record.at_ms)
+
+    def _frozen(self, task: str) -> str:
+        """The fault that froze a task's worker, if one did."""
+        frozen = self.evidence.frozen(task)
+        return "" if frozen is None else lower_first(self.evidence.caption(frozen))
+
+
+def _named(barrier: Barrier) -> str:
+    return f"the {'end of the stream' if barrier.is_end else 'barrier'} of {barrier.source}"
+
+
+def _bytes_in(record: TraceRecord | None) -> int:
+    """The bytes of the buffer that a record tells of."""
+    batch = None if record is None else record.data["element"].get("batch")
+    return 0 if batch is None else int(batch.get("bytes") or 0)
