@@ -13,6 +13,7 @@ from kit.core.protocol.trace import TraceRecord
 from kit.run.element_kinds import element_kind
 from kit.run.job_state import Item, Moment, Running, task_of
 from kit.run.moment import advance
+from kit.run.reading import Reading
 from kit.run.uncollected import uncollected
 
 
@@ -32,40 +33,33 @@ class BarrierPath:
 
 @dataclass(slots=True)
 class TaskBarriers:
-    """The barriers of one checkpoint at one task: when the first was taken, and when it waited for no more. `counts`:
-    the trace does not tell which barriers are awaited, as the task blocks no channel for them.
-    """
+    """The barriers of one checkpoint at one task: when the first was taken, and since when none is awaited."""
 
     first_ms: int | None = None
     released_ms: int | None = None
-    counts: bool = False
 
 
 class BarrierLog:
-    """The barriers of a run: `paths[checkpoint, channel]`, `tasks[checkpoint, task]`, and how it all stands (`moment`).
-
-    `bytes_of` has the size of each element by the record that first told of it. `moment` is how it stands after these
-    records, where that is known: what stood in the channels meanwhile matters only where a barrier overtakes.
+    """The barriers of a run after the first `n` records of its reading: `paths[checkpoint, channel]` and
+    `tasks[checkpoint, task]`.
     """
 
-    def __init__(self, records: Iterable[TraceRecord], moment: Moment | None = None) -> None:
+    def __init__(self, reading: Reading, n: int | None = None) -> None:
         self.paths: dict[tuple[int, int], BarrierPath] = {}
         self.tasks: dict[tuple[int, str], TaskBarriers] = {}
-        self.bytes_of: dict[str, int] = {}
-        with uncollected():
-            self._take_all(list(records), moment)
-
-    def _take_all(self, records: list[TraceRecord], moment: Moment | None) -> None:
-        self.by_id: dict[str, TraceRecord] = {record.id: record for record in records}
-        if moment is not None and not any(map(_may_overtake, records)):
-            self.moment = moment
+        self._moment: Moment = Running.of(Moment())
+        """What stood in the channels before a record: it matters only where a barrier overtakes."""
+        records = reading.of_kinds(_HANDLERS, n)
+        if not any(map(_may_overtake, records)):
             for record in records:
-                self._take(record)
+                _HANDLERS[record.kind](self, record)
             return
-        self.moment = Running.of(Moment())
-        for record in records:
-            self._take(record)
-            advance(self.moment, record)
+        with uncollected():
+            for record in reading.records[:n]:
+                handler = _HANDLERS.get(record.kind)
+                if handler is not None:
+                    handler(self, record)
+                advance(self._moment, record)
 
     def path(self, checkpoint_id: int, channel: int) -> BarrierPath:
         """The path of a barrier, an empty one if nothing is known."""
@@ -75,25 +69,14 @@ class BarrierLog:
         """What a task met of a checkpoint's barriers."""
         return self.tasks.setdefault((checkpoint_id, task), TaskBarriers())
 
-    def size(self, items: Iterable[Item]) -> int:
-        """The bytes in these elements."""
-        return sum(self.bytes_of.get(item.sent_as, 0) for item in items)
-
-    def _take(self, record: TraceRecord) -> None:
-        handler = _HANDLERS.get(record.kind)
-        if handler is not None:
-            handler(self, record)
-
     def _element(self, record: TraceRecord) -> None:
         """An element was queued, sent or received."""
         element = record.data["element"]
-        if (batch := element.get("batch")) is not None and batch.get("bytes"):
-            self.bytes_of[record.id] = batch["bytes"]
         if element_kind(element).name != "barrier":
             return
         number, checkpoint_id = record.data["channel"], element["checkpoint_id"]
         path = self.path(checkpoint_id, number)
-        channel = self.moment.channels.get(number)
+        channel = self._moment.channels.get(number)
         if record.kind == "ElementReceived":
             path.arrived_ms = record.at_ms
             wire = [] if channel is None else channel.wire
@@ -121,13 +104,12 @@ class BarrierLog:
     def _met(self, task: TaskBarriers, record: TraceRecord) -> None:
         if task.first_ms is None:
             task.first_ms = record.at_ms
-        task.counts = task.counts or "awaited" not in record.data
         if not record.data.get("awaited", True):
             task.released_ms = record.at_ms
 
     def _prioritized(self, record: TraceRecord) -> None:
         number, checkpoint_id = record.data["channel"], record.checkpoint_id or -1
-        channel = self.moment.channels.get(number)
+        channel = self._moment.channels.get(number)
         if channel is not None:
             self.path(checkpoint_id, number).overtaken += _buffers(_before(channel.arrived, checkpoint_id))
 

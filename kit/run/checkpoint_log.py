@@ -7,15 +7,15 @@ state of `kit.machines.coordinator.checkpoint_state` a checkpoint is follows fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kit.core.protocol.trace import TraceRecord
 from kit.machines.coordinator.checkpoint_state import CheckpointState
 from kit.machines.coordinator.ledger import timeout_timer
 from kit.machines.coordinator.periodic import PERIODIC_TIMER
-from kit.run.job_state import Moment, is_of_the_job_master
-from kit.run.moment import moment_at
+from kit.run.job_state import is_of_the_job_master
+from kit.run.reading import Reading
 
 ID, LOCATION, COORDINATOR, HOOK, LEAVING, ACK, METADATA, STORE, NOTIFY = (
     "number",
@@ -64,6 +64,10 @@ class CheckpointLife:
     begun_ms: int | None = None
     expires_ms: int | None = None
     alignment: str = ""
+    coordinators: int = 0
+    """How many operator coordinators give their part, as the JobMaster reports it."""
+    hooks: int = 0
+    """How many master hooks it calls."""
     steps: list[Step] = field(default_factory=list)
     states: list[tuple[CheckpointState, int]] = field(default_factory=list)
     ended: str = ""
@@ -82,6 +86,10 @@ class CheckpointLife:
         """Those that are not answered."""
         return [step for step in self.of_kind(kind) if step.end_ms is None]
 
+    def answered(self, kind: str) -> int:
+        """The number of steps of a kind that have succeeded."""
+        return sum(step.end_ms is not None and not step.error for step in self.of_kind(kind))
+
     def enter(self, state: CheckpointState, at_ms: int) -> None:
         """It came to this state."""
         if self.state is not state:
@@ -95,12 +103,11 @@ class CheckpointLife:
 
 
 class CheckpointLog:
-    """The checkpoints of a run by id, the requests that wait, the timers that are set, and how it all stands.
-
-    `moment` is how it stands after these records, where that is known.
+    """The checkpoints of a run by id, the requests that wait, the timers that are set, and how it all stands (`moment`)
+    after the first `n` records of a reading.
     """
 
-    def __init__(self, records: Iterable[TraceRecord], moment: Moment | None = None) -> None:
+    def __init__(self, reading: Reading, n: int | None = None) -> None:
         self.lives: dict[int, CheckpointLife] = {}
         self.queue: list[Request] = []
         self.timers: dict[str, tuple[int, int]] = {}
@@ -110,14 +117,11 @@ class CheckpointLog:
         self.last_completion_ms: int | None = None
         self.starting: CheckpointLife | None = None
         """What was chosen and has no number yet."""
-        self.by_id: dict[str, TraceRecord] = {}
-        records = list(records)
-        self.moment = moment_at(records) if moment is None else moment
-        for record in records:
-            self.by_id[record.id] = record
-            handler = _HANDLERS.get((record.role, record.kind))
+        self.moment = reading.moment_at(n)
+        for record in reading.of_kinds(_KINDS, n):
             if self._is_of_another_run(record):
                 continue
+            handler = _HANDLERS.get((record.role, record.kind))
             if handler is not None and is_of_the_job_master(record):
                 handler(self, record)
             elif record.kind == "NotifyCheckpointComplete" and record.role == "event":
@@ -179,6 +183,7 @@ class CheckpointLog:
             self.lives[begun.checkpoint_id] = begun
         life = self._life(record)
         life.expires_ms = record.data.get("expires_ms")
+        life.coordinators, life.hooks = record.data.get("coordinators", 0), record.data.get("hooks", 0)
         life.enter(CheckpointState.LOCATING, record.at_ms)
 
     def _asked(self, kind: str, record: TraceRecord, of: str = "") -> None:
@@ -192,38 +197,28 @@ class CheckpointLog:
         if life.state is CheckpointState.LOCATING:
             life.answer(LOCATION, record.at_ms)
             life.enter(CheckpointState.COORDINATORS, record.at_ms)
-            life.enter(CheckpointState.HOOKS, record.at_ms)
-            life.enter(CheckpointState.TRIGGERING, record.at_ms)
+            self._go_on(life, record.at_ms)
+
+    def _go_on(self, life: CheckpointLife, at_ms: int) -> None:
+        """Enter the states until the tasks are triggered, as far as the answers are there that each waits for."""
+        if life.state is CheckpointState.COORDINATORS and life.answered(COORDINATOR) == life.coordinators:
+            life.enter(CheckpointState.HOOKS, at_ms)
+        if life.state is CheckpointState.HOOKS and life.answered(HOOK) == life.hooks:
+            life.enter(CheckpointState.TRIGGERING, at_ms)
 
     def _to_coordinator(self, record: TraceRecord) -> None:
-        self._back(record, CheckpointState.COORDINATORS)
         self._asked(COORDINATOR, record, record.data["operator_id"])
 
     def _to_hook(self, record: TraceRecord) -> None:
-        self._back(record, CheckpointState.HOOKS)
         self._asked(HOOK, record, record.data["hook"])
 
-    def _back(self, record: TraceRecord, state: CheckpointState) -> None:
-        """The record tells of a state that the step before seemed to have passed."""
-        life = self._life(record)
-        while (
-            life.states and life.states[-1][1] == record.at_ms and life.state not in (state, CheckpointState.LOCATING)
-        ):
-            life.states.pop()
-        life.enter(state, record.at_ms)
-
     def _from_coordinator(self, record: TraceRecord) -> None:
-        life = self._life(record)
         self._answered(COORDINATOR, record, record.data["operator_id"])
-        if not life.open(COORDINATOR) and life.state is CheckpointState.COORDINATORS:
-            life.enter(CheckpointState.HOOKS, record.at_ms)
-            life.enter(CheckpointState.TRIGGERING, record.at_ms)
+        self._go_on(self._life(record), record.at_ms)
 
     def _from_hook(self, record: TraceRecord) -> None:
-        life = self._life(record)
         self._answered(HOOK, record, record.data["hook"])
-        if not life.open(HOOK) and life.state is CheckpointState.HOOKS:
-            life.enter(CheckpointState.TRIGGERING, record.at_ms)
+        self._go_on(self._life(record), record.at_ms)
 
     def _triggered(self, record: TraceRecord) -> None:
         life, expected = self._life(record), self.moment.checkpoints[record.checkpoint_id or -1].expected
@@ -343,3 +338,4 @@ _HANDLERS: dict[tuple[str, str], _Handler] = {
     ("command", "CheckpointCompleted"): CheckpointLog._completed,
     ("command", "CheckpointAborted"): CheckpointLog._aborted,
 }
+_KINDS = frozenset(kind for _, kind in _HANDLERS)

@@ -140,9 +140,9 @@ class Reading:
 
     # --- queries ------------------------------------------------------------------------------------------------------
 
-    def moment_at(self, n: int) -> Moment:
-        """How everything stood after the first `n` records."""
-        if n >= len(self.records):
+    def moment_at(self, n: int | None) -> Moment:
+        """How everything stood after the first `n` records, or after all."""
+        if n is None or n >= len(self.records):
             return self.moment
         mark = next((mark for mark in reversed(self._marks) if mark.n <= n), None) or Moment()
         moment = Running.of(mark)
@@ -164,6 +164,11 @@ class Reading:
     def of_kind(self, kind: str, n: int | None = None) -> Sequence[TraceRecord]:
         """The records of one kind, oldest first; those among the first `n`."""
         return self._until(self._kinds.get(kind, ()), n)
+
+    def of_kinds(self, kinds: Iterable[str], n: int | None = None) -> Sequence[TraceRecord]:
+        """The records of several kinds, oldest first; those among the first `n`."""
+        found = [record for kind in kinds for record in self.of_kind(kind, n)]
+        return sorted(found, key=self.position)
 
     def answers(self, record: TraceRecord, n: int | None = None) -> Sequence[TraceRecord]:
         """The events that a command, or a message, became or was answered with."""

@@ -41,7 +41,7 @@ class Evidence:
         self.run = self.reading.run
         self.detailed = self.run.trace.detailed
         """Whether the trace tells of single buffers and turns."""
-        self._now_ms = getattr(run, "at_ms", 0) if n is None else 0
+        self._now_ms = now_ms_of(run) if n is None else 0
 
     @classmethod
     def of(cls, subject: Subject) -> Evidence:
@@ -49,7 +49,7 @@ class Evidence:
         if not subject.is_present:
             return cls(subject.reading, len(subject.trace))
         evidence = cls(subject.reading)
-        evidence._now_ms = getattr(subject.thing, "at_ms", 0)
+        evidence._now_ms = now_ms_of(subject.thing)
         return evidence
 
     @property
@@ -87,6 +87,10 @@ class Evidence:
         the record's data.
         """
         return [record for record in self.reading.of_kind(kind, self.n) if _fits(record, about)]
+
+    def of_kinds(self, *kinds: str) -> Sequence[TraceRecord]:
+        """The records of several kinds, oldest first."""
+        return self.reading.of_kinds(kinds, self.n)
 
     def last(self, kind: str, **about: Any) -> TraceRecord | None:
         """The newest of these."""

@@ -11,6 +11,7 @@ from kit.draw.views.views import VIEWS
 from kit.hosts.lab import Lab, open_play
 from kit.run.checkpoint_log import CheckpointLog
 from kit.run.subject import Subject
+from kit.why.evidence import Evidence
 from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of
 from tests.draw.test_barriers import played
@@ -53,12 +54,13 @@ def test_states_are_those_of_the_machines_all_along(settings: dict[str, int]) ->
 
 
 def assert_as_the_machines_say(lab: Lab) -> None:
-    log, master, stage = CheckpointLog(Subject(lab).trace), lab.look.master, lab.look.stages[-1]
+    log, master, stage = CheckpointLog(Subject(lab).reading), lab.look.master, lab.look.stages[-1]
+    evidence = Evidence(lab)
     states = {number: life.state for number, life in log.lives.items() if not life.ended}
     assert states == {number: pending.state for number, pending in master.checkpoints.pending.items()}
     assert [each.label for each in log.queue] == [each.label for each in master.checkpoints.decider.queue]
-    assert phase_of(log) is master.phase
-    for task, state in handlers_of(log, stage, stage.tasks()).items():
+    assert phase_of(evidence) is master.phase
+    for task, state in handlers_of(evidence, stage, stage.tasks()).items():
         machine = lab._world.machine(task)
         if machine is not None:
             assert state == repr(machine.barriers.state), task  # type: ignore[attr-defined]

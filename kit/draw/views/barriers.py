@@ -238,7 +238,7 @@ def draw_barriers(subject: Subject) -> Barriers:
     if known is None and subject.checkpoint is not None:
         there = ", ".join(map(str, moment.checkpoints)) or "none"
         raise ValueError(f"there is no checkpoint {subject.checkpoint} after {moment.n} records; there are: {there}")
-    stage, log = stage_for(subject.whole.stages, moment.epoch), BarrierLog(evidence.records, moment)
+    stage, log = stage_for(subject.whole.stages, moment.epoch), BarrierLog(evidence.reading, evidence.n)
     return Barriers(stage, known, WaitFor(evidence, number or 0), log)
 
 

@@ -318,15 +318,16 @@ def checkpoint_life(
 
 def draw_checkpoint_life(subject: Subject, task: str | None = None) -> LifeOfCheckpoint:
     """The view of a run at a moment."""
-    evidence, stage = Evidence.of(subject), stage_of(subject)
-    log = CheckpointLog(evidence.records, evidence.moment)
+    evidence = Evidence.of(subject)
+    stage = stage_of(subject, evidence)
+    log = CheckpointLog(evidence.reading, evidence.n)
     number = subject.checkpoint if subject.checkpoint is not None else max(log.lives, default=None)
     life = None if number is None else log.lives.get(number)
     if life is None and subject.checkpoint is not None:
         there = ", ".join(map(str, log.lives)) or "none"
         after = f"after {log.moment.n} records"
         raise ValueError(f"there is no checkpoint {subject.checkpoint} {after}; there are: {there}")
-    machines = machines_of(log, stage, number, task)
+    machines = machines_of(log, evidence, stage, number, task)
     return LifeOfCheckpoint(stage, log, life, machines, operator_names(subject), evidence)
 
 

@@ -28,9 +28,9 @@ from kit.machines.job.status import Phase
 from kit.machines.task import barrier_states
 from kit.run.captions import listed
 from kit.run.checkpoint_log import CheckpointLog
-from kit.run.job_state import Moment
 from kit.run.stage import Stage, stage_for
 from kit.run.subject import Subject
+from kit.why.evidence import Evidence
 
 MANY = 3
 """An event that leads from so many states to one is told in that one's box."""
@@ -172,17 +172,21 @@ def state_machines(
     Raises ValueError for a task that there is not.
     """
     subject = Subject(run, n, checkpoint)
-    return machines_of(CheckpointLog(subject.trace, subject.moment), stage_of(subject), subject.checkpoint, task)
+    evidence = Evidence.of(subject)
+    log = CheckpointLog(evidence.reading, evidence.n)
+    return machines_of(log, evidence, stage_of(subject, evidence), subject.checkpoint, task)
 
 
-def stage_of(subject: Subject) -> Stage:
+def stage_of(subject: Subject, evidence: Evidence) -> Stage:
     """The shape that ran then, whatever the moment knows."""
-    epochs = [record.data["epoch"] for record in subject.trace if record.kind == "StartEpoch"]
-    return stage_for(subject.whole.stages, epochs[-1] if epochs else 1)
+    started = evidence.last("StartEpoch")
+    return stage_for(subject.whole.stages, 1 if started is None else started.data["epoch"])
 
 
-def machines_of(log: CheckpointLog, stage: Stage, checkpoint: int | None, task: str | None = None) -> StateMachines:
-    """The machines of a run that ended as the log does."""
+def machines_of(
+    log: CheckpointLog, evidence: Evidence, stage: Stage, checkpoint: int | None, task: str | None = None
+) -> StateMachines:
+    """The machines of a run at the moment of the evidence."""
     names = stage.tasks()
     if task is not None and task not in names:
         raise ValueError(f"there is no task {task!r}; there are: {listed(names)}")
@@ -195,16 +199,16 @@ def machines_of(log: CheckpointLog, stage: Stage, checkpoint: int | None, task: 
         lit = {now.value: f"checkpoint {life.checkpoint_id}"}
         passed = {state.value for state, _ in before}
         found["checkpoint"] = StateMachine("A checkpoint", checkpoint_state.TRANSITIONS, lit, passed)
-    phase = phase_of(log)
+    phase = phase_of(evidence)
     usual = [each.value for each in Phase if each not in _SUSPENSION]  # the others come with a second driver only
     found["job"] = StateMachine(
         "A job", status.PHASES, {phase.value: "the job"}, only=() if phase in _SUSPENSION else usual
     )
     states = _where({name: log.moment.tasks[name].state for name in chosen if name in log.moment.tasks})
     found["task"] = StateMachine("A task", tasks.TRANSITIONS, states)
-    handlers = handlers_of(log, stage, chosen)
+    handlers = handlers_of(evidence, stage, chosen)
     if handlers:
-        overtakes = handler_kind(log) == ALTERNATING
+        overtakes = handler_kind(evidence) == ALTERNATING
         own = [state for state in map(label, barrier_states.TRANSITIONS) if state.startswith(ALTERNATES) == overtakes]
         title = f"A barrier handler that {'may overtake' if overtakes else 'aligns'}"
         found["barrier handler"] = StateMachine(title, barrier_states.TRANSITIONS, _where(handlers), only=own)
@@ -219,15 +223,15 @@ def _where(states: Mapping[str, str]) -> dict[str, str]:
     return {state: listed(names) for state, names in tasks_in.items()}
 
 
-def phase_of(log: CheckpointLog) -> Phase:
+def phase_of(evidence: Evidence) -> Phase:
     """The phase of the job's life, which a user's status does not tell whole."""
-    moment, phase = log.moment, Phase.STARTING
-    for record in log.by_id.values():
-        phase = _phase_after(record, phase, moment)
+    phase = Phase.STARTING
+    for record in evidence.of_kinds("StartJob", "StartEpoch", "JobStatusChanged", "StopEpoch"):
+        phase = _phase_after(record, phase)
     return phase
 
 
-def _phase_after(record: TraceRecord, phase: Phase, moment: Moment) -> Phase:
+def _phase_after(record: TraceRecord, phase: Phase) -> Phase:
     kind = record.kind
     if kind == "StartJob" and record.role == "event":
         return Phase.STARTING
@@ -246,12 +250,10 @@ def _phase_after(record: TraceRecord, phase: Phase, moment: Moment) -> Phase:
 # --- barrier handlers -------------------------------------------------------------------------------------------------
 
 
-def handler_kind(log: CheckpointLog) -> str:
+def handler_kind(evidence: Evidence) -> str:
     """Which kind of barrier handler the job's tasks have, as far as its checkpoints told; "" before the first."""
     found = ""
-    for record in log.by_id.values():
-        if record.kind != "TriggerTaskCheckpoint" or record.role != "command":
-            continue
+    for record in evidence.of_kind("TriggerTaskCheckpoint", role="command"):
         options = record.data["options"]
         if options["alignment"] == "AT_LEAST_ONCE":
             return COUNTING
@@ -265,19 +267,19 @@ NEVER_MS = 2**62
 """A timeout that is longer is none."""
 
 
-def handlers_of(log: CheckpointLog, stage: Stage, names: Iterable[str]) -> dict[str, str]:
+def handlers_of(evidence: Evidence, stage: Stage, names: Iterable[str]) -> dict[str, str]:
     """By task with inputs, the state of its barrier handler; empty where nothing tells, and where barriers are counted.
 
     A handler that may overtake waits unaligned from the timeout until the checkpoint's first barrier.
     """
-    kind = handler_kind(log)
+    kind = handler_kind(evidence)
     if kind in ("", COUNTING):
         return {}
     inputs = {channel.target for channel in stage.channels}
-    collecting, overtaking = _collecting(log)
+    collecting, overtaking = _collecting(evidence)
     found = {}
     for name in names:
-        known = log.moment.tasks.get(name)
+        known = evidence.moment.tasks.get(name)
         if name not in inputs or known is None or known.state in ("FINISHED", "FAILED", "CANCELED"):
             continue
         home = ALTERNATES if kind == ALTERNATING else ""
@@ -286,14 +288,14 @@ def handlers_of(log: CheckpointLog, stage: Stage, names: Iterable[str]) -> dict[
     return found
 
 
-def _collecting(log: CheckpointLog) -> tuple[set[str], set[str]]:
+def _collecting(evidence: Evidence) -> tuple[set[str], set[str]]:
     """The tasks whose handler waits for more barriers, and those that take them unaligned: from the timeout on, or from
     a snapshot that was taken while barriers were missing. That a checkpoint is aborted the handler learns from barriers
     and markers only.
     """
     awaiting: dict[str, int | None] = {}
     overtaking: set[str] = set()
-    for record in log.by_id.values():
+    for record in evidence.of_kinds(*_OF_HANDLERS):
         task, kind = record.machine, record.kind
         if kind == "StartEpoch":
             awaiting, overtaking = {}, set()
@@ -313,6 +315,16 @@ def _collecting(log: CheckpointLog) -> tuple[set[str], set[str]]:
     return {task for task, number in awaiting.items() if number is not None}, overtaking
 
 
+_OF_HANDLERS = (
+    "StartEpoch",
+    "BarrierAligned",
+    "BarrierCounted",
+    "EndCounted",
+    "AlignmentTimedOut",
+    "BarrierPrioritized",
+    "WriteSnapshot",
+    "DeclineCheckpoint",
+)
 _BY_THE_HANDLER = frozenset(
     {
         "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER",

@@ -124,6 +124,8 @@ class CheckpointLedger:
             tasks=checkpoint.tasks,
             finished=len(plan.finished_tasks),
             trigger=[task.task for task in plan.tasks_to_trigger],
+            coordinators=len(checkpoint.not_yet_acked_coordinators),
+            hooks=len(checkpoint.not_yet_acked_hooks),
             expires_ms=expires_ms,
         )
 
