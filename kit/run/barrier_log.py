@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.run.element_kinds import element_kind
 from kit.run.job_state import Item, Moment, Running, task_of
@@ -77,7 +78,7 @@ class BarrierLog:
         number, checkpoint_id = record.data["channel"], element["checkpoint_id"]
         path = self.path(checkpoint_id, number)
         channel = self._moment.channels.get(number)
-        if record.kind == "ElementReceived":
+        if record.kind == RecordKind.ELEMENT_RECEIVED:
             path.arrived_ms = record.at_ms
             wire = [] if channel is None else channel.wire
             if any(item.checkpoint_id == checkpoint_id and item.unaligned for item in wire) and channel is not None:
@@ -85,7 +86,7 @@ class BarrierLog:
             return
         if path.made_ms is None:
             path.made_ms = record.at_ms
-        if record.kind == "SendElement":
+        if record.kind == RecordKind.SEND_ELEMENT:
             path.sent_ms = record.at_ms
             if record.data.get("priority") and channel is not None:
                 path.overtaken += _buffers(_before(channel.queued, checkpoint_id))
@@ -95,7 +96,7 @@ class BarrierLog:
         checkpoint_id = record.checkpoint_id or -1
         path, task = self.path(checkpoint_id, record.data["channel"]), self.task(checkpoint_id, task_of(record))
         path.taken_ms = record.at_ms
-        path.blocks = record.kind == "BarrierAligned" and bool(record.data.get("awaited"))
+        path.blocks = record.kind == RecordKind.BARRIER_ALIGNED and bool(record.data.get("awaited"))
         self._met(task, record)
 
     def _ended(self, record: TraceRecord) -> None:
@@ -115,13 +116,13 @@ class BarrierLog:
 
 
 _HANDLERS = {
-    "ElementQueued": BarrierLog._element,
-    "SendElement": BarrierLog._element,
-    "ElementReceived": BarrierLog._element,
-    "BarrierAligned": BarrierLog._taken,
-    "BarrierCounted": BarrierLog._taken,
-    "EndCounted": BarrierLog._ended,
-    "BarrierPrioritized": BarrierLog._prioritized,
+    RecordKind.ELEMENT_QUEUED: BarrierLog._element,
+    RecordKind.SEND_ELEMENT: BarrierLog._element,
+    RecordKind.ELEMENT_RECEIVED: BarrierLog._element,
+    RecordKind.BARRIER_ALIGNED: BarrierLog._taken,
+    RecordKind.BARRIER_COUNTED: BarrierLog._taken,
+    RecordKind.END_COUNTED: BarrierLog._ended,
+    RecordKind.BARRIER_PRIORITIZED: BarrierLog._prioritized,
 }
 
 
@@ -131,7 +132,7 @@ def _may_overtake(record: TraceRecord) -> bool:
         return False
     options = (record.data.get("element") or {}).get("options") or {}
     ahead = record.data.get("priority") or options.get("alignment") == "UNALIGNED"
-    return bool(ahead) or record.kind == "BarrierPrioritized"
+    return bool(ahead) or record.kind == RecordKind.BARRIER_PRIORITIZED
 
 
 def _before(items: Iterable[Item], checkpoint_id: int) -> list[Item]:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from kit.core.protocol.duties import Duty
 from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.run.captions import lower_first
@@ -25,18 +26,27 @@ from kit.why.inquiry import Inquiry, Topic
 from kit.why.phases import phases
 
 FAILED = frozenset(command.fails_with.__name__ for command in COMMANDS if command.fails_with is not None) | {
-    "SplitReadFailed",
-    "SlotLost",
-    "OperatorEventLost",
+    RecordKind.SPLIT_READ_FAILED,
+    RecordKind.SLOT_LOST,
+    RecordKind.OPERATOR_EVENT_LOST,
 }
 """Events that say that something could not be done: nothing before them is a cause, but what was asked for."""
 _SUCCEEDED = frozenset(
     answer.__name__ for command in COMMANDS if command.duty is Duty.WORK for answer in command.answers
 ).difference(FAILED)
 """Answers that all is well: what led to one is no cause of what it brought to an end."""
-_TRIGGERS = frozenset({"TriggerTaskCheckpoint", "CheckpointPending", "AllocateCheckpointId", "DeployTask"})
+_TRIGGERS = frozenset(
+    {
+        RecordKind.TRIGGER_TASK_CHECKPOINT,
+        RecordKind.CHECKPOINT_PENDING,
+        RecordKind.ALLOCATE_CHECKPOINT_ID,
+        RecordKind.DEPLOY_TASK,
+    }
+)
 """What begins a checkpoint or a task is no reason for its end."""
-_OF_TASKS = frozenset({"StartEpoch", "DeployTask", "TaskStateChanged", "SlotLost"})
+_OF_TASKS = frozenset(
+    {RecordKind.START_EPOCH, RecordKind.DEPLOY_TASK, RecordKind.TASK_STATE_CHANGED, RecordKind.SLOT_LOST}
+)
 """What says which tasks there were."""
 LEAST_SHARE = 0.1
 """A phase that took no more of a checkpoint's time than this is no reason for its length."""
@@ -63,7 +73,7 @@ def ended(inquiry: Inquiry, checkpoint_id: int) -> Fact:
 def aborted(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
     """By whom and for which reason, back to the first cause."""
     evidence, checkpoint_id = inquiry.evidence, known.checkpoint_id
-    record = evidence.last("CheckpointAborted", checkpoint_id=checkpoint_id)
+    record = evidence.last(RecordKind.CHECKPOINT_ABORTED, checkpoint_id=checkpoint_id)
     if record is None:
         return untold(f"checkpoint {checkpoint_id} was aborted; why")
     data = record.data
@@ -86,7 +96,7 @@ def _led_to_abort(inquiry: Inquiry, known: CheckpointMoment, record: TraceRecord
         timer = fact(f"its time, {duration(ran_ms)}, was over", record=event)
         return [timer, then.ask(Topic.CHECKPOINT, known.checkpoint_id)]
     if reason == CheckpointFailureReason.CHECKPOINT_SUBSUMED.name:
-        newer = [each for each in evidence.beside(record) if each.kind == "CheckpointCompleted"]
+        newer = [each for each in evidence.beside(record) if each.kind == RecordKind.CHECKPOINT_COMPLETED]
         return [fact(evidence.caption(each), record=each) for each in newer] or [untold("which one is newer")]
     return [inquiry.ask(Topic.FAILURE, event.id)]
 
@@ -146,7 +156,7 @@ def _place(traceback: str) -> str:
 def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
     """Why it took as long as it did: the path that was waited for last, and the slowest subtask of each phase."""
     evidence, checkpoint_id = inquiry.evidence, known.checkpoint_id
-    record = evidence.last("CheckpointCompleted", checkpoint_id=checkpoint_id)
+    record = evidence.last(RecordKind.CHECKPOINT_COMPLETED, checkpoint_id=checkpoint_id)
     if record is None:
         return untold(f"checkpoint {checkpoint_id} is complete; how it came to that")
     path = _critical_path(evidence, record, known.triggered_ms)
@@ -164,9 +174,9 @@ def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
 
 def _wait(evidence: Evidence, earlier: TraceRecord, later: TraceRecord, gap_ms: int) -> str:
     """What the time between two steps was spent on. What begins with the later one had no part in it."""
-    if later.kind != "WriteSnapshot":
+    if later.kind != RecordKind.WRITE_SNAPSHOT:
         return f"{duration(gap_ms)} went by before {lower_first(evidence.caption(later))}"
-    if earlier.kind == "ElementReceived":
+    if earlier.kind == RecordKind.ELEMENT_RECEIVED:
         return f"a barrier that had come lay in its queue for {duration(gap_ms)}, until it was taken"
     return f"{duration(gap_ms)} went by before it began to copy its state"
 
@@ -177,7 +187,9 @@ def _critical_path(evidence: Evidence, record: TraceRecord, triggered_ms: int) -
     while at is not None and at.at_ms >= triggered_ms and len(path) < len(evidence.records):
         if level_of(at) >= DETAIL or at.machine == JOB or at.checkpoint_id is not None:
             path.append(at)
-        if at.kind == "CheckpointPending" or (at.kind == "CheckpointIdAllocated" and at.role == "event"):
+        if at.kind == RecordKind.CHECKPOINT_PENDING or (
+            at.kind == RecordKind.CHECKPOINT_ID_ALLOCATED and at.role == "event"
+        ):
             break
         made = evidence.made(at)
         at = evidence.cause(at) if made is at else made
@@ -203,7 +215,7 @@ def _slowest(evidence: Evidence, checkpoint_id: int, took_ms: int) -> list[Fact]
         if not spent.empty and spent.max() > took_ms * LEAST_SHARE:
             slowest, ms = table.loc[spent.astype(int).idxmax(), "task"], int(spent.max())
             was_triggered = (
-                evidence.last("TriggerTaskCheckpoint", checkpoint_id=checkpoint_id, task=slowest) is not None
+                evidence.last(RecordKind.TRIGGER_TASK_CHECKPOINT, checkpoint_id=checkpoint_id, task=slowest) is not None
             )
             words = _PHASE_WORDS[TRIGGER if phase == BARRIER and was_triggered else phase]
             found.append(Fact(f"{slowest} {words.format(ms=ms)}; no other subtask took longer"))

@@ -13,6 +13,7 @@ from typing import Any
 
 from kit.core.protocol.commands import CancelTimer, ScheduleTimer
 from kit.core.protocol.duties import Duty
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.run.captions import caption_of
@@ -116,10 +117,14 @@ class Evidence:
     def frozen(self, task: str) -> TraceRecord | None:
         """The record of the fault that froze a task's worker, if it still is."""
         worker = int(task.rpartition("/")[2])
-        told = [each for kind in ("FreezeWorker", "ThawWorker") for each in self.of_kind(kind, worker=worker)]
-        began = self.last("StartEpoch")
+        told = [
+            each
+            for kind in (RecordKind.FREEZE_WORKER, RecordKind.THAW_WORKER)
+            for each in self.of_kind(kind, worker=worker)
+        ]
+        began = self.last(RecordKind.START_EPOCH)
         last = max(told, key=self.position, default=None)
-        if last is None or last.kind != "FreezeWorker":
+        if last is None or last.kind != RecordKind.FREEZE_WORKER:
             return None
         return None if began is not None and self.position(began) > self.position(last) else last
 
@@ -144,10 +149,10 @@ class Evidence:
         waiting: dict[tuple[str, int], list[TraceRecord]] = {}
         made: dict[str, TraceRecord] = {}
         for record in self.records:
-            if record.kind not in ("ElementQueued", "SendElement"):
+            if record.kind not in (RecordKind.ELEMENT_QUEUED, RecordKind.SEND_ELEMENT):
                 continue
             queue = waiting.setdefault((record.id.partition("#")[0], record.data["channel"]), [])
-            if record.kind == "ElementQueued":
+            if record.kind == RecordKind.ELEMENT_QUEUED:
                 queue.append(record)
                 continue
             element = record.data["element"]

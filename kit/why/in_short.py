@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.machines.coordinator.checkpoint_state import CheckpointState
 from kit.run.captions import listed
@@ -43,11 +44,11 @@ _WAITS = {
     CheckpointState.STORING: "until it is stored",
 }
 _STEPS = {
-    CheckpointState.LOCATING: (LOCATION, "InitializeLocation"),
+    CheckpointState.LOCATING: (LOCATION, RecordKind.INITIALIZE_LOCATION),
     CheckpointState.COORDINATORS: (COORDINATOR, ""),
     CheckpointState.HOOKS: (HOOK, ""),
-    CheckpointState.WRITING: (METADATA, "WriteMetadata"),
-    CheckpointState.STORING: (STORE, "StoreCheckpoint"),
+    CheckpointState.WRITING: (METADATA, RecordKind.WRITE_METADATA),
+    CheckpointState.STORING: (STORE, RecordKind.STORE_CHECKPOINT),
 }
 """By state, the steps that a checkpoint waits for, and the command that asked for them."""
 _PLACES = {QUEUED: "in its sender's queue", WIRE: "on its way", ARRIVED: "in the queue here", NOT_SENT: "not sent yet"}

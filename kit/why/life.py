@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.machines.job.status import JobStatus
 from kit.run.durations import duration
@@ -11,7 +12,7 @@ from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import asked
 
 RESTART_TIMER = "restart"
-_OF_CHECKPOINTS = ("AllocateCheckpointId", "SetCheckpointIdCounter")
+_OF_CHECKPOINTS = (RecordKind.ALLOCATE_CHECKPOINT_ID, RecordKind.SET_CHECKPOINT_ID_COUNTER)
 _FAILED = (JobStatus.RESTARTING.name, JobStatus.FAILING.name, JobStatus.FAILED.name)
 
 
@@ -19,7 +20,7 @@ def job(inquiry: Inquiry) -> Fact:
     """What the job waits for, or why it has ended."""
     evidence = inquiry.evidence
     status = evidence.moment.job
-    record = evidence.last("JobStatusChanged")
+    record = evidence.last(RecordKind.JOB_STATUS_CHANGED)
     if status in _FAILED:
         waits = [] if status == JobStatus.FAILED.name else _under_way(evidence)
         return fact(_said(evidence, record), *waits, _why_it_failed(inquiry), record=record)
@@ -41,7 +42,7 @@ def _under_way(evidence: Evidence) -> list[Fact]:
         for each in evidence.under_way(JOB)
         if each.checkpoint_id is None and each.kind not in _OF_CHECKPOINTS
     ]
-    leaving = evidence.last("StopEpoch")
+    leaving = evidence.last(RecordKind.STOP_EPOCH)
     if leaving is not None and not evidence.answers(leaving):
         waits.append(fact(f"the workers of epoch {leaving.data['epoch']} have not all left", record=leaving))
     timer = evidence.timer(JOB, RESTART_TIMER)
@@ -61,7 +62,7 @@ def _why_it_failed(inquiry: Inquiry) -> Fact:
     """The first status after the last good one, and what led to it."""
     evidence = inquiry.evidence
     first = None
-    for record in reversed(evidence.of_kind("JobStatusChanged")):
+    for record in reversed(evidence.of_kind(RecordKind.JOB_STATUS_CHANGED)):
         if record.data["status"] not in _FAILED:
             break
         first = record
@@ -85,13 +86,13 @@ def _running(inquiry: Inquiry) -> tuple[Fact, ...]:
 def restart(inquiry: Inquiry, epoch: int) -> Fact:
     """Why an epoch began: the failure before it, and what its tasks were given."""
     evidence = inquiry.evidence
-    began = evidence.last("StartEpoch", epoch=epoch)
+    began = evidence.last(RecordKind.START_EPOCH, epoch=epoch)
     if began is None:
         return fact(f"epoch {epoch} has not begun", inquiry.ask(Topic.JOB))
     then = inquiry.before(evidence.before(began))
     failed = [
         each
-        for each in evidence.of_kind("JobStatusChanged", status=JobStatus.RESTARTING.name)
+        for each in evidence.of_kind(RecordKind.JOB_STATUS_CHANGED, status=JobStatus.RESTARTING.name)
         if evidence.position(each) < evidence.position(began)
     ]
     causes = [_restored(inquiry, epoch, then)]
@@ -105,15 +106,15 @@ def restart(inquiry: Inquiry, epoch: int) -> Fact:
 def _restored(inquiry: Inquiry, epoch: int, then: Inquiry) -> Fact:
     """What the epoch's tasks were given."""
     evidence = inquiry.evidence
-    given = evidence.last("StateAssigned", epoch=epoch)
+    given = evidence.last(RecordKind.STATE_ASSIGNED, epoch=epoch)
     if given is None:
         later = _later_checkpoints(then, 0)
         says = f"epoch {epoch} began without state: no checkpoint was complete"
         return fact(says, *some(later, "checkpoints"))
     restored = given.checkpoint_id or 0
-    complete = evidence.last("CheckpointCompleted", checkpoint_id=restored)
+    complete = evidence.last(RecordKind.CHECKPOINT_COMPLETED, checkpoint_id=restored)
     if complete is None:
-        start = evidence.last("StartJob")
+        start = evidence.last(RecordKind.START_JOB)
         source = f"the job was started from the snapshot at {given.data['path']}"
         first = fact(
             source if start and start.data["restore_path"] else "an earlier driver had stored it", record=start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
 from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.machines.coordinator.ledger import timeout_timer
@@ -35,10 +36,10 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
         return _of_another_run(evidence, checkpoint_id)
     if known.status in (COMPLETED, ABORTED):
         return inquiry.ask(Topic.ENDED, checkpoint_id)
-    began = evidence.last("CheckpointPending", checkpoint_id=checkpoint_id)
-    open_work = [each for each in evidence.under_way(JOB, checkpoint_id) if each.kind != "DiscardState"]
+    began = evidence.last(RecordKind.CHECKPOINT_PENDING, checkpoint_id=checkpoint_id)
+    open_work = [each for each in evidence.under_way(JOB, checkpoint_id) if each.kind != RecordKind.DISCARD_STATE]
     waits = [asked(evidence, each) for each in open_work] + _coordinators(evidence, checkpoint_id)
-    if not waits and evidence.last("CheckpointTriggered", checkpoint_id=checkpoint_id) is None:
+    if not waits and evidence.last(RecordKind.CHECKPOINT_TRIGGERED, checkpoint_id=checkpoint_id) is None:
         waits = _not_triggered(inquiry, checkpoint_id)
     elif not open_work:
         waits += [inquiry.ask(Topic.ACK, task, checkpoint_id) for task in known.missing]
@@ -66,9 +67,10 @@ def _status(evidence: Evidence, known: CheckpointMoment) -> str:
 def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
     """The operator coordinators whose turn has come, and that have given nothing yet."""
     given = {
-        each.data["operator_id"] for each in evidence.of_kind("CoordinatorAcknowledged", checkpoint_id=checkpoint_id)
+        each.data["operator_id"]
+        for each in evidence.of_kind(RecordKind.COORDINATOR_ACKNOWLEDGED, checkpoint_id=checkpoint_id)
     }
-    turns = evidence.of_kind("CheckpointOperatorCoordinator", checkpoint_id=checkpoint_id)
+    turns = evidence.of_kind(RecordKind.CHECKPOINT_OPERATOR_COORDINATOR, checkpoint_id=checkpoint_id)
     return [
         fact(f"the coordinator of operator {each.data['operator_id']} has not given its part", record=each)
         for each in turns
@@ -79,11 +81,11 @@ def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
 def _not_triggered(inquiry: Inquiry, checkpoint_id: int) -> list[Fact]:
     """Everything else is there, yet the sources were not told: one of them is about to finish."""
     evidence = inquiry.evidence
-    began = evidence.last("CheckpointPending", checkpoint_id=checkpoint_id)
+    began = evidence.last(RecordKind.CHECKPOINT_PENDING, checkpoint_id=checkpoint_id)
     leaving = [
         task
         for task in ([] if began is None else began.data.get("trigger", []))
-        if evidence.last("TaskStateChanged", machine=task, end_of_data=True) is not None
+        if evidence.last(RecordKind.TASK_STATE_CHANGED, machine=task, end_of_data=True) is not None
     ]
     if not leaving:
         return [untold("why its sources have not been told to begin")]
@@ -94,7 +96,7 @@ def _not_triggered(inquiry: Inquiry, checkpoint_id: int) -> list[Fact]:
 def _other_first(inquiry: Inquiry, checkpoint_id: int) -> Fact:
     """All have acknowledged: checkpoints complete one after another."""
     evidence = inquiry.evidence
-    for kind in ("WriteMetadata", "StoreCheckpoint"):
+    for kind in (RecordKind.WRITE_METADATA, RecordKind.STORE_CHECKPOINT):
         for each in evidence.of_kind(kind):
             if each.checkpoint_id != checkpoint_id and not evidence.answers(each):
                 return fact(
@@ -111,7 +113,7 @@ def _other_first(inquiry: Inquiry, checkpoint_id: int) -> Fact:
 def acknowledgement(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     """Why the coordinator has no acknowledgement of this task."""
     evidence = inquiry.evidence
-    heard = evidence.last("AcknowledgeCheckpoint", role="event", checkpoint_id=checkpoint_id, task=task)
+    heard = evidence.last(RecordKind.ACKNOWLEDGE_CHECKPOINT, role="event", checkpoint_id=checkpoint_id, task=task)
     if heard is not None:
         return fact(evidence.caption(heard), record=heard)
     waits = missing(evidence, task, checkpoint_id)
@@ -153,7 +155,9 @@ def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
     """The files are written but that with the in-flight data, which the tasks of a worker may share."""
     evidence = inquiry.evidence
     slot = slot_name(split_task_name(task)[1])
-    files = [each for each in evidence.under_way(slot, checkpoint_id) if each.kind == "WriteChannelStateFile"]
+    files = [
+        each for each in evidence.under_way(slot, checkpoint_id) if each.kind == RecordKind.WRITE_CHANNEL_STATE_FILE
+    ]
     if files:
         return [asked(evidence, each) for each in files]
     held = [
@@ -192,7 +196,9 @@ def _before_its_snapshot(inquiry: Inquiry, waits: Missing) -> Fact:
     if not waits.barriers:
         return inquiry.ask(Topic.BEGIN, task, checkpoint_id)
     is_aligning = evidence.moment.tasks[task].phases.get(checkpoint_id) == ALIGNING
-    first = evidence.last("BarrierAligned", machine=task, checkpoint_id=checkpoint_id) if is_aligning else None
+    first = (
+        evidence.last(RecordKind.BARRIER_ALIGNED, machine=task, checkpoint_id=checkpoint_id) if is_aligning else None
+    )
     (there, every), others = barriers_there(evidence, waits), named(each.source for each in waits.barriers)
     have = f"has {there} of its {every} barriers" if there or is_aligning else "has taken no barrier yet"
     says = f"{task} {have} of checkpoint {checkpoint_id}: missing are those of {others}"
@@ -211,7 +217,7 @@ def none_under_way(inquiry: Inquiry) -> Fact:
         return waits[0] if len(waits) == 1 else fact(f"{len(waits)} are pending", *some(waits, "checkpoints"))
     if evidence.moment.job != "RUNNING":
         return inquiry.ask(Topic.JOB)
-    open_work = [each for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
+    open_work = [each for each in evidence.under_way(JOB) if each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID]
     if open_work:
         return asked(evidence, open_work[0])
     timer = evidence.timer(JOB, PERIODIC_TIMER)
@@ -227,12 +233,12 @@ def none_under_way(inquiry: Inquiry) -> Fact:
 
 def _no_timer(inquiry: Inquiry) -> Fact:
     evidence = inquiry.evidence
-    running = evidence.last("AllTasksRunning", epoch=evidence.moment.epoch)
+    running = evidence.last(RecordKind.ALL_TASKS_RUNNING, epoch=evidence.moment.epoch)
     if running is None:
         waits = [task for task, known in evidence.moment.tasks.items() if known.state != "RUNNING"]
         says = f"not all tasks of epoch {evidence.moment.epoch} are running yet"
         return fact(says, *some([inquiry.ask(Topic.STATE, task) for task in waits], "tasks"))
-    last = [each for each in evidence.of_kind("CancelTimer", timer=PERIODIC_TIMER) if evidence.position(each)]
+    last = [each for each in evidence.of_kind(RecordKind.CANCEL_TIMER, timer=PERIODIC_TIMER) if evidence.position(each)]
     if last:
         event = evidence.cause(last[-1])
         ended = None if event is None else fact(evidence.caption(event), record=event)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.run.durations import duration
 from kit.why import channels, ended, late, life, output, pending, requests, tasks, values
@@ -35,7 +36,7 @@ ANSWERS: dict[Topic, Answer] = {
     Topic.REQUEST: requests.request,
     Topic.REFUSAL: requests.refusal,
 }
-_REFUSED = ("RequestRefused", "TriggeringFailed")
+_REFUSED = (RecordKind.REQUEST_REFUSED, RecordKind.TRIGGERING_FAILED)
 _NUMBERED = {
     "checkpoint": re.compile(r"\b(?:checkpoint|savepoint|chk|barrier)[- ]?(\d+)"),
     "channel": re.compile(r"\bchannel (\d+)"),
@@ -206,7 +207,7 @@ def _about_checkpoint(evidence: Evidence, checkpoint_id: int) -> Question:
         return Question(Topic.CHECKPOINT, (checkpoint_id,), f"Why is checkpoint {checkpoint_id} pending?")
     words = f"Why was checkpoint {checkpoint_id} aborted?"
     if known.status == "completed":
-        complete = evidence.last("CheckpointCompleted", checkpoint_id=checkpoint_id)
+        complete = evidence.last(RecordKind.CHECKPOINT_COMPLETED, checkpoint_id=checkpoint_id)
         took_ms = known.duration_ms if complete is None else complete.data["duration_ms"]
         words = f"Why did checkpoint {checkpoint_id} take {duration(took_ms)}?"
     return Question(Topic.ENDED, (checkpoint_id,), words)
@@ -215,7 +216,10 @@ def _about_checkpoint(evidence: Evidence, checkpoint_id: int) -> Question:
 def _about_record(evidence: Evidence, record: TraceRecord) -> Question:
     if record.kind in _REFUSED:
         return Question(Topic.REFUSAL, (record.id,), f"Why was this refused: {record.data['request']}?")
-    if record.kind in ("CheckpointAborted", "CheckpointCompleted") and record.checkpoint_id is not None:
+    if (
+        record.kind in (RecordKind.CHECKPOINT_ABORTED, RecordKind.CHECKPOINT_COMPLETED)
+        and record.checkpoint_id is not None
+    ):
         return _about_checkpoint(evidence, record.checkpoint_id)
     return Question(Topic.FAILURE, (record.id,), f"Why this: {evidence.caption(record)}?")
 
@@ -237,7 +241,7 @@ def _about_job(evidence: Evidence, subject: Subject) -> Question:
 def _check(evidence: Evidence, subject: Subject) -> None:
     """Raise WhyError for what the run does not have."""
     checkpoints, tasks = evidence.moment.checkpoints, _tasks(evidence)
-    epochs = [record.data["epoch"] for record in evidence.of_kind("StartEpoch")]
+    epochs = [record.data["epoch"] for record in evidence.of_kind(RecordKind.START_EPOCH)]
     asked = {each.data["request_id"] for kind in requests.REQUESTS for each in evidence.of_kind(kind)}
     for what, named, known in (
         ("checkpoint", subject.checkpoint, list(checkpoints)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.run.durations import duration
 from kit.why.evidence import JOB, Evidence
@@ -12,7 +13,12 @@ from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import asked
 
-REQUESTS = ("RequestCheckpoint", "RequestSavepoint", "RequestStop", "RequestRescale")
+REQUESTS = (
+    RecordKind.REQUEST_CHECKPOINT,
+    RecordKind.REQUEST_SAVEPOINT,
+    RecordKind.REQUEST_STOP,
+    RecordKind.REQUEST_RESCALE,
+)
 _RESCALE = {
     "COOLDOWN": "the end of the cooldown: the job was deployed a moment ago",
     "IDLING": "slots: there are too few, or the job runs as it wishes",
@@ -26,20 +32,20 @@ _RESCALE = {
 def request(inquiry: Inquiry, number: int) -> Fact:
     """What became of the user's request with this number."""
     evidence = inquiry.evidence
-    answer = evidence.last("CompleteRequest", request_id=number)
+    answer = evidence.last(RecordKind.COMPLETE_REQUEST, request_id=number)
     if answer is not None:
         return _answered(inquiry, number, answer)
     checkpoint_id = _checkpoint_of(evidence, number)
     if checkpoint_id is not None:
         return _stop(inquiry, number) or inquiry.ask(Topic.CHECKPOINT, checkpoint_id)
-    if evidence.last("RequestRescale", request_id=number) is not None:
+    if evidence.last(RecordKind.REQUEST_RESCALE, request_id=number) is not None:
         return _rescale(evidence, number)
-    started = _noted(evidence, "TriggeringStarted", number)
+    started = _noted(evidence, RecordKind.TRIGGERING_STARTED, number)
     if started is not None:
-        waits = [each for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
+        waits = [each for each in evidence.under_way(JOB) if each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID]
         says = f"request {number} has begun and has no checkpoint id yet"
         return fact(says, *(asked(evidence, each) for each in waits), record=started)
-    queued = _noted(evidence, "RequestQueued", number)
+    queued = _noted(evidence, RecordKind.REQUEST_QUEUED, number)
     if queued is not None:
         return fact(_queued_says(evidence, number, queued), *_ahead(inquiry, queued), record=queued)
     return untold(f"what became of request {number}")
@@ -47,7 +53,7 @@ def request(inquiry: Inquiry, number: int) -> Fact:
 
 def _rescale(evidence: Evidence, number: int) -> Fact:
     """What a rescale waits for; a checkpoint that is pending is why it is not done."""
-    phases = evidence.of_kind("RescalePhaseChanged")
+    phases = evidence.of_kind(RecordKind.RESCALE_PHASE_CHANGED)
     if not phases:
         return untold(f"what became of request {number}")
     now = phases[-1]
@@ -66,7 +72,11 @@ def refusal(inquiry: Inquiry, record_id: str) -> Fact:
 
 def _answered(inquiry: Inquiry, number: int, answer: TraceRecord) -> Fact:
     evidence = inquiry.evidence
-    refused = [each for each in evidence.beside(answer) if each.kind in ("RequestRefused", "TriggeringFailed")]
+    refused = [
+        each
+        for each in evidence.beside(answer)
+        if each.kind in (RecordKind.REQUEST_REFUSED, RecordKind.TRIGGERING_FAILED)
+    ]
     mine = [each for each in refused if f"(request {number})" in each.data["request"]]
     if mine:
         return inquiry.ask(Topic.REFUSAL, mine[-1].id)
@@ -85,20 +95,20 @@ def _noted(evidence: Evidence, kind: str, number: int) -> TraceRecord | None:
 
 def _checkpoint_of(evidence: Evidence, number: int) -> int | None:
     """The id that was allocated for the request."""
-    started = _noted(evidence, "TriggeringStarted", number)
+    started = _noted(evidence, RecordKind.TRIGGERING_STARTED, number)
     if started is None:
         return None
     beside = list(evidence.beside(started))
     after = beside[beside.index(started) :]
-    wanted = next((each for each in after if each.kind == "AllocateCheckpointId"), None)
+    wanted = next((each for each in after if each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID), None)
     given = [] if wanted is None else evidence.answers(wanted)
-    return next((each.checkpoint_id for each in given if each.kind == "CheckpointIdAllocated"), None)
+    return next((each.checkpoint_id for each in given if each.kind == RecordKind.CHECKPOINT_ID_ALLOCATED), None)
 
 
 def _stop(inquiry: Inquiry, number: int) -> Fact | None:
     """A request to stop is answered when the job has ended, not when its savepoint is complete."""
     evidence = inquiry.evidence
-    stop = evidence.last("RequestStop", request_id=number)
+    stop = evidence.last(RecordKind.REQUEST_STOP, request_id=number)
     checkpoint_id = _checkpoint_of(evidence, number)
     known = evidence.moment.checkpoints.get(checkpoint_id or -1)
     if stop is None or known is None or known.status != "completed":
@@ -125,8 +135,8 @@ def in_the_way(evidence: Evidence, queued: TraceRecord) -> InTheWay:
     pending = evidence.moment.pending
     if len(pending) >= queued.data.get("at_most", 1):
         return InTheWay.PENDING
-    triggered = {each.checkpoint_id for each in evidence.of_kind("CheckpointTriggered")}
-    has_no_number = any(each.kind == "AllocateCheckpointId" for each in evidence.under_way(JOB))
+    triggered = {each.checkpoint_id for each in evidence.of_kind(RecordKind.CHECKPOINT_TRIGGERED)}
+    has_no_number = any(each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID for each in evidence.under_way(JOB))
     if has_no_number or any(each.checkpoint_id not in triggered for each in pending):
         return InTheWay.TRIGGERING
     return InTheWay.CLEANING
@@ -134,7 +144,7 @@ def in_the_way(evidence: Evidence, queued: TraceRecord) -> InTheWay:
 
 def why_queued(evidence: Evidence, label: str) -> str:
     """Return the same in words, of the request with this label."""
-    queued = evidence.last("RequestQueued", request=label)
+    queued = evidence.last(RecordKind.REQUEST_QUEUED, request=label)
     if queued is None:
         return ""
     what, pending = in_the_way(evidence, queued), len(evidence.moment.pending)
@@ -161,9 +171,11 @@ def _ahead(inquiry: Inquiry, queued: TraceRecord) -> tuple[Fact, ...]:
     """What must end before the next request has its turn."""
     evidence = inquiry.evidence
     facts = [inquiry.ask(Topic.CHECKPOINT, each.checkpoint_id) for each in evidence.moment.pending]
-    facts += [asked(evidence, each) for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
+    facts += [
+        asked(evidence, each) for each in evidence.under_way(JOB) if each.kind == RecordKind.ALLOCATE_CHECKPOINT_ID
+    ]
     if not facts and queued.data.get("cleaning"):
-        cleaning = [each for each in evidence.of_kind("DiscardState") if not evidence.answers(each)]
+        cleaning = [each for each in evidence.of_kind(RecordKind.DISCARD_STATE) if not evidence.answers(each)]
         facts = [fact(evidence.caption(each), record=each) for each in cleaning]
     return some(facts, "checkpoints")
 
@@ -172,7 +184,7 @@ def _grounds(inquiry: Inquiry, record: TraceRecord) -> list[Fact]:
     """The numbers behind a refusal, and the tasks that it names, as they stood then; else what led to it."""
     evidence, reason = inquiry.evidence, record.data["reason"]
     if reason == CheckpointFailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS.name:
-        complete = evidence.of_kind("CheckpointCompleted")
+        complete = evidence.of_kind(RecordKind.CHECKPOINT_COMPLETED)
         last = [each for each in complete if evidence.position(each) < evidence.position(record)][-1:]
         return [
             fact(f"{evidence.caption(each)}, {duration(record.at_ms - each.at_ms)} before", record=each)

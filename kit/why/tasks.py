@@ -10,6 +10,7 @@ Follows what `StreamTask.available` goes by, from the trace alone.
 from __future__ import annotations
 
 from kit.core.protocol.properties import SavepointFormatType, SavepointType
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.machines.channel.result_partition import MAX_QUEUED_BUFFERS
 from kit.machines.task.source_loop import SOURCE_TIMER
@@ -74,7 +75,7 @@ def _may_be_next(evidence: Evidence, task: str, readable: list[int]) -> Fact:
         f"{contents(evidence.channel(number).arrived)} of {evidence.ends[number][0]}" for number in readable[:MOST]
     ]
     there = "; ".join([*parts, *([f"more of {len(readable) - MOST} others"] if len(readable) > MOST else [])])
-    last = evidence.last("ProcessInput", machine=task)
+    last = evidence.last(RecordKind.PROCESS_INPUT, machine=task)
     since = "" if last is None else f"; its last turn was {duration(evidence.at_ms - last.at_ms)} ago"
     says = f"{task} has something to take ({there}) and has not done so yet{since}"
     return fact(says, standing_still(evidence, task), record=last)
@@ -116,11 +117,11 @@ def _source(evidence: Evidence, task: str) -> Fact:
         at, wait = duration(evidence.since_start(due_ms)), duration(due_ms - evidence.at_ms)
         says = f"the source of {task} reads on at {at}, in {wait}"
         return fact(says, record=timer)
-    read = evidence.last("ReadSplit", machine=task)
+    read = evidence.last(RecordKind.READ_SPLIT, machine=task)
     if read is not None and evidence.is_present(read) and not evidence.answers(read):
         return fact(f"{task} has asked for rows and does not have them yet", record=read)
-    request = evidence.last("OperatorEventToCoordinator", role="command", machine=task)
-    told = evidence.last("OperatorEventToTask", role="event", machine=task)
+    request = evidence.last(RecordKind.OPERATOR_EVENT_TO_COORDINATOR, role="command", machine=task)
+    told = evidence.last(RecordKind.OPERATOR_EVENT_TO_TASK, role="event", machine=task)
     if request is not None and (told is None or evidence.position(told) < evidence.position(request)):
         return _waits_for_split(evidence, task, request)
     return untold(f"{task} is running; what its source is at")
@@ -128,15 +129,15 @@ def _source(evidence: Evidence, task: str) -> Fact:
 
 def _is_idle(evidence: Evidence, task: str) -> bool:
     """Whether nothing keeps a source from asking for rows: what its last turn began is over, or it has had none."""
-    last = evidence.last("ProcessInput", machine=task)
+    last = evidence.last(RecordKind.PROCESS_INPUT, machine=task)
     if last is None or not evidence.is_present(last):
         return True
-    read = next((each for each in evidence.beside(last) if each.kind == "ReadSplit"), None)
+    read = next((each for each in evidence.beside(last) if each.kind == RecordKind.READ_SPLIT), None)
     if read is not None:
         return bool(evidence.answers(read))
     woken = [
-        *evidence.of_kind("OperatorEventToTask", role="event", machine=task),
-        *evidence.of_kind("TimerFired", machine=task, timer=SOURCE_TIMER),
+        *evidence.of_kind(RecordKind.OPERATOR_EVENT_TO_TASK, role="event", machine=task),
+        *evidence.of_kind(RecordKind.TIMER_FIRED, machine=task, timer=SOURCE_TIMER),
     ]
     return any(evidence.position(each) > evidence.position(last) for each in woken)
 
@@ -145,7 +146,7 @@ def _waits_for_split(evidence: Evidence, task: str, request: TraceRecord) -> Fac
     heard = next(iter(evidence.answers(request)), None)
     if heard is None:
         return sent(evidence, request, f"what {task} says to its operator coordinator, to get a split,")
-    given = [each for each in evidence.beside(heard) if each.kind == "OperatorEventToTask"]
+    given = [each for each in evidence.beside(heard) if each.kind == RecordKind.OPERATOR_EVENT_TO_TASK]
     if given:
         return sent(evidence, given[0], f"the split for {task}", task)
     return fact(f"the operator coordinator has no split for {task} at present", record=heard)
@@ -161,9 +162,11 @@ def state(inquiry: Inquiry, task: str) -> Fact:
     if known is None:
         return _no_task(inquiry, task)
     if known.lost:
-        lost = [each for each in evidence.of_kind("SlotLost") if str(each.data["slot"]) == task.rpartition("/")[2]]
+        lost = [
+            each for each in evidence.of_kind(RecordKind.SLOT_LOST) if str(each.data["slot"]) == task.rpartition("/")[2]
+        ]
         return fact(f"{task} is gone: {known.error}", *_failed_by(inquiry, lost[-1:]))
-    changed = evidence.last("TaskStateChanged", role="command", machine=task)
+    changed = evidence.last(RecordKind.TASK_STATE_CHANGED, role="command", machine=task)
     if known.state == "FAILED":
         return fact(f"{task} has failed", *_failed_by(inquiry, [] if changed is None else [changed]))
     if known.state == "FINISHED":
@@ -186,10 +189,10 @@ def _failed_by(inquiry: Inquiry, records: list[TraceRecord]) -> list[Fact]:
 def _deploying(inquiry: Inquiry, task: str, known: TaskMoment) -> Fact:
     """A task that is on its way, or begins."""
     evidence = inquiry.evidence
-    deployed = evidence.last("DeployTask", role="command", task=task, attempt=known.attempt)
+    deployed = evidence.last(RecordKind.DEPLOY_TASK, role="command", task=task, attempt=known.attempt)
     if deployed is None or not evidence.answers(deployed):
         return fact(f"{task} is on its way to its worker", standing_still(evidence, task), record=deployed)
-    reading = [each for each in evidence.under_way(task) if each.kind == "ReadState"]
+    reading = [each for each in evidence.under_way(task) if each.kind == RecordKind.READ_STATE]
     if reading:
         restored = "" if known.restored is None else f" of checkpoint {known.restored}"
         says = f"{task} has been reading its state{restored} for {duration(evidence.at_ms - reading[0].at_ms)}"
@@ -206,10 +209,16 @@ def _end_of_data(evidence: Evidence, task: str) -> TraceRecord | None:
     """The record that says that a task has processed all its input, or has stopped at a savepoint to stop with; it
     stays for its last checkpoint.
     """
-    told = evidence.last("TaskStateChanged", role="command", machine=task, end_of_data=True)
+    told = evidence.last(RecordKind.TASK_STATE_CHANGED, role="command", machine=task, end_of_data=True)
     if told is None:
-        stop = next((each for each in evidence.of_kind("CheckpointPending") if each.data["snapshot"] in STOPS), None)
-        told = None if stop is None else evidence.last("WriteSnapshot", machine=task, checkpoint_id=stop.checkpoint_id)
+        stop = next(
+            (each for each in evidence.of_kind(RecordKind.CHECKPOINT_PENDING) if each.data["snapshot"] in STOPS), None
+        )
+        told = (
+            None
+            if stop is None
+            else evidence.last(RecordKind.WRITE_SNAPSHOT, machine=task, checkpoint_id=stop.checkpoint_id)
+        )
     return told if told is not None and evidence.is_present(told) else None
 
 
@@ -225,7 +234,7 @@ def end(inquiry: Inquiry, task: str) -> Fact:
     busy = [number for number in evidence.outputs.get(task, []) if _has_buffers(evidence, number)]
     untaken = [inquiry.ask(Topic.QUEUE, number) for number in busy]
     last = [] if work else _last_checkpoint(inquiry, task, ended)
-    stopped = ended.kind == "WriteSnapshot"
+    stopped = ended.kind == RecordKind.WRITE_SNAPSHOT
     what = f"has stopped at savepoint {ended.checkpoint_id}" if stopped else "has processed all its input"
     says = f"{task} {what}, {duration(evidence.at_ms - ended.at_ms)} ago, and has not finished"
     return fact(says, *some([*last, *work, *untaken, *waits], "causes"), record=ended)
@@ -246,7 +255,7 @@ def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fa
     evidence = inquiry.evidence
     taken = [
         each
-        for each in evidence.of_kind("WriteSnapshot", machine=task)
+        for each in evidence.of_kind(RecordKind.WRITE_SNAPSHOT, machine=task)
         if evidence.is_present(each) and evidence.position(each) >= evidence.position(ended)
     ]
     if not taken:
@@ -254,7 +263,7 @@ def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fa
         pending = [inquiry.ask(Topic.ACK, task, each.checkpoint_id) for each in evidence.moment.pending]
         return [fact(says, *pending or [_next_checkpoint(inquiry)])]
     checkpoint_id = taken[0].checkpoint_id
-    heard = evidence.last("NotifyCheckpointComplete", role="event", machine=task)
+    heard = evidence.last(RecordKind.NOTIFY_CHECKPOINT_COMPLETE, role="event", machine=task)
     if heard is not None and (heard.checkpoint_id or -1) >= (checkpoint_id or 0):
         return []
     says = f"{task} stays until it hears that checkpoint {checkpoint_id} is complete"

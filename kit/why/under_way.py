@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.run.captions import lower_first
 from kit.run.durations import duration
@@ -18,7 +19,7 @@ def asked(evidence: Evidence, record: TraceRecord) -> Fact:
 
 def sent(evidence: Evidence, record: TraceRecord, what: str, receiver: str = JOB) -> Fact:
     """A message that has not arrived; `what` is the subject of the sentence."""
-    lost = any(each.kind == "DropMessage" for each in evidence.faults(record))
+    lost = any(each.kind == RecordKind.DROP_MESSAGE for each in evidence.faults(record))
     under_way = f"has been under way for {duration(evidence.at_ms - record.at_ms)}"
     says = f"{what} {'was lost, and is not sent again' if lost else under_way}"
     return fact(says, *befell(evidence, record), standing_still(evidence, receiver), record=record)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, some, untold
@@ -24,8 +25,8 @@ def state_of(inquiry: Inquiry, task: str) -> Fact:
 def beginning(evidence: Evidence, task: str) -> Fact:
     """What a task was given when the present epoch began."""
     epoch = evidence.moment.epoch
-    deployed = evidence.last("DeployTask", role="command", task=task, attempt=epoch)
-    given = evidence.last("StateAssigned", epoch=epoch)
+    deployed = evidence.last(RecordKind.DEPLOY_TASK, role="command", task=task, attempt=epoch)
+    given = evidence.last(RecordKind.STATE_ASSIGNED, epoch=epoch)
     if given is None:
         return fact(f"{task} began epoch {epoch} without state", record=deployed)
     rows = [row for row in given.data.get("assignments", []) if row.get("task") == task]
@@ -40,9 +41,9 @@ def _taken(evidence: Evidence, task: str) -> list[Fact]:
         return [untold(f"what {task} has taken since then")]
     rows: Counter[int] = Counter()
     newest: dict[int, TraceRecord] = {}
-    for turn in evidence.of_kind("ProcessInput", machine=task):
+    for turn in evidence.of_kind(RecordKind.PROCESS_INPUT, machine=task):
         received = evidence.cause(turn)
-        if received is None or received.kind != "ElementReceived" or not evidence.is_present(turn):
+        if received is None or received.kind != RecordKind.ELEMENT_RECEIVED or not evidence.is_present(turn):
             continue
         batch = received.data["element"].get("batch")
         if batch is not None:
@@ -59,7 +60,7 @@ def _taken(evidence: Evidence, task: str) -> list[Fact]:
 def origin(evidence: Evidence, received: TraceRecord) -> Fact | None:
     """The read of a source that an element goes back to; None for an element that no read led to."""
     at: TraceRecord | None = received
-    while at is not None and at.kind != "SplitRead":
+    while at is not None and at.kind != RecordKind.SPLIT_READ:
         at = evidence.cause(evidence.made(at))
     if at is None:
         return None

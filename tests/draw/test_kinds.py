@@ -11,6 +11,7 @@ import pytest
 
 from kit.core.protocol import commands, elements, events, messages
 from kit.core.protocol.notes import NoteKind
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.words import Word
 from kit.hosts.lab.faults.faults import FAULTS
@@ -55,6 +56,17 @@ def test_a_fault_is_told_by_the_sentence_in_its_record(name: str) -> None:
     assert kind_of(record).level == MAIN
 
 
+def test_the_kinds_of_records_are_named_once() -> None:
+    assert {kind.value for kind in RecordKind} == set(KINDS)
+    assert {kind.name for kind in RecordKind} == {re.sub("(?<=[a-z])(?=[A-Z])", "_", name).upper() for name in KINDS}
+
+
+def test_answers_and_what_reads_a_run_name_a_kind_by_its_constant() -> None:
+    reading = [path for path in shipped() if path.startswith(("kit/why", "kit/run")) and "kinds.py" not in path]
+    assert len(reading) > 30
+    assert [(path, text) for path in reading for text in strings(path) if text in set(KINDS)] == []
+
+
 def test_every_kind_of_note_is_noted_somewhere() -> None:
     rooms = (
         "kit/machines/job",
@@ -70,14 +82,7 @@ def test_every_kind_of_note_is_noted_somewhere() -> None:
 READING = ("kit/draw", "kit/run", "kit/snapshots", "widgets")
 READERS = frozenset(
     {
-        "kit/draw/views/at_risk.py",
-        "kit/run/barrier_log.py",
-        "kit/run/checkpoint_log.py",
-        "kit/draw/charts/comparison.py",
-        "kit/draw/charts/list_growth.py",
-        "kit/draw/charts/live.py",
         "kit/snapshots/source.py",
-        "kit/draw/views/state_machines.py",
         "kit/snapshots/transfers.py",
         "widgets/controls.py",
         "widgets/details.py",

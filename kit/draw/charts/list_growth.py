@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.draw.picture import Svg
 from kit.draw.stage.scene import fit
 from kit.draw.svg import asset
@@ -40,9 +41,9 @@ def _rows(name: str, run: Any) -> Iterator[tuple[Any, ...]]:
     """One for each list state of each subtask's acknowledgement."""
     restores = 0
     for record in run_of(run).trace:
-        if record.kind == "CheckpointRestored":
+        if record.kind == RecordKind.CHECKPOINT_RESTORED:
             restores += 1
-        if record.kind != "AcknowledgeCheckpoint" or record.role != "command":
+        if record.kind != RecordKind.ACKNOWLEDGE_CHECKPOINT or record.role != "command":
             continue
         for operator in ((record.data.get("state") or {}).get("subtask_states") or {}).values():
             for handle in operator.get("managed_operator_state", ()):

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
 from kit.draw.stage.scene import colour
 from kit.draw.svg import asset
@@ -29,7 +30,7 @@ from kit.stream.operators.windows.late_rows import late_rows_counted
 
 STORY, HISTORY = 12, 8
 """So many milestones are told, and checkpoints listed."""
-LISTED = ("CheckpointTriggered", "CheckpointCompleted")
+LISTED = (RecordKind.CHECKPOINT_TRIGGERED, RecordKind.CHECKPOINT_COMPLETED)
 """Milestones that the list of checkpoints tells already: every second one more of them would hide all others."""
 PARTS = ("busy", "backpressured", "idle")
 MOST_SUBTASKS = 64

@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
@@ -226,23 +227,23 @@ def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
             each.taken = each.read = None
     waiting: dict[int, deque[int]] = defaultdict(deque)
     own = _of_epoch(subject)
-    is_here = any(record.kind == "WriteSnapshot" and record.checkpoint_id == checkpoint for record in own)
+    is_here = any(record.kind == RecordKind.WRITE_SNAPSHOT and record.checkpoint_id == checkpoint for record in own)
     behind = set() if is_here else set(found)
     for record in own:
         task = task_of(record)
         if task not in found:
             continue
-        if record.kind == "WriteSnapshot" and record.checkpoint_id == checkpoint:
+        if record.kind == RecordKind.WRITE_SNAPSHOT and record.checkpoint_id == checkpoint:
             behind.add(task)
-        elif record.kind == "ElementReceived":
+        elif record.kind == RecordKind.ELEMENT_RECEIVED:
             rows = _rows(record.data["element"])
             if rows is not None:
                 waiting[record.data["channel"]].append(rows)
-        elif record.kind == "GrantCredit" and record.role == "command" and waiting[record.data["channel"]]:
+        elif record.kind == RecordKind.GRANT_CREDIT and record.role == "command" and waiting[record.data["channel"]]:
             rows = waiting[record.data["channel"]].popleft()
             if task in behind:
                 found[task].taken = (found[task].taken or 0) + rows
-        elif record.kind == "SplitRead" and record.role == "event" and task in behind:
+        elif record.kind == RecordKind.SPLIT_READ and record.role == "event" and task in behind:
             found[task].read = (found[task].read or 0) + (record.data.get("batch") or {}).get("rows", 0)
     return found
 
@@ -258,7 +259,7 @@ def _of_epoch(subject: Subject) -> list[TraceRecord]:
     """The records since the present epoch was deployed."""
     trace, epoch = subject.trace, subject.moment.epoch
     for position, record in enumerate(trace):
-        if record.kind == "DeployTask" and record.data.get("attempt") == epoch:
+        if record.kind == RecordKind.DEPLOY_TASK and record.data.get("attempt") == epoch:
             return list(trace.since(position))
     return list(trace)
 

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from kit.core.protocol import tasks
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.transitions import Transitions, label
 from kit.draw.graphs import Edge, Graph, Node
@@ -179,7 +180,7 @@ def state_machines(
 
 def stage_of(subject: Subject, evidence: Evidence) -> Stage:
     """The shape that ran then, whatever the moment knows."""
-    started = evidence.last("StartEpoch")
+    started = evidence.last(RecordKind.START_EPOCH)
     return stage_for(subject.whole.stages, 1 if started is None else started.data["epoch"])
 
 
@@ -226,23 +227,25 @@ def _where(states: Mapping[str, str]) -> dict[str, str]:
 def phase_of(evidence: Evidence) -> Phase:
     """The phase of the job's life, which a user's status does not tell whole."""
     phase = Phase.STARTING
-    for record in evidence.of_kinds("StartJob", "StartEpoch", "JobStatusChanged", "StopEpoch"):
+    for record in evidence.of_kinds(
+        RecordKind.START_JOB, RecordKind.START_EPOCH, RecordKind.JOB_STATUS_CHANGED, RecordKind.STOP_EPOCH
+    ):
         phase = _phase_after(record, phase)
     return phase
 
 
 def _phase_after(record: TraceRecord, phase: Phase) -> Phase:
     kind = record.kind
-    if kind == "StartJob" and record.role == "event":
+    if kind == RecordKind.START_JOB and record.role == "event":
         return Phase.STARTING
-    if kind == "StartEpoch" and record.role == "command":
+    if kind == RecordKind.START_EPOCH and record.role == "command":
         return Phase.RUNNING
-    if kind == "JobStatusChanged" and record.role == "command":
+    if kind == RecordKind.JOB_STATUS_CHANGED and record.role == "command":
         name = str(record.data["status"])
         if name == "RUNNING":
             return Phase.RESTORING if phase in (Phase.STARTING, Phase.RESTARTING) else phase
         return Phase[name] if name in Phase.__members__ else phase
-    if kind == "StopEpoch" and record.role == "command" and phase is Phase.RUNNING:
+    if kind == RecordKind.STOP_EPOCH and record.role == "command" and phase is Phase.RUNNING:
         return Phase.FINISHING
     return phase
 
@@ -253,7 +256,7 @@ def _phase_after(record: TraceRecord, phase: Phase) -> Phase:
 def handler_kind(evidence: Evidence) -> str:
     """Which kind of barrier handler the job's tasks have, as far as its checkpoints told; "" before the first."""
     found = ""
-    for record in evidence.of_kind("TriggerTaskCheckpoint", role="command"):
+    for record in evidence.of_kind(RecordKind.TRIGGER_TASK_CHECKPOINT, role="command"):
         options = record.data["options"]
         if options["alignment"] == "AT_LEAST_ONCE":
             return COUNTING
@@ -297,33 +300,37 @@ def _collecting(evidence: Evidence) -> tuple[set[str], set[str]]:
     overtaking: set[str] = set()
     for record in evidence.of_kinds(*_OF_HANDLERS):
         task, kind = record.machine, record.kind
-        if kind == "StartEpoch":
+        if kind == RecordKind.START_EPOCH:
             awaiting, overtaking = {}, set()
-        elif kind in ("BarrierAligned", "BarrierCounted", "EndCounted"):
+        elif kind in (RecordKind.BARRIER_ALIGNED, RecordKind.BARRIER_COUNTED, RecordKind.END_COUNTED):
             before, now = awaiting.get(task), record.checkpoint_id if record.data.get("awaited") else None
             if now is None or before not in (None, now):
                 overtaking.discard(task)
             awaiting[task] = now
-        elif kind in ("AlignmentTimedOut", "BarrierPrioritized"):
+        elif kind in (RecordKind.ALIGNMENT_TIMED_OUT, RecordKind.BARRIER_PRIORITIZED):
             overtaking.add(task)
-        elif kind == "WriteSnapshot":
+        elif kind == RecordKind.WRITE_SNAPSHOT:
             if awaiting.get(task) == record.checkpoint_id:
                 overtaking.add(task)
-        elif kind == "DeclineCheckpoint" and record.role == "command" and record.data["reason"] in _BY_THE_HANDLER:
+        elif (
+            kind == RecordKind.DECLINE_CHECKPOINT
+            and record.role == "command"
+            and record.data["reason"] in _BY_THE_HANDLER
+        ):
             overtaking.discard(task)
             awaiting[task] = None
     return {task for task, number in awaiting.items() if number is not None}, overtaking
 
 
 _OF_HANDLERS = (
-    "StartEpoch",
-    "BarrierAligned",
-    "BarrierCounted",
-    "EndCounted",
-    "AlignmentTimedOut",
-    "BarrierPrioritized",
-    "WriteSnapshot",
-    "DeclineCheckpoint",
+    RecordKind.START_EPOCH,
+    RecordKind.BARRIER_ALIGNED,
+    RecordKind.BARRIER_COUNTED,
+    RecordKind.END_COUNTED,
+    RecordKind.ALIGNMENT_TIMED_OUT,
+    RecordKind.BARRIER_PRIORITIZED,
+    RecordKind.WRITE_SNAPSHOT,
+    RecordKind.DECLINE_CHECKPOINT,
 )
 _BY_THE_HANDLER = frozenset(
     {
