@@ -6,7 +6,7 @@ known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kit.core.protocol.record_kinds import RecordKind
@@ -115,7 +115,7 @@ class BarrierLog:
             self.path(checkpoint_id, number).overtaken += _buffers(_before(channel.arrived, checkpoint_id))
 
 
-_HANDLERS = {
+_HANDLERS: dict[str, Callable[[BarrierLog, TraceRecord], None]] = {
     RecordKind.ELEMENT_QUEUED: BarrierLog._element,
     RecordKind.SEND_ELEMENT: BarrierLog._element,
     RecordKind.ELEMENT_RECEIVED: BarrierLog._element,

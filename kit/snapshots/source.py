@@ -18,6 +18,7 @@ from typing import Any
 
 from kit.core.metadata import CheckpointMetadata, MetadataSection, metadata_sections, read_metadata
 from kit.core.protocol.loggable import loggable
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
 from kit.core.protocol.trace import TraceRecord
 from kit.core.state.errors import StateError
@@ -119,10 +120,10 @@ def _metadata_in(files: StateFiles, path: str) -> bytes | None:
 def _files_then(subject: Subject, number: int) -> StateFiles | None:
     """A lab's disk as it was when the checkpoint was complete; None where the run cannot go back to that."""
     lab = subject.thing
-    if not callable(getattr(lab, "position_of", None)):
+    if not callable(getattr(getattr(lab, "past", None), "position_of", None)):
         return None
     for place, record in enumerate(subject.trace):
-        if record.kind == "CheckpointCompleted" and record.checkpoint_id == number:
+        if record.kind == RecordKind.CHECKPOINT_COMPLETED and record.checkpoint_id == number:
             return files_of(lab.fork().goto(lab.past.position_of(place + 1)))
     return None
 

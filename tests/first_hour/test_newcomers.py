@@ -93,10 +93,10 @@ class Cell:
         ("show(1)", ("1 is an int", "expected a Lab")),
         ("len(s)", ("a stream has no length", "lab.output(")),
         ("for row in s: pass", ("a stream holds no rows to iterate over", "lab.output(")),
-        ("Lab(run_env()).tasks['rows']", ("no task 'rows'", "AllTasksRunning")),
+        ("Lab(run_env()).look.tasks['rows']", ("no task 'rows'", "AllTasksRunning")),
         ("FixedDelay('3', 1000)", ("attempts = '3'", "a whole number, 0 or more")),
-        ("Lab(run_env()).kill('rows')", ("no worker 'rows'", "which are numbers", "AllTasksRunning")),
-        ("run(s).kill(0)", ("no worker 0", "FINISHED", "lab.back(n)")),
+        ("Lab(run_env()).faults.kill('rows')", ("no worker 'rows'", "which are numbers", "AllTasksRunning")),
+        ("run(s).faults.kill(0)", ("no worker 0", "FINISHED", "lab.back(n)")),
         ("Lab(run_env()).run_until(checkpoint='1')", ("checkpoint '1'", "checkpoint=1 is the first")),
         ("StreamEnvironment('a', chekpoint_dir='/x')", ("takes no 'chekpoint_dir'", "checkpoint")),
         # --- functions

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kit.core.protocol import messages
-from kit.core.protocol.commands import DiscoverSplits, StoreCheckpoint
+from kit.core.protocol.commands import DiscoverSplits, StoreCheckpoint, WriteRows
 from kit.core.protocol.duties import Command, Duty
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.hosts.lab import Lab, LabError
@@ -127,8 +127,8 @@ ENDS_THE_JOB = {
 RESTARTS = {"ReadState", "ReadSplit", "CommitEffects", "RestoreMasterHooks"}
 
 
-ELSEWHERE = {DiscoverSplits: "tests/lab/test_discovered_splits.py"}
-"""Commands of jobs that have no end."""
+ELSEWHERE = {DiscoverSplits: "tests/lab/test_discovered_splits.py", WriteRows: "tests/spark/test_driver.py"}
+"""Commands that these small jobs do not give, and where they are made to fail."""
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,12 @@ LASTING = generator(rows_per_second=3_000)
 """For jobs that are stopped: on no machine do they end by themselves before."""
 
 
+ROLLING = RollingPolicy(max_rows=2_000, held_rows=500)
+"""Limits at which the copy's sink writes rows before the barrier."""
+IN_MEMORY = RollingPolicy()
+"""Limits that the copy's rows do not reach between two barriers."""
+
+
 def totals_job(
     directory: Path,
     source: Source | None = None,
@@ -55,6 +61,7 @@ def totals_job(
     restart: RestartStrategy = RESTARTS,
     function: Callable[[dict[str, int]], dict[str, int]] | None = None,
     copy_pause_ms: int = 0,
+    rolling: RollingPolicy = ROLLING,
     rescaling: RescaleConfig | None = None,
     **checkpoint: Any,
 ) -> StreamEnvironment:
@@ -81,8 +88,7 @@ def totals_job(
     copied = rows.rebalance()
     if copy_pause_ms:
         copied = copied.map_batches(partial(_pause, copy_pause_ms)).uid("paused")
-    while_it_goes = RollingPolicy(max_rows=2_000, held_rows=500)
-    copied.sink_to(ParquetSink(str(directory / "copy"), rolling=while_it_goes), uid="copy")
+    copied.sink_to(ParquetSink(str(directory / "copy"), rolling=rolling), uid="copy")
     totals = rows.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final").uid("totals")
     totals.sink_to(ParquetSink(str(directory / "totals")), uid="out")
     return env
@@ -119,7 +125,8 @@ def read(directory: Path) -> pd.DataFrame:
 
 def staged(directory: Path) -> list[Path]:
     """Files that were staged below `directory` and not published."""
-    return [path for path in directory.rglob(".staging/**/*") if path.is_file()]
+    files = (path for path in directory.rglob(".staging/**/*") if path.is_file())
+    return [path for path in files if path.suffix != ".published"]  # which says that it was published
 
 
 def await_checkpoint(job: SparkJob, checkpoint_id: int, *, in_flight: bool = False) -> None:

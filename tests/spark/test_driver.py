@@ -44,6 +44,7 @@ from kit.hosts.spark.wire.wire import ControlMessage
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.operators import ReadResult, Split
 from tests.spark.jobs import (
+    IN_MEMORY,
     LASTING,
     ROWS,
     ThreadGang,
@@ -321,7 +322,7 @@ def test_a_checkpoint_that_fails_is_in_the_table_and_in_the_log(
 ) -> None:
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / ".staging").write_text("in the way")
-    failure_of(job := job_of(totals_job(tmp_path, SLOW, restart=NoRestart(), interval_ms=200)))
+    failure_of(job := job_of(totals_job(tmp_path, SLOW, restart=NoRestart(), interval_ms=200, rolling=IN_MEMORY)))
     (failed,) = job.checkpoints().itertuples()
     assert (failed.id, failed.status) == (1, "FAILED")
     assert "cannot be written" in failed.failure

@@ -15,6 +15,8 @@ import pytest
 
 from kit import CheckpointConfig, GeneratorSource, Lab, ParquetSink, SparkJob, StreamEnvironment, sum_
 from kit.hosts.files.job_failed import JobFailedError
+from kit.hosts.lab.look import Look
+from kit.hosts.spark.look import SparkLook
 from tests.lab.test_master_hooks import Hook
 from tests.spark.jobs import ThreadGang
 
@@ -58,7 +60,7 @@ def until_running(host: Host) -> None:
 
 
 def until_answered(host: Host, number: int) -> None:
-    while host.answer(number) is None:
+    while host.look.answer(number) is None:
         if isinstance(host, Lab):
             host.step()
 
@@ -76,7 +78,7 @@ def test_snapshots_are_asked_for_and_answered_alike(begin: Begin, tmp_path: Path
         assert Path(savepoint).parent == tmp_path / "savepoints"
         number = host.trigger_checkpoint(full=True, wait=False)
         assert isinstance(number, int)
-        assert host.answer(number + 99) is None
+        assert host.look.answer(number + 99) is None
         last = host.stop(tmp_path / "savepoints", wait=True)
         assert Path(last).parent == tmp_path / "savepoints"
         assert (host.status, host.error) == ("FINISHED", "")
@@ -143,15 +145,18 @@ def test_cancelling_says_what_the_job_is(begin: Begin, tmp_path: Path) -> None:
 
 # --- the same names ---------------------------------------------------------------------------------------------------
 
-SHARED = ["answer", "cancel", "checkpoints", "output", "restores", "savepoint", "stop", "trigger_checkpoint"]
+SHARED = ["cancel", "checkpoints", "output", "savepoint", "stop", "trigger_checkpoint"]
+LOOKS = ["answer", "metrics", "restores"]
 
 
-@pytest.mark.parametrize("name", SHARED)
-def test_arguments_have_the_same_names_and_kinds(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "hosts"), [*((name, (Lab, SparkJob)) for name in SHARED), *((name, (Look, SparkLook)) for name in LOOKS)]
+)
+def test_arguments_have_the_same_names_and_kinds(name: str, hosts: tuple[type, type]) -> None:
     """All but one default: a job on Spark waits for the answer unless told not to, a lab goes on step by step."""
     lab, spark = (
         [(each.name, each.kind, each.default) for each in inspect.signature(getattr(host, name)).parameters.values()]
-        for host in (Lab, SparkJob)
+        for host in hosts
     )
     assert [each for each in lab if each[0] != "wait"] == [each for each in spark if each[0] != "wait"]
     assert [each[:2] for each in lab] == [each[:2] for each in spark]

@@ -159,4 +159,4 @@ def in_flight(driver: Driver, path: str) -> RecordsInFlight:
 
 def _rows_read(driver: Driver, task: str) -> int:
     source = driver.lab._world.tasks[task].chain.head
-    return source._held[0].position if source._held else -1
+    return source._held.first.position if source._held.first else -1

@@ -584,6 +584,7 @@ class WriteRows(Command):
 
     duty: ClassVar = Duty.WRITE_ROWS
     answers: ClassVar = (events.RowsNotWritten,)
+    failures: ClassVar = (Failure("io", "the disk is full"),)
     fails_with: ClassVar = events.RowsNotWritten
 
 

@@ -52,8 +52,11 @@ class SparkOutput:
         return replace(self, in_progress=FilesInProgress(uuid.uuid4().hex[:12]))
 
     def write(self, path: str, table: pa.Table, *, first: bool, last: bool) -> None:
-        """Append rows to a file in progress."""
-        self.in_progress.write(path, table, first=first, last=last, durable=self.syncs)
+        """Append rows to a file in progress. Raises CommitError naming the output directory."""
+        try:
+            self.in_progress.write(path, table, first=first, last=last, durable=self.syncs)
+        except OSError as error:
+            raise files.cannot_be_written(files.output_directory_of(path), error) from error
 
     def end_writing(self) -> None:
         """Delete the files in progress."""

@@ -395,8 +395,17 @@ def stage(effect: Effect, *, durable: bool = True) -> None:
         if unfinished != staged:
             disk.rename(system, unfinished, staged, durable=durable)
     except OSError as error:
-        directory = dirname(effect.final)
-        raise CommitError(f"output directory {directory} cannot be written: {error}; make it writable") from error
+        raise cannot_be_written(dirname(effect.final), error) from error
+
+
+def cannot_be_written(directory: str, error: OSError) -> CommitError:
+    """Return the error for an output directory in which a file cannot be made."""
+    return CommitError(f"output directory {directory} cannot be written: {error}; make it writable")
+
+
+def output_directory_of(staged: str) -> str:
+    """Return the output directory of a file in its staging directory."""
+    return staged.partition(f"/{STAGING}/")[0]
 
 
 def _make_and_write(system: fs.FileSystem, table: pa.Table | None, path: str, *, durable: bool) -> None:
