@@ -182,7 +182,7 @@ def twelve_files(directory: Path, how: Mapping[str, Any], kill: Callable[[SparkJ
 
 @pytest.mark.spark
 def test_twelve_files_through_kills_and_rescales_give_each_line_once(spark: SparkSession, tmp_path: Path) -> None:
-    twelve_files(tmp_path, {"spark": spark}, lambda running, worker: running.kill_worker(worker))
+    twelve_files(tmp_path, {"spark": spark}, lambda running, worker: running.faults.kill(worker))
 
 
 def test_twelve_files_give_each_line_once_on_slots(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from kit.hosts.spark import SparkJob
 from kit.hosts.spark.driver.driver_settings import DriverSettings
-from tests.spark.jobs import await_checkpoint, check_output, generator, staged, totals_job, until
+from tests.spark.jobs import IN_MEMORY, await_checkpoint, check_output, generator, staged, totals_job, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]
 
@@ -43,7 +43,7 @@ def test_a_stage_that_is_cancelled_is_run_again(spark: SparkSession, tmp_path: P
 
 def test_a_full_disk_costs_checkpoints_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
     """The workers may not write a byte to a file; then they may again."""
-    env = totals_job(tmp_path, SLOW, tolerable_failures=1_000, memory_threshold_bytes=0)
+    env = totals_job(tmp_path, SLOW, rolling=IN_MEMORY, tolerable_failures=1_000, memory_threshold_bytes=0)
     with SparkJob(env, spark) as job:
         job.start()
         await_checkpoint(job, 2)

@@ -86,7 +86,7 @@ def test_state_is_counted_and_weighed(job: SparkJob) -> None:
     _until(lambda: job.look.meters()["state_bytes"].sum() > 0 and job.look.meters()["state_entries"].sum() == 50)
     table = job.look.meters().set_index("task")
     assert table.loc[["numbers/0", "numbers/1", "slow/0", "slow/1"], "state_entries"].sum() == 0
-    metrics = job.metrics()
+    metrics = job.look.metrics()
     of_sums = metrics[(metrics["operator"] == "sums") & (metrics["metric"] == "state_entries")]
     assert of_sums["value"].tolist() == table.loc[["sums/0", "sums/1"], "state_entries"].tolist()
     assert "50 entries of state" in look(job)._repr_html_()

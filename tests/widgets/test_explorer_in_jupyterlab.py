@@ -132,7 +132,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     app.locator('svg [data-name="t:totals/1:name"]').first.click()
     expect(app.get_by_text("What it holds")).to_be_visible()
     app.locator(".kit-player").get_by_role("button", name="Freeze worker 1").click()
-    expect(app.locator(".kit-player").get_by_role("button", name="Freeze worker 1")).to_be_disabled()
+    expect(app.locator(".kit-player").get_by_role("button", name="Thaw worker 1")).to_be_enabled()
 
     # the space-time diagram and the views have the stage's cursor
     tab(app, "Space-time")

@@ -81,7 +81,7 @@ def look(job: Any, checkpoint: int | None = None, story: Story | None = None, lo
         trace[0].at_ms if len(trace) else 0,
         {vertex.name: vertex.input_vertices for vertex in job.job.vertices},
         tuple(log),
-        job.metrics(),
+        job.look.metrics(),
     )
 
 

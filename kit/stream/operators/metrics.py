@@ -14,7 +14,7 @@ A function asks its context for them, mostly in `open`, and updates them as rows
                 self.rejected.inc()
 
 Each subtask has its own. They are in no checkpoint, so they start from nothing with each epoch, as in Flink.
-`job.metrics()` and `lab.metrics()` show them, beside those of the kit.
+`job.look.metrics()` and `lab.look.metrics()` show them, beside those of the kit.
 
 Follows Flink's `MetricGroup`, `Counter`, `Gauge`, `Meter` and `Histogram`.
 """
