@@ -1,8 +1,8 @@
-"""Host 2: the protocol's machines in Spark's barrier tasks, joined by our own sockets.
+"""The second host: it runs the protocol's machines in Spark's barrier tasks and connects them with its own sockets.
 
     from kit.hosts.spark import SparkJob, create_session
 
-Importing this package needs no Spark; using these names does.
+Importing this package does not need Spark; using these names does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a job says to the person who waits for it: single lines, and lines that change.
+"""Console output for the person who waits for a job: single lines, and lines that are updated in place.
 
-A terminal shows one line that changes, on standard error; a log file or a pipe gets each new text as a line there. A
-notebook has lines below the cell, not its standard error: that is red there, and nothing has failed.
+On a terminal, one line on standard error is updated in place. In a log file or a pipe, each new text is a line of its
+own. A notebook shows the lines below the cell: there, standard error would be red although nothing has failed.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from collections.abc import Callable, Iterator
 from kit.hosts.files.onlooker import NotebookLine, in_notebook, progress_is_off
 
 PATIENCE_S = 1.0
-"""What takes less than this is not worth a word."""
+"""Waits shorter than this are not reported."""
 EVERY_S = 0.5
 
 
 def changes_lines() -> bool:
-    """Whether a line can be written over."""
+    """Return True if a line can be overwritten."""
     return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
 
 
 def say(text: str) -> None:
-    """One line."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # there may be nobody to read it
+    """Print one line."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # standard error may be closed
         print(text, file=sys.stdout if in_notebook() else sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def waiting(text: Callable[[], tuple[str, str]]) -> Iterator[None]:
-    """Meanwhile show what is waited for, once that has taken `PATIENCE_S`.
+    """Show what the block waits for, once it has taken `PATIENCE_S`.
 
-    `text` says what, and how far it is; ("", "") is nothing. Where TQDM_DISABLE is set nothing is shown, as for every
-    other progress: a notebook that is stored then keeps no line that depends on how slow the machine was.
+    `text` returns what is waited for and how far it is; ("", "") shows nothing. Nothing is shown when TQDM_DISABLE is
+    set, as for all other progress: a stored notebook then contains no line that depends on the machine's speed.
     """
     if progress_is_off():
         yield
@@ -58,7 +58,7 @@ def _show(text: Callable[[], tuple[str, str]], over: threading.Event) -> None:
 
 
 class _Line:
-    """The line that is shown, if one is."""
+    """The line that is currently shown, if any."""
 
     def __init__(self) -> None:
         self._changes = changes_lines()
@@ -81,7 +81,7 @@ class _Line:
                 say(f"{what} ...")
 
     def _write(self, text: str) -> None:
-        """`text` in place of what the line was."""
+        """Replace the line with `text`."""
         if in_notebook():
             self._notebook_line.write(text)
         else:
@@ -89,7 +89,7 @@ class _Line:
         self._last = text
 
     def _end(self) -> None:
-        """What comes next is another line."""
+        """End the line, so that later output starts a new one."""
         if in_notebook():
             self._notebook_line = NotebookLine()
         else:

@@ -1,8 +1,9 @@
-"""What is outside a job on Spark: its checkpoint directory and where its sinks put their rows.
+"""The external storage of a job on Spark: its checkpoint directory and the output of its sinks.
 
-Both are directories that every slot and the driver reach: on one machine any, on several a shared one. Rows of a
-`CollectSink` go to a directory that this process keeps for the run, or for all drivers of a job with a durable store.
-It is deleted when the process ends, or before that when nobody can read or restore its rows any more.
+Every slot and the driver must reach both directories: on one machine any directory will do, on several it must be
+shared. Rows of a `CollectSink` go to a directory that this process keeps for the run, or for all drivers of a job with
+a durable store. The directory is deleted when the process ends, or earlier, once its rows can no longer be read or
+restored.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ from kit.stream.graph.job_graph import JobGraph
 
 logger = logging.getLogger("kit.hosts.spark")
 COLLECTED = "collected-"
-"""What the names of directories begin with in which jobs collect."""
+"""The prefix of the directories in which jobs collect rows."""
 GONE = "gone"
-"""The name of a file in such a directory: it says that rows of earlier processes are missing from it."""
+"""The name of a file in such a directory that marks that rows of earlier processes are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkOutput:
-    """Where sinks stage and publish: the files they name, or below `collected` for those that only collect."""
+    """The output of sinks: the files that they name, or files below `collected` for sinks that only collect."""
 
     collected: str
     syncs: bool = True
     in_progress: FilesInProgress = field(default_factory=FilesInProgress, compare=False, repr=False)
 
     def begin_writing(self) -> SparkOutput:
-        """Return the same output with files in progress of its own."""
+        """Return the same output with its own files in progress."""
         return replace(self, in_progress=FilesInProgress(uuid.uuid4().hex[:12]))
 
     def write(self, path: str, table: pa.Table, *, first: bool, last: bool) -> None:
@@ -63,24 +64,24 @@ class SparkOutput:
         self.in_progress.close()
 
     def sweep_in_progress(self, sink: Sink, job_id: str, before: int) -> None:
-        """Delete files in progress, or pending, of processes that were killed."""
+        """Delete the in-progress and pending files of processes that were killed."""
         path = self.place(sink.path)
         since = {name: sink.in_progress_since(name) for name in files.staged_files(path, job_id)}
         old = [name for name, checkpoint_id in since.items() if checkpoint_id is not None and checkpoint_id < before]
         files.remove_staged(path, job_id, old)
 
     def stage(self, effect: Effect) -> None:
-        """Write the rows, not yet visible."""
+        """Write the rows without making them visible."""
         if effect.pending:
             self.in_progress.stage(effect.pending, effect.staged, durable=self._lasts(effect))
         else:
             files.stage(self._placed(effect), durable=self._lasts(effect))
 
     def commit(self, effects: Iterable[Effect]) -> None:
-        """Make staged rows visible; twice is once. Rows collected in a process that has ended are left out."""
+        """Make staged rows visible. Idempotent. Rows that were collected in a process that has ended are skipped."""
         for effect in effects:
             if not self._is_gone(effect):
-                is_file = not effect.final.startswith(MEMORY)  # nobody takes away what is collected
+                is_file = not effect.final.startswith(MEMORY)  # collected rows are never removed by others
                 files.commit([self._placed(effect)], durable=self._lasts(effect), recorded=is_file)
 
     def drop(self, effects: Iterable[Effect]) -> None:
@@ -88,7 +89,7 @@ class SparkOutput:
         files.drop(self._placed(effect) for effect in effects if not self.in_progress.drop(effect.staged))
 
     def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
-        """Delete what nobody will ever publish, also what was not finished. Records of what was published stay."""
+        """Delete output that will never be published, finished or not. Keep the records of published output."""
         path = self.place(sink.path)
         staged = set(files.staged_files(path, job_id))
         staged -= lone_records(staged)
@@ -111,7 +112,7 @@ class SparkOutput:
         return sum(part is not None and part > after for part in parts.values())
 
     def published_files(self, sink: Sink) -> list[str]:
-        """The names of the Parquet files that readers see."""
+        """Return the names of the Parquet files that readers see."""
         return files.published_files(self.place(sink.path))
 
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
@@ -119,7 +120,7 @@ class SparkOutput:
         files.delete_published(self.place(sink.path), names)
 
     def cover(self, location: str, checkpoint_id: int) -> None:
-        """Note where rows are that a snapshot covers."""
+        """Record where the rows are that a snapshot covers."""
         if self.collected:
             _covered[location] = self.collected, checkpoint_id
 
@@ -128,7 +129,7 @@ class SparkOutput:
         _covered.pop(location, None)
 
     def begin_with(self, location: str, checkpoint_id: int | None) -> None:
-        """Begin with the collected rows that the snapshot covers."""
+        """Start with the collected rows that the snapshot covers."""
         if not self.collected:
             return
         if location not in _covered:
@@ -146,8 +147,10 @@ class SparkOutput:
             self._link(collected, checkpoint_id)
 
     def _link(self, collected: str, checkpoint_id: int) -> None:
-        """Link to what another run, which may still run, has collected up to a checkpoint. What it publishes meanwhile
-        moves from the staged files to the published ones, so those are listed last.
+        """Link to the rows that another run has collected up to a checkpoint.
+
+        That run may still be running: rows that it publishes meanwhile move from the staged files to the published
+        ones, so published files are listed last.
         """
         for staged in (True, False):
             for name in _files_below(collected):
@@ -157,11 +160,11 @@ class SparkOutput:
                         os.link(f"{collected}/{name}", f"{self.collected}/{name}")
 
     def _lasts(self, effect: Effect) -> bool:
-        """Whether the rows are to survive a loss of power: those that are only collected end with this process."""
+        """Return True if the rows must survive a power failure. Collected rows end with this process anyway."""
         return self.syncs and not effect.final.startswith(MEMORY)
 
     def place(self, path: str) -> str:
-        """The real path behind a sink's."""
+        """Return the real path for a sink's path."""
         return f"{self.collected}/{path.removeprefix(MEMORY)}" if path.startswith(MEMORY) else path
 
     def _is_gone(self, effect: Effect) -> bool:
@@ -176,20 +179,21 @@ class SparkOutput:
 
 
 def open_storage(job: JobGraph, directory: str) -> CheckpointStorage:
-    """The job's checkpoint storage below `directory`."""
+    """Open the job's checkpoint storage below `directory`."""
     settings = job.settings.checkpoint
     return CheckpointStorage(
         directory,
         job.job_id,
         settings.default_savepoint_directory,
         settings.memory_threshold_bytes,
-        durability=settings.durability if settings.directory else Durability.PAGE_CACHE,  # a temporary one is soon gone
+        durability=settings.durability if settings.directory else Durability.PAGE_CACHE,  # temporary: short-lived
     )
 
 
 def local_state_directory(job: JobGraph) -> str:
-    """Where slots keep copies of their state: on each machine a directory that no other run of a job has; empty when
-    they keep none.
+    """Return the directory, on each machine, in which slots keep copies of their state; "" if they keep none.
+
+    No other run of a job uses the same directory.
     """
     if not job.settings.checkpoint.local_recovery:
         return ""
@@ -197,12 +201,12 @@ def local_state_directory(job: JobGraph) -> str:
 
 
 def open_local_state(job: JobGraph, directory: str) -> LocalState | None:
-    """The copies below `directory` on this machine; None when there are to be none."""
+    """Open the copies below `directory` on this machine; return None if the job keeps none."""
     return LocalState(directory, job.job_id) if directory else None
 
 
 def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
-    """All visible rows of the sink of this name (`sink_called`), in order of their files' names. Raises ValueError."""
+    """Return all visible rows of a sink (see `sink_called`), ordered by file name. Raises ValueError."""
     place = output.place(sink_called(job, name))
     system, inner = disk.open_path(place)
     parts = [name for name in files.published_files(place) if name.startswith("part-")]
@@ -211,7 +215,7 @@ def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
 
 
 def check_writable(directory: str) -> None:
-    """Raise OSError naming the directory and what to do when nothing can be written below it."""
+    """Raise OSError, naming the directory and what to do, if nothing can be written below it."""
     system, inner = disk.open_path(directory)
     probe = f"{inner}/.kit-{uuid.uuid4().hex}"
     try:
@@ -227,11 +231,11 @@ def check_writable(directory: str) -> None:
 
 
 _covered: dict[str, tuple[str, int]] = {}
-"""By the location of a snapshot of this process's jobs: where the rows are that it covers, and its checkpoint id."""
+"""For each snapshot of this process's jobs, by location: where the rows that it covers are, and its checkpoint id."""
 
 
 def collected_directory(job: JobGraph, storage: CheckpointStorage) -> str:
-    """Return where a run of the job collects; "" where no sink does."""
+    """Return the directory in which a run of the job collects rows; "" if no sink collects."""
     if not any(sink.path.startswith(MEMORY) for sink in sinks(job)):
         return ""
     lineage = lineage_of(job, storage)
@@ -246,7 +250,7 @@ def _of_lineage(lineage: str) -> str:
 
 
 def _note_gone_rows(directory: str) -> None:
-    """Note that checkpoints may refer to rows that were collected in another process."""
+    """Record that checkpoints may refer to rows that were collected in another process."""
     Path(directory, GONE).touch()
 
 
@@ -257,6 +261,6 @@ def forget_collected(collected: str) -> None:
 
 
 def _files_below(directory: str) -> set[str]:
-    """The paths of all files below the directory, relative to it."""
+    """Return the paths of all files below the directory, relative to it."""
     found = (Path(parent, name) for parent, _, names in os.walk(directory) for name in names)
     return {str(path.relative_to(directory)) for path in found}

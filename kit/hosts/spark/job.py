@@ -1,4 +1,4 @@
-"""A job on Spark, as its user holds it.
+"""The user's handle on a job that runs on Spark.
 
     spark = create_session(slots=2)
     with SparkJob(env, spark) as job:
@@ -6,7 +6,7 @@
         job.wait(progress=True)
         job.checkpoints()
 
-Everything a user sees while the job runs is a copy: looking changes nothing.
+Everything that a user reads while the job runs is a copy, so reading never changes the job.
 """
 
 from __future__ import annotations
@@ -68,39 +68,39 @@ if TYPE_CHECKING:
 
 CLOSE_S = 30.0
 AT_ONCE_S = 1.0
-"""Whoever has no time to wait for the workers to leave gives them so long."""
+"""The time that workers get to leave when the process is ending and cannot wait longer."""
 logger = logging.getLogger("kit.hosts.spark")
 SUBMIT_EVERY_S = 0.05
 
 
 class SparkJob(JobRequests, JobLooks, Asking):
-    """A job, run by Spark. `job` is a StreamEnvironment or a JobGraph; `spark` is made when none is given.
+    """A job that runs on Spark. `job` is a StreamEnvironment or a JobGraph; a session is created if `spark` is None.
 
-    `restore_path` begins from a savepoint or retained checkpoint; `allow_non_restored_state` lets state be left behind
-    that no operator wants; `claim_mode` says whose the snapshot is from now on: NO_CLAIM (the user's; the first
-    checkpoint is a full one), CLAIM (the job's, which deletes it when newer ones are complete) or LEGACY.
-    `later_output` says what becomes of output that was published after the snapshot, whose rows come again: "error"
-    rejects the restore, "discard" deletes that output first, "keep" has those rows twice.
+    `restore_path` starts from a savepoint or retained checkpoint. `allow_non_restored_state` permits state that belongs
+    to no operator of the job. `claim_mode` says who owns the snapshot afterwards: NO_CLAIM (the user; the first
+    checkpoint is a full one), CLAIM (the job, which deletes it once newer ones are complete) or LEGACY.
+    `later_output` applies to output that was published after the snapshot and whose rows will be emitted again: "error"
+    rejects the restore, "discard" deletes that output first, "keep" keeps it, so those rows appear twice.
 
-    With `recover` the job goes on where a driver that died left it, at the parallelism that was last asked for there:
-    its settings must name a durable store (`CheckpointConfig(store=...)`). If that driver is alive after all, the job
-    is taken from it: it stops with status SUSPENDED, and publishes nothing more. Without `recover` a job that another
-    driver runs is rejected.
-    Without a checkpoint directory in its settings the job keeps its checkpoints in a temporary one, which goes with it.
-    Raises OSError when the checkpoint directory cannot be written, and TypeError for a `spark` that is no session.
+    With `recover`, the job resumes where a driver that died left it, at the parallelism last requested there. Its
+    settings must name a durable store (`CheckpointConfig(store=...)`). If that driver turns out to be alive, it loses
+    the leadership, stops with status SUSPENDED and publishes nothing more. Without `recover`, a job that another driver
+    runs is rejected.
+    Without a checkpoint directory in its settings, the job keeps its checkpoints in a temporary one that is deleted
+    with the job. Raises OSError if the checkpoint directory is not writable, TypeError if `spark` is not a session.
 
-    A job ends by itself, or with `stop`, `cancel` or `close`; whichever way, no process, thread or socket is left. Used
-    as a context manager it is closed at the end; so it is when the process ends, also by SIGTERM. As long as it runs
-    it goes on, whatever becomes of the variable that held it: `kit.running()` lists the jobs that run.
+    A job ends by itself, or with `stop`, `cancel` or `close`; in each case no process, thread or socket is left. A
+    `with` block closes the job at its end, and so does the end of the process, also by SIGTERM. A running job keeps
+    running even if the variable that held it is gone: `kit.running()` lists the running jobs.
 
-    With `record` a lab can do the run again, step by step: `job.trace.save_recording(path)` once it has ended, and then
-    `Lab.follow(env, path)`. The path of a directory instead of True keeps there what the workers write down meanwhile:
-    where they are on several machines, one that all of them reach.
+    With `record`, a lab can repeat the run step by step: call `job.trace.save_recording(path)` once it has ended, then
+    `Lab.follow(env, path)`. A directory instead of True keeps the workers' files there while the job runs. If the
+    workers are on several machines, all of them must reach that directory.
 
-    `parts` are parts of the protocol of your own, as for a `Lab`; one that breaks its contract ends the job.
+    `parts` are your own parts of the protocol, as for a `Lab`; a part that breaks its contract ends the job.
 
-    Ctrl-C while a script waits for the job cancels it, and leaves at once when it comes again. A notebook's cell that
-    is interrupted only stops waiting: the job goes on, and a line says so; a `with` block ends it there too.
+    Ctrl-C while a script waits for the job cancels it; a second Ctrl-C leaves at once. Interrupting a notebook's cell
+    only stops the waiting: the job keeps running, and a line says so. A `with` block ends the job there too.
     """
 
     @takes(
@@ -140,7 +140,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
             weakref.finalize(self, forget_collected, collected).atexit = False
         self._sockets = ""
         self._recording = temporary_directory("recording-") if record is True else ""
-        """What goes with the job; a recording in a directory of the user's stays."""
+        """The directory that is deleted with the job; a recording in a user's directory stays."""
         if directory is not None and self.job.settings.checkpoint.interval_ms is not None:
             check_writable(directory)
         self._driver = JobDriver(
@@ -160,7 +160,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         self._gang: SparkGang | None = None
         self._at_exit: Callable[[], None] | None = None
         self.started_s = 0.0
-        """The wall clock at `start`, in seconds since 1970."""
+        """The wall-clock time of `start`, in seconds since 1970."""
 
     def _launch(self, ticket: SlotTicket, ended: Callable[[str], None]) -> SparkGang:
         from kit.hosts.spark.driver.gang import SparkGang
@@ -176,12 +176,12 @@ class SparkJob(JobRequests, JobLooks, Asking):
     # --- its life -------------------------------------------------------------------------------------------------
 
     def start(self) -> SparkJob:
-        """Submit the job; returns when Spark has it, and does not wait for the workers. A job can be started once.
+        """Submit the job to Spark and return without waiting for the workers. A job can be started only once.
 
-        What can be known beforehand is found here: raises JobFailedError when something in the job cannot be sent to
-        Spark's workers, when the session cannot run it or has too few slots (then it may be started again), and when
-        it cannot begin: a `restore_path` that is not there or does not fit, splits that cannot be listed. Raises
-        FileExistsError, before anything is run or deleted, when a sink's directory holds rows of another run.
+        Raises JobFailedError if something in the job cannot be sent to Spark's workers, if the session cannot run it
+        or has too few slots (then it may be started again), or if it cannot begin: `restore_path` is missing or does
+        not fit, or splits cannot be listed. Raises FileExistsError, before anything is run or deleted, if a sink's
+        directory holds rows of another run.
         """
         if self._started:
             raise RuntimeError(f"job {self.job.name} was started before: make a new SparkJob to run it again")
@@ -208,7 +208,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         return self
 
     def _begin_output(self) -> None:
-        """With a durable store what is to be overwritten goes later: it may be of a run that can go on."""
+        """Prepare the output. With a durable store, old output is deleted later: it may be of a run that can resume."""
         if self._begins_anew and not self.job.settings.checkpoint.is_durable:
             begin_new_output(self.job, self._output)
 
@@ -217,7 +217,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         return self._start.restore_path is None and not self._start.recover
 
     def _check(self) -> None:
-        """Raise JobFailedError when the job could not run, FileExistsError when its output would not be its own."""
+        """Raise JobFailedError if the job could not run, FileExistsError if its output would mix with another run's."""
         from kit.hosts.spark.portable import not_portable
 
         if not self._start.recover:
@@ -261,9 +261,9 @@ class SparkJob(JobRequests, JobLooks, Asking):
             raise self._driver.error
 
     def wait(self, timeout_s: float | None = None, *, progress: bool = False) -> str:
-        """Wait for the job's end; returns its status: FINISHED or CANCELED, or, after `timeout_s`, what it is by then.
+        """Wait for the job's end and return its status: FINISHED or CANCELED, or the current one after `timeout_s`.
 
-        `progress` shows a line about it meanwhile. When the time is up a line tells how far the job is: status,
+        `progress` shows a line about the job meanwhile. After a timeout, a line reports the job's progress: status,
         checkpoints, restarts, and the last failure if no checkpoint has completed since. Raises JobFailedError.
         """
         if not self._started:
@@ -284,11 +284,10 @@ class SparkJob(JobRequests, JobLooks, Asking):
         return self.status
 
     def wait_until_running(self, epoch: int = 1, timeout_s: float | None = None) -> SparkJob:
-        """Wait until all tasks run, in this epoch or a later one: after a failure all are deployed again, in the next
-        epoch. Returns the job.
+        """Wait until all tasks run in this epoch or a later one, and return the job.
 
-        Raises JobFailedError when the job fails before, RuntimeError when it ends otherwise, and TimeoutError after
-        `timeout_s` seconds.
+        After a failure, all tasks are deployed again in the next epoch. Raises JobFailedError if the job fails first,
+        RuntimeError if it ends otherwise, and TimeoutError after `timeout_s` seconds.
         """
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
@@ -327,7 +326,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
             raise
 
     def _cancel_interrupted(self) -> None:
-        """The first interrupt of a script cancels the job, another one leaves at once."""
+        """Cancel the job on a script's first interrupt; leave at once on the second."""
         if not self._started or self.ended:
             return
         say(f"interrupted: cancelling job {self.job.name} (Ctrl-C again leaves at once)")
@@ -339,12 +338,12 @@ class SparkJob(JobRequests, JobLooks, Asking):
         say(f"job {self.job.name} is {self.status}")
 
     def cancel(self) -> str:
-        """End the job without a savepoint; returns its status."""
+        """End the job without a savepoint and return its status."""
         self._driver.tell(RequestCancel())
         return self.wait()
 
     def close(self) -> None:
-        """End the job if it still runs, and leave nothing of it."""
+        """End the job if it still runs, and release everything it holds."""
         if self._started and not self.ended:
             self._driver.tell(RequestCancel())
             self._driver.wait(CLOSE_S)
@@ -401,7 +400,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
 
 
 def _session(spark: Any) -> SparkSession | None:
-    """Return what was given as a session. Raises TypeError for a master's address and anything else that is none."""
+    """Return the given session. Raises TypeError for a master's address or anything else that is not a session."""
     if spark is None or any(kind.__name__ == "SparkSession" for kind in type(spark).__mro__):
         return cast("SparkSession | None", spark)
     if isinstance(spark, str):
@@ -416,18 +415,18 @@ def _session(spark: Any) -> SparkSession | None:
 
 
 def _kept_recording(record: bool | str | os.PathLike[str]) -> str:
-    """A new directory in the user's; "" where he has not named any."""
+    """Create a directory for the recording below the user's and return its path; "" if the user named none."""
     return "" if isinstance(record, bool) else mkdtemp(prefix="recording-", dir=directory_given("record", record))
 
 
 def _also(jobs: Sequence[StartedJob]) -> str:
-    """What a person is told of jobs that run beside: they hold slots, and may have been forgotten."""
+    """Return a note on other running jobs: they hold slots, and the user may have forgotten them."""
     return f"also running: {', '.join(map(repr, jobs))}; kit.running() lists them, kit.running().cancel() ends them"
 
 
 def _job_graph(job: StreamEnvironment | JobGraph) -> JobGraph:
-    """The graph to run; without a job id of the user's it gets one that no other run has, as Flink does, unless a
-    driver that comes later must find it again.
+    """Return the graph to run. Without a user-defined job id it gets a unique one, as in Flink, unless a later driver
+    must be able to find the job.
     """
     if isinstance(job, JobGraph):
         return job.checked_to_act()

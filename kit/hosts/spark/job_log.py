@@ -1,7 +1,7 @@
-"""The lines that a driver logs about its job: checkpoints, restores, a take-over, restarts and the end.
+"""The log lines of a driver about its job: checkpoints, restores, a take-over, restarts and the end.
 
-Completed checkpoints and an end in good order are INFO; checkpoints and jobs that fail are WARNING. A checkpoint that
-is aborted because its job restarts or ends is INFO: the restart has a line of its own.
+Completed checkpoints and an orderly end are INFO; failed checkpoints and failed jobs are WARNING. A checkpoint that is
+aborted because its job restarts or ends is INFO: the restart has its own line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WITH_THE_JOB = frozenset(
     }
 )
 _NOT_BEGUN = frozenset({CheckpointFailureReason.IO_EXCEPTION.name})
-"""Reasons for which a checkpoint fails that never began; the others only put a request off."""
+"""Reasons that fail a checkpoint before it begins; the other reasons only postpone a request."""
 
 
 class JobLog:
@@ -37,14 +37,14 @@ class JobLog:
         self._master = master
         self._takes_over = False
         self._droppers: set[str] = set()
-        """The operators of which it was said that they drop late rows."""
+        """The operators whose late rows have been logged."""
 
     def takes_over(self) -> None:
-        """The next restore is the first of a driver that resumes another one's run."""
+        """Note that the next restore is the first of a driver that resumes another driver's run."""
         self._takes_over = True
 
     def note(self, note: Note) -> None:
-        """Log a note of the JobMaster's, if it is of interest to whoever runs the job."""
+        """Log a note of the JobMaster, if the job's user may care about it."""
         data: dict[str, Any] = note.data
         name, number = self._master.job.name, note.checkpoint_id
         if note.kind == "CheckpointCompleted":
@@ -64,13 +64,13 @@ class JobLog:
             logger.warning("job %s waits for slots: %s", name, self._master.rescaling.slots_said)
 
     def rows_dropped(self, late: Mapping[str, int]) -> None:
-        """Log once of each operator that it drops late rows; `job.look.meters()` has the numbers from then on."""
+        """Log, once for each operator, that it drops late rows; `job.look.meters()` has the current numbers."""
         for operator in late.keys() - self._droppers:
             self._droppers.add(operator)
             logger.warning("job %s: %s", self._master.job.name, late_rows_said(operator, late[operator]))
 
     def status(self, command: JobStatusChanged) -> None:
-        """Log that a job restarts or has ended."""
+        """Log that the job restarts or has ended."""
         status, name = JobStatus[command.status], self._master.job.name
         if status is JobStatus.RESTARTING:
             level = logging.INFO if self._master.is_rescaled else logging.WARNING

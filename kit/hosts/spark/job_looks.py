@@ -1,4 +1,4 @@
-"""What a user sees of a job on Spark: copies, so that looking changes nothing."""
+"""The read-only view of a job on Spark: copies, so that reading never changes the job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class JobLooks:
-    """The job as it stands, and its workers."""
+    """The current state of a job and of its workers."""
 
     job: JobGraph
     _driver: JobDriver
@@ -30,50 +30,51 @@ class JobLooks:
 
     @property
     def status(self) -> str:
-        """CREATED, RUNNING, RESTARTING, ... (see `kit.machines.job.status`)."""
+        """The job's status: CREATED, RUNNING, RESTARTING, ... (see `kit.machines.job.status`)."""
         return self._driver.master.status.name
 
     @property
     def ended(self) -> bool:
-        """Whether the job has ended, and nothing of it runs any more."""
+        """True if the job has ended and nothing of it still runs."""
         return self._driver.ended.is_set()
 
     @property
     def error(self) -> str:
-        """Why the job failed, could not be started, or was restarted last; "" once it has completed a checkpoint since
-        then, and when it has ended well.
+        """The reason why the job failed, could not be started, or last restarted; "" once it has completed a checkpoint
+        since then, or has ended successfully.
         """
         return str(self._driver.error or self._not_started or self._driver.last_failure)
 
     @property
     def spark_group(self) -> str:
-        """The group of its Spark job, as Spark's own pages name it."""
+        """The group of its Spark job, as shown in Spark's UI."""
         return "" if self._gang is None else self._gang.group
 
     @property
     def trace(self) -> Trace:
-        """Everything that has happened so far, without single buffers."""
+        """The trace of everything that has happened so far, except single buffers."""
         with self._driver.lock:
             return self._driver.trace[:]
 
     def checkpoints(self) -> pd.DataFrame:
-        """One row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
+        """Return one row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         with self._driver.lock:
             return self._driver.master.checkpoints.statistics.to_pandas()
 
     def output(self, sink: str = "") -> pd.DataFrame:
-        """All rows committed so far by a sink: its path, the end of it, or its uid (of the only one nothing is needed).
+        """Return all rows that a sink has committed so far.
 
-        Raises ValueError with the sinks there are.
+        `sink` is its path, the end of its path, or its uid; it may be omitted if the job has only one sink. Raises
+        ValueError, listing the sinks.
         """
         return read_output(self.job, self._output, sink)
 
     @property
     def look(self) -> SparkLook:
-        """All else that is known of the job: `job.look.meters()`, `.workers()`, `.statistics`, `.restores()`, ..."""
+        """Further information on the job: `job.look.meters()`, `.workers()`, `.statistics`, `.restores()`, ..."""
         return SparkLook(self.job, self._driver, self._asked)
 
     @property
     def faults(self) -> SparkFaults:
-        """The faults: `job.faults.kill(0)` kills the worker of slot 0."""
+        """Faults that can be injected: `job.faults.kill(0)`."""
         return SparkFaults(self._driver)

@@ -1,7 +1,7 @@
-"""What a user asks of a job on Spark while it runs: a checkpoint, a savepoint, its end, another parallelism.
+"""Requests to a running job on Spark: a checkpoint, a savepoint, a stop, another parallelism.
 
-Each is a request to the JobMaster, made as soon as all tasks have run once. It is waited for, or gets a number with
-which its answer is asked for later.
+Each is a request to the JobMaster, sent as soon as all tasks have run once. A call waits for the answer, or returns a
+number with which the answer can be looked up later.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Target = str | os.PathLike[str] | None
 """A directory for a savepoint; None for `savepoint_directory`, or `savepoints` in the directory for checkpoints."""
 Widths = int | Mapping[str, int]
-"""Numbers of subtasks: of all vertices that are as wide as the widest, or by name."""
+"""Numbers of subtasks: one for all vertices that are as wide as the widest, or one per vertex, by name."""
 
 
 class JobRequests:
@@ -40,14 +40,14 @@ class JobRequests:
     _started: bool
     _uses_spark: bool
     _asked: dict[int, Future[CompleteRequest]]
-    """The requests whose answers nobody has waited for, by number."""
+    """The requests that were sent without waiting for the answer, by number."""
 
     def wait(self, timeout_s: float | None = None) -> str:
-        """Wait for the job's end; returns its status."""
+        """Wait for the job's end and return its status."""
         raise NotImplementedError
 
     def _waited_for(self) -> tuple[str, str]:
-        """What is said meanwhile of a job that starts, and how far that is."""
+        """Return what is shown while a job starts, and how far the start is."""
         raise NotImplementedError
 
     @overload
@@ -57,10 +57,10 @@ class JobRequests:
     def trigger_checkpoint(self, *, full: bool = False, wait: Literal[False]) -> int: ...
 
     def trigger_checkpoint(self, *, full: bool = False, wait: bool = True) -> str | int:
-        """Take a checkpoint now; returns its path. Raises JobFailedError with the reason when there is none.
+        """Take a checkpoint now and return its path. Raises JobFailedError with the reason if it fails.
 
-        With `wait=False` the request is only made, here and in the two below, and its number returned: see
-        `job.look.answer`.
+        With `wait=False`, only send the request and return its number for `job.look.answer`. This also applies to
+        `savepoint`, `stop` and `rescale`.
         """
         return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
 
@@ -71,9 +71,9 @@ class JobRequests:
     def savepoint(self, target: Target = None, *, wait: Literal[False]) -> int: ...
 
     def savepoint(self, target: Target = None, *, wait: bool = True) -> str | int:
-        """Take a savepoint below `target`; returns its path. Raises JobFailedError with the reason when there is none.
+        """Take a savepoint below `target` and return its path. Raises JobFailedError with the reason if it fails.
 
-        By default it goes to the `savepoint_directory` of the job's settings, or to `savepoints` in their `directory`.
+        The default target is the `savepoint_directory` of the job's settings, or `savepoints` in their `directory`.
         """
         path = directory_given("target", target)
         return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
@@ -85,16 +85,17 @@ class JobRequests:
     def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[False]) -> int: ...
 
     def stop(self, target: Target = None, *, drain: bool = False, wait: bool = True) -> str | int:
-        """Stop the job with a savepoint below `target`; returns its path once the job has ended.
+        """Stop the job with a savepoint below `target`; return its path once the job has ended.
 
-        `drain` first sends event time to its end, so that all windows fire. Raises JobFailedError: there is no
-        savepoint and the job goes on, or it failed when the savepoint stood, which the error then names.
+        `drain` first advances event time to its end, so that all windows fire. Raises JobFailedError if there is no
+        savepoint, in which case the job keeps running, or if the job failed after the savepoint was complete. The
+        error then names the savepoint.
         """
         path = directory_given("target", target)
         try:
             answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
         except JobFailedError:
-            if self._driver.master.ending_as is not None:  # it failed with its savepoint standing, or was cancelled
+            if self._driver.master.ending_as is not None:  # it failed after its savepoint, or was cancelled
                 self._driver.wait()
             raise
         if wait:
@@ -108,13 +109,15 @@ class JobRequests:
     def rescale(self, parallelism: Widths, *, at_once: bool = True, wait: Literal[False]) -> int: ...
 
     def rescale(self, parallelism: Widths, *, at_once: bool = True, wait: bool = True) -> Self | int:
-        """Go on at another parallelism, from a checkpoint that is taken for it now: of all vertices that are as wide as
-        the widest, or of each by its name, or the uid or name of an operator in it. Returns the job, whose tasks all
-        run again; with `wait=False` the number of the request.
+        """Continue at another parallelism, from a checkpoint that is taken for it now.
 
-        Unless `at_once` the job waits for its next checkpoint, and before that for the cooldown and the stabilization
-        time (`RescaleConfig`). Raises ValueError for what cannot be, more slots than Spark has among it, and
-        JobFailedError when the job was not rescaled; it runs on as it was then, or has ended.
+        `parallelism` is one number for all vertices that are as wide as the widest, or one per vertex, by its name or
+        by the uid or name of an operator in it. Returns the job once all its tasks run again; with `wait=False`,
+        returns the number of the request.
+
+        Unless `at_once`, the job waits for the cooldown and the stabilization time (`RescaleConfig`) and then for its
+        next checkpoint. Raises ValueError for an invalid request, for example one for more slots than Spark has.
+        Raises JobFailedError if the job was not rescaled: it then keeps running unchanged, or has ended.
         """
         wanted = parallelism_of(self.job, parallelism)
         if self._uses_spark:

@@ -1,8 +1,8 @@
-"""What of a job cannot be sent to Spark's workers, in the user's words.
+"""The search for what in a job cannot be sent to Spark's workers, described in the names of the user's code.
 
-A job travels with the functions of its user and all that these hold on to: variables of the function around them,
-globals that they use, defaults, attributes of an object whose method they are. What cannot be pickled is searched for
-there, from the function inwards, down to the innermost thing that will not go.
+A job is sent with the user's functions and all objects that these refer to: variables of the enclosing function,
+globals, defaults, and attributes of the object whose method a function is. The search follows these references from the
+function inwards to the innermost object that cannot be pickled.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.spec import shorten
 
 MOST_STEPS = 20
-"""How deep the search goes: deeper the error would not be understood anyway."""
+"""The maximal depth of the search: an error with a longer path would be hard to understand."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """From a thing to one that it holds: how a reader calls that, and the function that captures it, if one does."""
+    """A step from an object to one that it refers to: a name for it, and the function that captures it, if any."""
 
     name: str
     thing: Any
@@ -35,7 +35,7 @@ class _Step:
 
 
 def not_portable(job: JobGraph) -> str:
-    """Why the job cannot be sent to Spark's workers, and what to do; "" when it can."""
+    """Return why the job cannot be sent to Spark's workers, and what to do; "" if it can be sent."""
     if not _refusal(job):
         return ""
     for vertex in job.vertices:
@@ -67,16 +67,16 @@ def _explained(job: JobGraph, where: str, start: Any) -> str:
 
 
 def _refusal(thing: Any) -> str:
-    """Why a thing cannot be pickled; "" when it can."""
+    """Return why an object cannot be pickled; "" if it can."""
     try:
         cloudpickle.dumps(thing)
-    except Exception as error:  # whatever a class raises that does not want to be copied
+    except Exception as error:  # a class may raise anything to prevent copies
         return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return ""
 
 
 def _way_in(thing: Any) -> list[_Step]:
-    """The steps from a thing that cannot be pickled to the innermost one in it that cannot."""
+    """Return the steps from an object that cannot be pickled to the innermost such object in it."""
     path: list[_Step] = []
     seen = {id(thing)}
     while len(path) < MOST_STEPS:
@@ -90,7 +90,7 @@ def _way_in(thing: Any) -> list[_Step]:
 
 
 def _held(thing: Any) -> Iterator[_Step]:
-    """What a thing holds on to, as far as pickling follows it."""
+    """Yield a step to each object that an object refers to, as far as pickling follows it."""
     if isinstance(thing, types.FunctionType):
         yield from _held_by_function(thing)
     elif isinstance(thing, types.MethodType):
@@ -125,7 +125,7 @@ def _held(thing: Any) -> Iterator[_Step]:
 
 def _held_by_function(function: types.FunctionType) -> Iterator[_Step]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # a variable that has no value yet
+        with contextlib.suppress(ValueError):  # the variable has no value yet
             yield _Step(name, cell.cell_contents, function)
     for name in _global_names(function.__code__):
         if name in function.__globals__:
@@ -138,7 +138,7 @@ def _held_by_function(function: types.FunctionType) -> Iterator[_Step]:
 
 
 def _global_names(code: types.CodeType) -> list[str]:
-    """The names that a function, or one inside it, may look up among its globals."""
+    """Return the names that a function, or one nested in it, may look up among its globals."""
     names = list(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -154,11 +154,11 @@ def _attributes(thing: Any) -> list[tuple[str, Any]]:
     return held
 
 
-# --- in words ---------------------------------------------------------------------------------------------------------
+# --- descriptions------------------------------------------------------------------------------------------------------
 
 
 def _described(function: Any) -> str:
-    """`look_up (orders.py, line 12)`; of an object that is called, its class."""
+    """Return a description such as `look_up (orders.py, line 12)`; for a callable object, its class."""
     function = getattr(function, "__func__", function)
     name = getattr(function, "__qualname__", type(function).__qualname__)
     name = name.rpartition("<locals>.")[2]
@@ -172,7 +172,7 @@ def _described(function: Any) -> str:
 
 
 def _joined(names: list[str]) -> str:
-    """`connection`, `pool['reader']` or `self.client.lock`, as one would write it."""
+    """Return the names as an expression: `connection`, `pool['reader']` or `self.client.lock`."""
     text = ""
     for name in names:
         text += name if not text or name.startswith((".", "[")) else f" -> {name}"
@@ -185,5 +185,5 @@ def _a(kind: type) -> str:
 
 
 def _kind(spec: str) -> str:
-    """The operator's kind as its method is called: `flat_map`."""
+    """Return the operator's kind by the name of its method: `flat_map`."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in spec).lstrip("_")

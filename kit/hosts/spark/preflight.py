@@ -1,4 +1,4 @@
-"""Whether a Spark session can run a job, asked before the job is submitted: what cannot work is never retried."""
+"""Checks, before a job is submitted, that a Spark session can run it: a hopeless job is never retried."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ASK_EVERY_S = 0.2
 
 
 def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0) -> None:
-    """Raise JobFailedError when the session is of the wrong kind, was stopped, or has fewer than `slots` slots.
+    """Raise JobFailedError if the session is of the wrong kind, was stopped, or has fewer than `slots` slots.
 
-    A cluster's executors may still be on their way, above all when a driver takes over: they are waited for `wait_s`.
+    A cluster's executors may still be starting, above all when a driver takes over: wait up to `wait_s` for them.
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise JobFailedError(
@@ -42,20 +42,20 @@ def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0
 
 
 def least_slots(job: JobGraph) -> int:
-    """On so many slots a job runs: all that it wants, unless it is content with fewer."""
+    """Return the least number of slots on which the job runs: all that it asks for, unless it accepts fewer."""
     widest, rescaling = max(vertex.parallelism for vertex in job.vertices), job.settings.rescaling
     return min(widest, rescaling.minimum_parallelism) if rescaling.reactive else widest
 
 
 def check_rescale(spark: SparkSession | None, job: JobGraph, wanted: Mapping[str, int]) -> None:
-    """Raise ValueError when the session has fewer slots than a job wants that does not make do with fewer."""
+    """Raise ValueError if the session has too few slots and the job does not accept fewer."""
     missing = "" if spark is None or job.settings.rescaling.reactive else missing_slots(spark, max(wanted.values()))
     if missing:
         raise ValueError(f"job {job.name} cannot be rescaled: {missing}")
 
 
 def watch_slots(watch: SlotWatch, spark: SparkSession, job: StartedJob) -> None:
-    """Have slots counted for a job. One that is at work on some does not stand still until others are warm."""
+    """Start counting slots for a job. A job that already runs on some slots does not wait until others are warm."""
     watch.count, reactive = partial(slots_for, spark, job), job.job.settings.rescaling.reactive
     on_cluster = not is_local(spark.sparkContext.master)
     if reactive or on_cluster:
@@ -65,7 +65,7 @@ def watch_slots(watch: SlotWatch, spark: SparkSession, job: StartedJob) -> None:
 
 
 def slots_for(spark: SparkSession | None, job: StartedJob) -> int | None:
-    """How many slots there are for a job beside the others that run; None when Spark does not say."""
+    """Return the number of slots that other running jobs leave for a job; None if Spark does not report it."""
     there = None if spark is None else concurrent_tasks(spark)
     held = sum(other.look.summary()["slots"] for other in started() if other.spark is spark and other is not job)
     return None if there is None else max(0, there - held)
@@ -74,7 +74,7 @@ def slots_for(spark: SparkSession | None, job: StartedJob) -> int | None:
 def _is_stopped(spark: SparkSession) -> bool:
     try:
         return bool(spark.sparkContext._jsc.sc().isStopped())
-    except Exception:  # PySpark has let go of Java, or its process is gone
+    except Exception:  # PySpark has released Java, or Java's process has ended
         return True
 
 
@@ -86,7 +86,7 @@ def _wait_for_executors(spark: SparkSession, job: str, slots: int, wait_s: float
 
 
 def waits_for(spark: SparkSession | None, slots: int, others: Sequence[StartedJob]) -> str:
-    """What a job that needs `slots` slots waits for as long as these others run; "" when there is enough for all."""
+    """Return what a job that needs `slots` slots waits for while the others run; "" if there are enough for all."""
     there = None if spark is None else concurrent_tasks(spark)
     holders = {job.job.name: job.look.summary()["slots"] for job in others if job.spark is spark}
     if there is None or sum(holders.values()) + slots <= there:

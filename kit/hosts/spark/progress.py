@@ -1,7 +1,7 @@
-"""How far a job is: what its driver knows now, as a line, a bar, and a table.
+"""A job's progress, as its driver knows it: as a line, a bar, and a table.
 
-Splits are done when their reader has asked for another. Rows are those that the sources have read in this epoch: after
-a restart what came after the checkpoint is read again, and counted again.
+A split is done when its reader has requested another one. Rows are those that the sources have read in this epoch:
+after a restart, rows after the checkpoint are read and counted again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 SHOW_EVERY_S = 0.2
 SAY_EVERY_S = 10.0
-"""Where lines cannot be written over, one comes so often."""
+"""The interval between lines where a line cannot be overwritten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A job at one time. `slots` are those that its epoch has, `joined` those of them that are there."""
+    """A job's progress at one time. `slots` counts the slots of its epoch, `joined` those that have joined."""
 
     name: str
     status: JobStatus
@@ -41,14 +41,14 @@ class Progress:
     checkpoints: int
     latest: int | None
     restored: int | None
-    """The checkpoint that the present epoch was restored from."""
+    """The checkpoint from which the current epoch was restored."""
     error: str
     late_rows: int
-    """Rows that were dropped in this epoch because they came too late."""
+    """The number of rows dropped in this epoch because they came too late."""
 
     @classmethod
     def of(cls, driver: JobDriver) -> Progress:
-        """What the driver knows now."""
+        """Return the progress as the driver knows it now."""
         joined = len(driver.slots.workers())
         with driver.lock:
             master = driver.master
@@ -76,18 +76,18 @@ class Progress:
 
     @property
     def restarts(self) -> int:
-        """How often the job was deployed anew."""
+        """The number of times that the job was redeployed."""
         return max(0, self.epoch - 1)
 
     @property
     def starts(self) -> str:
-        """What is still waited for before the epoch works; "" when nothing is."""
+        """What is missing before the epoch runs; "" if nothing is."""
         if self.status is JobStatus.RUNNING and not self.joined:
             return f"starting workers (epoch {self.epoch})"
         return ""
 
     def line(self, rows_a_second: float | None = None) -> str:
-        """All of it in one line."""
+        """Return the progress as one line."""
         parts = [self.status.name]
         if self.starts:
             parts.append(self.starts)
@@ -109,7 +109,7 @@ class Progress:
         return f"{self.name}: {', '.join(parts)}"
 
     def summary(self) -> dict[str, Any]:
-        """The same as one row of a table."""
+        """Return the progress as one row of a table."""
         return {
             "name": self.name,
             "status": self.status.name,
@@ -120,7 +120,7 @@ class Progress:
         }
 
     def html(self) -> str:
-        """The same for a notebook."""
+        """Return the progress as HTML for a notebook."""
         rows = {**self.summary(), "splits done": f"{self.splits_done} of {self.splits}", "rows read": f"{self.rows:,}"}
         rows["checkpoints complete"] = self.checkpoints
         if self.late_rows:
@@ -142,7 +142,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def show_progress(driver: JobDriver, timeout_s: float | None) -> bool:
-    """Show how far the job is until it has ended, or the time is up; whether it has ended."""
+    """Show the job's progress until it has ended or the time is up; return True if it has ended."""
     bar = _Bar(driver) if changes_lines() else _Lines(driver)
     end_s = None if timeout_s is None else time.monotonic() + timeout_s
     try:
@@ -154,7 +154,7 @@ def show_progress(driver: JobDriver, timeout_s: float | None) -> bool:
 
 
 class _Lines:
-    """A line now and then, and one at the end."""
+    """Progress shown as one line per interval and one at the end."""
 
     def __init__(self, driver: JobDriver) -> None:
         self._driver = driver
@@ -176,7 +176,7 @@ class _Lines:
 
 
 class _Bar:
-    """A bar over the splits, with a line beside it."""
+    """Progress shown as a bar over the splits with a line beside it."""
 
     def __init__(self, driver: JobDriver) -> None:
         from tqdm.auto import tqdm
@@ -199,7 +199,7 @@ class _Bar:
 
 
 class _Rate:
-    """Rows a second since the epoch was first seen to work."""
+    """The rate in rows per second since the epoch was first seen running."""
 
     def __init__(self) -> None:
         self._epoch = 0
@@ -207,7 +207,7 @@ class _Rate:
         self._since_s = 0.0
 
     def of(self, progress: Progress) -> float | None:
-        """None as long as there is nothing to tell it from."""
+        """Return the rate; None while there is too little data."""
         if progress.epoch != self._epoch or not progress.rows:
             self._epoch, self._rows, self._since_s = progress.epoch, progress.rows, time.monotonic()
             return None

@@ -1,9 +1,9 @@
-"""A run's recording: each process writes down what its machines handle, and the driver gathers that at the end. What a
-driver has left that died is read by `recorded`.
+"""The recording of a run: each process writes down the events of its machines, and the driver collects them at the end.
+`recorded` reads the files that a dead driver has left.
 
-An event is in the file before any of the commands that it led to is carried out. What a process has written to a file
-stays when the process is killed, so whatever others have had from a killed worker is in that worker's file, although
-the last records of its trace have gone with it.
+An event is in the file before any of its commands is carried out. Data written to a file survives when the process is
+killed. So everything that others received from a killed worker is in that worker's file, although the last records of
+its trace are lost.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class EventFile:
-    """Where the process `name` writes down events, below `directory`. Raises OSError when nothing can be written."""
+    """The file below `directory` to which process `name` writes its events. Raises OSError if it cannot be written."""
 
     def __init__(self, directory: str, name: str) -> None:
         self.path = Path(directory, name + SUFFIX)
         try:
-            self._file = self.path.open("xb", buffering=0)  # what is written survives the process
+            self._file = self.path.open("xb", buffering=0)  # written data survives the process
         except OSError as error:
             raise OSError(
                 f"{name} cannot write down what it does: {error}; give SparkJob(record=...) a directory that the "
@@ -39,23 +39,23 @@ class EventFile:
             ) from error
 
     def begin(self, job_id: str, checkpoints: str) -> None:
-        """Write down whose events these are, and where its checkpoints go: the driver, before all else."""
+        """Write the job's id and its checkpoint directory. The driver does this before anything else."""
         self._write([job_id, checkpoints])
 
     def add(self, event_id: str, at_ms: int, event: Word, cause: str) -> None:
-        """Write an event down; it is there when this returns, though the process is killed at once."""
+        """Write an event. Once this returns, the event survives even if the process is killed."""
         self._write([event_id, at_ms, type(event).__name__, cause, facts_of(event)])
 
     def add_done(self, command_id: str) -> None:
-        """Write down that a command was carried out, of which its machine may never hear: output may be published."""
-        with contextlib.suppress(ValueError):  # the slot did not wait so long
+        """Write that a command was carried out; its machine may never get the answer, but output may be published."""
+        with contextlib.suppress(ValueError):  # the slot did not wait that long
             self._write([command_id])
 
     def _write(self, line: list[Any]) -> None:
         self._file.write(_encode(line).encode() + b"\n")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def __repr__(self) -> str:
@@ -63,12 +63,12 @@ class EventFile:
 
 
 def slot_process(epoch: int, slot: int) -> str:
-    """The name of the process of a slot."""
+    """Return the name of the process of a slot."""
     return f"epoch {epoch} slot {slot}"
 
 
 def read_schedule(directory: str | os.PathLike[str]) -> Schedule:
-    """What the processes wrote below `directory`."""
+    """Read the schedule that the processes wrote below `directory`."""
     processes: dict[str, list[Handled]] = {}
     run = {"job_id": "", "checkpoints": ""}
     done: set[str] = set()
@@ -85,11 +85,12 @@ def read_schedule(directory: str | os.PathLike[str]) -> Schedule:
 
 
 def recorded(directory: str | os.PathLike[str]) -> Trace:
-    """The run that wrote its recording below `directory`, up to where its driver died: a trace without records, which
-    `Lab.follow` does again. `directory` is what `SparkJob(record=directory)` was given, or the `recording-...` in it,
-    if there are several.
+    """Return the run whose recording is below `directory`, up to the point where its driver died.
 
-    Raises FileNotFoundError where there is no recording, ValueError where there are several.
+    The trace has no records; `Lab.follow` repeats it. `directory` is the argument of `SparkJob(record=directory)`, or,
+    if it has several recordings, one of its `recording-...` directories.
+
+    Raises FileNotFoundError if there is no recording, ValueError if there are several.
     """
     runs = sorted({path.parent for path in Path(directory).glob(f"**/{DRIVER}{SUFFIX}")})
     if not runs:
@@ -100,7 +101,7 @@ def recorded(directory: str | os.PathLike[str]) -> Trace:
 
 
 def _lines_in(path: Path) -> Iterator[list[Any]]:
-    """All but a last line that its process did not come to end."""
+    """Yield all lines, except a last one that its process did not finish."""
     for line in path.read_bytes().splitlines(keepends=True):
         if line.endswith(b"\n"):
             yield json.loads(line)

@@ -1,6 +1,6 @@
 """The jobs of this process that run on Spark: `kit.running()`.
 
-A job that runs is held by its own thread, whatever becomes of the variable it was in, so it can always be found here
+A running job is kept alive by its own thread, even if the variable that held it is gone. So it is always listed here
 until it has ended.
 """
 
@@ -19,12 +19,12 @@ COLUMNS = ("name", "status", "since", "epoch", "slots", "restarts", "checkpoint"
 
 
 def running() -> RunningJobs:
-    """The jobs of this process that have been started and have not ended, oldest first."""
+    """Return the jobs of this process that have been started and have not ended, oldest first."""
     return RunningJobs(cast(list[SparkJob], started()))
 
 
 class RunningJobs(Sequence[SparkJob]):
-    """Jobs that run, as they were when asked for: by number or by name, as a table, and to be ended together."""
+    """The jobs that were running at the time of the call. Look one up by number or name, or cancel all of them."""
 
     def __init__(self, jobs: Sequence[SparkJob]) -> None:
         self._jobs = list(jobs)
@@ -34,7 +34,7 @@ class RunningJobs(Sequence[SparkJob]):
     @overload
     def __getitem__(self, which: slice) -> RunningJobs: ...
     def __getitem__(self, which: int | str | slice) -> SparkJob | RunningJobs:
-        """A job by its number or its name; of several with one name the newest. Raises KeyError naming those there."""
+        """Return a job by number or name, the newest of several with one name. Raises KeyError, listing the jobs."""
         if isinstance(which, slice):
             return RunningJobs(self._jobs[which])
         if isinstance(which, int):
@@ -51,12 +51,12 @@ class RunningJobs(Sequence[SparkJob]):
         return iter(self._jobs)
 
     def cancel(self) -> None:
-        """End them all without savepoints, as `SparkJob.close` does."""
+        """End all jobs without savepoints, as `SparkJob.close` does."""
         for job in self._jobs:
             job.close()
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per job: `since` is UTC, `checkpoint` the last complete one, `end_with` what ends it."""
+        """Return one row per job: `since` is UTC, `checkpoint` the last complete one, `end_with` what ends it."""
         return pd.DataFrame([_row(number, job) for number, job in enumerate(self._jobs)], columns=list(COLUMNS))
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ def _row(number: int, job: SparkJob) -> dict[str, Any]:
 
 
 def html_table(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
-    """A plain table, in the notebook's own colours."""
+    """Return a plain table in the notebook's own colours."""
     head = "".join(f"<th>{escape(column.replace('_', ' '))}</th>" for column in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(str(row.get(column, '')))}</td>" for column in columns) + "</tr>" for row in rows

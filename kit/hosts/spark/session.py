@@ -1,4 +1,4 @@
-"""A Spark session with the settings that a streaming job wants, on this machine unless told otherwise."""
+"""A Spark session with the settings that a streaming job needs, on this machine by default."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pyspark.sql import SparkSession
 from kit.hosts.spark.console import waiting
 from kit.hosts.spark.signals import keep_jobs_on_interrupt
 
-# Large batches come and go: without these glibc gives their memory back to the system each time, and takes it anew.
+# Large batches come and go: without these, glibc returns their memory to the system each time and requests it again.
 WORKER_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
     "OMP_NUM_THREADS": "1",
 }
 SPARE_CORES = 2
-"""A running job holds its slots: this many cores are left for other queries."""
+"""The number of cores left for other queries, because a running job keeps its slots."""
 
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
@@ -28,10 +28,10 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.python.daemon.module": "kit.hosts.spark.slot.daemon",
 }
-# A job says by itself, in one line, what went wrong; Spark fills pages with every worker that dies.
+# A job reports by itself, in one line, what went wrong; Spark logs pages for every worker that dies.
 LOGGING = Path(__file__).with_name("log4j2.properties")
-# A new Java compiles thousands of methods well that run a few times: what is to be compiled well must run ten times as
-# often as by default. That takes a third off the start; long queries of the user's are compiled as well as ever.
+# A new JVM optimizes thousands of methods that run only a few times. Here a method must run ten times as often as by
+# default before it is optimized. That makes the start a third shorter; the user's long queries are optimized as before.
 LESS_COMPILING = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
@@ -46,8 +46,8 @@ FAILING_FAST = {
     "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
     "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "3",
 }
-# An executor of which Spark has heard nothing for so long is replaced, as one that a job has found silent is at once.
-# Spark's own two minutes are long for a job that may be given slots there meanwhile.
+# Spark replaces an executor that is silent for this long. One that a job has found silent is replaced at once.
+# Spark's default of two minutes is long for a job that may be given slots there meanwhile.
 HEARTBEATS = {
     "spark.executor.heartbeatInterval": "2s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "15s",
@@ -61,11 +61,10 @@ def create_session(
     master: str | None = None,
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A Spark session that can run a job of parallelism `slots`, or the one that runs already.
+    """Return a Spark session that can run a job of parallelism `slots`, or the one that already runs.
 
-    Without `master` it runs on this machine. `config` has settings of Spark's, which come before those that a streaming
-    job wants. `spark.stop()` ends it. The first one of a process starts Java, which
-    takes seconds: a line says so.
+    Without `master`, it runs on this machine. `config` has Spark settings, which override those that a streaming job
+    needs. `spark.stop()` ends it. The first session of a process starts Java, which takes seconds: a line says so.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -87,7 +86,7 @@ def create_session(
 
 
 def is_local(master: str | None) -> bool:
-    """Whether a master's executor is the driver's own process."""
+    """Return True if the master runs its executor in the driver's own process."""
     return master is None or master == "local" or master.startswith("local[")
 
 
@@ -96,6 +95,6 @@ def _what_starts() -> tuple[str, str]:
 
 
 def _import_path() -> list[str]:
-    """Where this process imports from: workers shall find the same."""
+    """Return the import path of this process, so that workers import the same modules."""
     kit = str(Path(__file__).parents[3])
     return list(dict.fromkeys([kit, *(os.path.abspath(entry) for entry in sys.path)]))

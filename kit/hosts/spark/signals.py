@@ -1,11 +1,11 @@
-"""What a process with jobs on Spark does when it is interrupted or told to end.
+"""Signal handling of a process with jobs on Spark.
 
-**SIGINT.** PySpark's own handler cancels every Spark job before it raises KeyboardInterrupt. To one of ours that is a
-lost gang, and it restarts. `keep_jobs_on_interrupt` puts another in its place, which cancels the queries of the user
-and leaves our jobs to `SparkJob.wait`.
+**SIGINT.** PySpark's own handler cancels every Spark job before it raises KeyboardInterrupt. A job of ours would lose
+its gang and restart. `keep_jobs_on_interrupt` replaces that handler with one that cancels the user's queries and leaves
+our jobs to `SparkJob.wait`.
 
-**SIGTERM and SIGHUP** end Python without a word to anybody. With jobs to end and files to remove, that is done first;
-then the process ends by the same signal.
+**SIGTERM and SIGHUP** end Python without any clean-up. If there are jobs to end or files to remove, the handler does
+that first; then the process ends by the same signal.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CANCEL_S = 2.0
-"""An interrupt waits so long for Spark."""
+"""The time for which an interrupt waits for Spark."""
 
 
 def keep_jobs_on_interrupt(spark: SparkSession) -> None:
-    """Have an interrupt of the main thread spare our jobs; a handler of the user's own stays."""
+    """Make an interrupt of the main thread spare our jobs. A user-defined handler stays installed."""
     if threading.current_thread() is not threading.main_thread():
         return
     handler = signal.getsignal(signal.SIGINT)
@@ -36,7 +36,7 @@ def keep_jobs_on_interrupt(spark: SparkSession) -> None:
 
 
 class _Interrupt:
-    """Cancels what the user has asked Spark for, and raises KeyboardInterrupt."""
+    """A handler that cancels the user's own Spark queries and raises KeyboardInterrupt."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -57,7 +57,7 @@ class _Interrupt:
 
 
 def end_in_order() -> None:
-    """Have SIGTERM and SIGHUP end the jobs and remove their files first, where nobody else minds those signals."""
+    """Make SIGTERM and SIGHUP end the jobs and remove their files first, unless another handler is installed."""
     if threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGHUP):

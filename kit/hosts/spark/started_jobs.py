@@ -1,6 +1,6 @@
-"""The jobs that this process has started on Spark, by what the rest of this room needs to know of them.
+"""The jobs that this process has started on Spark, as far as the rest of this package needs to know them.
 
-They are forgotten when nobody holds them any more; a job that runs is held by its own thread.
+A job is dropped when nothing refers to it any more; a running job is kept alive by its own thread.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class StartedJob(Protocol):
-    """A `SparkJob`, as far as is asked here."""
+    """The part of `SparkJob` that is used here."""
 
     job: JobGraph
     spark: SparkSession | None
     started_s: float
-    """When it was started, in s since 1970."""
+    """The time at which it was started, in s since 1970."""
 
     @property
     def ended(self) -> bool:
-        """Whether it holds nothing any more."""
+        """True if it holds no resources any more."""
 
     @property
     def spark_group(self) -> str:
@@ -33,20 +33,20 @@ class StartedJob(Protocol):
 
     @property
     def look(self) -> SparkLook:
-        """Its present."""
+        """Detailed information on the job."""
 
     def end_at_once(self) -> None:
-        """End it, since the process ends."""
+        """End the job because the process ends."""
 
 
 _started: weakref.WeakSet[StartedJob] = weakref.WeakSet()
 
 
 def remember(job: StartedJob) -> None:
-    """The job has been started."""
+    """Add a job that has been started."""
     _started.add(job)
 
 
 def started() -> list[StartedJob]:
-    """The jobs of this process that have been started and have not ended, oldest first."""
+    """Return the jobs of this process that have been started and have not ended, oldest first."""
     return sorted((job for job in _started if not job.ended), key=lambda job: job.started_s)

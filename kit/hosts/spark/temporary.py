@@ -1,11 +1,11 @@
-"""Directories of this process among the temporary files, and what dead processes have left of theirs.
+"""The temporary directories of this process, and the removal of those that dead processes have left.
 
     <temporary files>/kit-<process id>-<random>/    made when first needed, readable by this user only
         lock                                        locked as long as the process lives
         checkpoints-*, collected-*, sockets-*       of its jobs
 
-They go when the process ends. A process that is killed cannot clear up, so whoever makes such a directory next removes
-those whose lock nobody holds: a lock ends with its process, whatever ends that.
+They are removed when the process ends. A process that is killed cannot clean up, so the next process that creates such
+a directory removes those whose lock is free: a lock ends with its process, however the process ends.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ LOCK = "lock"
 
 
 def temporary_directory(prefix: str) -> str:
-    """A new directory within that of this process."""
+    """Create a directory within that of this process."""
     return tempfile.mkdtemp(prefix=prefix, dir=process_directory())
 
 
 def process_directory() -> str:
-    """The directory of this process, made when it is first asked for."""
+    """Return the directory of this process; create it on the first call."""
     return _process_directory(os.getpid())
 
 
 def locked_directory(prefix: str) -> str:
-    """A new directory of this process's own beside the others', which holds the lock."""
+    """Create a directory for this process, beside those of others, and lock it."""
     parent = tempfile.gettempdir()
     _remove_what_the_dead_left(Path(parent))
     while True:
         directory = tempfile.mkdtemp(prefix=PREFIX + prefix, dir=parent)
         lock = Path(directory, LOCK)
-        with contextlib.suppress(OSError):  # somebody who clears up took it for a dead one's: the next one then
+        with contextlib.suppress(OSError):  # another process took it for a dead one's and removed it: try again
             _locks[directory] = _lock(lock, os.O_CREAT)
             if lock.exists():
                 return directory
 
 
 def remove_directory(directory: str) -> None:
-    """Remove it with all that is in it."""
+    """Remove a directory with everything in it."""
     shutil.rmtree(directory, ignore_errors=True)
     lock = _locks.pop(directory, None)
     if lock is not None:
@@ -56,13 +56,13 @@ def remove_directory(directory: str) -> None:
 
 
 def remove_all_directories() -> None:
-    """Remove all that this process has among the temporary files."""
+    """Remove all temporary directories of this process."""
     for directory in list(_locks):
         remove_directory(directory)
 
 
 _locks: dict[str, int] = {}
-"""The directories of this process, each with the open file that holds its lock."""
+"""The directories of this process, each with the open descriptor that holds its lock."""
 
 
 @lru_cache
@@ -76,16 +76,16 @@ def _forget_all() -> None:
     _locks.clear()
 
 
-# A forked child has none, and leaves its parent's alone.
+# A forked child has no directories, and leaves its parent's alone.
 os.register_at_fork(after_in_child=_forget_all)
 atexit.register(remove_all_directories)
 
 
 def left_by_the_dead() -> list[Path]:
-    """The directories of this user that no living process holds; the next one that is made removes them."""
+    """Return this user's directories that no living process holds; the next directory created removes them."""
     left = []
     for directory in _of_this_user(Path(tempfile.gettempdir())):
-        with contextlib.suppress(OSError):  # a living process holds the lock, or there is none
+        with contextlib.suppress(OSError):  # a living process holds the lock, or it is missing
             os.close(_lock(directory / LOCK))
             left.append(directory)
     return left
@@ -93,7 +93,7 @@ def left_by_the_dead() -> list[Path]:
 
 def _remove_what_the_dead_left(parent: Path) -> None:
     for directory in _of_this_user(parent):
-        with contextlib.suppress(OSError):  # a living process holds the lock, or there is none
+        with contextlib.suppress(OSError):  # a living process holds the lock, or it is missing
             lock = _lock(directory / LOCK)
             shutil.rmtree(directory, ignore_errors=True)
             os.close(lock)
@@ -102,13 +102,13 @@ def _remove_what_the_dead_left(parent: Path) -> None:
 def _of_this_user(parent: Path) -> Iterator[Path]:
     for entry in os.scandir(parent):
         if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
-            with contextlib.suppress(OSError):  # gone meanwhile
+            with contextlib.suppress(OSError):  # removed meanwhile
                 if entry.stat(follow_symlinks=False).st_uid == os.getuid():
                     yield Path(entry.path)
 
 
 def _lock(path: Path, flags: int = 0) -> int:
-    """An open descriptor that holds the lock until it is closed; raises OSError when somebody else holds it."""
+    """Return an open descriptor that holds the lock until it is closed. Raises OSError if the lock is taken."""
     lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Work beside a main loop: one thread that does what it is given, in order, and hands the results to an inbox."""
+"""A background thread that performs jobs in order and puts their results into an inbox."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 
 class HostClock:
-    """The host's time in ms: wall-clock time when it was made, and steady from then on."""
+    """The host's time in ms: wall-clock time at its creation, monotonic from then on."""
 
     def __init__(self) -> None:
         self._start_s = time.time() - time.monotonic()
 
     def __call__(self) -> int:
-        """The time now."""
+        """Return the current time."""
         return int((self._start_s + time.monotonic()) * 1000)
 
 
 class Background:
-    """A thread named `name`; `put` takes the results. A job that raises ends in `put(failed(error))`."""
+    """A thread named `name`; `put` receives the results. A job that raises leads to `put(failed(error))`."""
 
     def __init__(self, name: str, put: Callable[[Any], None], failed: Callable[[Exception], Any]) -> None:
         self._put = put
@@ -32,11 +32,11 @@ class Background:
         self._thread.start()
 
     def submit(self, job: Callable[[], Any]) -> None:
-        """Do this after what was submitted before; its result goes to the inbox, unless it is None."""
+        """Perform a job after those submitted earlier; put its result into the inbox unless it is None."""
         self._jobs.put(job)
 
     def close(self, timeout_s: float) -> bool:
-        """Begin nothing more; wait until what is being done is done. False when it is not in time."""
+        """Stop after the current job and wait for it; return False if it does not finish in time."""
         self._closed = True
         self._jobs.put(None)
         self._thread.join(timeout_s)

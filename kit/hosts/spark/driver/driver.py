@@ -1,11 +1,12 @@
-"""The driver: the JobMaster machine at work, in a thread of the process that started the job.
+"""The driver: the host of the JobMaster machine, in a thread of the process that started the job.
 
-Theory of operation. Everything that happens arrives in one inbox: slots that join, speak and leave (`ControlServer`),
-answers of the background thread that reads and writes files, the end of a gang, the user's requests. The thread takes
-one item at a time, has the machine handle it, and carries out what it asks for. It never waits for anything else.
+Theory of operation. Everything arrives in one inbox: slots that join, send messages and leave (`ControlServer`),
+answers of the background thread that reads and writes files, the end of a gang, and the user's requests. The thread
+takes one item at a time, has the machine handle it, and carries out the resulting commands. It never waits for anything
+else.
 
-The slots, epoch after epoch, are `kit.hosts.spark.driver.slots`. Spark's own retries play no part. When the job has
-ended for good, what was to be removed is waited for.
+`kit.hosts.spark.driver.slots` manages the slots of each epoch. Spark's own retries are not used. When the job has
+ended, the driver waits until pending deletions are done.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ logger = logging.getLogger("kit.hosts.spark")
 
 
 class JobDriver:
-    """One job, from `start` to its end. `launch` starts gangs of slots: on Spark, or in a test on something simpler."""
+    """The driver of one job. `launch` starts gangs of slots: on Spark, or in tests without it."""
 
     slots: Slots
 
@@ -79,7 +80,7 @@ class JobDriver:
         self.job = job
         self.settings = settings or DriverSettings()
         self.lock = threading.Lock()
-        """Held while the machine works and the trace grows; whoever looks at them takes it."""
+        """The lock held while the machine and the trace change; readers of them must take it."""
         master_hooks = MasterHooks(hooks)
         self.master = JobMaster(job, tuple(master_hooks))
         self._log = JobLog(self.master)
@@ -89,13 +90,13 @@ class JobDriver:
         self.timers = DriverTimers(self.now)
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.running = threading.Event()
-        """Set once all tasks have run, or the job has ended: before that it can answer no request."""
+        """An event that is set once all tasks have run or the job has ended; earlier, no request can be answered."""
         self.ran_epoch = 0
-        """The newest epoch of which all tasks have run."""
+        """The newest epoch in which all tasks have run."""
         self.ended = threading.Event()
         self.error: JobFailedError | None = None
         self.last_failure = ""
-        """Why the job was restarted last, until a checkpoint completes or the job ends."""
+        """The reason for the job's last restart, until a checkpoint completes or the job ends."""
         self._hooks = master_hooks
         self.slot_watch = SlotWatch(reactive=job.settings.rescaling.reactive)
         self._checkpoints = checkpoints
@@ -116,7 +117,7 @@ class JobDriver:
     # --- the user's side, on any thread ---------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the control socket and begin to take events."""
+        """Open the control socket and start to handle events."""
         self._events = None
         if self._recording:
             self._events = EventFile(self._recording, DRIVER)
@@ -130,7 +131,7 @@ class JobDriver:
         self._thread.start()
 
     def check_not_led(self) -> None:
-        """Raise JobFailedError if a driver that may be alive runs this job, by what the durable store says."""
+        """Raise JobFailedError if, according to the durable store, a driver that may be alive runs this job."""
         leader = self._store.leads()
         if leader is not None and may_be_alive(leader.driver):
             raise JobFailedError(
@@ -139,11 +140,11 @@ class JobDriver:
             )
 
     def tell(self, event: Word) -> None:
-        """Hand the JobMaster an event."""
+        """Pass an event to the JobMaster."""
         self.inbox.put(Asked(lambda number: event, None))
 
     def ask(self, make: Callable[[int], Word]) -> Future[CompleteRequest]:
-        """Hand the JobMaster a request, made with the number it is given; the answer comes later."""
+        """Pass a request to the JobMaster, made with a number that the driver assigns; the answer comes later."""
         answer: Future[CompleteRequest] = Future()
         self.inbox.put(Asked(make, answer))
         if self.ended.is_set() and not answer.done():
@@ -151,7 +152,7 @@ class JobDriver:
         return answer
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the job has ended and nothing of it is left; False when it has not in time."""
+        """Wait until the job has ended and nothing of it is left; return False on a timeout."""
         ended = self.ended.wait(timeout_s)
         if ended:
             self._thread.join()
@@ -191,7 +192,7 @@ class JobDriver:
             self.trace.schedule = read_schedule(self._recording)
         local = open_local_state(self.job, self._local_state)
         if local is not None:
-            local.drop()  # on this machine; on others the last slot to leave does so
+            local.drop()  # on this machine; on others the last slot to leave does it
         self.ended.set()
         self.running.set()
         for answer in self._requests.values():
@@ -208,7 +209,7 @@ class JobDriver:
         )
 
     def handle(self, event: Word, cause: str = "") -> None:
-        """Have the JobMaster handle this, and carry out what it asks for."""
+        """Have the JobMaster handle an event, and carry out the resulting commands."""
         if isinstance(event, StartJob) and event.recover:
             self._log.takes_over()
         with self.lock:
@@ -226,7 +227,7 @@ class JobDriver:
             carry_out(self, command, f"{event_id}.{number}")
         self.slots.send_told()
 
-    # --- what arrives ---------------------------------------------------------------------------------------------
+    # --- incoming items --------------------------------------------------------------------------------------------
 
     def _asked(self, item: Asked) -> None:
         self._request_count += 1
@@ -235,7 +236,7 @@ class JobDriver:
         self.handle(item.make(self._request_count))
 
     def _look_for_slots(self, item: Look | None = None) -> None:
-        """Tell the JobMaster when there are other slots than it knows of, and look again in a while."""
+        """Inform the JobMaster if the slots have changed, and check again later."""
         news = self.slot_watch.news(self.master.rescaling.least, deployed=self.slots.epoch is not None)
         if news is not None:
             self.handle(news)
@@ -247,7 +248,7 @@ class JobDriver:
             self.timers.after(_SLOTS_TIMER, again_ms, self._look_for_slots)
 
     def _check_leadership_later(self) -> None:
-        """Look again in a while whether this driver leads; nothing else may have to do with the store until then."""
+        """Schedule a check whether this driver still leads: until then, nothing else may access the store."""
         if self.job.settings.checkpoint.is_durable:
             self.timers.after(_LEADER_TIMER, self.settings.leader_check_ms, self._check_leadership)
 
@@ -256,7 +257,7 @@ class JobDriver:
         self._check_leadership_later()
 
     def _leadership(self) -> Answered | None:
-        """On the background thread."""
+        """Check, on the background thread, whether this driver leads."""
         lost = self._files.check_leadership()
         return None if lost is None else Answered(lost, "")
 
@@ -267,7 +268,7 @@ class JobDriver:
         raise item.error
 
     def extend_trace(self, records: Sequence[TraceRecord]) -> None:
-        """What slots have recorded."""
+        """Add records of the slots to the trace."""
         limit = self.settings.trace_records
         with self.lock:
             self.trace.extend(records)
@@ -292,7 +293,7 @@ class JobDriver:
     # --- commands -------------------------------------------------------------------------------------------------
 
     def _observe(self, command: Command, cause: str) -> None:
-        """The trace has it; when all tasks run, requests can be answered."""
+        """Observe a command that the trace has recorded; when all tasks run, requests can be sent."""
         if isinstance(command, Note) and command.kind == "AllTasksRunning":
             self.ran_epoch = self.master.epoch
             self.running.set()
@@ -302,18 +303,18 @@ class JobDriver:
             self._log.note(command)
 
     def rows_dropped(self, late: Mapping[str, int]) -> None:
-        """Operators have dropped so many late rows in this epoch; it is logged once for each."""
+        """Take the number of late rows that operators have dropped in this epoch; log once per operator."""
         self._log.rows_dropped(late)
 
     def _tell_task(self, message: Any, cause: str) -> None:
         self.slots.tell(message, cause)
 
     def _begin(self, command: Command, cause: str) -> None:
-        """What reads or writes goes to the background."""
+        """Pass a command that reads or writes to the background thread."""
         self._background.submit(lambda: self._carry_out(command, cause))
 
     def _carry_out(self, command: Command, cause: str) -> Answered | None:
-        """On the background thread."""
+        """Carry out a command on the background thread."""
         answer = self._files.carry_out(command)
         return None if answer is None else Answered(answer, cause)
 
@@ -329,7 +330,7 @@ class JobDriver:
         self.slots.start(command)
 
     def _ticket(self, **of_epoch: Any) -> SlotTicket:
-        """What a gang is started with."""
+        """Return the ticket with which a gang is started."""
         return SlotTicket(
             job=self.job,
             checkpoints=self._checkpoints,
@@ -342,17 +343,17 @@ class JobDriver:
         )
 
     def slots_connected(self) -> None:
-        """All slots of the epoch know each other."""
+        """React when all slots of the epoch are connected with each other."""
         self._look_again()
 
     def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
         self.slots.stop(command, cause)
 
     def epoch_over(self, stop: Envelope) -> None:
-        """Nothing of the epoch runs any more, as was asked for by `stop`."""
+        """React when nothing of the epoch runs any more, as `stop` requested."""
         locations, self._discarded = self._discarded, set()
         self._cleaner.submit(lambda: self._dispose(locations))
-        self._look_for_slots()  # Spark knows by now what was lost
+        self._look_for_slots()  # by now Spark knows which slots were lost
         self.handle(EpochEnded(epoch=stop.word.epoch), stop.cause)
 
     def _answer(self, command: CompleteRequest, cause: str) -> None:
@@ -372,8 +373,9 @@ class JobDriver:
             self._cleaner.submit(CleanedUp)
 
     def _clean_up(self, command: Command, cause: str) -> None:
-        """What deletes goes to a background of its own, in order: nothing waits for it. What a slot writes there later
-        is deleted when the epoch has ended.
+        """Pass a command that deletes to a separate background thread, which keeps the order. Nothing waits for it.
+
+        Files that a slot writes there later are deleted when the epoch has ended.
         """
         if isinstance(command, DiscardState) and command.location is not None:
             self._discarded.add(command.location)
@@ -396,7 +398,7 @@ class JobDriver:
         Duty.ANSWER_USER: _answer,
         Duty.SHOW_STATUS: _status_changed,
     }
-    """How the driver sees to the duties of the JobMaster; those of the tasks are the slots'."""
+    """The methods with which the driver performs the JobMaster's duties; the slots perform those of the tasks."""
 
 
 _CARRY_OUT = by_command(JobDriver.DUTIES, COMMANDS)
@@ -404,7 +406,7 @@ _CARRY_OUT = by_command(JobDriver.DUTIES, COMMANDS)
 
 @contextlib.contextmanager
 def _logged(what: str) -> Iterator[None]:
-    """What cannot be deleted is left behind, and stops nothing."""
+    """Log an error in the block and continue: a file that cannot be deleted is left behind."""
     try:
         yield
     except OSError as error:
@@ -414,4 +416,4 @@ def _logged(what: str) -> Iterator[None]:
 _START_TIMER = "driver: all slots connected"
 _SLOTS_TIMER = "driver: look for slots"
 _LEADER_TIMER = "driver: does it lead"
-"""A name that no machine gives its timers."""
+"""A timer name that no machine uses."""

@@ -1,4 +1,4 @@
-"""What arrives in a driver's inbox beside what its server and its gang put there."""
+"""The items in a driver's inbox that do not come from its server or its gang."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kit.core.protocol.words import Word
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer to a command, or what a timer of the host's says; `cause` is the command's id."""
+    """The answer to a command, or the event of a host's timer; `cause` is the command's id."""
 
     event: Word
     cause: str
@@ -20,7 +20,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The user asks for something: `make` makes the event with the number of the request."""
+    """A user's request: `make` creates the event from the number of the request."""
 
     make: Callable[[int], Word]
     answer: Future[CompleteRequest] | None
@@ -28,16 +28,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The background met an error that nothing foresaw."""
+    """The background thread failed with an unexpected error."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
 class CleanedUp:
-    """The job has ended, and all is deleted that was to be."""
+    """A notice that the job has ended and all pending deletions are done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Look how many slots there are."""
+    """A notice to count the slots."""

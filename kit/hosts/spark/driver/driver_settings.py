@@ -15,27 +15,29 @@ class DriverSettings:
     """Time limits of the driver, and the addresses on which slots reach it and each other."""
 
     host: str = "127.0.0.1"
-    """The address that the driver listens on; "0.0.0.0" is all there are."""
+    """The address that the driver listens on; "0.0.0.0" means all addresses."""
     port: int = 0
-    """The port it listens on; 0 takes a free one."""
+    """The port that the driver listens on; 0 picks a free one."""
     advertised_host: str = ""
-    """What slots dial to reach the driver, where that is not `host`: a name, or the address behind which it is."""
+    """The name or address that slots dial to reach the driver, if it differs from `host`, for example behind NAT."""
     slot_host: str = ""
-    """The address that slots listen on for each other: "" is the one from which a slot reaches the driver, each on its
-    own machine; "0.0.0.0" is all there are, and the others are told that one.
+    """The address that slots listen on for each other.
+
+    "" means the address from which each slot reaches the driver. "0.0.0.0" means all addresses, and the other slots are
+    given the one from which the slot reaches the driver.
     """
     start_timeout_s: float = 60.0
-    """All slots of an epoch must have connected in this time; before the first, Spark's executors must have come."""
+    """The time in which all slots of an epoch must connect, and before the first in which executors must start."""
     leave_ms: int = 300
-    """Slots that were told to leave are cancelled through Spark after this time,"""
+    """The time after which slots that were told to leave are cancelled through Spark."""
     kill_ms: int = 3_000
-    """killed, where they run on this machine, after this time,"""
+    """The time after which slots that were told to leave are killed, if they run on this machine."""
     abandon_ms: int = 15_000
-    """and given up, fenced by the epoch, after this time."""
+    """The time after which slots that were told to leave are abandoned, fenced by the epoch."""
     leader_check_ms: int = 2_000
-    """With a durable store the driver looks this often whether another one has taken over its job."""
+    """The interval at which a driver with a durable store checks whether another driver has taken over its job."""
     trace_records: int = 1_000_000
-    """The trace keeps about this many records, the newest."""
+    """The approximate number of records that the trace keeps; it keeps the newest."""
     wire: WireSettings = field(default_factory=WireSettings)
     """Heartbeats, sizes, and TLS."""
 
@@ -47,6 +49,6 @@ class DriverSettings:
             )
 
     def control_server(self, secret: bytes, inbox: queue.SimpleQueue[Any]) -> ControlServer:
-        """What slots dial, open from now on, in epoch 1."""
+        """Open the server that slots dial, in epoch 1."""
         host, port, told = self.host, self.port, self.advertised_host
         return ControlServer(secret, 1, inbox, host=host, port=port, advertised_host=told, settings=self.wire)

@@ -1,4 +1,4 @@
-"""One epoch as the driver sees it: the gang of slots that was started, and who has joined, connected and left."""
+"""One epoch as the driver sees it: its gang of slots, and which slots have joined, connected and left."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class Gang(Protocol):
         """End all slots that still run; may be called again."""
 
     def give_up(self, slot: int) -> bool:
-        """A slot was silent for too long: see that the place where it runs is not used again if that is no good.
+        """Give up a slot that was silent for too long, and prevent its executor from being used again if it is broken.
 
-        True: the function given to `Launch` is called when that is done, again if it was called before.
+        If this returns True, the function given to `Launch` is called once that is done, even if it was called before.
         """
 
 
 Launch = Callable[[SlotTicket, Callable[[str], None]], Gang]
-"""Starts the gang for a ticket. The function it is given is called once when the gang is gone, with what went wrong
-("" if nothing).
+"""A function that starts the gang for a ticket. It calls the function it is given once when the gang has ended, with
+the error ("" if there is none).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class GangEnded:
-    """No slot of the epoch runs any more."""
+    """A notice that no slot of the epoch runs any more."""
 
     epoch: int
     error: str
@@ -57,7 +57,7 @@ class Epoch:
     joined: dict[int, SlotHello] = field(default_factory=dict)
     connected: set[int] = field(default_factory=set)
     connected_ms: int = 0
-    """When the last of them had connected, by the driver's clock."""
+    """The time at which the last slot connected, by the driver's clock."""
     left: set[int] = field(default_factory=set)
     waiting: dict[int, list[Envelope]] = field(default_factory=dict)
     """Messages for slots, until all slots have connected."""
@@ -65,34 +65,36 @@ class Epoch:
     lost: bool = False
     gang_ended: bool = False
     oom_kills: OomKills = field(default_factory=OomKills)
-    """Counted on this machine since the epoch began."""
+    """The out-of-memory kills on this machine since the epoch began."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of the epoch runs any more."""
+        """True if nothing of the epoch runs any more."""
         return self.gang_ended and self.left >= self.joined.keys()
 
     def take_waiting(self) -> list[tuple[int, list[Envelope]]]:
-        """The messages that waited, each slot's once."""
+        """Return the waiting messages of each slot, and remove them."""
         waiting, self.waiting = self.waiting, {}
         return list(waiting.items())
 
     def pids(self) -> dict[int, int]:
-        """The process of each slot that is there."""
+        """Return the process id of each slot that has joined."""
         return {slot: hello.pid for slot, hello in sorted(self.joined.items()) if slot not in self.left}
 
     def endpoints(self) -> dict[int, list[Endpoint]]:
-        """Where each slot that has joined is reached by others."""
+        """Return the endpoints at which others reach each slot that has joined."""
         return {slot: hello.endpoints for slot, hello in self.joined.items()}
 
     def cancel(self) -> None:
-        """End the slots through whoever started them."""
+        """End the slots through their gang."""
         if self.gang is not None and not self.gang_ended:
             self.gang.cancel()
 
     def end(self, slot: int, reason: str) -> None:
-        """A slot was lost for this reason. A frozen one might wake and write: it is killed, where that can be done; and
-        the epoch is not over before it is known whether its place is of any use.
+        """Mark a slot as lost for the given reason.
+
+        A frozen slot might wake up and write, so it is killed if possible. The epoch is not over until it is known
+        whether the slot's executor can be used again.
         """
         self.kill(slot)
         if is_silence(reason) and self.gang is not None and self.gang.give_up(slot):

@@ -1,10 +1,10 @@
-"""Executors on which a slot has gone silent, and which Spark is to use no more.
+"""The replacement of executors on which a slot has gone silent.
 
-A frozen process, or one behind a cut cable, keeps its connections. Spark counts its cores, and gives new tasks to those
-that are free, for as long as its own heartbeats may be late, two minutes by default. The job's are late much sooner. So
-when a slot was silent, and its task does not end within `GRACE_S` although its Spark job is over, its executor is given
-up: from that moment Spark neither counts it nor gives it any task, and where there is a cluster manager that starts
-executors (YARN, Kubernetes, a standalone cluster once it has ended the old one) another takes its place.
+A frozen process, or one behind a cut cable, keeps its connections. Spark counts its cores and assigns tasks to the free
+ones until Spark's own heartbeats time out, after two minutes by default. The job's heartbeats time out much sooner. So
+the driver gives up an executor if a slot on it was silent and the slot's task does not end within `GRACE_S`, although
+its Spark job is over. From then on Spark neither counts the executor nor assigns tasks to it. A cluster manager that
+starts executors (YARN, Kubernetes, a standalone cluster once it has ended the old one) replaces it.
 
 Flink: `TaskManager`s whose heartbeats are late are released with all their slots
 (`ResourceManager.TaskManagerHeartbeatListener`, `JobMaster.disconnectTaskManager`).
@@ -24,14 +24,14 @@ from pyspark.sql import SparkSession
 logger = logging.getLogger("kit.hosts.spark")
 
 GRACE_S = 0.25
-"""A healthy executor ends a task in this time whose process is dead or whose job is over."""
+"""The time in which a healthy executor ends a task whose process is dead or whose job is over."""
 ASK_EVERY_S = 0.01
 _DRIVER = "driver"
-"""The executor of a `local` master is the driver itself."""
+"""The executor id of a `local` master, whose executor is the driver itself."""
 
 
 def replace_silent(spark: SparkSession, group: str, slots: Collection[int]) -> list[str]:
-    """Give up the executors that still run the tasks of these slots, of the Spark job of this group, which is over.
+    """Replace the executors that still run tasks of these slots, although the group's Spark job is over.
 
     Waits up to `GRACE_S`. Returns the executors' ids.
     """
@@ -41,7 +41,7 @@ def replace_silent(spark: SparkSession, group: str, slots: Collection[int]) -> l
         while _running(spark, tasks) and time.monotonic() < end_s:
             time.sleep(ASK_EVERY_S)
         silent = sorted(set(_running(spark, tasks).values()) - {_DRIVER})
-    except Exception:  # the session was stopped, or is of another Spark: these doors are not public
+    except Exception:  # the session was stopped, or another Spark version lacks these internals
         logger.debug("silent slots %s of %s", slots, group, exc_info=True)
         return []
     for executor in silent:
@@ -51,7 +51,7 @@ def replace_silent(spark: SparkSession, group: str, slots: Collection[int]) -> l
 
 
 def _tasks(spark: SparkSession, group: str, slots: Collection[int]) -> dict[int, str]:
-    """The executor of each task that is such a slot."""
+    """Return the executor of each task that runs one of these slots."""
     tracker, store = spark.sparkContext.statusTracker(), _context(spark).statusStore()
     found = {}
     for job in tracker.getJobIdsForGroup(group):
@@ -65,13 +65,13 @@ def _tasks(spark: SparkSession, group: str, slots: Collection[int]) -> dict[int,
 
 
 def _running(spark: SparkSession, tasks: dict[int, str]) -> dict[int, str]:
-    """Those that run, as far as Spark knows."""
+    """Return those tasks that still run, according to Spark."""
     executors = _context(spark).taskScheduler().taskIdToExecutorId()
     return {task: executor for task, executor in tasks.items() if executors.contains(task)}
 
 
 def _replace(spark: SparkSession, executor: str) -> None:
-    """Spark gives it nothing more as soon as it is told, and then asks its cluster manager, which may be away."""
+    """Have Spark stop using an executor at once; Spark then asks the cluster manager, which may not respond."""
     done = threading.Event()
 
     def ask() -> None:

@@ -1,7 +1,7 @@
-"""A gang of slots as one Spark job: a barrier stage with one task a slot.
+"""A gang of slots as one Spark job: a barrier stage with one task per slot.
 
-Spark starts all tasks of a barrier stage together or none, and says when one dies; that is all it is asked for. The
-tasks take nothing from Spark's own path of records and give nothing to it. A thread of the driver waits for the job.
+Spark starts all tasks of a barrier stage together or none, and reports when one dies. The kit uses nothing else of
+Spark: records do not pass through Spark's own data path. A thread of the driver waits for the job.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from kit.hosts.spark.driver.oom_kills import killed_by
 from kit.hosts.spark.slot.slot import LastWord, Slot, SlotTicket
 
 GRACE_S = 2.0
-"""A slot that was told to leave and is busy ends its process after this time."""
+"""The time after which a busy slot that was told to leave ends its process."""
 OTHERS_LEAVE_S = 0.05
-"""Slots that are not silent leave in this time, before Spark ends them."""
+"""The time that slots that are not silent get to leave before Spark ends them."""
 CANCEL_EVERY_S = 0.2
-"""Spark forgets a cancellation that comes before the job has begun, so it is repeated."""
+"""The interval at which a cancellation is repeated, because Spark ignores one that comes before the job begins."""
 _OBJECTS_BETWEEN_COLLECTIONS = 500_000
 PROFILE_VARIABLE = "KIT_PROFILE"
-"""Names the directory in which each slot leaves a profile of its main thread, `slot-<n>-<epoch>.prof`."""
+"""The variable with the directory to which each slot writes a profile of its main thread,
+`slot-<n>-<epoch>.prof`.
+"""
 
 
 class SparkGang:
-    """The slots of `ticket` as a barrier job of `spark`. `ended` is called when it is over, with what went wrong."""
+    """The slots of `ticket` as a barrier job of `spark`. `ended` is called with the error when the job is over."""
 
     def __init__(self, spark: SparkSession, ticket: SlotTicket, ended: Callable[[str], None]) -> None:
         self._spark = spark
@@ -45,20 +47,21 @@ class SparkGang:
         self._error = ""
         self._lock = threading.Lock()
         self._silent: set[int] = set()
-        """Slots of which it is not yet known whether their executors are of any use."""
+        """Slots for which it is not yet known whether their executors can be used again."""
         self._settled = False
         self._canceller: threading.Thread | None = None
         InheritableThread(target=self._submit, name=f"kit-spark-{ticket.epoch}", daemon=True).start()
 
     def cancel(self) -> None:
-        """Have Spark end the job; its workers notice by themselves."""
+        """Have Spark end the job; its workers detect that by themselves."""
         if self._canceller is None:
             self._canceller = threading.Thread(target=self._cancel, name="kit-cancel", daemon=True)
             self._canceller.start()
 
     def give_up(self, slot: int) -> bool:
-        """A slot was silent: its place is not to be used again if its task does not end with the others. `ended` is
-        called when that is decided, again if it was called before.
+        """Give up a silent slot: its executor is not used again if its task does not end with the others.
+
+        `ended` is called once that is decided, even if it was called before.
         """
         with self._lock:
             self._silent.add(slot)
@@ -70,7 +73,7 @@ class SparkGang:
         return True
 
     def _settle(self) -> None:
-        """Tell that the gang is over, as soon as nothing is to be decided any more."""
+        """Report that the gang is over, once no decision is pending."""
         while True:
             with self._lock:
                 slots, self._silent = self._silent, set()
@@ -106,7 +109,7 @@ class SparkGang:
 
 
 class _SlotTask:
-    """What each Spark task of the stage does: be the slot that its partition numbers."""
+    """The function of each Spark task of the stage: it runs the slot whose number is the partition's."""
 
     def __init__(self, ticket: SlotTicket) -> None:
         self._ticket = ticket
@@ -125,8 +128,10 @@ class _SlotTask:
 
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Look for garbage once in a few batches. Rows of a user's function are many objects that live as long as their
-    batch; looking through them after every 700 of them takes a quarter of the time of a small function.
+    """Collect garbage only once in a few batches.
+
+    Rows of a user's function are many objects that live as long as their batch. Scanning them after every 700 objects
+    takes a quarter of the time of a small function.
     """
     usual = gc.get_threshold()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *usual[1:])
@@ -149,7 +154,7 @@ def _profiled(slot: int, epoch: int) -> Iterator[None]:
 
 
 def missing_slots(spark: SparkSession, wanted: int) -> str:
-    """Why `wanted` tasks cannot run at once; "" when they can, as far as Spark says."""
+    """Return why `wanted` tasks cannot run at once; "" if they can, according to Spark."""
     there = concurrent_tasks(spark)
     if there is None or there >= wanted:
         return ""
@@ -160,7 +165,7 @@ def missing_slots(spark: SparkSession, wanted: int) -> str:
 
 
 def concurrent_tasks(spark: SparkSession) -> int | None:
-    """How many tasks Spark can run at once; None when it does not say."""
+    """Return the number of tasks that Spark can run at once; None if Spark does not report it."""
     context: Any = spark.sparkContext._jsc.sc()
     try:
         return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
@@ -178,7 +183,7 @@ _CAUSES = (
 
 
 def explain(failure: Exception) -> str:
-    """What went wrong, in one line, from the pages of text that Spark gives."""
+    """Return the cause of a failure in one line, extracted from Spark's pages of text."""
     text = str(failure)
     if "BarrierJobSlotsNumberCheckFailed" in text or "SPARK-24819" in text:
         return "the job needs more slots at once than Spark has: give Spark more cores, or lower the parallelism"

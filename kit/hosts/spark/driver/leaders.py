@@ -1,7 +1,7 @@
-"""Names of drivers, and whether a driver that leads a job may still be alive.
+"""Names of drivers, and a check whether a driver that leads a job may still be alive.
 
-A name is written into the durable store with the leadership. It says which process on which machine leads a job, and is
-unique, so that two drivers of one process are told apart as well.
+The leader's name is kept in the durable store. It identifies the process and the machine that lead a job. It is unique,
+so two drivers of one process have different names.
 """
 
 from __future__ import annotations

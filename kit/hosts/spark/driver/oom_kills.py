@@ -1,8 +1,8 @@
-"""Processes that the kernel ended because memory ran out.
+"""Processes that the kernel killed because memory ran out.
 
-The kernel sends SIGKILL and tells nobody: of a worker that dies so, only the closed connection is seen. But it counts
-such deaths, for each control group and for the machine. A count that has grown since the epoch began names the cause.
-On another machine Spark's own report is all there is: exit code 137 is 128 + SIGKILL.
+The kernel sends SIGKILL without any notice: the driver sees only the closed connection of such a worker. But the kernel
+counts these kills for each control group and for the machine. A count that has grown since the epoch began reveals the
+cause. For other machines there is only Spark's own report: exit code 137 is 128 + SIGKILL.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ COUNTERS = (
 """Files with a line "oom_kill <count>": of the control group (its second version, its first), and of the machine."""
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 NO_LIMIT_BYTES = 1 << 50
-"""A larger limit is none: the first version of control groups has no other way to say so."""
+"""The value above which a limit means no limit: the first version of control groups cannot express it otherwise."""
 
 _COUNT = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 _KILLED = re.compile(r"\bexit(?:ed with)? (?:code|status):? 137\b|\bSIGKILL\b", re.IGNORECASE)
 
 
 class OomKills:
-    """The out-of-memory kills of this machine since this was made."""
+    """The out-of-memory kills on this machine since this object was created."""
 
     def __init__(self, counters: Sequence[Path] = COUNTERS, limits: Sequence[Path] = LIMITS) -> None:
         self._counters, self._limits = counters, limits
         self._before = self._counts()
 
     def explain(self) -> str:
-        """Return the end of a sentence about a process that died, "" when the kernel has ended none."""
+        """Return the end of a sentence about a process that died; "" if the kernel has killed none."""
         if not any(now > before for now, before in zip(self._counts(), self._before, strict=True)):
             return ""
         limit = next(filter(None, map(_limit, self._limits)), "")
@@ -50,7 +50,7 @@ class OomKills:
 
 
 def killed_by(report: str) -> str:
-    """Return the end of a sentence that says what exit code 137 in Spark's report means; "" when there is none."""
+    """Return the end of a sentence that explains exit code 137 in Spark's report; "" if the report has none."""
     if not _KILLED.search(report):
         return ""
     return " (exit code 137 is SIGKILL: as a rule the kernel or the cluster ended it because memory ran out)"

@@ -1,9 +1,9 @@
-"""When a driver looks how many slots there are, and what it tells the JobMaster of them.
+"""The rules for when a driver counts the slots, and what it reports to the JobMaster.
 
-A reactive job is told of every change, as long as it lives. Any other needs all slots that it wants: it is told when
-an epoch is over and there are too few for the next one, and from then on until that is deployed. On a cluster the
-driver looks for its sake too while it runs, since whoever counts warms up what is new
-(`kit.hosts.spark.driver.warm_slots`).
+The JobMaster of a reactive job receives every change as long as the job runs. Any other job needs all slots that it
+requests: its JobMaster is notified when an epoch is over and there are too few slots for the next one, and from then on
+until that one is deployed. On a cluster the driver also counts slots while such a job runs, because counting warms up
+new slots (`kit.hosts.spark.driver.warm_slots`).
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from kit.core.protocol.events import SlotsChanged
 
 EVERY_MS = 1_000
 WAITING_EVERY_MS = 100
-"""Between two epochs the job may stand still for want of slots."""
+"""The interval between two epochs, when the job may be waiting for slots."""
 
 
 class SlotWatch:
-    """What the JobMaster of one job knows of its slots."""
+    """The knowledge of one job's JobMaster about its slots."""
 
     def __init__(self, *, reactive: bool) -> None:
         self.count: Callable[[], int | None] = lambda: None
-        """How many slots there are for the job; None when nobody knows."""
+        """A function that returns the number of slots for the job; None if unknown."""
         self.always = reactive
-        """Whether to look while the job runs."""
+        """True if slots are counted while the job runs."""
         self.reactive = reactive
         self._told: int | None = None
 
     def news(self, least: int, *, deployed: bool) -> SlotsChanged | None:
-        """What the JobMaster is to hear now, of a job that needs `least` slots and may be deployed on them."""
+        """Return the event for the JobMaster, if any, of a job that needs `least` slots and may be deployed on them."""
         slots = self.count()
         is_news = self.reactive or (not deployed and (self._told is not None or (slots is not None and slots < least)))
         if slots is None or slots == self._told or not is_news:
@@ -38,13 +38,13 @@ class SlotWatch:
         return SlotsChanged(slots=slots)
 
     def again_ms(self, *, deployed: bool) -> int | None:
-        """After how long to look again; None: not before the epoch is over."""
+        """Return the time until the next check; None if there is none before the epoch is over."""
         if not deployed:
             return WAITING_EVERY_MS
         return EVERY_MS if self.always else None
 
     def deployed(self) -> None:
-        """An epoch begins: without `reactive` the number is of no interest until it is over."""
+        """Note that an epoch begins: without `reactive`, the number of slots is irrelevant until it is over."""
         if not self.reactive:
             self._told = None
 

@@ -1,10 +1,10 @@
-"""The slots of a job as its driver has them: started, heard, told and seen off, epoch after epoch.
+"""The slots of a job, as its driver manages them in each epoch.
 
-Theory of operation. `StartEpoch` submits a gang of slots (`kit.hosts.spark.driver.epoch`). They dial the server; when
-all have joined, each is told whom it dials, and when all have connected they are told what was waiting for them. What
-they say goes to the JobMaster. A slot that is lost fails the epoch; the JobMaster decides what follows. `StopEpoch`
-tells them to leave, and the epoch is over when every slot has ended its connection and the gang is gone: those that do
-not leave are cancelled through Spark, then killed, and given up at last.
+Theory of operation. `StartEpoch` submits a gang of slots (`kit.hosts.spark.driver.epoch`). The slots dial the server.
+When all have joined, each receives the addresses of the slots that it dials; when all have connected, they receive the
+messages that were waiting for them. Their messages go to the JobMaster. A lost slot fails the epoch, and the JobMaster
+decides what follows. `StopEpoch` tells the slots to leave. The epoch is over when every slot has ended its connection
+and the gang has ended. Slots that do not leave are cancelled through Spark, then killed, and finally abandoned.
 
 All of it happens on the driver's thread. Flink: `JobMaster` with the `TaskExecutorGateway`s of its slots.
 """
@@ -42,11 +42,11 @@ from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
 
 PEER_MS = 500
-"""A slot that others have lost has so long to be lost by the driver too, who knows better why."""
+"""The time to wait for the driver to lose a slot that others have lost, because the driver knows the cause better."""
 
 
 class Driver(Protocol):
-    """What slots need of the driver whose they are."""
+    """The part of the driver that the slots use."""
 
     job: JobGraph
     settings: DriverSettings
@@ -57,26 +57,26 @@ class Driver(Protocol):
     inbox: queue.SimpleQueue[Any]
 
     def now(self) -> int:
-        """The driver's clock, in ms."""
+        """Return the time of the driver's clock, in ms."""
 
     def handle(self, event: Word, cause: str = "") -> None:
-        """Have the JobMaster handle this, and carry out what it asks for."""
+        """Have the JobMaster handle an event, and carry out the resulting commands."""
 
     def extend_trace(self, records: Sequence[TraceRecord]) -> None:
-        """What slots have recorded."""
+        """Add records of the slots to the trace."""
 
     def rows_dropped(self, late: Mapping[str, int]) -> None:
-        """So many rows came too late so far in this epoch, by operator."""
+        """Take the number of rows that came too late so far in this epoch, by operator."""
 
     def slots_connected(self) -> None:
-        """All slots of the epoch know each other."""
+        """React when all slots of the epoch are connected with each other."""
 
     def epoch_over(self, stop: Envelope) -> None:
-        """Nothing of the epoch runs any more, as was asked for by `stop`."""
+        """React when nothing of the epoch runs any more, as `stop` requested."""
 
 
 class Slots:
-    """The slots of one job. `launch` starts a gang for a ticket, which `place` completes with what is the job's."""
+    """The slots of one job. `launch` starts a gang for a ticket, which `place` completes with the job's data."""
 
     def __init__(self, driver: Driver, launch: Launch, place: Callable[..., SlotTicket]) -> None:
         self._driver = driver
@@ -85,13 +85,13 @@ class Slots:
         self.secret = new_secret()
         self.epoch: Epoch | None = None
         self.meters = MeterReadings()
-        """Of the present epoch's slots."""
+        """The meters of the current epoch's slots."""
         self.rows_read: dict[tuple[int, int], int] = {}
-        """By the sources, of each epoch and slot."""
+        """The number of rows that the sources have read, by epoch and slot."""
         self.traceback = ""
-        """Of the last task or slot that failed in this epoch."""
+        """The traceback of the last task or slot that failed in this epoch."""
         self._told: dict[int, list[Envelope]] = {}
-        """What the event being handled has told tasks, by slot, until the next command of another kind."""
+        """The messages for tasks that the current event has led to, by slot, until the next command of another kind."""
 
     def __repr__(self) -> str:
         return f"Slots({self.epoch or 'no epoch'})"
@@ -101,7 +101,7 @@ class Slots:
         self.server = self._driver.settings.control_server(self.secret, self._driver.inbox)
 
     def close(self) -> None:
-        """End all that still runs, and close the socket."""
+        """End all slots that still run, and close the socket."""
         epoch = self.epoch
         if epoch is not None and not epoch.is_over:
             if epoch.stop is None:
@@ -110,15 +110,15 @@ class Slots:
             epoch.kill_stragglers()
         self.server.close()
 
-    # --- looking, on any thread -----------------------------------------------------------------------------------
+    # --- reading, on any thread -----------------------------------------------------------------------------------
 
     def workers(self) -> dict[int, int]:
-        """The process id of each slot that is connected."""
+        """Return the process id of each connected slot."""
         with self._driver.lock:
             return {} if self.epoch is None else self.epoch.pids()
 
     def hosts(self) -> dict[int, str]:
-        """The machine of each slot that is connected."""
+        """Return the machine of each connected slot."""
         with self._driver.lock:
             return {} if self.epoch is None else {slot: hello.host for slot, hello in self.epoch.joined.items()}
 
@@ -155,7 +155,7 @@ class Slots:
         )
 
     def joined(self, item: SlotJoined) -> None:
-        """A slot has dialled; when it is the last, each is told where the others are that it dials."""
+        """Add a slot that has dialled; after the last, send each slot the addresses that it must dial."""
         epoch = self._epoch_of(item)
         if epoch is None:
             return
@@ -174,10 +174,10 @@ class Slots:
             for receiver, words in epoch.take_waiting():
                 self._send(receiver, words)
 
-    # --- slots are heard ------------------------------------------------------------------------------------------
+    # --- messages from slots --------------------------------------------------------------------------------------
 
     def spoke(self, item: SlotMessage) -> None:
-        """A slot has said something."""
+        """Handle a message from a slot."""
         epoch = self._epoch_of(item)
         if epoch is None:
             self._said_too_late(item)
@@ -201,7 +201,7 @@ class Slots:
             self._driver.handle(word, cause)
 
     def _said_too_late(self, item: SlotMessage) -> None:
-        """The slot was told to leave before this came: what was done until then is in the trace all the same."""
+        """Keep only the trace records of a message that arrived after the slot was told to leave."""
         if self.epoch is not None and item.epoch == self.epoch.number and item.message.kind == SAID:
             with contextlib.suppress(CodecError):
                 self._driver.extend_trace(unpack_words(item.message, JobMessage)[1])
@@ -233,7 +233,7 @@ class Slots:
     }
 
     def _epoch_of(self, item: SlotJoined | SlotMessage) -> Epoch | None:
-        """The current epoch if that is the item's and it still goes on."""
+        """Return the current epoch if the item belongs to it and it still runs."""
         epoch = self.epoch
         if epoch is None or item.epoch != epoch.number or epoch.stop is not None:
             return None
@@ -244,14 +244,14 @@ class Slots:
             epoch.lost = True
             self._driver.handle(SlotLost(epoch=epoch.number, slot=slot, error=error))
 
-    # --- slots are told -------------------------------------------------------------------------------------------
+    # --- messages to slots ----------------------------------------------------------------------------------------
 
     def tell(self, message: Any, cause: str) -> None:
-        """What is told to the tasks of a slot one after the other goes there in one piece, with `send_told`."""
+        """Queue a message to a slot's tasks; `send_told` sends consecutive messages to a slot together."""
         self._told.setdefault(split_task_name(message.task)[1], []).append(Envelope(message, cause))
 
     def send_told(self) -> None:
-        """Send what was told."""
+        """Send the queued messages."""
         if self._told:
             told, self._told = self._told, {}
             for slot, words in told.items():
@@ -268,7 +268,7 @@ class Slots:
             self._deliver(slot, words)
 
     def _deliver(self, slot: int, words: list[Envelope]) -> None:
-        """What cannot be delivered since the connection is over is lost with the slot, of which the inbox will tell."""
+        """Send messages to a slot. If its connection is over they are lost with it, and the inbox reports the loss."""
         try:
             self.server.send(slot, pack_words(DELIVER, words))
         except (TypeError, ValueError) as error:
@@ -281,7 +281,7 @@ class Slots:
     # --- an epoch ends --------------------------------------------------------------------------------------------
 
     def left(self, item: SlotLeft) -> None:
-        """A slot's connection has ended."""
+        """Handle the end of a slot's connection."""
         epoch = self.epoch
         if epoch is None or item.epoch != epoch.number:
             return
@@ -296,7 +296,7 @@ class Slots:
         self._end_when_over(epoch)
 
     def gang_ended(self, item: GangEnded) -> None:
-        """Spark's job is over."""
+        """Handle the end of Spark's job."""
         epoch = self.epoch
         if epoch is None or item.epoch != epoch.number:
             return
@@ -307,7 +307,7 @@ class Slots:
         self._end_when_over(epoch)
 
     def stop(self, command: StopEpoch, cause: str) -> None:
-        """Tell all to leave, and see to it that they do."""
+        """Tell all slots to leave, and enforce it."""
         epoch, driver = self.epoch, self._driver
         if epoch is None or epoch.number != command.epoch:
             driver.inbox.put(Answered(EpochEnded(epoch=command.epoch), cause))
@@ -342,7 +342,7 @@ def _lost(word: OperatorEventToTask, error: str) -> OperatorEventLost:
     return OperatorEventLost(task=word.task, attempt=word.attempt, operator_id=word.operator_id, error=error)
 
 
-# Names that no machine gives its timers.
+# Timer names that no machine uses.
 _START_TIMER = "slots: all connected"
 _PEER_TIMER = "slots: one that others have lost"
 _CANCEL_TIMER = "slots: cancel the gang"

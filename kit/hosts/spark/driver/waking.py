@@ -1,9 +1,9 @@
-"""A clock that stands still while this process does.
+"""A clock that stops while this process is stopped.
 
-Theory of operation. Whether a peer is silent is judged by whoever listens, and a machine that was stopped, a process
-that got no core and a thread that waited for Python's lock did not listen. By a usual clock all its peers were silent
-meanwhile; the first thing it did on waking was to lose them. Who listens looks at this clock at each turn of its loop,
-and knows how long a turn takes at most. What a turn took beyond that was nobody's silence and is not counted.
+Theory of operation. The listening process decides whether a peer is silent. It does not listen while its machine is
+stopped, while it gets no core, or while its thread waits for Python's lock. By an ordinary clock, all its peers would
+seem silent meanwhile, and on waking it would lose them all. So the listener reads this clock once in each iteration of
+its loop, and knows the longest time that an iteration takes. Any time beyond that is not silence and is not counted.
 
 Flink judges by its own clock alone (`HeartbeatMonitorImpl`) and gives a limit of 50 s against such pauses. Ours is 3 s.
 """
@@ -14,7 +14,7 @@ import time
 
 
 class WakingClock:
-    """Seconds of waking time. `most_s`: so long a turn of its owner's loop takes, waiting included, while it runs."""
+    """Seconds of waking time. `most_s`: the longest iteration of its owner's loop, with waiting, while it runs."""
 
     def __init__(self, most_s: float) -> None:
         self._most_s = most_s
@@ -25,7 +25,7 @@ class WakingClock:
         return f"WakingClock(slept {self._slept_s:.3f} s)"
 
     def look(self) -> float:
-        """What it shows now. For the thread of its owner."""
+        """Return the current reading. Only the owner's thread may call this."""
         now_s = time.monotonic()
         self._slept_s += max(0.0, now_s - self._looked_s - self._most_s)
         self._looked_s = now_s

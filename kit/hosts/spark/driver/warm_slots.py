@@ -1,11 +1,11 @@
-"""How many slots there are for a job, those that are new warmed up.
+"""The number of slots available to a job, with new ones warmed up.
 
-The first Python worker of an executor takes seconds for its imports. A job that was rescaled onto it would stand still
-so long; so when there are more slots than before, a small Spark job goes through them, beside everything else, and only
-when it is done are they counted. One that never ends, on an executor that is frozen, is never waited for.
+The first Python worker of an executor takes seconds for its imports, and a job that was rescaled onto it would wait for
+that. So when there are more slots than before, a small Spark job runs on them in the background, and they are counted
+only when it is done. Nothing waits for that job, because it may never end on a frozen executor.
 
-A job that is not reactive needs no more slots than it has, and when it has lost some it takes cold ones rather than
-none: for it all are counted, and spare ones are warmed up so that they are of use at once.
+A job that is not reactive does not need more slots than it has, and when it has lost some it prefers cold ones to none.
+For such a job all slots are counted, and spare ones are warmed up so that they can be used at once.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from pyspark.sql import SparkSession
 
 
 class WarmSlots:
-    """Counts what `count` counts, on the driver's thread; a call gives the number, None when that is not known."""
+    """A counter of warm slots, used on the driver's thread. A call returns the number, None if it is unknown."""
 
     def __init__(self, spark: SparkSession, count: Callable[[], int | None], known: int | None = None) -> None:
-        """`known`: so many slots are warm as soon as the job works, and cold ones count."""
+        """Count the slots that `count` reports. If `known` is given, that many are warm once the job runs, and cold
+        ones count too.
+        """
         self._spark = spark
         self._count = count
         self._counts_cold = known is not None
         self.warm = known
-        """So many were warm when they were last counted."""
+        """The number of warm slots at the last count."""
         self._thread: threading.Thread | None = None
 
     def __call__(self) -> int | None:
@@ -41,7 +43,7 @@ class WarmSlots:
 
     def _warm_up(self, there: int) -> None:
         cold = there - (self.warm or 0)
-        with contextlib.suppress(Exception):  # the executor is gone again, or the session was stopped
+        with contextlib.suppress(Exception):  # the executor has left, or the session was stopped
             self._spark.sparkContext.parallelize(range(cold), cold).foreachPartition(_touch)
             self.warm = there
 

@@ -1,12 +1,12 @@
-"""PySpark's daemon with the kit imported beforehand.
+"""PySpark's daemon with the kit already imported.
 
-Spark forks its Python workers from a daemon. One that has imported the kit, and what it depends on, gives workers that
-are ready at once; else each new worker spends seconds on imports, after a failure of all times. `create_session` names
-this module as `spark.python.daemon.module`.
+Spark forks its Python workers from a daemon. If the daemon has imported the kit and its dependencies, new workers are
+ready at once. Otherwise each spends seconds on imports, which matters most after a failure. `create_session` names this
+module as `spark.python.daemon.module`.
 
-A new worker's first act is to have Python's finders look again at what they know (`setup_spark_files`). Those of
-`pyspark.zip`, one for each package in it, then read the archive's directory anew, a third of a second in all. They are
-forgotten here: whoever needs one again makes it, from a directory that is read once.
+A new worker first invalidates the caches of Python's finders (`setup_spark_files`). The finders of `pyspark.zip`, one
+for each package in it, then read the archive's directory again, which takes a third of a second in all. So they are
+removed here: a finder that is needed again is created from a directory that is read once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import kit.stream.api  # noqa: F401
 
 
 def forget_archives() -> None:
-    """Let no finder of an archive be kept for the workers."""
+    """Remove the finders of archives, so that workers do not inherit them."""
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimport.zipimporter):
             del sys.path_importer_cache[path]
@@ -34,5 +34,5 @@ def forget_archives() -> None:
 
 if __name__ == "__main__":
     forget_archives()
-    gc.freeze()  # the workers share what was imported; collections shall not touch it, and so have it copied
+    gc.freeze()  # workers share the imported objects; a collection would touch and so copy them
     daemon.manager()

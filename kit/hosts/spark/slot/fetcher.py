@@ -1,12 +1,12 @@
-"""Reads of one source task beside its slot's main thread, and the watch over splits that have nothing now.
+"""Reads of one source task on a thread beside the slot's main thread, and the polling of empty splits.
 
-A read that waits, for a disk or a queue, must not hold up checkpoints. Handing each read to a thread would slow down
-sources that are quick. So the fetcher goes by how long reads take. The first reads are done on its own thread; after
-`QUICK_READS` quick ones in a row the main thread does them at once. One slow read there, and they are done beside it
-again, for twice as many quick ones as before.
+A read that waits for a disk or a queue must not delay checkpoints, but using a thread for every read would slow down
+fast sources. So the fetcher decides by how long reads take. The first reads run on its own thread. After `QUICK_READS`
+quick reads in a row, the main thread reads directly. After one slow read on the main thread, reads move back to the
+fetcher's thread, and twice as many quick reads as before are required.
 
-The same thread asks the source from time to time which of its empty splits have rows, and tells the slot of some. A
-task has one read under way at a time, so a source is never read by two threads at once.
+The same thread periodically asks the source which of its empty splits have rows, and reports them to the slot. A task
+has one read in flight at a time, so two threads never read a source at the same time.
 
 Follows Flink's `SplitFetcherManager` and `SplitFetcher`.
 """
@@ -21,12 +21,12 @@ from typing import Any
 
 QUICK_READS = 8
 SLOW_S = 0.01
-"""A read that takes longer is slow."""
+"""The duration above which a read is slow."""
 
 
 class Fetcher:
-    """The thread `name`. `carry_out` does what a job asks, and says whether there is an answer; `put` takes jobs that
-    are answered, and what `failed` makes of an error.
+    """The thread `name`. `carry_out` performs a job and returns whether it has an answer; `put` receives answered jobs,
+    and what `failed` makes of an error.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Fetcher:
 
     @property
     def reads_at_once(self) -> bool:
-        """Return True if the next read is quick, to all appearances, so that the main thread may do it."""
+        """Return True if the next read is expected to be quick, so that the main thread may perform it."""
         return self._quick_in_a_row >= self._needed
 
     def note_read(self, took_s: float) -> None:
-        """Take note of how long a read took."""
+        """Record how long a read took."""
         if took_s < SLOW_S:
             self._quick_in_a_row += 1
             return
@@ -61,17 +61,15 @@ class Fetcher:
         self._quick_in_a_row = 0
 
     def read(self, job: Any) -> None:
-        """Carry out a read after what was asked for before."""
+        """Perform a read after the jobs that were submitted earlier."""
         self._jobs.put((job, 0.0))
 
     def watch(self, job: Any, every_s: float) -> None:
-        """Carry this out every `every_s` until it has an answer, instead of what was watched before; a job of None
-        ends that.
-        """
+        """Perform a job every `every_s` seconds until it has an answer, instead of the previous one; None ends this."""
         self._jobs.put((job, every_s))
 
     def close(self, timeout_s: float) -> bool:
-        """Begin nothing more; wait until what is being done is done. False when it is not in time."""
+        """Stop after the current job and wait for it; return False if it does not finish in time."""
         self._closed = True
         self._jobs.put(None)
         self._thread.join(timeout_s)

@@ -1,9 +1,9 @@
-"""What the tasks of a slot do with their time, and how many records pass: meters, told to the driver every so often.
+"""Meters of the tasks of a slot, which count records and measure how tasks spend their time.
 
-Time is split as Flink splits it (`TaskIOMetricGroup`). A task is *busy* while it handles something, *back-pressured*
-while it has no turn because an output has no credit left, and *idle* the rest. Busy time is measured at each event; the
-rest of an interval counts as what the task is doing at its end, so an interval is short. A row of what a task sent last
-goes along (where it sends none: of what came), for whoever wants to see what flows.
+The slot reports them to the driver periodically. Time is split as in Flink (`TaskIOMetricGroup`). A task is *busy*
+while it handles something, *back-pressured* while it cannot run because an output has no credit left, and *idle*
+otherwise. Busy time is measured at each event; the rest of an interval counts as the task's state at its end, so
+intervals are short. A reading includes one row that the task sent last, or received last if it sends none, as a sample.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kit.stream.operators.windows.late_rows import late_rows_of
 
 SAMPLE_EVERY_S = 0.02
 READINGS = 6
-"""Rates are taken over so many readings, a bit more than a second."""
+"""The number of readings over which rates are taken, a bit more than a second."""
 LONGEST_SAMPLE = 160
 COLUMNS = [
     "task",
@@ -46,7 +46,7 @@ COLUMNS = [
 
 @dataclass(slots=True)
 class TaskMeter:
-    """One task since its epoch began."""
+    """The meter of one task since its epoch began."""
 
     records_in: int = 0
     records_out: int = 0
@@ -56,17 +56,17 @@ class TaskMeter:
     sent: pa.RecordBatch | None = None
     """The last batch that it sent."""
     came: pa.RecordBatch | None = None
-    """The last batch that came to it."""
+    """The last batch that it received."""
     accounted_s: float = 0.0
-    """Of `busy_s` what belongs to intervals that have ended."""
+    """The part of `busy_s` that belongs to intervals that have ended."""
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """A buffer has come."""
+        """Count a buffer that has arrived."""
         self.records_in += batch.num_rows
         self.came = batch
 
     def reading(self) -> dict[str, Any]:
-        """The meter as JSON-like data."""
+        """Return the meter as JSON-like data."""
         return {
             "records_in": self.records_in,
             "records_out": self.records_out,
@@ -94,7 +94,7 @@ class Meters:
         self._began_s = self._due_s = time.monotonic()
 
     def look(self) -> None:
-        """Between two rounds of work: end the interval if it has lasted long enough."""
+        """End the interval if it has lasted long enough. Called between two rounds of work."""
         now_s = time.monotonic()
         if now_s >= self._due_s:
             self._end_interval(now_s)
@@ -112,11 +112,11 @@ class Meters:
 
     @property
     def late_rows(self) -> int:
-        """Rows that all operators have dropped."""
+        """Return the number of late rows that all operators have dropped."""
         return sum(sum(task.chain.late_rows_dropped.values()) for task in self._tasks.values())
 
     def reading(self) -> dict[str, dict[str, Any]]:
-        """All meters as JSON-like data, by task."""
+        """Return all meters as JSON-like data, by task."""
         self._end_interval(time.monotonic())
         return {
             name: meter.reading()
@@ -129,42 +129,43 @@ class Meters:
 
 
 Reading = tuple[float, dict[str, dict[str, Any]]]
-"""When it came, and the meters by task."""
+"""The arrival time, and the meters by task."""
 
 
 class MeterReadings:
-    """What the slots of an epoch said last, and some readings before that: rates come of the first and the last."""
+    """The latest readings of the slots of an epoch, and a few earlier ones: rates compare the first with the last."""
 
     def __init__(self) -> None:
         self._slots: dict[int, deque[Reading]] = {}
 
     def take(self, slot: int, meters: dict[str, dict[str, Any]]) -> None:
-        """A slot's meters were read."""
+        """Add a reading of a slot's meters."""
         self._slots.setdefault(slot, deque(maxlen=READINGS)).append((time.monotonic(), meters))
 
     @property
     def late_rows(self) -> dict[str, dict[str, int]]:
-        """Those dropped, by task, and by operator that dropped some."""
+        """Return the number of late rows dropped, by task and by operator that dropped some."""
         newest = [readings[-1][1] for readings in self._slots.values()]
         return {task: meter["late_rows_dropped"] for meters in newest for task, meter in meters.items()}
 
     @property
     def late_rows_dropped(self) -> dict[str, int]:
-        """By the operators that dropped some, all subtasks together."""
+        """Return the number of late rows dropped by each operator that dropped some, over all its subtasks."""
         return late_rows_of(self.late_rows.values())
 
     def to_pandas(
         self, vertices: Sequence[str], now_ms: int = 0, state_bytes: Mapping[tuple[str, int], int] | None = None
     ) -> pd.DataFrame:
-        """One row per subtask, `vertices` in this order: see `job.look.meters`. `state_bytes` is by operator id and
-        subtask.
+        """Return one row per subtask, with vertices in the order of `vertices`: see `job.look.meters`.
+
+        `state_bytes` is by operator id and subtask.
         """
         rows = [self._row(slot, task, now_ms, state_bytes or {}) for slot, task in self._ordered(vertices)]
         table = pd.DataFrame(rows, columns=COLUMNS)
         return table.astype(dict.fromkeys(("watermark_ms", "behind_ms"), "Int64"))
 
     def operators(self, vertices: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the subtask and what was read last of each operator in it, the rates of its meters included."""
+        """Yield, for each operator, its subtask and latest reading, including the rates of its meters."""
         for slot, task in self._ordered(vertices):
             (since_s, older), (at_s, newest) = self._slots[slot][0], self._slots[slot][-1]
             before = {each["id"]: each["own"] for each in older[task]["operators"]}
@@ -194,6 +195,6 @@ class MeterReadings:
 
 
 def _event_time(operators: Sequence[Mapping[str, Any]], now_ms: int) -> list[Any]:
-    """Return the watermark that a task sends, and by how much it is behind the clock."""
+    """Return the watermark that a task has sent, and how far it is behind the clock."""
     watermark_ms = operators[-1]["values"][OUTPUT_WATERMARK] if operators else None
     return [pd.NA, pd.NA] if watermark_ms is None else [watermark_ms, now_ms - watermark_ms]

@@ -1,14 +1,14 @@
-"""A slot: one process's share of a job, from joining the driver to being told to leave.
+"""A slot: one process's share of a job, from joining the driver until the driver tells it to leave.
 
-A slot holds the subtasks with one index, one of each vertex, for one epoch. It joins the driver with a hello, learns
-the other slots' addresses (`connect`), connects with them and says so (`connected`); then the tasks are deployed.
+A slot runs the subtasks with one index, one of each vertex, for one epoch. It joins the driver with a hello, receives
+the other slots' addresses (`connect`), connects with them and reports that (`connected`). Then the tasks are deployed.
 
-One thread runs everything but input and output. It takes what came into the *inbox* (from the driver, from other slots,
-from the background), hands the `WorkingSlot` what is for its tasks and lets it work, and sleeps only when there is
-nothing to do. Before the slot knows the others there are no tasks, and only the driver has something to say.
+One thread runs everything except input and output. It takes items from the *inbox* (sent by the driver, other slots and
+the background thread), passes those for its tasks to the `WorkingSlot`, lets it work, and sleeps only when there is
+nothing to do. Until the slot is connected with the others, it has no tasks, and only the driver sends items.
 
-Whatever ends the control connection ends the slot. The driver takes its end as the word that nothing of this slot
-writes any more, so the connection is closed last.
+The slot ends when the control connection ends, for whatever reason. To the driver, the end of the connection means that
+this slot no longer writes anything, so the slot closes the connection last.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ CONNECTED = "connected"
 DELIVER = "deliver"
 TROUBLE = "trouble"
 PEER_LOST = "peer lost"
-"""The kinds of control messages, beside hello and leave, and what a working slot says."""
+"""Kinds of control messages, in addition to hello, leave and those that a working slot sends."""
 
 FINISH_WRITING_S = 2.0
-"""A slot that leaves gives its background so long to finish what it is writing."""
+"""The time that a leaving slot gives its background thread to finish writing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotTicket:
-    """All that a slot must know beforehand. It travels in Spark's closure, the user's functions with it."""
+    """All that a slot must know at its start. It is sent in Spark's closure, with the user's functions."""
 
     job: JobGraph
     epoch: int
@@ -63,16 +63,16 @@ class SlotTicket:
     output: SparkOutput
     wire: WireSettings
     host: str = ""
-    """Where slots listen for each other; "": where each reaches the driver from."""
+    """The address on which slots listen for each other; "": the address from which each reaches the driver."""
     local_state: str = ""
     sockets: str = ""
-    """Where on the driver's machine Unix sockets go; it outlives a worker that is killed, and removes them."""
+    """The directory for Unix sockets on the driver's machine; the driver removes those of killed workers."""
     recording: str = ""
-    """Where a run that is recorded writes down what its machines handle."""
+    """The directory in which a recorded run writes the events of its machines."""
 
     @property
     def slots(self) -> int:
-        """How many slots the epoch has: as many as its widest vertex has subtasks."""
+        """The number of slots of the epoch: the number of subtasks of its widest vertex."""
         return max(self.parallelism.values())
 
     def __repr__(self) -> str:
@@ -81,13 +81,13 @@ class SlotTicket:
 
 @dataclass(frozen=True, slots=True)
 class _BackgroundFailed:
-    """The background met an error that nothing foresaw."""
+    """The background thread failed with an unexpected error."""
 
     error: Exception
 
 
 class Slot:
-    """Slot `number` of the epoch in `ticket`. `inbox` is where everything arrives (a queue with `put` and `get`)."""
+    """Slot `number` of the epoch in `ticket`. All items arrive in `inbox` (a queue with `put` and `get`)."""
 
     def __init__(self, ticket: SlotTicket, number: int, inbox: queue.SimpleQueue[Any] | None = None) -> None:
         self.number = number
@@ -105,9 +105,9 @@ class Slot:
     # --- from joining to leaving ----------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Join the driver, do what the tasks do, return when told to leave.
+        """Join the driver, run the tasks, and return when the driver tells the slot to leave.
 
-        Raises ConnectionError and its kinds when the driver cannot be joined; trouble after that is told to the driver.
+        Raises ConnectionError or a subclass if the driver cannot be joined; later errors are reported to the driver.
         """
         ticket = self._ticket
         with contextlib.ExitStack() as stack:
@@ -145,14 +145,14 @@ class Slot:
             )
             try:
                 self._loop()
-            except (Exception, SystemExit) as error:  # a function of the user's may call sys.exit
+            except (Exception, SystemExit) as error:  # a user-defined function may call sys.exit
                 self._complain(error)
             finally:
                 stack.close()
                 self._driver.close()
 
     def _close_files(self) -> None:
-        """Nothing is written any more. Copies of state wait for the next epoch, if there is to be one."""
+        """Close the files that the slot writes. Copies of state are kept for the next epoch, if there is one."""
         self._files.close()
         if self._recording is not None:
             self._recording.close()
@@ -171,7 +171,7 @@ class Slot:
             working.tell_records()
 
     def _wait_for_the_others(self) -> WorkingSlot | None:
-        """Wait until all slots have joined, make the tasks and connect; None when told to leave before."""
+        """Wait until all slots have joined, create the tasks and connect; return None if told to leave first."""
         while not self._over:
             item = self._inbox.get()
             if isinstance(item, DriverMessage) and item.message.kind == CONNECT:
@@ -180,7 +180,7 @@ class Slot:
         return None
 
     def _complain(self, error: BaseException) -> None:
-        """Tell the driver what happened, and wait to be told to leave."""
+        """Report an error to the driver, and wait for the message to leave."""
         text = "".join(traceback.format_exception(error))
         fields = {"error": f"{type(error).__name__}: {error}", "traceback": text}
         self._driver.send(ControlMessage(TROUBLE, fields | {"fatal": isinstance(error, ProtocolError)}))
@@ -189,7 +189,7 @@ class Slot:
             if isinstance(item, DriverLeft) or (isinstance(item, DriverMessage) and item.message.kind == LEAVE):
                 self._hear(item)
 
-    # --- what comes in --------------------------------------------------------------------------------------------
+    # --- incoming items -------------------------------------------------------------------------------------------
 
     def _take(self, item: Any, working: WorkingSlot) -> None:
         if type(item) in working.TAKES:
@@ -203,10 +203,10 @@ class Slot:
         self._HEARS[type(item)](self, item)
 
     def _peer_ended(self, item: PeerEnded) -> None:
-        """It had nothing more to say; the driver knows."""
+        """Ignore a peer that ended in good order; the driver knows."""
 
     def _peer_lost(self, item: PeerLost) -> None:
-        """As a rule the driver knows; when only this connection broke, it does now."""
+        """Report a lost peer to the driver, which knows already unless only this connection broke."""
         self._driver.send(ControlMessage(PEER_LOST, {"slot": item.slot, "reason": item.reason}))
 
     def _driver_said(self, item: DriverMessage) -> None:
@@ -217,7 +217,7 @@ class Slot:
         self._job_is_over = bool(item.message.fields.get("for_good"))
 
     def _driver_left(self, item: DriverLeft) -> None:
-        self._is_alone = not self._over  # it left without a word, or cannot be reached
+        self._is_alone = not self._over  # the driver left without a message, or cannot be reached
         self._over = True
 
     def _background_failed(self, item: _BackgroundFailed) -> None:
@@ -232,7 +232,7 @@ class Slot:
     }
 
     def _connect(self, message: ControlMessage) -> WorkingSlot:
-        """Make the tasks, and connect with the slots whose addresses the driver gives."""
+        """Create the tasks, and connect with the slots whose addresses the driver has sent."""
         ticket = self._ticket
         graph = ExecutionGraph(ticket.job, ticket.parallelism, ticket.max_parallelism)
         if ticket.recording:
@@ -265,10 +265,10 @@ class Slot:
 
 
 class LastWord(queue.SimpleQueue):
-    """An inbox that ends the process when the slot was told to leave and has not left `grace_s` later.
+    """An inbox that ends the process if the slot has not left within `grace_s` after it was told to leave.
 
-    A slot busy in a user's function cannot look into its inbox; but once the driver has gone on without it, it must not
-    write any more.
+    A slot that is busy in a user's function cannot read its inbox. But it must not write any more once the driver has
+    continued without it.
     """
 
     def __init__(self, grace_s: float) -> None:
@@ -277,7 +277,7 @@ class LastWord(queue.SimpleQueue):
         self._timer: threading.Timer | None = None
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Add an item; one that tells the slot to leave starts the countdown."""
+        """Add an item; a message to leave starts the countdown."""
         if isinstance(item, DriverLeft) or (isinstance(item, DriverMessage) and item.message.kind == LEAVE):
             self._start()
         super().put(item)
@@ -289,6 +289,6 @@ class LastWord(queue.SimpleQueue):
             self._timer.start()
 
     def left(self) -> None:
-        """The slot has left in time."""
+        """Stop the countdown because the slot has left in time."""
         if self._timer is not None:
             self._timer.cancel()

@@ -1,20 +1,20 @@
-"""The tasks of one slot, hosted: events handed to their machines, and what they ask for carried out.
+"""The host of the tasks of one slot: it passes events to their machines and carries out the machines' commands.
 
-Theory of operation. Everything happens on the slot's main thread. An event for a task goes into the *ready* queue;
-`work` empties it, so a task's commands are all carried out before the next event is handled, whatever they lead to.
-What a task sends to a task of this slot goes into the same queue, without a socket; so do credits. Tasks take their
-turns from the last vertex to the first: what is under way is finished before more is read. Those to which a barrier
-has come that overtakes records go first. A round ends early when it has taken long, since a barrier may have arrived
-meanwhile; the next one goes on where it ended.
+Theory of operation. Everything happens on the slot's main thread. An event for a task goes into the *ready* queue.
+`work` empties the queue, so all commands of a task are carried out before the next event is handled. Elements and
+credits between tasks of this slot go into the same queue, without a socket. Tasks run in order from the last vertex to
+the first, so that in-flight records are processed before more are read. Tasks that have received a barrier that
+overtakes records run first. A round ends early if it has taken long, because a barrier may have arrived meanwhile; the
+next round resumes where it ended.
 
-A read of a source is done at once where reads are quick, else by a thread of that source
-(`kit.hosts.spark.slot.fetcher`), which also finds out when a split that had no rows has some. Rows that a sink does not
-hold until the barrier are written at once. Snapshots are written, state is read and output is published by one
-background thread, in the order in which it was asked for; the answers come through the slot's inbox. The machine that
-gathers in-flight data for files is handed its events on the main thread, as the tasks are.
+Reads of a source run directly if they are quick. Otherwise the source's own thread performs them
+(`kit.hosts.spark.slot.fetcher`); it also detects when an empty split has rows. Rows that a sink does not hold until the
+barrier are written at once. One background thread writes snapshots, reads state and publishes output, in the order of
+the requests; the answers come through the slot's inbox. The machine that collects in-flight data for files handles its
+events on the main thread, as the tasks do.
 
-The trace gets all but what is about single buffers; words about them pass through here at full speed. When the run is
-recorded every event is written down before its commands are carried out.
+The trace contains everything except events and commands about single buffers, which are not recorded for speed. If the
+run is recorded, every event is written before its commands are carried out.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ from kit.machines.task.unknown_task import answer_for_unknown_task
 from kit.stream.graph.execution_graph import ExecutionGraph
 
 TURNS_A_ROUND = 4
-"""A task with plenty to do takes this many turns before the others get theirs."""
+"""The maximal number of turns that a busy task takes before the others run."""
 ROUND_MS = 10
-"""A round that has taken so long ends with the turn that is being taken: then the slot looks into its inbox."""
+"""The duration after which a round ends with the current turn, so that the slot reads its inbox."""
 
 _TURN = ProcessInput()
 
 CreateFetcher = Callable[[str, Callable[[Any], bool]], Fetcher]
-"""Takes the name of a thread, and what is to be done on it."""
+"""A factory that takes the name of a thread and the function to call on it."""
 
 
 class Wires(Protocol):
-    """The data plane, as seen from here."""
+    """The part of the data plane that is used here."""
 
     def send(self, channel: int, element: Any) -> Any:
         """Send a batch, or the bytes of another element."""
@@ -84,13 +84,13 @@ class Wires(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """What a machine asked for that takes its time, and its answer when it comes back through the slot's inbox."""
+    """A machine's command that takes time, and later its answer, which returns through the slot's inbox."""
 
     machine: Machine
     command: Command
     cause: str
     sync_ms: int
-    """How long the machine took over the event that led to it."""
+    """The time that the machine took to handle the event that led to the command."""
     stopped: bool = False
     answer: Word | None = None
 
@@ -98,11 +98,11 @@ class Work:
 class TaskHost:
     """The tasks with subtask index `slot` of one epoch.
 
-    `say` takes messages for the JobMaster, `records` gathers what the trace keeps until the slot sends it off. Without
-    `create_fetcher` all reads are done at once.
+    `say` receives messages for the JobMaster; `records` collects the trace's records until the slot sends them. Without
+    `create_fetcher`, all reads run directly.
 
-    The tasks are what Flink's `TaskExecutor` finds in its `taskSlotTable`. The articles' `HandlesTasks` is no class of
-    Flink 2: what handles tasks is here.
+    Flink's `TaskExecutor` keeps its tasks in `taskSlotTable`. The articles' `HandlesTasks` is not a class of Flink 2;
+    this class handles the tasks.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class TaskHost:
     ) -> None:
         self.records: list[TraceRecord] = []
         self.rows_read = 0
-        """By the sources, in this epoch."""
+        """The number of rows that the sources have read in this epoch."""
         mine = graph.tasks_with_index(slot)
         self.tasks = {vertex.task: StreamTask(graph, vertex.task, epoch) for vertex in mine}
         self.meters = Meters(self.tasks)
@@ -129,11 +129,11 @@ class TaskHost:
         numbers = {number for channels in ends for number in channels}
         channels = [graph.channel(number) for number in sorted(numbers)]
         self.routes = [Route(c.number, _slot_of(c.source_task), _slot_of(c.target_task)) for c in channels]
-        """Of the channels that begin or end here."""
+        """The routes of the channels that begin or end here."""
         self._receivers = {c.number: self.tasks[c.target_task] for c in channels if c.target_task in self.tasks}
         self._senders = {c.number: self.tasks[c.source_task] for c in channels if c.source_task in self.tasks}
         self._turns = deque(reversed(self.tasks.values()))
-        """The task whose turn is next comes first."""
+        """The tasks in turn, the next one first."""
         self._epoch = epoch
         self._job_id = graph.job_graph.job_id
         self._files = files
@@ -144,11 +144,11 @@ class TaskHost:
         self._recording = recording
         self._create_fetcher = create_fetcher
         self._fetchers: dict[str, Fetcher] = {}
-        """Of the source tasks that have read."""
+        """The fetchers of the source tasks that have read."""
         self._ready: deque[tuple[Machine, Word, str]] = deque()
         self._timers: dict[tuple[str, str], tuple[ScheduleTimer, str]] = {}
         self._work: list[Work] = []
-        """What the background was given and has not answered."""
+        """The work that the background thread has received and not answered."""
         self._channel_state = SlotChannelState.of(graph, slot, epoch)
         self.next_timer_ms: int | None = None
         self._handled_in_s = 0.0
@@ -156,10 +156,10 @@ class TaskHost:
     def __repr__(self) -> str:
         return f"TaskHost({', '.join(self.tasks)})"
 
-    # --- what comes in --------------------------------------------------------------------------------------------
+    # --- incoming items -------------------------------------------------------------------------------------------
 
     def message(self, message: TaskMessage, cause: str = "") -> None:
-        """From the JobMaster; what is meant for a task that is not here is dropped, unless it asks for an answer."""
+        """Take a message from the JobMaster. A message for an unknown task is dropped unless it needs an answer."""
         task = self.tasks.get(message.task)
         answer = answer_for_unknown_task(message, task, self._job_id)
         if answer is not None:
@@ -168,18 +168,18 @@ class TaskHost:
             self._ready.append((task, message, cause))
 
     def element(self, channel: int, element: Element, cause: str = "") -> None:
-        """From a task of another slot."""
+        """Take an element from a task of another slot."""
         receiver = self._receivers[channel]
         if isinstance(element, Buffer):
             self.meters.by_task[receiver.name].take(element.batch)
         self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
 
     def credit(self, channel: int, credits: int) -> None:
-        """From a task of another slot."""
+        """Take credits from a task of another slot."""
         self._ready.append((self._senders[channel], CreditReceived(channel=channel, credits=credits), ""))
 
     def answer(self, work: Work) -> None:
-        """From the background. What was stopped meanwhile is undone, and answered with nothing."""
+        """Take an answer from the background. Work that was stopped meanwhile is undone, and no answer is delivered."""
         if not isinstance(work.command, AwaitRows):
             self._work.remove(work)
         if work.stopped:
@@ -189,7 +189,7 @@ class TaskHost:
             self._ready.append((work.machine, work.answer, work.cause))
 
     def fire_timers(self) -> None:
-        """Let every timer fire that is due."""
+        """Fire every timer that is due."""
         if self.next_timer_ms is None or self.next_timer_ms > (now := self._now()):
             return
         for (task, name), (timer, cause) in sorted(self._timers.items(), key=lambda item: item[1][0].due_ms):
@@ -201,7 +201,7 @@ class TaskHost:
     # --- work -----------------------------------------------------------------------------------------------------
 
     def work(self) -> bool:
-        """Handle what is ready, then give each task its turns; False when there was nothing to do."""
+        """Handle the ready events, then give each task its turns; return False if there was nothing to do."""
         worked = bool(self._ready)
         self._handle_ready()
         worked = self._give_turns() or worked
@@ -222,7 +222,7 @@ class TaskHost:
         return worked
 
     def _in_turn(self) -> Iterator[StreamTask]:
-        """The tasks with a priority element, then all from where the last round ended."""
+        """Yield the tasks with a priority element, then all tasks from where the last round ended."""
         yield from [task for task in self._turns if task.inputs.priority_available]
         for _ in range(len(self._turns)):
             self._turns.rotate(-1)
@@ -235,7 +235,7 @@ class TaskHost:
 
     def _handle(self, machine: Machine, event: Word, cause: str) -> None:
         if type(event) is ElementReceived and self.tasks[machine.name].state.is_terminal:
-            return  # it has ended; its credits may still set free what it sent last
+            return  # the task has ended; credits may still release what it sent last
         started_s = time.perf_counter()
         commands = machine.handle(event, self._now(), cause)
         self._handled_in_s = time.perf_counter() - started_s
@@ -255,11 +255,11 @@ class TaskHost:
     # --- commands -------------------------------------------------------------------------------------------------
 
     def _observe(self, machine: Machine, command: Command, cause: str) -> None:
-        """The trace has it."""
+        """Do nothing: the trace has recorded the command."""
 
     def _send(self, machine: Machine, command: SendElement, cause: str) -> None:
-        # `priority` stays with the machines: what a channel's credits let onto the wire arrives before the event, and
-        # is the receiver's to keep. Overtaking it here would put it in neither snapshot.
+        # `priority` stays with the machines: elements that a channel's credits let onto the wire arrive before the
+        # event and belong to the receiver's snapshot. If the event overtook them here, no snapshot would contain them.
         channel, element = command.channel, command.element
         receiver = self._receivers.get(channel)
         if isinstance(element, Buffer):
@@ -287,7 +287,7 @@ class TaskHost:
         self._ready.append((self._channel_state if to_slot else self.tasks[message.task], message, cause))
 
     def _read_rows(self, machine: Machine, command: ReadSplit, cause: str) -> None:
-        """At once where reads are quick, else on the source's own thread."""
+        """Read directly if reads are quick, else on the source's own thread."""
         fetcher = self._fetcher(machine)
         if fetcher is not None and not fetcher.reads_at_once:
             work = Work(machine, command, cause, 0)
@@ -319,12 +319,12 @@ class TaskHost:
         return fetcher
 
     def _fetch(self, work: Work) -> bool:
-        """On a source's own thread. Returns False for a watch over splits that have no rows yet."""
+        """Read, on a source's own thread; return False if the watched splits have no rows yet."""
         work.answer = self._files.carry_out(work.command)
         return not isinstance(work.answer, RowsAvailable) or bool(work.answer.split_ids)
 
     def close(self, timeout_s: float) -> None:
-        """Read nothing more."""
+        """Stop reading."""
         for fetcher in self._fetchers.values():
             fetcher.close(timeout_s)
 
@@ -339,7 +339,7 @@ class TaskHost:
         self._background.submit(lambda: self._carry_out(work))
 
     def _carry_out(self, work: Work) -> Work:
-        """On the background thread."""
+        """Carry out a command on the background thread."""
         if not work.stopped:
             work.answer = self._files.carry_out(work.command, work.sync_ms)
             if self._recording is not None and work.answer is not None:
@@ -378,10 +378,10 @@ class TaskHost:
         Duty.WORK: _begin,
         Duty.STOP_WORK: _stop_work,
     }
-    """How a slot sees to the duties of its tasks; the JobMaster's are the driver's."""
+    """The methods with which a slot performs the duties of its tasks; the driver performs the JobMaster's."""
 
     def states(self) -> dict[str, ExecutionState]:
-        """Where each task stands."""
+        """Return the execution state of each task."""
         return {name: task.state for name, task in self.tasks.items()}
 
 

@@ -1,8 +1,8 @@
-"""A slot that knows the others: its tasks, and what they have to do with the world.
+"""A slot that is connected with the others: its tasks and their communication.
 
-What other slots and the background send is handed to the `TaskHost`, and so is what the JobMaster says. What the tasks
-say to the JobMaster goes out after each round of work, with the records of the trace that are there by then; records
-alone wait a little for something to travel with.
+Items from other slots, the background thread and the JobMaster are passed to the `TaskHost`. The tasks' messages to the
+JobMaster are sent after each round of work, with the trace records available by then. Records alone wait briefly for a
+message to be sent with.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ METERS = "meters"
 """The kinds of control messages that a working slot sends."""
 
 RECORDS_EVERY_S = 0.05
-"""Records of the trace wait at most so long for a message to travel with."""
+"""The longest time that trace records wait for a message to be sent with."""
 METERS_EVERY_S = 0.25
-"""So often a slot tells how many rows its sources have read, and what its tasks do with their time."""
+"""The interval at which a slot reports how many rows its sources have read and how its tasks spend their time."""
 
 
 class WorkingSlot:
-    """The tasks in `host`; `said` is where they leave what they say to the JobMaster, at the other end of `driver`."""
+    """The tasks in `host`; `said` holds their messages to the JobMaster until these are sent over `driver`."""
 
     def __init__(self, host: TaskHost, said: list[Envelope], driver: ControlClient, now: Callable[[], int]) -> None:
         self._host = host
@@ -51,7 +51,7 @@ class WorkingSlot:
     # --- work -----------------------------------------------------------------------------------------------------
 
     def work(self) -> bool:
-        """Let the tasks do what they can do now, and tell the driver; False when there was nothing."""
+        """Let the tasks do all possible work, and send their messages; return False if there was nothing to do."""
         host = self._host
         host.fire_timers()
         worked = host.work()
@@ -62,7 +62,7 @@ class WorkingSlot:
         return worked
 
     def idle_s(self) -> float:
-        """How long to sleep at most: until a timer is due, or records or meters are to be sent."""
+        """Return how long to sleep at most: until a timer is due, or records or meters must be sent."""
         host = self._host
         limits = [self._meters_due_s - time.monotonic()]
         if host.records:
@@ -82,26 +82,26 @@ class WorkingSlot:
         told = self._rows_told, self._late_rows_told
         ends = any(isinstance(envelope.word, TaskStateChanged) for envelope in self._said)
         if ends or (self._said and (host.rows_read, host.meters.late_rows) != told):
-            self._tell_meters()  # so that a task's end comes after its last row, also one that it dropped
+            self._tell_meters()  # so that the driver counts a task's last row, also a dropped one, before its end
         self._driver.send(pack_words(SAID, self._said, host.records))
         self._said.clear()
         host.records.clear()
         self._records_due_s = time.monotonic() + RECORDS_EVERY_S
 
     def tell_records(self) -> None:
-        """Tell the driver what is left of the trace: the slot leaves. What its tasks still had to say is not heard."""
+        """Send the remaining trace records, because the slot leaves. The tasks' unsent messages are discarded."""
         if self._host.records:
             self._said.clear()
             self._tell_driver()
 
-    # --- what comes in --------------------------------------------------------------------------------------------
+    # --- incoming items -------------------------------------------------------------------------------------------
 
     def take(self, item: Any) -> None:
-        """Hand the tasks what came for them: `item` is of a type that `TAKES` has."""
+        """Pass an item to the tasks; its type is one of `TAKES`."""
         self.TAKES[type(item)](self, item)
 
     def deliver(self, message: ControlMessage) -> None:
-        """Hand the tasks what the JobMaster says to them."""
+        """Pass the JobMaster's messages to the tasks."""
         for word, cause in unpack_words(message, TaskMessage)[0]:
             self._host.message(word, cause)
 

@@ -1,8 +1,8 @@
-"""Where the slots of an epoch find each other.
+"""The addresses at which the slots of an epoch reach each other.
 
-Of two slots that share a channel the lower dials the higher (`kit.hosts.spark.wire.channels`), so a slot is told the
-addresses of the higher ones opposite it, and no others. Slots that are opposite the same ones are told the same, packed
-once: in an exchange from each to each that is everybody. Compressed, an address takes a few bytes.
+Of two slots that share a channel, the lower dials the higher (`kit.hosts.spark.wire.channels`). So a slot receives only
+the addresses of the higher slots with which it shares a channel. Slots with the same peers receive the same message,
+which is packed once; in an all-to-all exchange that is every slot. Compressed, an address takes a few bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Addresses = Mapping[int, Sequence[Endpoint]]
 
 
 def told_addresses(graph: ExecutionGraph, endpoints: Addresses) -> Iterator[tuple[list[int], Addresses]]:
-    """The slots that are told the same, and what: all slots are among them, each once."""
+    """Yield groups of slots with the addresses that they receive; each slot is in one group."""
     alike: dict[tuple[range, ...], list[int]] = {}
     for slot in sorted(endpoints):
         alike.setdefault(graph.opposite(slot), []).append(slot)
@@ -30,13 +30,13 @@ def told_addresses(graph: ExecutionGraph, endpoints: Addresses) -> Iterator[tupl
 
 
 def connect_message(addresses: Addresses) -> ControlMessage:
-    """Tells a slot whom it may have to dial, and that all have joined."""
+    """Return the message that tells a slot that all have joined, and which slots it may have to dial."""
     text = json.dumps({slot: [str(endpoint) for endpoint in of] for slot, of in addresses.items()})
     return ControlMessage(CONNECT, blobs=[zlib.compress(text.encode())])
 
 
 def addresses_of(message: ControlMessage) -> dict[int, list[Endpoint]]:
-    """What `connect_message` has put into a message."""
+    """Return the addresses in a message of `connect_message`."""
     (packed,) = message.blobs
     told = json.loads(zlib.decompress(packed))
     return {int(slot): [Endpoint.parse(text) for text in texts] for slot, texts in told.items()}

@@ -1,4 +1,4 @@
-"""Mutual authentication of two ends that share a job's secret, before anything else is read.
+"""Mutual authentication of two endpoints that share a job's secret, before anything else is read.
 
 Theory of operation. Four messages of fixed size, after which both ends know that the other holds the secret:
 
@@ -7,10 +7,14 @@ Theory of operation. Four messages of fixed size, after which both ends know tha
     dials -> listens   proof:     HMAC("dials", hello, challenge)
     listens -> dials   verdict:   welcome, fenced or taken;     HMAC("verdict", verdict, hello, challenge)
 
-Every HMAC (SHA-256) covers both nonces, so a recorded handshake is worth nothing; a role, so an end's own proof
-cannot be reflected to it; and purpose, slot and epoch of both ends, so a proof made for one place is useless at
-another. The listener proves itself first: the end that dials learns of a wrong secret by itself and can say so. That
-lets a stranger collect HMACs of his own nonces, which is why a secret must be long and random (`new_secret`).
+Every HMAC (SHA-256) covers
+
+- both nonces, so a recorded handshake cannot be replayed;
+- a role, so an endpoint's own proof cannot be reflected to it;
+- purpose, slot and epoch of both endpoints, so a proof for one connection is useless for another.
+
+The listener proves itself first, so the dialling end detects a wrong secret by itself and can report it. This lets a
+stranger collect HMACs of its own nonces, which is why a secret must be long and random (`new_secret`).
 
 The handshake authenticates the ends, not what follows. Where others can alter packets between the hosts, use TLS.
 """
@@ -29,7 +33,7 @@ from kit.hosts.spark.wire.stream import Endpoint, Stream
 
 SECRET_BYTES = 32
 DRIVER = -1
-"""The driver's place where others have a slot number."""
+"""The number of the driver where slots have their slot number."""
 
 _MAGIC = b"CKIT"
 _VERSION = 1
@@ -52,25 +56,25 @@ class FencedError(ConnectionError):
 
 
 class Purpose(IntEnum):
-    """What a connection is for."""
+    """The purpose of a connection."""
 
     CONTROL = 1
     DATA = 2
 
 
 class Verdict(IntEnum):
-    """What the listener says to a peer that has proved itself."""
+    """The listener's answer to a peer that has proved itself."""
 
     WELCOME = 0
     FENCED = 1
     """The ends belong to different epochs."""
     TAKEN = 2
-    """Somebody else is this slot in this epoch."""
+    """Another process has joined as this slot in this epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """One end of a connection: which slot it is (or DRIVER), and in which epoch."""
+    """One end of a connection: its slot number (or DRIVER) and its epoch."""
 
     slot: int
     epoch: int
@@ -80,12 +84,12 @@ class Party:
 
 
 def new_secret() -> bytes:
-    """A secret for one job: 32 random bytes."""
+    """Return a secret for one job: 32 random bytes."""
     return secrets.token_bytes(SECRET_BYTES)
 
 
 def check_secret(secret: bytes) -> bytes:
-    """The secret itself; ValueError when it is too short to withstand guessing."""
+    """Return the secret. Raises ValueError if it is short enough to be guessed."""
     if len(secret) < SECRET_BYTES:
         raise ValueError(f"a secret of {len(secret)} bytes, expected {SECRET_BYTES} or more: use new_secret()")
     return secret
@@ -94,10 +98,10 @@ def check_secret(secret: bytes) -> bytes:
 def authenticate(
     stream: Stream, secret: bytes, purpose: Purpose, me: Party, expected_slot: int, *, deadline: float
 ) -> Party:
-    """The dialling end's half; returns who listens.
+    """Perform the dialling end's half of the handshake; return the listening party.
 
-    AuthenticationError: the listener has another secret, or is another slot than the one dialled.
-    FencedError: it is of another epoch, or the slot is taken. TimeoutError: no answer before `deadline`.
+    Raises AuthenticationError if the listener has another secret, or is not the slot that was dialled; FencedError if
+    it is of another epoch, or the slot is taken; TimeoutError if no answer arrives before `deadline`.
     """
     hello = _PARTY.pack(_MAGIC, _VERSION, purpose, me.slot, me.epoch, secrets.token_bytes(_NONCE_BYTES))
     try:
@@ -130,11 +134,11 @@ def authenticate(
 def admit(
     stream: Stream, secret: bytes, purpose: Purpose, me: Party, judge: Callable[[Party], Verdict], *, deadline: float
 ) -> Party:
-    """The listening end's half; returns who dialled.
+    """Perform the listening end's half of the handshake; return the dialling party.
 
-    AuthenticationError: a stranger, with what gave him away. FencedError: `judge` did not welcome a peer that holds the
-    secret. Both are for the listener's log: the dialling end is told nothing but a verdict, and that only once it has
-    proved itself. Until then only bytes of fixed size are read, and none is answered in clear text.
+    Raises AuthenticationError for a stranger, with the reason, and FencedError if `judge` rejects a peer that holds the
+    secret. Both are for the listener's log: the dialling end receives only a verdict, once it has proved itself. Until
+    then only messages of fixed size are read, and no answer is sent in clear text.
     """
     hello = stream.receive_exactly(_PARTY.size, deadline)
     dialler = _parse_party(hello, purpose)
@@ -158,7 +162,7 @@ def admit(
 
 
 def _tag(secret: bytes, role: bytes, *messages: bytes) -> bytes:
-    """HMAC of the transcript. Roles and messages have fixed lengths, but the separator does not rely on it."""
+    """Return the HMAC of the transcript; the separator does not rely on the fixed lengths of roles and messages."""
     return hmac.digest(secret, b"checkpoint-kit " + role + b"\0" + b"".join(messages), hashlib.sha256)
 
 

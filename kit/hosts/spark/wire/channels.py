@@ -1,16 +1,16 @@
 """The data plane: every logical channel between the slots of an epoch, over one connection for each pair of slots.
 
-Theory of operation. The tasks (`StreamTask`, pure) own queues and credits: a task says "send" only with credit, and
-grants credit when it has taken a buffer. The data plane only carries: elements forward, credits backward. Both go
-over the same connection, since neither can block the other: a reader never waits, it puts what arrives into the
-*inbox*, whose length is bounded by the credits. So a channel without credit holds up no other channel.
+Theory of operation. The tasks (`StreamTask`, pure) own queues and credits. A task sends only with credit, and grants
+credit when it has taken a buffer. The data plane only transports elements forward and credits backward. Both use the
+same connection, because neither can block the other: a reader never waits, but puts all items into the *inbox*, whose
+length is bounded by the credits. So a channel without credit does not block other channels.
 
-Batches are packed by the writer thread and unpacked by the reader thread. Order is kept within a channel. A priority
-event (an unaligned barrier) goes before everything its sender has not yet written; `send` returns the elements
-of its channel that were overtaken, so that the sender can take them into its snapshot. What is already in the
-kernel's hands cannot be overtaken: it arrives before the event and is the receiver's.
+The writer thread packs batches and the reader thread unpacks them. Order is kept within a channel. A priority event (an
+unaligned barrier) overtakes everything that its sender has not yet written. `send` returns the overtaken elements of
+its channel, so that the sender can include them in its snapshot. Data that is already in the kernel's buffers cannot be
+overtaken: it arrives before the event and belongs to the receiver.
 
-Of two slots, the lower dials the higher. A channel within one slot passes through the inbox directly, as objects.
+Of two slots, the lower dials the higher. Elements of a channel within one slot go directly to the inbox, as objects.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from kit.hosts.spark.wire.wire import (
 )
 
 Element: TypeAlias = pa.RecordBatch | bytes
-"""What a channel carries: a batch, or an event that its sender has encoded."""
+"""An element of a channel: a batch, or an event that its sender has encoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElementArrived:
-    """An element came on a channel."""
+    """The arrival of an element on a channel."""
 
     channel: int
     element: Element
@@ -62,7 +62,7 @@ class ElementArrived:
 
 @dataclass(frozen=True, slots=True)
 class CreditArrived:
-    """The channel's receiver takes this many more buffers."""
+    """The arrival of credits: the channel's receiver accepts this many more buffers."""
 
     channel: int
     credits: int
@@ -70,21 +70,21 @@ class CreditArrived:
 
 @dataclass(frozen=True, slots=True)
 class PeerEnded:
-    """A slot has ended in good order: all it had to say has arrived."""
+    """The orderly end of a slot: everything that it sent has arrived."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
 class PeerLost:
-    """A slot's connection broke: its process died, froze, or broke the protocol."""
+    """The loss of a slot's connection: its process died, froze, or violated the protocol."""
 
     slot: int
     reason: str
 
 
 class Route(NamedTuple):
-    """Where a channel leads. Channel ids are unique in a job's epoch."""
+    """The two slots of a channel. Channel ids are unique in a job's epoch."""
 
     channel: int
     producer: int
@@ -110,7 +110,7 @@ class _Traffic:
     bytes: int = 0
     events: int = 0
     credits: int = 0
-    """Granted by the receiver: at the receiver as sent out, at the sender as arrived."""
+    """Credits granted by the receiver; the receiver counts them as it sends them, the sender as they arrive."""
 
     def count(self, element: Element, size_bytes: int) -> None:
         self.bytes += size_bytes
@@ -122,7 +122,7 @@ class _Traffic:
 
 
 def _size_bytes(element: Element) -> int:
-    # Not `nbytes`, which lets other threads run meanwhile: that costs ten times what it counts.
+    # Not `nbytes`: it lets other threads run meanwhile, which costs ten times as much as the count itself.
     return len(element) if isinstance(element, bytes) else int(element.get_total_buffer_size())
 
 
@@ -172,10 +172,10 @@ class _Peer:
 class DataPlane:
     """One slot's end of all data channels in one epoch.
 
-    Puts `ElementArrived`, `CreditArrived`, `PeerEnded` and `PeerLost` into `inbox`, which the slot's main loop
-    takes from. `endpoints` goes to the driver in the hello; `connect` follows when the driver has sent everybody's.
+    It puts `ElementArrived`, `CreditArrived`, `PeerEnded` and `PeerLost` into `inbox`, which the slot's main loop
+    reads. The hello sends `endpoints` to the driver; `connect` is called once the driver has sent those of all slots.
 
-    `send` and `grant` never wait. How much may be under way is the credits' business.
+    `send` and `grant` never wait. The credits limit how much data is in flight.
     """
 
     def __init__(
@@ -190,9 +190,10 @@ class DataPlane:
         directory: str | None = "",
         settings: WireSettings | None = None,
     ) -> None:
-        """`host`: the address to listen on. `advertised_host`: what peers dial, when that is another. `directory`:
-        where the private directory of the Unix socket goes ("": the system's temporary directory; None: no such
-        socket).
+        """Open the listener.
+
+        `host` is the address to listen on, and `advertised_host` the one that peers dial, if it differs. `directory` is
+        the parent of the Unix socket's private directory ("": the system's temporary directory; None: no Unix socket).
         """
         self.slot = slot
         self.epoch = epoch
@@ -221,7 +222,7 @@ class DataPlane:
 
     @property
     def endpoints(self) -> list[Endpoint]:
-        """Where peers reach this slot, the fastest first."""
+        """The endpoints at which peers reach this slot, fastest first."""
         return self._listener.endpoints
 
     # ---- connecting ----------------------------------------------------------------------------------------------
@@ -229,10 +230,11 @@ class DataPlane:
     def connect(
         self, endpoints: Mapping[int, list[Endpoint]], routes: Iterable[Route], timeout_s: float = 30.0
     ) -> None:
-        """Connects with every slot that shares a channel with this one: dials higher slots, awaits lower ones.
+        """Connect with every slot that shares a channel with this one: dial higher slots and wait for lower ones.
 
-        `endpoints`: of each slot. `routes`: of each channel of the job (those of other slots are passed over).
-        TimeoutError names the slots that did not come; ConnectionError, AuthenticationError, FencedError as in `dial`.
+        `endpoints` are those of each slot. `routes` are those of all channels of the job; channels of other slots are
+        ignored. Raises TimeoutError, naming the missing slots, and ConnectionError, AuthenticationError and FencedError
+        as `dial` does.
         """
         deadline = time.monotonic() + timeout_s
         mine = {route.channel: route for route in routes if self.slot in (route.producer, route.consumer)}
@@ -272,10 +274,10 @@ class DataPlane:
     # ---- sending -------------------------------------------------------------------------------------------------
 
     def send(self, channel: int, element: Element, priority: bool = False) -> list[Element]:
-        """Sends an element; returns what a priority event overtook on its channel, in order.
+        """Send an element; return the elements that a priority event overtook on its channel, in order.
 
-        KeyError when this slot does not send on the channel. Only events (bytes) can have priority: ValueError.
-        Towards a lost peer elements vanish: the loss is in the inbox, and the epoch is over.
+        Raises KeyError if this slot does not send on the channel, ValueError if a batch has priority (only events can).
+        Elements for a lost peer are discarded: the inbox reports the loss, and the epoch is over.
         """
         if priority and not isinstance(element, bytes):
             raise ValueError(f"channel {channel}: only an event can have priority, not a batch")
@@ -296,7 +298,7 @@ class DataPlane:
         return [item.content for item in connection.send_urgent(event, lambda item: item.channel == channel)]
 
     def grant(self, channel: int, credits: int) -> None:
-        """Tells the channel's sender that `credits` more buffers may come. KeyError as in `send`."""
+        """Grant the channel's sender `credits` more buffers. Raises KeyError as `send` does."""
         self._traffic[channel, "in"].credits += credits
         producer = self._routes[channel].producer
         if producer == self.slot:
@@ -321,7 +323,7 @@ class DataPlane:
         self.inbox.put(CreditArrived(channel, credits))
 
     def _check(self, slot: int, channel: int, direction: str) -> None:
-        """A peer may use only the channels it shares with us. Before `connect` we do not know them yet."""
+        """Check that a peer uses only channels that it shares with us. Before `connect` these are unknown."""
         if not self._connected:
             return
         route = self._routes.get(channel)
@@ -331,7 +333,7 @@ class DataPlane:
     # ---- ending --------------------------------------------------------------------------------------------------
 
     def counters(self) -> pd.DataFrame:
-        """Traffic since `connect`, a row for each channel and direction: batches, rows, bytes, events, credits."""
+        """Return the traffic since `connect` per channel and direction: batches, rows, bytes, events, credits."""
         rows = [
             (channel, direction, traffic.batches, traffic.rows, traffic.bytes, traffic.events, traffic.credits)
             for (channel, direction), traffic in sorted(self._traffic.items())
@@ -340,9 +342,9 @@ class DataPlane:
         return pd.DataFrame(rows, columns=columns)
 
     def end(self, timeout_s: float = 10.0) -> bool:
-        """Ends in good order: everything sent is written, then END; waits until the peers have ended too.
+        """End in good order: write everything that was sent, then END, and wait until the peers have ended too.
 
-        Call it when this slot has nothing more to send or to grant. False when a peer did not end in time.
+        Call it when this slot has nothing more to send or to grant. Return False if a peer does not end in time.
         """
         deadline = time.monotonic() + timeout_s
         peers = self._all_peers()
@@ -351,7 +353,7 @@ class DataPlane:
         return all(peer.connection.wait(max(0.0, deadline - time.monotonic())) for peer in peers)
 
     def close(self) -> None:
-        """Ends everything at once and leaves no thread, socket or directory. After `end` nothing is lost by it."""
+        """End everything at once and leave no thread, socket or directory. After `end`, this loses no data."""
         self._listener.close()
         for peer in self._all_peers():
             peer.connection.close()

@@ -1,12 +1,12 @@
-"""The protocol's words on the sockets: JSON, with raw bytes beside it, and nothing that could run.
+"""The encoding of messages, events and commands on the sockets: JSON with raw bytes, and no executable content.
 
 Theory of operation. A value of a registered class becomes `{"$": <name>, ...}`: a dataclass with its fields, an enum
-with the name of its member. A task's snapshot becomes bytes in Flink's own format (`kit.core.metadata`), which go as a
-blob of the control message, as do all bytes. Everything else must be JSON. What `REGISTERED` does not name is refused
-on both sides: at the sender, so that the mistake is seen where it is made, and at the receiver, who trusts nobody.
+with the name of its member. A task's snapshot becomes bytes in Flink's own format (`kit.core.metadata`). All bytes are
+sent as blobs of the control message. Everything else must be JSON. Both sides reject classes that `REGISTERED` does not
+name: the sender, so that a mistake is found where it is made, and the receiver, because it trusts no sender.
 
-Batches do not come through here: the data plane carries them as Arrow. The other elements of a channel do
-(`encode_element`), fragments of records too, together with the id of what caused them.
+Batches are not encoded here: the data plane sends them as Arrow. The other elements of a channel, including fragments
+of records, are (`encode_element`), together with the id of their cause.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ _FIELDS = {
 
 
 class CodecError(ValueError):
-    """A value that may not cross a socket, or JSON that stands for none of ours."""
+    """A value that must not be sent over a socket, or JSON that does not encode a registered value."""
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
 def encode(value: Any, blobs: list[bytes]) -> Any:
-    """The value as JSON; bytes are appended to `blobs`. CodecError for what is not registered."""
+    """Return the value as JSON and append its bytes to `blobs`. Raises CodecError for an unregistered class."""
     if value is None or type(value) in _PLAIN:
         return value
     if isinstance(value, float):
@@ -131,8 +131,9 @@ def _encode_registered(name: str, value: Any, blobs: list[bytes]) -> dict[str, A
 
 
 def _encode_restored(snapshot: TaskStateSnapshot) -> dict[str, Any]:
-    """By operator to restore: how its in-flight data moved, inputs and outputs. The metadata format has no place for
-    it.
+    """Return, for each operator to restore, how its in-flight input and output data was redistributed.
+
+    The metadata format has no field for it.
     """
     return {
         operator_id: [_encode_gates(state.input_rescale_descriptor), _encode_gates(state.output_rescale_descriptor)]
@@ -195,7 +196,7 @@ def _add(data: bytes, blobs: list[bytes]) -> int:
 
 
 def decode(data: Any, blobs: Sequence[bytes]) -> Any:
-    """The value that `encode` described. CodecError for anything else."""
+    """Return the value that `encode` encoded. Raises CodecError for anything else."""
     if isinstance(data, list):
         return [decode(item, blobs) for item in data]
     if not isinstance(data, dict):
@@ -231,11 +232,11 @@ _DECODERS: dict[Any, Callable[[Any, dict[str, Any], Sequence[bytes]], Any]] = {
 }
 
 
-# --- what is said on the control socket -------------------------------------------------------------------------------
+# --- messages of the control socket -----------------------------------------------------------------------------------
 
 
 def pack_words(kind: str, words: Iterable[Envelope], records: Iterable[TraceRecord] = ()) -> ControlMessage:
-    """Words in their envelopes, and records of what led to them, as one control message."""
+    """Return messages in their envelopes, with the trace records that led to them, as one control message."""
     blobs: list[bytes] = []
     content = {WORDS: [[encode(word, blobs), cause] for word, cause in words]}
     rows = [[encode(getattr(record, field), blobs) for field in _RECORD_FIELDS] for record in records]
@@ -245,7 +246,7 @@ def pack_words(kind: str, words: Iterable[Envelope], records: Iterable[TraceReco
 
 
 def unpack_words(message: ControlMessage, base: type[Word]) -> tuple[list[Envelope], list[TraceRecord]]:
-    """The words and records of a control message; CodecError unless every word is a `base` in an envelope."""
+    """Return the envelopes and records of a control message. Raises CodecError unless each envelope holds a `base`."""
     words = [_envelope(each, message.blobs, base) for each in message.fields.get(WORDS, [])]
     rows = decode(message.fields.get(RECORDS, []), message.blobs)
     return words, [TraceRecord(*row) for row in rows]
@@ -268,7 +269,7 @@ _RECORD_FIELDS = tuple(field.name for field in fields(TraceRecord))
 
 
 def encode_element(element: elements.Element, cause: str) -> bytes:
-    """Any element but a buffer, and the id of the record that led to it, for the data plane.
+    """Return the encoding, for the data plane, of an element other than a buffer and of its cause's id.
 
     One line of JSON; the raw bytes of an element that has some (`RecordFragment`) follow it.
     """
@@ -278,7 +279,7 @@ def encode_element(element: elements.Element, cause: str) -> bytes:
 
 
 def decode_element(data: bytes) -> tuple[elements.Element, str]:
-    """The element and the cause of `encode_element`; CodecError for other bytes."""
+    """Return the element and the cause that `encode_element` encoded. Raises CodecError for other bytes."""
     try:
         line, _, blob = data.partition(b"\n")
         body, cause = json.loads(line)

@@ -1,16 +1,21 @@
 """A connection: an authenticated stream with a writer thread, a reader thread and heartbeats.
 
-Theory of operation. `send` never waits for a peer: it appends to a queue. The *writer* takes what is there, packs it
-and gathers it into one write; with nothing to write it sends a heartbeat each interval. A small item skips an idle
-writer: the caller itself writes what the socket takes at once and leaves the rest to the writer, which spares two
-thread switches. The *reader* hands every frame to `deliver`, which must not wait; so two connections can never wait
-for each other, whatever the credits. Urgent items have a queue of their own, written first and in their order.
+Theory of operation. `send` never waits for a peer: it appends to a queue. The *writer* takes the queued items, packs
+them and gathers them into one write; when the queue is empty it sends a heartbeat each interval. If the writer is idle,
+the caller writes a small item itself, as far as the socket takes it at once, and leaves the rest to the writer. That
+saves two thread switches. The *reader* passes every frame to `deliver`, which must not wait. So two connections never
+wait for each other, whatever the credits. Urgent items have their own queue, which is written first and in order.
 
-An end in good order: `end()` flushes, writes END and shuts its direction down; the other direction is drained until the
-peer's END. Everything else is a loss: end-of-file without END, a malformed frame, silence, a frame that comes a byte at
-a time (heartbeats come between frames, so nothing else tells such a peer from a live one), a peer that takes nothing.
-`gone(clean, reason)` is called once for either, unless `close()` came first. The reader is the last to leave: it waits
-for the writer and closes the socket.
+In an orderly end, `end()` flushes, writes END and shuts its direction down; the other direction is drained until the
+peer's END. Everything else is a loss:
+
+- end-of-file without END, or a malformed frame;
+- silence;
+- a frame that arrives a byte at a time (heartbeats are sent between frames, so nothing else reveals such a peer);
+- a peer that takes no data.
+
+`gone(clean, reason)` is called once in either case, unless `close()` was called first. The reader is the last thread to
+finish: it waits for the writer and closes the socket.
 """
 
 from __future__ import annotations
@@ -27,16 +32,16 @@ from kit.hosts.spark.wire.stream import TAKES_NOTHING, Stream
 from kit.hosts.spark.wire.wire import Buffers, Frame, FrameKind, FrameReader, WireError, pack_frame
 
 _BYTES_A_WRITE = 256 << 10
-"""A write gathers small items up to about this many bytes. What is not taken yet can still be overtaken."""
+"""The approximate size up to which a write gathers small items. Items still in the queue can be overtaken."""
 _BYTES_DIRECT = 32 << 10
-"""An item up to about this long may be packed and written by its sender."""
+"""The approximate size up to which the sender may pack and write an item itself."""
 
 SLOWEST_BYTES_PER_S = 64 << 10
-"""A frame that has begun must arrive at this speed, and may take the heartbeat timeout besides."""
+"""The minimal speed at which a frame that has begun must arrive, with the heartbeat timeout as an allowance."""
 
 RESET = "reset the connection: its process died or was stopped"
 WITHOUT_END = "closed the connection without END: its process died or was stopped"
-"""Why a connection was lost."""
+"""The reason for a connection that ended without END."""
 
 _HEARTBEAT = pack_frame(FrameKind.HEARTBEAT)
 _END = pack_frame(FrameKind.END)
@@ -45,11 +50,11 @@ _END = pack_frame(FrameKind.END)
 NO_HEARTBEAT = "no heartbeat for"
 
 _TRIES = 4
-"""In so many parts a peer has its time to take something. A stall of our own uses up one of them, not all."""
+"""The number of parts of the time in which a peer must take data. A stall of our own uses up one part, not all."""
 
 
 def silence(silent_s: float, limit_s: float) -> str:
-    """Why a connection was lost on which nothing came."""
+    """Return the reason for the loss of a silent connection."""
     return (
         f"{NO_HEARTBEAT} {silent_s * 1000:.0f} ms (limit {limit_s * 1000:.0f} ms): "
         "the process is frozen or the network is cut"
@@ -57,12 +62,12 @@ def silence(silent_s: float, limit_s: float) -> str:
 
 
 def is_silence(reason: str) -> bool:
-    """Whether a connection was lost for this reason because nothing came or went, whatever is at its other end."""
+    """Return True if the reason says that a connection was lost because no data passed over it."""
     return reason.startswith(NO_HEARTBEAT) or reason.endswith(TAKES_NOTHING)
 
 
 def lateness(frame_bytes: int, taken_s: float, limit_s: float) -> str:
-    """Why a connection is lost on which a frame of this length has been coming for so long; "" while it may."""
+    """Return why a connection is lost whose current frame takes too long; "" while it is within the limit."""
     limit_s += frame_bytes / SLOWEST_BYTES_PER_S
     if taken_s <= limit_s:
         return ""
@@ -70,7 +75,7 @@ def lateness(frame_bytes: int, taken_s: float, limit_s: float) -> str:
 
 
 class WriteState(Enum):
-    """Whether a connection still writes."""
+    """The state of a connection's writing."""
 
     OPEN = auto()
     ENDING = auto()
@@ -80,7 +85,7 @@ class WriteState(Enum):
 
 
 class _Leftover(NamedTuple):
-    """What the socket did not take of a direct write: the writer's next item, already packed."""
+    """The rest of a direct write that the socket did not take: the writer's next item, already packed."""
 
     buffers: Buffers
 
@@ -88,8 +93,9 @@ class _Leftover(NamedTuple):
 class Connection:
     """Both directions of one stream.
 
-    `pack(item)`: the frames of a sent item (on the writer's thread). `deliver(frame)`: a received frame (on the
-    reader's thread); a WireError from it ends the connection. `gone(clean, reason)`: the peer has ended or is lost.
+    `pack(item)` returns the frames of an item to send (on the writer's thread). `deliver(frame)` receives a frame (on
+    the reader's thread); a WireError from it ends the connection. `gone(clean, reason)` reports that the peer has ended
+    or is lost.
     """
 
     def __init__(
@@ -119,7 +125,7 @@ class Connection:
         self._closed_here = False
         self._broken = ""
         self._awake = WakingClock(2 * self._interval_s)
-        """The reader's: it waits an interval for what comes."""
+        """The reader's clock: the reader waits one interval for data."""
         self._heard_s = self._whole_s = 0.0
         self._writer = threading.Thread(target=self._write_all, name=f"kit-write-{name}", daemon=True)
         self._reader = threading.Thread(target=self._read_all, name=f"kit-read-{name}", daemon=True)
@@ -128,7 +134,7 @@ class Connection:
         return f"Connection({self.name}, {self._stream.endpoint}, {self._state.name.lower()})"
 
     def start(self) -> None:
-        """Starts both threads."""
+        """Start both threads."""
         self._stream.set_timeouts(self._interval_s, self._timeout_s / _TRIES)
         self._writer.start()
         self._reader.start()
@@ -136,7 +142,7 @@ class Connection:
     # ---- sending -------------------------------------------------------------------------------------------------
 
     def send(self, item: Any, size_bytes: int = 0) -> bool:
-        """Queues an item; False when the connection no longer writes (its loss has been or will be reported)."""
+        """Queue an item; return False if the connection no longer writes (its loss has been or will be reported)."""
         with self._ready:
             if self._state is not WriteState.OPEN:
                 return False
@@ -146,7 +152,7 @@ class Connection:
         return True
 
     def send_urgent(self, item: Any, overtakes: Callable[[Any], bool] | None = None) -> list[Any]:
-        """Queues an item before all ordinary ones; returns those among them that `overtakes` selects, in order."""
+        """Queue an item before all ordinary ones; return those among them that `overtakes` selects, in order."""
         with self._ready:
             if self._state is not WriteState.OPEN:
                 return []
@@ -157,21 +163,21 @@ class Connection:
             return [] if overtakes is None else [queued for queued, _ in self._ordinary if overtakes(queued)]
 
     def _send_directly(self, item: Any, size_bytes: int) -> bool:
-        """Writes an item on the caller's thread if it is small and nothing is before it."""
+        """Write an item on the caller's thread if it is small and the queue is empty."""
         if size_bytes > _BYTES_DIRECT or not self._writer_idle or self._urgent or self._ordinary:
             return False
         packed = b"".join(self._pack(item))
         try:
             sent = self._stream.send_now([packed])
         except OSError:
-            sent = 0  # the writer meets the same error, and knows what to do about it
+            sent = 0  # the writer gets the same error and handles it
         if sent < len(packed):
             self._urgent.append((_Leftover([packed[sent:]]), 0))
             self._ready.notify()
         return True
 
     def end(self) -> None:
-        """Ends our direction in good order, after what is queued. Does not wait."""
+        """End our direction in good order, after the queued items. Does not wait."""
         with self._ready:
             if self._state is WriteState.OPEN:
                 self._state = WriteState.ENDING
@@ -188,7 +194,7 @@ class Connection:
         except TimeoutError as error:
             self._break(str(error))
         except OSError:
-            # The peer is gone. The reader still delivers what it said before, then reports.
+            # The peer is gone. The reader still delivers what the peer sent before, then reports the loss.
             self._stop()
         except Exception as error:
             self._break(f"cannot write: {type(error).__name__}: {error}")
@@ -197,7 +203,7 @@ class Connection:
         return item.buffers if isinstance(item, _Leftover) else self._pack(item)
 
     def _take(self) -> list[Any] | None:
-        """The items of the next write; an empty list when a heartbeat is due; None at the end."""
+        """Return the items of the next write; an empty list if a heartbeat is due; None at the end."""
         with self._ready:
             while not (self._urgent or self._ordinary) or self._state is WriteState.STOPPED:
                 if self._state is not WriteState.OPEN:
@@ -236,7 +242,7 @@ class Connection:
         self._stream.close()
 
     def _read_frames(self) -> None:
-        """Delivers frames until END and end-of-file."""
+        """Deliver frames until END and end-of-file."""
         self._heard_s = self._whole_s = self._awake.look()
         while (frame := self._frames.read()) is not None:
             if frame.kind is FrameKind.END:
@@ -262,9 +268,9 @@ class Connection:
                 return received
 
     def _check_pace(self) -> None:
-        """Heartbeats come between frames only, so within one its sender has to be quick.
+        """Check that the current frame arrives fast enough, because heartbeats are sent only between frames.
 
-        The clock begins anew with each frame that is whole: in a steady stream there is hardly a moment between two.
+        The clock restarts with each complete frame, because in a steady stream there is hardly a pause between two.
         """
         frame_bytes = self._frames.begun_bytes
         now_s = self._awake.look()
@@ -278,22 +284,22 @@ class Connection:
 
     @property
     def is_over(self) -> bool:
-        """Whether both directions have ended and the socket is closed."""
+        """True if both directions have ended and the socket is closed."""
         return not self._reader.is_alive()
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits until both directions have ended; False when they have not in time."""
+        """Wait until both directions have ended; return False on a timeout."""
         self._reader.join(timeout_s)
         return self.is_over
 
     def wait_written(self, timeout_s: float) -> bool:
-        """After `end`: waits until END is written; False when it is not in time."""
+        """Wait, after `end`, until END is written; return False on a timeout."""
         if self._writer.ident is not None:
             self._writer.join(timeout_s)
         return not self._writer.is_alive()
 
     def close(self) -> None:
-        """Ends the connection now, whatever is queued, and waits for its threads. Nothing is reported after it."""
+        """End the connection now, discard the queue, and wait for the threads. Nothing is reported afterwards."""
         self._closed_here = True
         self._stop()
         self._stream.shutdown()
@@ -303,7 +309,7 @@ class Connection:
             self._reader.join()
 
     def _break(self, reason: str) -> None:
-        """The writer's way to end the connection: the reader wakes and reports the reason."""
+        """End the connection from the writer: the reader wakes up and reports the reason."""
         self._broken = reason
         self._stop()
         self._stream.shutdown()

@@ -1,12 +1,13 @@
 """The control plane: the driver's server and the slots' clients.
 
-Theory of operation. Slots dial the driver, authenticate, and say hello. From then on both sides send `ControlMessage`s
-when they like, and heartbeats when they have nothing to say. What arrives goes into the owner's inbox as
-`SlotJoined`, `SlotMessage`, `SlotLeft` at the driver, `DriverMessage`, `DriverLeft` at a slot; a closed socket is
-known in milliseconds, a frozen process after the heartbeat timeout.
+Theory of operation. Slots dial the driver, authenticate, and send a hello. From then on both sides send
+`ControlMessage`s at any time, and heartbeats when there is nothing else to send. Incoming items go into the owner's
+inbox as `SlotJoined`, `SlotMessage` and `SlotLeft` at the driver, as `DriverMessage` and `DriverLeft` at a slot. A
+closed socket is detected in milliseconds, a frozen process after the heartbeat timeout.
 
-Every connection belongs to an epoch. `fence(epoch)` begins another one: slots of the old are told to leave, those that
-dial late are refused with `FencedError`. Items carry their epoch, so what an old slot still says can be told apart.
+Every connection belongs to an epoch. `fence(epoch)` begins another one: slots of the old epoch are told to leave, and
+slots of it that dial late are rejected with `FencedError`. Items carry their epoch, so late messages of an old slot can
+be recognized.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ LEAVE = "leave"
 
 @dataclass(frozen=True, slots=True)
 class SlotHello:
-    """What a slot says of itself when it joins."""
+    """A slot's description of itself when it joins."""
 
     slot: int
     epoch: int
     pid: int
     host: str
     endpoints: list[Endpoint] = field(default_factory=list)
-    """Of its data plane."""
+    """The endpoints of its data plane."""
 
     def to_message(self) -> ControlMessage:
-        """The first message of a connection."""
+        """Return the first message of a connection."""
         endpoints = [str(endpoint) for endpoint in self.endpoints]
         fields = {"slot": self.slot, "epoch": self.epoch, "pid": self.pid, "host": self.host, "endpoints": endpoints}
         return ControlMessage(HELLO, fields)
 
     @classmethod
     def from_message(cls, message: ControlMessage) -> SlotHello:
-        """WireError when the message is not a hello."""
+        """Return the hello in a message. Raises WireError if it is not a hello."""
         match message:
             case ControlMessage(
                 kind="hello",
@@ -70,7 +71,7 @@ class SlotHello:
 
 @dataclass(frozen=True, slots=True)
 class SlotJoined:
-    """A slot has dialled, authenticated and said hello."""
+    """A notice that a slot has dialled, authenticated and sent its hello."""
 
     slot: int
     epoch: int
@@ -79,7 +80,7 @@ class SlotJoined:
 
 @dataclass(frozen=True, slots=True)
 class SlotMessage:
-    """A slot said something. Compare `epoch` with the current one before acting on it."""
+    """A message from a slot. Compare `epoch` with the current one before acting on it."""
 
     slot: int
     epoch: int
@@ -88,7 +89,7 @@ class SlotMessage:
 
 @dataclass(frozen=True, slots=True)
 class SlotLeft:
-    """A slot's connection is over. `clean`: it ended in good order; otherwise it died, froze or broke the protocol."""
+    """A notice that a slot's connection is over: in good order if `clean`, else through a failure of the slot."""
 
     slot: int
     epoch: int
@@ -98,21 +99,21 @@ class SlotLeft:
 
 @dataclass(frozen=True, slots=True)
 class DriverMessage:
-    """The driver said something."""
+    """A message from the driver."""
 
     message: ControlMessage
 
 
 @dataclass(frozen=True, slots=True)
 class DriverLeft:
-    """The driver's connection is over: leave."""
+    """A notice that the driver's connection is over, so the slot must leave."""
 
     clean: bool
     reason: str
 
 
 def _pack(message: Buffers) -> Buffers:
-    """Messages are packed by `send` already, so that a field that is not JSON fails there."""
+    """Return the message unchanged: `send` has packed it, so that a field that is not JSON fails there."""
     return message
 
 
@@ -154,9 +155,9 @@ class _SlotConnection:
 
 
 class ControlServer:
-    """The driver's end. Puts `SlotJoined`, `SlotMessage` and `SlotLeft` into `inbox`; `send` never waits.
+    """The driver's end. It puts `SlotJoined`, `SlotMessage` and `SlotLeft` into `inbox`; `send` never waits.
 
-    A slot is joined once its hello has come; one that goes before it leaves no trace.
+    A slot has joined once its hello has arrived. One that leaves before that is not reported.
     """
 
     def __init__(
@@ -194,18 +195,18 @@ class ControlServer:
 
     @property
     def endpoint(self) -> Endpoint:
-        """What slots dial."""
+        """The endpoint that slots dial."""
         return self._listener.endpoints[-1]
 
     def slots(self) -> list[int]:
-        """The slots that are joined in the current epoch."""
+        """The slots that have joined in the current epoch."""
         with self._lock:
             return sorted(slot for slot, connection in self._slots.items() if connection.hello is not None)
 
     def send(self, slot: int, message: ControlMessage) -> bool:
-        """Queues a message for a slot of the current epoch; False when it is not connected (any more).
+        """Queue a message for a slot of the current epoch; return False if the slot is not connected (any more).
 
-        TypeError or ValueError when the message is not JSON.
+        Raises TypeError or ValueError if the message is not JSON.
         """
         return self._send(slot, message.pack())
 
@@ -215,15 +216,15 @@ class ControlServer:
         return connection is not None and connection.connection.send(packed)
 
     def broadcast(self, message: ControlMessage, slots: Iterable[int] | None = None) -> list[int]:
-        """Sends to these slots, or to every joined one; returns those it was queued for. It is packed once for all."""
+        """Send a message to these slots, or to all; return those it was queued for. The message is packed only once."""
         packed = message.pack()
         return [slot for slot in (self.slots() if slots is None else slots) if self._send(slot, packed)]
 
     def fence(self, epoch: int, *, for_good: bool = False) -> None:
-        """Begins another epoch: connected slots are told to leave, `for_good` if none will follow; late ones are
-        refused.
+        """Begin another epoch: tell connected slots to leave, `for_good` if no epoch follows, and reject late ones.
 
-        Their `SlotLeft` still comes, with their epoch, when they have gone. ValueError when `epoch` is not newer.
+        Their `SlotLeft`, with their epoch, still arrives when they have left. Raises ValueError unless `epoch` is
+        newer.
         """
         with self._lock:
             if epoch <= self.epoch:
@@ -249,7 +250,7 @@ class ControlServer:
     def _accepted(self, stream: Stream, party: Party) -> None:
         connection = _SlotConnection(self, self._board, stream, party, self._settings)
         with self._lock:
-            # The epoch may have changed, or a twin come first, since the verdict.
+            # Since the verdict, the epoch may have changed, or another process may have joined as this slot.
             welcome = party.epoch == self.epoch and party.slot not in self._slots
             if welcome:
                 self._slots[party.slot] = connection
@@ -267,7 +268,7 @@ class ControlServer:
             self.inbox.put(SlotLeft(slot.party.slot, slot.party.epoch, clean, reason))
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Tells all slots to leave, waits `timeout_s` for that to be written, and leaves no thread and no socket."""
+        """Tell all slots to leave, wait up to `timeout_s` for the write, and leave no thread and no socket."""
         self._listener.close()
         with self._lock:
             slots = [*self._slots.values(), *self._leaving]
@@ -288,10 +289,10 @@ class ControlServer:
 
 
 class ControlClient:
-    """A slot's end. Puts `DriverMessage` and `DriverLeft` into `inbox`; `send` never waits.
+    """A slot's end. It puts `DriverMessage` and `DriverLeft` into `inbox`; `send` never waits.
 
-    Dials, authenticates and says hello when it is made: AuthenticationError, FencedError, ConnectionError and
-    TimeoutError name the endpoint. A "leave" message, or `DriverLeft`, means that this slot's epoch is over.
+    The constructor dials, authenticates and sends the hello. Raises AuthenticationError, FencedError, ConnectionError
+    or TimeoutError, naming the endpoint. A "leave" message, or `DriverLeft`, means that this slot's epoch is over.
     """
 
     def __init__(
@@ -320,7 +321,10 @@ class ControlClient:
         return f"ControlClient(slot={self.slot}, epoch={self.epoch}, {self.endpoint})"
 
     def send(self, message: ControlMessage) -> bool:
-        """Queues a message for the driver; False when the connection is over. TypeError or ValueError: not JSON."""
+        """Queue a message for the driver; return False if the connection is over.
+
+        Raises TypeError or ValueError if the message is not JSON.
+        """
         return self._connection.send(message.pack())
 
     def _deliver(self, frame: Frame) -> None:
@@ -330,7 +334,7 @@ class ControlClient:
         self.inbox.put(DriverLeft(clean, reason))
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Ends in good order, for which the driver has `timeout_s`, and leaves no thread and no socket."""
+        """End in good order, waiting up to `timeout_s` for the driver, and leave no thread and no socket."""
         self._connection.end()
         self._connection.wait(timeout_s)
         self._connection.close()

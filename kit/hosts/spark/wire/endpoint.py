@@ -1,12 +1,12 @@
 """Listening and dialling: from an endpoint to an authenticated stream.
 
-A `Listener` has one thread that accepts, on TCP and, if asked, on a Unix socket in a private directory, and a
-short-lived thread for each handshake, so a stranger who says nothing delays nobody. Whoever is cut off learns nothing,
-and the log has a line that says from where he came and what was wrong (`kit.hosts.spark.wire.strangers`).
+A `Listener` has one thread that accepts connections on TCP and, optionally, on a Unix socket in a private directory. It
+starts a short-lived thread for each handshake, so a silent stranger delays no other connection. A stranger's connection
+is closed without an explanation. The log has a line with its origin and the reason (`kit.hosts.spark.wire.strangers`).
 
-Somebody who opens many connections and holds them shuts nobody out: when too many handshakes are open and none of them
-is done in a moment, the one that has lasted longest goes, among those of whichever address has most. One of ours takes
-milliseconds, also when a thousand of them come at once; if it was cut off all the same it dials again.
+A stranger that opens and holds many connections does not lock others out. When too many handshakes are open and none
+finishes soon, the listener takes the address with the most handshakes and closes its oldest one. A handshake of our own
+takes milliseconds, even when a thousand of them arrive at once. If it is closed anyway, that end dials again.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from kit.hosts.spark.wire.tls import Tls
 from kit.hosts.spark.wire.wire import MAX_FRAME_BYTES
 
 MAX_HANDSHAKES = 64
-"""So many may be under way at once."""
+"""The maximal number of concurrent handshakes."""
 GRACE_S = 0.25
-"""So long a handshake has its place for certain."""
+"""The time for which a handshake cannot be evicted."""
 _MOST_THREADS = 4 * MAX_HANDSHAKES
-"""With those that gave way and have not noticed yet."""
+"""The maximal number of threads, including those of evicted handshakes that have not noticed yet."""
 EVERY_ADDRESS = ("0.0.0.0", "::")
-"""Of a machine: what is listened on, and nobody can dial."""
+"""The wildcard addresses, on which a machine can listen but which no peer can dial."""
 _DIALS = 3
 _DIAL_AGAIN_S = 0.05
 _OUT_OF_DESCRIPTORS_S = 0.05
 _MAX_UNIX_PATH_BYTES = 100
-"""Below sun_path's 104 (macOS) and 108 (Linux)."""
+"""The maximal length of a socket's path, below sun_path's 104 (macOS) and 108 (Linux)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +61,18 @@ class WireSettings:
     """Time limits and sizes of all sockets of a job; both ends should have the same."""
 
     heartbeat_interval_ms: int = 500
-    """An idle connection says that it lives this often."""
+    """The interval of heartbeats on an idle connection."""
     heartbeat_timeout_ms: int = 3_000
-    """A peer silent, or taking nothing, for this long is lost."""
+    """The time after which a peer that sends or takes no data is lost."""
     handshake_timeout_ms: int = 5_000
-    """Connecting and authenticating must be done in this time."""
+    """The time limit for connecting and authenticating."""
     max_frame_bytes: int = MAX_FRAME_BYTES
     compression: str | None = None
-    """Of batches: None, "lz4" or "zstd". Worth it only where the network is slower than about 1 GB/s."""
+    """The compression of batches: None, "lz4" or "zstd". It pays off only on networks slower than about 1 GB/s."""
     tls: Tls | None = None
-    """Inside which all TCP connections run; None: plain, for one machine or a network that nobody else is on."""
+    """The TLS settings of all TCP connections; None: no TLS, for one machine or a private network."""
     unix_sockets: bool = True
-    """Whether slots on one machine talk through Unix sockets instead."""
+    """True if slots on one machine communicate over Unix sockets instead."""
 
     def __post_init__(self) -> None:
         if not 0 < self.heartbeat_interval_ms < self.heartbeat_timeout_ms:
@@ -84,16 +84,16 @@ class WireSettings:
 
 @dataclass(slots=True, eq=False)
 class _Handshake:
-    """One that is under way. `stream` is there from its begin until it has another owner."""
+    """A handshake in progress. `stream` is set from its start until the stream has another owner."""
 
     address: str
     began_s: float
     stream: Stream | None = None
     gives_way: bool = False
-    """Another one needed its place."""
+    """True if another handshake needed its place."""
 
     def end(self) -> None:
-        """Wake its thread, which sees that the connection is over."""
+        """Wake the handshake's thread, which then finds the connection closed."""
         if self.stream is not None:
             self.stream.shutdown()
 
@@ -101,11 +101,11 @@ class _Handshake:
 class Listener:
     """Accepts and authenticates connections of one purpose.
 
-    `judge(party)` says whether an authenticated peer is welcome; `accepted(stream, party)` receives it (called on a
-    thread of the handshake; it owns the stream from then on).
+    `judge(party)` returns a verdict on an authenticated peer. `accepted(stream, party)` receives the peer; it is called
+    on the handshake's thread and owns the stream from then on.
 
-    `host`: the address to listen on. `advertised_host`: what peers are told to dial, when that is another.
-    `directory`: where to make the private directory of the Unix socket; None for TCP only.
+    `host` is the address to listen on, and `advertised_host` the one that peers dial, if it differs. `directory` is the
+    parent of the Unix socket's private directory; None for TCP only.
     """
 
     def __init__(
@@ -133,11 +133,11 @@ class Listener:
         self._one_is_done = threading.Condition(self._lock)
         self._closed = False
         self._handshakes: dict[threading.Thread, _Handshake] = {}
-        """In the order in which they began."""
+        """The handshakes, in the order in which they began."""
         self._directory: str | None = None
         self._sockets = [self._listen_tcp(host, port)]
         self.endpoints = [Endpoint(advertised_host or host, self._sockets[0].getsockname()[1])]
-        """Where peers can dial, the fastest first."""
+        """The endpoints that peers can dial, fastest first."""
         if directory is not None and settings.unix_sockets:
             self._listen_unix(directory)
         self._cut_offs = CutOffs(lambda: f"{me()} at {self.endpoints[-1]}")
@@ -177,9 +177,9 @@ class Listener:
     def _accept(self, listening: socket.socket) -> None:
         try:
             sock, _ = listening.accept()
-        except BlockingIOError:  # gone again
+        except BlockingIOError:  # the connection is gone again
             return
-        except OSError:  # out of descriptors: some may be free soon
+        except OSError:  # out of descriptors: some may be freed soon
             time.sleep(_OUT_OF_DESCRIPTORS_S)
             return
         whence = origin(sock)
@@ -196,7 +196,7 @@ class Listener:
         thread.start()
 
     def _make_place(self) -> None:
-        """Wait a moment for one to be done, then have one give way. Holds the lock."""
+        """Wait briefly for a handshake to finish, then evict one. The caller holds the lock."""
         while not self._closed:
             waiting = [each for each in self._handshakes.values() if not each.gives_way]
             if len(waiting) < MAX_HANDSHAKES:
@@ -222,7 +222,7 @@ class Listener:
                     stream.shutdown()
             stream.negotiate(deadline)
             party = admit(stream, self._secret, self._purpose, self._me(), self._judge, deadline=deadline)
-            with self._lock:  # from here on nobody else may touch the stream: it gets an owner
+            with self._lock:  # from here on the stream has another owner
                 welcome = not self._closed and not handshake.gives_way
                 handshake.stream = None
             if welcome:
@@ -247,7 +247,7 @@ class Listener:
         return f"no TLS: {error}" if isinstance(error, ssl.SSLError) else str(error)
 
     def close(self) -> None:
-        """Stops listening, ends unfinished handshakes and removes the private directory."""
+        """Stop listening, end unfinished handshakes and remove the private directory."""
         with self._lock:
             if self._closed:
                 return
@@ -275,17 +275,17 @@ def dial(
     *,
     settings: WireSettings,
 ) -> Stream:
-    """An authenticated stream to the first endpoint that can be reached.
+    """Return an authenticated stream to the first endpoint that can be reached.
 
-    A Unix socket that is not on this host is passed over, and a connection that is cut off without a reason tried
-    again. ConnectionError names the endpoint when none can be reached;
-    AuthenticationError, FencedError and TimeoutError as in `authenticate`.
+    A Unix socket on another host is skipped, and a connection that is closed without a reason is retried. Raises
+    ConnectionError, naming the endpoint, if none can be reached, and AuthenticationError, FencedError and TimeoutError
+    as `authenticate` does.
     """
     deadline = time.monotonic() + settings.handshake_timeout_ms / 1000
     for again in range(_DIALS):
         try:
             return _dial(endpoints, secret, purpose, me, expected_slot, deadline, settings.tls)
-        except CutOffError:  # perhaps it had to give way to others
+        except CutOffError:  # the listener may have evicted it in favour of others
             if again == _DIALS - 1:
                 raise
         time.sleep(_DIAL_AGAIN_S)
@@ -324,10 +324,10 @@ def _dial(
 
 
 def address_towards(endpoint: Endpoint) -> str:
-    """The address of this machine from which it reaches another; OSError when it does not."""
+    """Return the address of this machine from which it reaches another. Raises OSError if it cannot reach it."""
     (family, kind, protocol, _, address), *_ = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_DGRAM)
     with socket.socket(family, kind, protocol) as sock:
-        sock.connect(address)  # a datagram socket sends nothing for that
+        sock.connect(address)  # connecting a datagram socket sends nothing
         return str(sock.getsockname()[0])
 
 

@@ -1,7 +1,7 @@
-"""Who is cut off at a listener: where he comes from, and one line about it in the log.
+"""The log of connections that a listener rejects: the origin and the reason, one line each.
 
-A stranger may come a thousand times a second. So only the first lines of each minute are written, and what was left out
-is counted and said with the next line that is.
+A stranger may connect a thousand times per second. So only the first lines of each minute are written; omitted lines
+are counted, and the next written line reports their number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def origin(sock: socket.socket) -> str:
-    """Where the other end of a connection is: `10.0.0.7:4312`, or `process 81 of user 1000` on this machine."""
+    """Return the origin of a connection: `10.0.0.7:4312`, or `process 81 of user 1000` on this machine."""
     try:
         if sock.family == socket.AF_UNIX:
             process, user, _ = _CREDENTIALS.unpack(
@@ -30,13 +30,13 @@ def origin(sock: socket.socket) -> str:
             )
             return f"process {process} of user {user}"
         host, port, *_ = sock.getpeername()
-    except (OSError, AttributeError):  # gone already; or no such option on this system
+    except (OSError, AttributeError):  # already closed, or this system lacks the option
         return "an end that is gone" if sock.family != socket.AF_UNIX else "a process of this machine"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class CutOffs:
-    """The log of one listener, which `place` names: a line for each connection cut off, while they are few."""
+    """The log of the listener that `place` names: one line per rejected connection, while these are few."""
 
     def __init__(self, place: Callable[[], str], now_s: Callable[[], float] = time.monotonic) -> None:
         self.place = place
@@ -49,7 +49,7 @@ class CutOffs:
         return f"CutOffs({self.place()}, {self._lines} lines this minute, {self._left_out} left out)"
 
     def say(self, level: int, whence: str, why: str) -> None:
-        """One line: who was cut off, and why. `level` is logging's."""
+        """Log which connection was rejected, and why. `level` is a level of `logging`."""
         if not logger.isEnabledFor(level):
             return
         with self._lock:

@@ -1,8 +1,8 @@
-"""Endpoints and byte streams: what a connection needs of a socket, plain or TLS.
+"""Endpoints and byte streams: the socket operations that a connection needs, plain or with TLS.
 
-A plain stream is a blocking socket whose time limits live in the kernel (SO_RCVTIMEO, SO_SNDTIMEO), one for each
-direction, so that a reader and a writer thread share it without a selector. OpenSSL's objects allow one thread at a
-time, so a TLS stream is non-blocking under a lock.
+A plain stream is a blocking socket. Its time limits are set in the kernel (SO_RCVTIMEO, SO_SNDTIMEO), one for each
+direction, so that a reader and a writer thread can share it without a selector. OpenSSL's objects allow only one thread
+at a time, so a TLS stream is non-blocking under a lock.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 PARTS_A_WRITE = 512
-"""Below the IOV_MAX (1024) of Linux and macOS."""
+"""The number of buffers in one write, below the IOV_MAX (1024) of Linux and macOS."""
 SOCKET_BUFFER_BYTES = 1 << 20
 TAKES_NOTHING = "takes nothing in time"
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a listener is: `tcp://host:port`, or `unix:path` for peers on the same host."""
+    """The address of a listener: `tcp://host:port`, or `unix:path` for peers on the same host."""
 
     host: str = ""
     port: int = 0
@@ -44,7 +44,7 @@ class Endpoint:
 
     @classmethod
     def parse(cls, text: str) -> Endpoint:
-        """The endpoint of its text form; ValueError when it has another form."""
+        """Return the endpoint with this text form. Raises ValueError for any other text."""
         if text.startswith("unix:/"):
             return cls(path=text.removeprefix("unix:"))
         host, _, port = text.removeprefix("tcp://").rpartition(":")
@@ -69,23 +69,23 @@ class Stream:
         return f"{type(self).__name__}({str(self.endpoint)!r})"
 
     def set_timeouts(self, receive_s: float, send_s: float) -> None:
-        """How long one call may wait without a byte of progress; then it raises TimeoutError."""
+        """Set how long one call may wait without a byte of progress before it raises TimeoutError."""
         for option, seconds in ((socket.SO_RCVTIMEO, receive_s), (socket.SO_SNDTIMEO, send_s)):
             whole, part = divmod(max(seconds, 0.001), 1.0)
             self._socket.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", int(whole), int(part * 1e6)))
 
     def negotiate(self, deadline: float) -> None:
-        """TLS's own handshake, before anything else; ssl.SSLError or TimeoutError when it fails."""
+        """Perform TLS's own handshake, before anything else. Raises ssl.SSLError or TimeoutError if it fails."""
 
     def receive_into(self, view: memoryview, fill: bool = False) -> int:
-        """Receives up to `len(view)` bytes, all of them if `fill`; 0 at end-of-file; TimeoutError."""
+        """Receive up to `len(view)` bytes, all of them if `fill`; return 0 at end-of-file. Raises TimeoutError."""
         try:
             return self._socket.recv_into(view, 0, socket.MSG_WAITALL if fill else 0)
         except BlockingIOError:
             raise TimeoutError(f"nothing received from {self.endpoint} in time") from None
 
     def send_buffers(self, buffers: Sequence[Any], tries: int = 1) -> None:
-        """Writes all buffers, gathered; TimeoutError when the peer takes nothing in the time of so many calls."""
+        """Write all buffers, gathered. Raises TimeoutError if the peer takes nothing in the time of `tries` calls."""
         views = [memoryview(buffer).cast("B") for buffer in buffers]
         first = 0
         left = tries
@@ -108,25 +108,25 @@ class Stream:
         return tries - 1
 
     def send_now(self, buffers: Sequence[Any]) -> int:
-        """Writes what the socket takes without waiting; returns how many bytes that was."""
+        """Write what the socket takes without waiting; return the number of bytes written."""
         try:
             return self._socket.sendmsg(buffers, [], socket.MSG_DONTWAIT)
         except BlockingIOError:
             return 0
 
     def receive_now(self, view: memoryview) -> int | None:
-        """Receives what is there, up to `len(view)` bytes; 0 at end-of-file, None when nothing is there."""
+        """Receive available data, up to `len(view)` bytes; return 0 at end-of-file, None if none is available."""
         try:
             return self._socket.recv_into(view, 0, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return None
 
     def fileno(self) -> int:
-        """The socket's number, for a selector."""
+        """Return the socket's descriptor, for a selector."""
         return self._socket.fileno()
 
     def receive_exactly(self, count: int, deadline: float) -> bytes:
-        """`count` bytes before `deadline` (of time.monotonic); EOFError when the peer closes first; TimeoutError."""
+        """Receive `count` bytes before `deadline` (of time.monotonic). Raises EOFError or TimeoutError."""
         data = bytearray(count)
         filled = 0
         while filled < count:
@@ -141,25 +141,25 @@ class Stream:
         return bytes(data)
 
     def shutdown_write(self) -> None:
-        """Tells the peer that nothing more comes; receiving goes on."""
+        """Tell the peer that no more data follows; receiving continues."""
         self._shutdown(socket.SHUT_WR)
 
     def shutdown(self) -> None:
-        """Ends both directions and wakes whoever waits in them."""
+        """End both directions and wake the threads that wait in them."""
         self._shutdown(socket.SHUT_RDWR)
 
     def _shutdown(self, how: int) -> None:
-        # The base class's: SSLSocket.shutdown would forget the session that the reader still needs.
+        # The base class's method: SSLSocket.shutdown would drop the session that the reader still needs.
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, how)
 
     def close(self) -> None:
-        """Closes the socket. Nobody may be inside a call any more."""
+        """Close the socket. No thread may be inside a call any more."""
         self._socket.close()
 
 
 class SecureStream(Stream):
-    """A stream inside TLS. `name`: what the listener's certificate must be for; "" checks no name."""
+    """A stream inside TLS. `name` is the name that the listener's certificate must have; "" checks no name."""
 
     def __init__(self, sock: socket.socket, endpoint: Endpoint, context: ssl.SSLContext, name: str = "") -> None:
         super().__init__(sock, endpoint)
@@ -179,11 +179,11 @@ class SecureStream(Stream):
         self._receive_s, self._send_s = receive_s, send_s
 
     def receive_into(self, view: memoryview, fill: bool = False) -> int:
-        """As in `Stream`; OpenSSL returns a record at a time, filled or not."""
+        """As in `Stream`, but OpenSSL returns one record at a time, filled or not."""
         return self._retry(partial(self._tls.recv_into, view), self._receive_s)
 
     def send_buffers(self, buffers: Sequence[Any], tries: int = 1) -> None:
-        """As in `Stream`; OpenSSL gathers nothing, so the buffers are joined."""
+        """As in `Stream`, but the buffers are joined, because OpenSSL cannot gather them."""
         view = memoryview(b"".join(buffers))
         left = tries
         while view:
@@ -196,7 +196,7 @@ class SecureStream(Stream):
             view = view[sent:]
 
     def send_now(self, buffers: Sequence[Any]) -> int:
-        """Always 0: another thread may be inside OpenSSL, and we would wait for it."""
+        """Return 0: another thread may be inside OpenSSL, and this one would wait for it."""
         return 0
 
     def _retry(self, operation: Callable[[], _T], timeout_s: float) -> _T:
@@ -215,7 +215,7 @@ class SecureStream(Stream):
 
 
 def open_stream(sock: socket.socket, endpoint: Endpoint, tls: ssl.SSLContext | None, name: str = "") -> Stream:
-    """A stream over a connected socket; inside TLS if a context is given (Unix sockets never need it)."""
+    """Return a stream over a connected socket, inside TLS if a context is given (Unix sockets never need it)."""
     if tls is None or sock.family == socket.AF_UNIX:
         return Stream(sock, endpoint)
     return SecureStream(sock, endpoint, tls, name)

@@ -1,13 +1,13 @@
 """Many connections on one thread: the driver's end of the control plane.
 
-Theory of operation. A `Connection` has two threads, which is right for the few peers of a data plane. A driver has as
-many peers as there are slots, and with some two thousand of them their threads do nothing but wait for Python's lock.
-Here one thread watches all sockets. What is sent is written at once by its sender as far as the socket takes it, and
-the thread writes the rest when there is room; it sends heartbeats where nothing else was sent, reads what comes, and
-looks now and then who has been silent for too long. A `Line` behaves as a `Connection` does: `send` never waits,
-`deliver` must not, an end in good order is flushed and drained, `gone(clean, reason)` comes once for either way to end.
+Theory of operation. A `Connection` has two threads, which is right for the few peers of a data plane. A driver has one
+peer per slot, and with some two thousand slots the threads would only wait for Python's lock. Here one thread watches
+all sockets. The sender writes at once what the socket takes, and the thread writes the rest when there is room. The
+thread also sends heartbeats on idle lines, reads incoming data, and regularly checks which peers have been silent for
+too long. A `Line` behaves like a `Connection`: `send` never waits, `deliver` must not wait, an orderly end is flushed
+and drained, and `gone(clean, reason)` is called once, however the line ends.
 
-OpenSSL's streams keep what they have read to themselves, where no selector sees it: those have a `Connection` each.
+OpenSSL's streams buffer data internally, where a selector cannot see it, so each of them has a `Connection`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kit.hosts.spark.wire.stream import PARTS_A_WRITE, TAKES_NOTHING, Stream
 from kit.hosts.spark.wire.wire import HEADER, Buffers, Frame, FrameKind, WireError, pack_frame, parse_header
 
 LOOKS_AN_INTERVAL = 4
-"""So many times in a heartbeat's interval all lines are looked at."""
+"""The number of times per heartbeat interval that all lines are checked."""
 _READ_BYTES = 256 << 10
 
 _HEARTBEAT = b"".join(pack_frame(FrameKind.HEARTBEAT))
@@ -35,14 +35,14 @@ _END = b"".join(pack_frame(FrameKind.END))
 
 
 class Switchboard:
-    """One thread with all its lines; `close` ends both."""
+    """One thread with all its lines; `close` ends the thread."""
 
     def __init__(self, settings: WireSettings) -> None:
         self.settings = settings
         self.buffer = memoryview(bytearray(_READ_BYTES))
-        """What is received lies here until its line has taken it."""
+        """The buffer for received data until its line has taken it."""
         self.awake = WakingClock(settings.heartbeat_interval_ms / 1000)
-        """By which silence is judged, on the thread."""
+        """The clock that measures silence, used on the thread."""
         self._selector = selectors.DefaultSelector()
         self._waker, self._wake = socket.socketpair()
         self._wake.setblocking(False)
@@ -68,13 +68,13 @@ class Switchboard:
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the switchboard's own thread."""
+        """True if the caller runs on the switchboard's own thread."""
         return threading.current_thread() is self._thread
 
     def ask(self, call: Callable[[], None]) -> None:
-        """Have the thread do something."""
+        """Have the thread perform a call."""
         self._asked.append(call)
-        with contextlib.suppress(OSError):  # it is awake, or gone
+        with contextlib.suppress(OSError):  # the thread is awake, or has ended
             self._wake.send(b"x")
 
     def _run(self) -> None:
@@ -105,13 +105,13 @@ class Switchboard:
     # ---- for lines, on the thread --------------------------------------------------------------------------------
 
     def add(self, line: Line) -> None:
-        """Begin to watch it."""
+        """Start watching a line."""
         line.begin(self.awake.look())
         self._lines.add(line)
         self._selector.register(line.stream.fileno(), selectors.EVENT_READ, line)
 
     def watch(self, line: Line, events: int) -> None:
-        """Watch it for these events from now on; for none: not at all."""
+        """Watch a line for these events from now on; 0 stops watching."""
         if line not in self._lines:
             return
         known = line.stream.fileno() in self._selector.get_map()
@@ -123,7 +123,7 @@ class Switchboard:
             self._selector.unregister(line.stream.fileno())
 
     def drop(self, line: Line) -> None:
-        """Watch it no more."""
+        """Stop watching a line."""
         self.watch(line, 0)
         self._lines.discard(line)
 
@@ -153,7 +153,7 @@ class Line:
         self._started = self._ended = self._read_over = self._write_failed = self._told = False
         self._sent_s = self._seen_sent_s = 0.0
         self._taken_s = self._heard_s = self._whole_s = 0.0
-        """When the other end last took something, said something, ended a frame: in waking time."""
+        """The waking times at which the other end last took data, sent data, and completed a frame."""
         self._written = threading.Event()
         self._over = threading.Event()
 
@@ -161,7 +161,7 @@ class Line:
         return f"Line({self.name}, {self.stream.endpoint}, {self._state.name.lower()})"
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start to read."""
         self._sent_s = time.monotonic()
         self._started = True
         self._board.ask(lambda: self._board.add(self))
@@ -169,8 +169,9 @@ class Line:
     # ---- sending -------------------------------------------------------------------------------------------------
 
     def send(self, packed: Buffers) -> bool:
-        """Write it, or queue what the socket does not take; False when the line no longer writes (its loss has been or
-        will be reported).
+        """Write a message, and queue what the socket does not take at once.
+
+        Return False if the line no longer writes (its loss has been or will be reported).
         """
         with self._lock:
             if self._state is not WriteState.OPEN:
@@ -179,7 +180,7 @@ class Line:
         return True
 
     def end(self) -> None:
-        """End our direction in good order, after what is queued. Does not wait."""
+        """End our direction in good order, after the queued data. Does not wait."""
         with self._lock:
             if self._state is WriteState.OPEN:
                 self._state = WriteState.ENDING
@@ -193,12 +194,12 @@ class Line:
             self._board.ask(self._watch)
 
     def _write_some(self) -> bool:
-        """Write what the socket takes at once; whether that was all."""
+        """Write what the socket takes at once; return True if that was all."""
         while self._out:
             views = [view for _, view in zip(range(PARTS_A_WRITE), self._out, strict=False)]
             try:
                 sent = self.stream.send_now(views)
-            except OSError:  # who reads meets the same, and knows what to do about it
+            except OSError:  # the reader gets the same error and handles it
                 self._write_failed = True
                 return False
             if not sent:
@@ -219,11 +220,11 @@ class Line:
     # ---- on the switchboard's thread -----------------------------------------------------------------------------
 
     def begin(self, awake_s: float) -> None:
-        """The other end is judged from now on."""
+        """Start the time limits of the other end."""
         self._taken_s = self._heard_s = self._whole_s = awake_s
 
     def ready(self, events: int) -> None:
-        """The socket has something, or room for something."""
+        """Handle a socket that is readable or writable."""
         if events & selectors.EVENT_WRITE:
             with self._lock:
                 if self._write_some():
@@ -235,7 +236,7 @@ class Line:
             self._read()
 
     def look(self, now_s: float, awake_s: float) -> None:
-        """Say that we live, when nothing else was said; see that the other end does."""
+        """Send a heartbeat if nothing else was sent, and check that the other end is alive."""
         with self._lock:
             if self._state is WriteState.OPEN and not self._out and now_s - self._sent_s >= self._interval_s:
                 self._put([_HEARTBEAT])
@@ -317,15 +318,15 @@ class Line:
 
     @property
     def is_over(self) -> bool:
-        """Whether both directions have ended and the socket is closed."""
+        """True if both directions have ended and the socket is closed."""
         return self._over.is_set()
 
     def wait_written(self, timeout_s: float) -> bool:
-        """After `end`: wait until END is written; False when it is not in time."""
+        """Wait, after `end`, until END is written; return False on a timeout."""
         return not self._started or self._written.wait(timeout_s)
 
     def close(self) -> None:
-        """End the line now, whatever is queued. Nothing is reported after it."""
+        """End the line now and discard the queue. Nothing is reported afterwards."""
         self._told = True
         if not self._started:
             self.stream.close()
@@ -338,14 +339,14 @@ class Line:
 
 
 class _Frames:
-    """Cuts what comes in pieces into frames."""
+    """A parser that cuts received pieces into frames."""
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._pieces = bytearray()
 
     def cut(self, piece: memoryview) -> Iterator[Frame]:
-        """The frames that are whole with this piece; WireError when one is malformed."""
+        """Yield the frames that this piece completes. Raises WireError if one is malformed."""
         self._pieces += piece
         start = 0
         while len(self._pieces) - start >= HEADER.size:
@@ -360,17 +361,17 @@ class _Frames:
 
     @property
     def begun_bytes(self) -> int:
-        """How long the frame is of which a part is here; 0 between frames."""
+        """The length of the frame that has partly arrived; 0 between frames."""
         if len(self._pieces) < HEADER.size:
             return HEADER.size if self._pieces else 0
         return HEADER.size + parse_header(bytes(self._pieces[: HEADER.size]), self._max_frame_bytes)[3]
 
     def lateness(self, taken_s: float, limit_s: float) -> str:
-        """Why the other end is lost when the frame that has begun has been coming for so long; "" while it may."""
+        """Return why the other end is lost if the current frame takes too long; "" while it is within the limit."""
         begun = self.begun_bytes
         return lateness(begun, taken_s, limit_s) if begun else ""
 
     def end(self) -> None:
-        """No more comes; WireError when a frame has begun."""
+        """Handle end-of-file. Raises WireError in the middle of a frame."""
         if self._pieces:
             raise WireError(f"the connection ended inside a frame after {len(self._pieces)} bytes")

@@ -1,14 +1,15 @@
-"""TLS between hosts: what both ends of each connection prove themselves with, and how it is made for one run.
+"""TLS between hosts: the certificates of both ends of each connection, and their creation for one run.
 
-Theory of operation. Whoever listens and whoever dials shows a certificate and asks for one, so a stranger does not get
-as far as the job's own handshake, and nobody in between reads or alters what follows it. Certificates are given as
-files, or `Tls.for_this_run` makes an authority, has it sign one certificate, and forgets its key: nobody can ever sign
-another. Certificate and key travel to the slots in Spark's closure, as the job's secret does; Spark encrypts that when
+Theory of operation. Both ends present a certificate and require one. So a stranger cannot reach the job's own
+handshake, and a third party can neither read nor alter the data. Certificates are read from files, or
+`Tls.for_this_run` creates an authority, has it sign one certificate, and discards the authority's key. Then no other
+certificate can be signed.
+Certificate and key are sent to the slots in Spark's closure, like the job's secret. Spark encrypts the closure if
 `spark.authenticate` and `spark.network.crypto.enabled` are set.
 
-What is checked of a certificate is the authority, and the name where `server_name` says one: slots are on hosts that
-nobody knows beforehand. That it is the right slot of the right job is what the handshake inside finds out. Sockets
-within one machine (Unix) stay plain.
+TLS checks the authority of a certificate, and its name if `server_name` is set: the slots' hosts are not known in
+advance. The handshake inside TLS verifies that the peer is the right slot of the right job. Sockets within one machine
+(Unix) do not use TLS.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from functools import lru_cache
 from pathlib import Path
 
 RUN_NAME = "checkpoint-kit.invalid"
-"""The name in the certificate of a run."""
+"""The name in a run's certificate."""
 _VALID_DAYS = 365
 _CLOCKS_DIFFER = timedelta(hours=1)
 
 
 class TlsError(ValueError):
-    """A certificate, a key or an authority that is of no use."""
+    """An unusable certificate, key or authority."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
     """A certificate with its key and the authorities to trust, all as PEM.
 
-    `server_name`: the name that a listener's certificate must have; "" checks none.
+    `server_name` is the name that a listener's certificate must have; "" checks no name.
     """
 
     certificate: bytes = field(repr=False)
@@ -59,14 +60,14 @@ class Tls:
         authorities: str | os.PathLike[str],
         server_name: str = "",
     ) -> Tls:
-        """What three PEM files of the driver's machine hold; slots need no files. OSError when one cannot be read."""
+        """Read three PEM files on the driver's machine; slots need no files. Raises OSError if one cannot be read."""
         return cls(Path(certificate).read_bytes(), Path(key).read_bytes(), Path(authorities).read_bytes(), server_name)
 
     @classmethod
     def for_this_run(cls) -> Tls:
-        """A certificate that nobody else has, signed by an authority that ends with this call.
+        """Create a unique certificate, signed by an authority that is discarded when this call returns.
 
-        Needs the extra `tls` (the package cryptography): ImportError says so.
+        Needs the extra `tls` (the package cryptography), and raises ImportError without it.
         """
         try:
             from cryptography.hazmat.primitives import hashes
@@ -118,19 +119,19 @@ class Tls:
 
     @property
     def listens(self) -> ssl.SSLContext:
-        """What a listener uses; it asks whoever dials for a certificate."""
+        """Return the context of a listener, which requires a certificate from the dialling end."""
         return _contexts(self)[0]
 
     @property
     def dials(self) -> ssl.SSLContext:
-        """What the dialling end uses."""
+        """Return the context of the dialling end."""
         return _contexts(self)[1]
 
 
 @lru_cache(maxsize=16)
 def _contexts(tls: Tls) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     listens, dials = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # Python reads keys from files only; nobody else may
+    with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # Python reads keys only from files; this one is private
         file.write(tls.certificate + b"\n" + tls.key)
         file.flush()
         for context in (listens, dials):

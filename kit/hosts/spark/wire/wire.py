@@ -4,8 +4,8 @@ Theory of operation. A connection carries *frames*: a header of 16 bytes and a p
 
     magic u8 | version u8 | kind u8 | flags u8 | channel u32 | payload length u64        (big endian)
 
-`FRAME_RULES` says what each kind may look like. A header is checked against it, and against the longest
-frame allowed, before a byte of payload is allocated; the first violation is a `WireError` and ends the connection.
+`FRAME_RULES` defines the valid form of each kind. A header is checked against it, and against the maximal frame length,
+before any payload is allocated. The first violation is a `WireError` and ends the connection.
 
 A batch is an Arrow IPC message without its schema. The schema travels once per channel, and again when it changes.
 Sending copies nothing: Arrow's stream writer hands its buffers to a list and `sendmsg` gathers them. Receiving
@@ -28,7 +28,7 @@ import pyarrow as pa
 from kit.stream.backend.types.arrow_types import empty_batch
 
 Buffers = list[Any]
-"""What `sendmsg` gathers: objects with the buffer protocol (bytes, memoryview, pyarrow.Buffer)."""
+"""Objects with the buffer protocol (bytes, memoryview, pyarrow.Buffer), which `sendmsg` gathers."""
 
 HEADER = struct.Struct("!BBBBIQ")
 MAGIC = 0xC4
@@ -41,11 +41,11 @@ _CREDIT = struct.Struct("!Q")
 
 
 class WireError(ConnectionError):
-    """The peer sent something that is not our protocol. The connection cannot be used any more."""
+    """Data from a peer that violates the protocol. The connection cannot be used any more."""
 
 
 class FrameKind(IntEnum):
-    """What a frame carries."""
+    """The kind of a frame's content."""
 
     CONTROL = 1
     """A `ControlMessage`."""
@@ -56,31 +56,31 @@ class FrameKind(IntEnum):
     EVENT = 4
     """A small element between batches (barrier, watermark, end of partition), opaque here."""
     CREDIT = 5
-    """The receiver grants this many more buffers on the channel."""
+    """The number of further buffers that the receiver grants on the channel."""
     HEARTBEAT = 6
-    """Nothing but a sign of life."""
+    """A sign of life without content."""
     END = 7
-    """The last frame of this direction; what follows is end-of-file, and it is no accident."""
+    """The last frame of this direction; it marks the end-of-file that follows as intended."""
 
 
 class FrameFlag(IntFlag):
-    """What else a header says."""
+    """The flags of a header."""
 
     PRIORITY = 1
-    """The event overtook whatever its sender had not yet written on the channel."""
+    """The event overtook everything that its sender had not yet written on the channel."""
     SELF_CONTAINED = 2
     """The batch is a whole Arrow IPC stream (schema, dictionaries, batch): it has dictionary columns."""
 
 
 class FrameRule(NamedTuple):
-    """What a frame of one kind may look like."""
+    """The valid form of frames of one kind."""
 
     payload_bytes: int | None
     """The only length allowed; None: any up to the maximum."""
     flags: int = 0
     """The flags allowed."""
     channel: bool = False
-    """Whether it belongs to a channel; otherwise its channel must be 0."""
+    """True if the frame belongs to a channel; otherwise its channel must be 0."""
 
 
 FRAME_RULES = {
@@ -109,13 +109,13 @@ class Frame:
 
 
 def pack_frame(kind: FrameKind, parts: Sequence[Any] = (), channel: int = 0, flags: int = 0) -> Buffers:
-    """Header and parts of one frame, ready to be gathered into one write."""
+    """Return the header and parts of one frame, to be gathered into one write."""
     length = sum(map(len, parts))
     return [HEADER.pack(MAGIC, VERSION, kind, flags, channel, length), *parts]
 
 
 def parse_header(header: memoryview | bytes, max_frame_bytes: int = MAX_FRAME_BYTES) -> tuple[FrameKind, int, int, int]:
-    """`(kind, flags, channel, payload length)` of a header of 16 bytes; WireError when it breaks a rule."""
+    """Return `(kind, flags, channel, payload length)` of a header. Raises WireError if it violates a rule."""
     magic, version, number, flags, channel, length = HEADER.unpack(header)
     if magic != MAGIC or version != VERSION:
         raise WireError(
@@ -132,7 +132,7 @@ def parse_header(header: memoryview | bytes, max_frame_bytes: int = MAX_FRAME_BY
         )
     if rule.payload_bytes is not None and length != rule.payload_bytes:
         raise WireError(f"a {kind.name} frame of {length} bytes, expected {rule.payload_bytes}")
-    if flags & ~int(rule.flags):  # ~ of an IntFlag would forget the unknown bits
+    if flags & ~int(rule.flags):  # ~ of an IntFlag would drop the unknown bits
         raise WireError(f"a {kind.name} frame with flags {flags:#04x}, allowed are {rule.flags:#04x}")
     if channel and not rule.channel:
         raise WireError(f"a {kind.name} frame names channel {channel}, but its kind belongs to no channel")
@@ -140,12 +140,13 @@ def parse_header(header: memoryview | bytes, max_frame_bytes: int = MAX_FRAME_BY
 
 
 class FrameReader:
-    """Cuts a byte stream into frames.
+    """A reader that cuts a byte stream into frames.
 
-    `receive(view, fill)` puts bytes into the writable view and returns how many, 0 at end-of-file. `fill=True` says
-    that the whole view is wanted, so that the kernel may wait for all of it in one call.
+    `receive(view, fill)` writes bytes into the view and returns their number, 0 at end-of-file. `fill=True` requests
+    the whole view, so that the kernel may wait for all of it in one call.
 
-    Small frames are parsed from a buffer (one call may bring many); the rest of a large one is received where it stays.
+    Small frames are parsed from a buffer (one call may return many). The rest of a large frame is received directly
+    into its final place.
     """
 
     def __init__(
@@ -166,11 +167,11 @@ class FrameReader:
 
     @property
     def begun_bytes(self) -> int:
-        """How long the frame is of which a part has been received; 0 between frames."""
+        """The length of the frame that has partly arrived; 0 between frames."""
         return self._frame_bytes or (HEADER.size if self._start != self._end else 0)
 
     def read(self) -> Frame | None:
-        """The next frame; None at an end-of-file between frames. WireError when truncated or malformed."""
+        """Return the next frame; None at end-of-file between frames. Raises WireError for an invalid frame."""
         if not self._buffer_up(HEADER.size) and self._start == self._end:
             return None
         self._require(HEADER.size, "header")
@@ -189,7 +190,7 @@ class FrameReader:
         return Frame(kind, channel, payload, flags)
 
     def _buffer_up(self, count: int) -> bool:
-        """Receives until `count` bytes are buffered; False at end-of-file."""
+        """Receive until `count` bytes are buffered; return False at end-of-file."""
         if self._start == self._end:
             self._start = self._end = 0
         if self._start + count > len(self._view):
@@ -227,9 +228,9 @@ def _truncated(what: str, found: int, expected: int) -> WireError:
 
 @dataclass(frozen=True, slots=True)
 class ControlMessage:
-    """What driver and slots tell each other: a kind, JSON fields, and attachments of raw bytes.
+    """A message between driver and slots: a kind, JSON fields, and attachments of raw bytes.
 
-    The payload of a CONTROL frame: JSON length u32, number of blobs u32, length of each blob u64, JSON, blobs.
+    The payload of its CONTROL frame: JSON length u32, number of blobs u32, length of each blob u64, JSON, blobs.
     """
 
     kind: str
@@ -242,7 +243,7 @@ class ControlMessage:
         return f"ControlMessage({self.kind!r}{fields}{blobs})"
 
     def pack(self) -> Buffers:
-        """The frame's buffers. TypeError or ValueError when the fields are not JSON (NaN is not)."""
+        """Return the frame's buffers. Raises TypeError or ValueError if the fields are not JSON (NaN is not)."""
         body = {"kind": self.kind, "fields": self.fields}
         text = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
         lengths = [_BLOB_LENGTH.pack(len(blob)) for blob in self.blobs]
@@ -251,7 +252,7 @@ class ControlMessage:
 
     @classmethod
     def unpack(cls, payload: Any) -> ControlMessage:
-        """The message of a CONTROL frame's payload; WireError when it is malformed."""
+        """Return the message in a CONTROL frame's payload. Raises WireError if it is malformed."""
         view = memoryview(payload).cast("B")
         if len(view) < _CONTROL_HEADER.size:
             raise WireError(f"a control message of {len(view)} bytes, expected at least {_CONTROL_HEADER.size}")
@@ -291,18 +292,18 @@ def _shorten(text: str, limit: int = 60) -> str:
 
 
 def pack_credit(channel: int, credits: int) -> Buffers:
-    """A frame that grants `credits` more buffers on the channel."""
+    """Return a frame that grants `credits` more buffers on the channel."""
     return pack_frame(FrameKind.CREDIT, [_CREDIT.pack(credits)], channel)
 
 
 def unpack_credit(payload: Any) -> int:
-    """The number of credits in a CREDIT frame's payload."""
+    """Return the number of credits in a CREDIT frame's payload."""
     (credits,) = _CREDIT.unpack(payload)
     return int(credits)
 
 
 class _PartsSink:
-    """A file to Arrow, a list to us: keeps the buffers written, without a copy of the columns."""
+    """A file object for Arrow that keeps the written buffers in a list, without copying the columns."""
 
     closed = False
 
@@ -327,16 +328,16 @@ class _PartsSink:
         return False
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing, because no data is buffered."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing, because there is nothing to close."""
 
 
 class BatchEncoder:
-    """The batches of one channel as frames: a SCHEMA frame first and whenever it changes, then BATCH frames.
+    """An encoder for the batches of one channel: a SCHEMA frame first and whenever it changes, then BATCH frames.
 
-    Batches with dictionary columns go out self-contained, since dictionaries may change from batch to batch.
+    Batches with dictionary columns are sent self-contained, because dictionaries may change from batch to batch.
     The frames refer to the batch's memory: keep it unchanged until they are written.
     """
 
@@ -352,7 +353,7 @@ class BatchEncoder:
         return f"BatchEncoder(channel={self.channel}, schema={_names(self._schema)})"
 
     def encode(self, batch: pa.RecordBatch) -> Buffers:
-        """The buffers of the frames that carry the batch."""
+        """Return the buffers of the frames for the batch."""
         buffers: Buffers = []
         if self._schema is None or not batch.schema.equals(self._schema, check_metadata=True):
             buffers = self._begin(batch.schema)
@@ -367,7 +368,7 @@ class BatchEncoder:
         self._self_contained = any(_has_dictionary(type_) for type_ in schema.types)
         if self._self_contained:
             return []
-        # Arrow writes the schema with the first batch: let an empty one take it along.
+        # Arrow writes the schema with the first batch, so write an empty one first.
         self._writer = self._new_writer(schema)
         self._writer.write_batch(empty_batch(schema))
         self._sink.take()
@@ -379,7 +380,7 @@ class BatchEncoder:
 
 
 class BatchDecoder:
-    """The other end of a `BatchEncoder`: SCHEMA and BATCH frames of one channel in, batches out."""
+    """The counterpart of `BatchEncoder`: it turns SCHEMA and BATCH frames of one channel into batches."""
 
     def __init__(self, channel: int) -> None:
         self.channel = channel
@@ -389,7 +390,7 @@ class BatchDecoder:
         return f"BatchDecoder(channel={self.channel}, schema={_names(self._schema)})"
 
     def decode(self, frame: Frame) -> pa.RecordBatch | None:
-        """The batch, or None for a SCHEMA frame; WireError when Arrow refuses the payload."""
+        """Return the batch, or None for a SCHEMA frame. Raises WireError if Arrow rejects the payload."""
         payload = pa.py_buffer(frame.payload)
         try:
             if frame.kind is FrameKind.SCHEMA:
