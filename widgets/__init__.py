@@ -12,5 +12,5 @@ __all__ = ["Explorer", "Monitor", "RescalePlanner", "SpaceTimeWidget", "Stepper"
 
 
 def __dir__() -> list[str]:
-    """What Tab offers: the names below, and nothing that this file happens to need."""
+    """Return the names that Tab completion offers: the public ones only."""
     return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -1,7 +1,7 @@
-"""A list of things that may be done, each a button: what may happen next, what may be made to fail, and what may not.
+"""A list of actions, each with a button: possible next actions, faults, and actions that are currently not allowed.
 
-The kernel says what is on the list; the browser draws it in one piece, so a step of the run costs one message however
-long the list is. What may not be done stands there with its reason, and cannot be pressed.
+The kernel provides the list and the browser draws it in one piece, so a step of the run costs one message however long
+the list is. An action that is not allowed is shown with the reason, and its button is disabled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from widgets.listening import ListeningWidget, listening
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 MOST_SHOWN = 80
-"""More than these are not drawn: what is looked for is searched for."""
+"""The maximal number of items drawn; the search finds the others."""
 
 
 class Item(NamedTuple):
@@ -43,9 +43,9 @@ class ActionList(ListeningWidget):
     name = traitlets.Unicode("Actions").tag(sync=True)
     groups: Any = traitlets.List().tag(sync=True)
     more = traitlets.Unicode("").tag(sync=True)
-    """What is not drawn, in words."""
+    """A text about the items that are not drawn."""
     note = traitlets.Unicode("").tag(sync=True)
-    """What holds for the whole list."""
+    """A note about the whole list."""
     query = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, on_press: Callable[[str], None], **traits: Any) -> None:
@@ -56,17 +56,17 @@ class ActionList(ListeningWidget):
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """All that is on the list, whatever is searched for."""
+        """All items of the list, whatever the search."""
         return self._items
 
     def offer(self, items: Iterable[Item], note: str = "") -> None:
-        """Put these on the list, instead of those that were there."""
+        """Replace the items of the list."""
         self._items = tuple(items)
         self.note = note
         self._show()
 
     def press(self, key: str) -> None:
-        """Do one thing of the list. Raises KeyError for what is not on it, ValueError for what may not be done."""
+        """Perform an action of the list. Raises KeyError for an unknown one, ValueError for one that is not allowed."""
         item = next((each for each in self._items if each.key == key), None)
         if item is None:
             raise KeyError(f"nothing on this list is {key!r}; there is {', '.join(each.key for each in self._items)}")
@@ -75,7 +75,7 @@ class ActionList(ListeningWidget):
         self._on_press(key)
 
     def _told(self, _: Any, content: Any, __: Any) -> None:
-        """Somebody pressed a button, which may be gone by now."""
+        """Handle a click on a button, which may have been removed meanwhile."""
         if any(each.key == content.get("do") and not each.why_not for each in self._items):
             self._on_press(content["do"])
 
@@ -96,7 +96,7 @@ class ActionList(ListeningWidget):
             self.more = f"{left} more: search for a task, a checkpoint, a word" if left else self._why_empty(found)
 
     def _why_empty(self, found: Sequence[Item]) -> str:
-        """What is said where nothing is drawn."""
+        """Return the text to show if no item is drawn."""
         if found or (self.note and not self._items):
             return ""
         if not self._items:
@@ -113,7 +113,7 @@ def _text(item: Item) -> str:
 
 
 def _has(text: str, word: str) -> bool:
-    """Whether a word of the text begins so: `ack` is in `AcknowledgeCheckpoint` and `chk-1/ack`, not in `back`."""
+    """Return True if a word of the text has this prefix: `ack` is in `AcknowledgeCheckpoint`, not in `back`."""
     return re.search(rf"(?<![a-z0-9]){re.escape(word)}" if word[0].isalnum() else re.escape(word), text) is not None
 
 
@@ -123,5 +123,5 @@ def _drawn(item: Item) -> dict[str, str]:
 
 
 def labels(items: Sequence[Item]) -> list[str]:
-    """What is written on the buttons."""
+    """Return the labels of the buttons."""
     return [each.label for each in items]

@@ -1,4 +1,4 @@
-"""One run that the explorer shows: what it is, its stage, what was done to it, and where the cursor stands."""
+"""One run that the explorer shows: its source, its picture, the user's actions, and the cursor."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ class Branch:
 
     @property
     def lab(self) -> Lab | None:
-        """The lab, where the run is one that can go on."""
+        """The lab, if the run can continue; else None."""
         if isinstance(self.thing, Lab):
             return self.thing
         return self.thing.lab if isinstance(self.thing, Play) else None
 
     @property
     def n(self) -> int:
-        """How many records had come at the cursor."""
+        """The number of records up to the cursor."""
         return int(self.stepper.n)
 
     @property
     def is_present(self) -> bool:
-        """Whether the cursor stands at the end of what has happened so far."""
+        """True if the cursor is at the end of the run so far."""
         return self.stepper.value == len(self.stepper.film["frames"]) - 1
 
     @property
     def position(self) -> int:
-        """The step of the lab at the cursor; the number of records where there is no lab."""
+        """The step of the lab at the cursor; the number of records if there is no lab."""
         if self.lab is None:
             return self.n
         return self.lab.position if self.is_present else max(1, self.lab.past.position_of(self.n))
@@ -59,12 +59,12 @@ class Branch:
 
     @property
     def end(self) -> str:
-        """The time at the end of what has happened so far, in words."""
+        """The time at the end of the run so far, in words."""
         return duration(self.stepper.film["frames"][-1]["at"])
 
     @property
     def there(self) -> Lab | None:
-        """The lab as it stood at the cursor: itself, or, in the past, a copy that went back."""
+        """The lab as it was at the cursor: the lab itself, or, for the past, a copy that went back."""
         lab = self.lab
         if lab is None or self.is_present:
             return lab
@@ -98,7 +98,7 @@ class Branch:
         return [line for line in lines if line.startswith(("env = ", "from "))]
 
     def fork(self, name: str) -> Branch:
-        """A run of its own that begins with what had happened at the cursor."""
+        """Return a separate run that begins with the history up to the cursor."""
         lab = self.there
         assert lab is not None
         assert self.deeds is not None
@@ -110,7 +110,7 @@ class Branch:
 
     @property
     def headline(self) -> tuple[str, str]:
-        """The job's name, and where it stands, in words."""
+        """The job's name and its current state, in words."""
         alive = self.lab or self.thing
         job = getattr(alive, "job", None)
         if job is not None:
@@ -119,7 +119,7 @@ class Branch:
         return "A recorded run", f"{len(run_of(self.thing).trace):,} records"
 
     def close(self) -> None:
-        """Take its stage out of the page."""
+        """Remove the run's widget from the page."""
         self.stepper.close()
 
     def __repr__(self) -> str:

@@ -52,7 +52,7 @@ class ComparePanel:
         self._settings = ipywidgets.HBox(layout=ROW)
         self._were_two = False
         self._shown_of: object = None
-        """What the picture is of."""
+        """The subject of the current picture."""
         self.widget = ipywidgets.VBox(
             [self.what, self.question, self._settings, self.go, self.note, self.shown, self.code]
         )
@@ -77,7 +77,7 @@ class ComparePanel:
 
     @property
     def _asked(self) -> object:
-        """All that the picture depends on: the question, its settings, and the runs as far as they have come."""
+        """Return all that the picture depends on: the question, its settings, and the progress of the runs."""
         settings = tuple(slider.value for slider in self._of[self.what.value])
         runs: object = None
         if self.what.value == RUNS:
@@ -87,7 +87,7 @@ class ComparePanel:
         return self.what.value, settings, runs
 
     def _forget(self) -> None:
-        """The picture answers another question than the one above it."""
+        """Remove the picture because it answers another question than the one above it."""
         self._shown_of = None
         for each in (self.note, self.shown, self.code):
             each.value = ""

@@ -1,4 +1,4 @@
-"""The bar of a run that is alive: step, run, until something is so; what its user asks of the job."""
+"""The control bar of a live run: step, run until a condition holds, and send requests to the job."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from widgets.branch import Branch
 ROW = {"flex_flow": "row wrap", "align_items": "center"}
 
 HAS_BARRIER = (*BEGUN, SENT, ACKNOWLEDGED, UNHEARD)
-"""A task in one of these phases of a checkpoint has its barrier."""
+"""The phases of a checkpoint in which a task has received its barrier."""
 
 
 NEXT_CHECKPOINT = "the next checkpoint is complete"
 
 
 class App(Protocol):
-    """What the parts of the explorer know of it."""
+    """The interface of the explorer to its parts."""
 
     @property
     def branch(self) -> Branch:
@@ -35,14 +35,14 @@ class App(Protocol):
         """All runs, the first one first."""
 
     def do(self, act: Callable[[Lab], object], code: str) -> None:
-        """Do something to the lab, and say it in code; what goes wrong is said in the app."""
+        """Perform an action on the lab and record it as code; the app shows errors."""
 
     def begin(self, name: str, lab: Lab, made: str) -> None:
         """Show another run, which has just begun; `made` is the code that makes its lab."""
 
     @property
     def told(self) -> str:
-        """What went wrong with what was done last; "" when all went well."""
+        """The error of the last action; "" if it succeeded."""
 
     def show_job(self, job: Any) -> None:
         """Show this job on Spark, as a run of its own."""
@@ -51,19 +51,19 @@ class App(Protocol):
         """Show what this run can be rescaled to."""
 
     def another_run(self, parallelism: int) -> None:
-        """Show what a run of the same job with so many subtasks would be, ready to be started."""
+        """Show the settings of a run of the same job at this parallelism, ready to be started."""
 
     def note_request(self, number: int, label: str) -> None:
-        """Tell what becomes of something that was asked of the job."""
+        """Show the outcome of a request to the job."""
 
     def show_redistribution(self) -> None:
-        """Let the tasks of the run that is shown begin, and show who was given which piece of state."""
+        """Let the tasks of the shown run begin, and show which subtask received which part of the state."""
 
     def save(self, path: str) -> Path:
         """Write the run to a file."""
 
     def guarded(self, act: Callable[[], object]) -> None:
-        """Do something; what goes wrong is said in the app, and what was said before is taken away."""
+        """Perform an action; the app shows errors and removes earlier messages."""
 
     def until_next(self, take_away: Callable[[], object]) -> None:
         """Call `take_away` when the next action begins."""
@@ -100,7 +100,7 @@ class Controls:
     def __init__(self, app: App) -> None:
         self._app = app
         self.missed = ""
-        """What was waited for last, and did not come before the job's end."""
+        """The last condition that was awaited and did not occur before the job's end."""
         self.until = dropdown("until", "let things happen until this is so", [])
         self.go = button("Go", "run until that is so", self._go, "fast-forward", "primary")
         self.target = ipywidgets.Text(
@@ -163,11 +163,11 @@ class Controls:
         return button(label, hint, press)
 
     def note_request(self, number: int, label: str) -> None:
-        """Tell what becomes of this request from now on."""
+        """Show the outcome of this request from now on."""
         self._app.branch.asked[number] = label
 
     def _answers(self, lab: Lab) -> str:
-        """What became of what was asked for last; "" where nothing was."""
+        """Return the outcome of the last request; "" if there was none."""
         asked = self._app.branch.asked
         if not asked:
             return ""
@@ -183,7 +183,7 @@ class Controls:
     # --- what is shown --------------------------------------------------------------------------------------------
 
     def update(self) -> None:
-        """Show what can be done at the moment."""
+        """Show which actions are currently possible."""
         branch = self._app.branch
         reason = why_none_can_act(branch)
         for each in self._acts:
@@ -204,7 +204,7 @@ class Controls:
 
 
 def why_none_can_act(branch: Branch) -> str:
-    """Why nothing can be done to the run as it is shown, in a sentence; "" when something can."""
+    """Return, as a sentence, why no action is possible on the shown run; "" if one is."""
     lab = branch.lab
     if lab is None:
         return "This run is recorded: it can be looked at, not changed."
@@ -219,7 +219,7 @@ def why_none_can_act(branch: Branch) -> str:
 
 
 def _why_not_ask(branch: Branch) -> str:
-    """Why nothing can be asked of the job, though something may happen still: it has ended."""
+    """Return why the job takes no requests, although actions may still be possible: it has ended."""
     lab = branch.lab
     if lab is None or not branch.is_present or not lab.ended:
         return ""
@@ -227,12 +227,12 @@ def _why_not_ask(branch: Branch) -> str:
 
 
 def can_go_on(lab: Lab) -> bool:
-    """Whether anything can happen in a lab any more."""
+    """Return True if any action is still possible in the lab."""
     return bool(lab.enabled()) or lab.look.wait is not None
 
 
 def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
-    """What a lab can be run until: for each what to do, and the code for it."""
+    """Return the conditions until which a lab can run, each with the action and its code."""
     newest = lab.look.master.checkpoints.store.latest_id
     found: dict[str, tuple[Callable[[Lab], object], str]] = {
         NEXT_CHECKPOINT: (
@@ -259,7 +259,7 @@ def _record(kind: str) -> tuple[Callable[[Lab], object], str]:
 
 
 def _acknowledgement(lab: Lab) -> tuple[Callable[[Lab], object], str]:
-    """Until a task has sent one that is not under way yet."""
+    """Return the action that runs until a task has sent an acknowledgement that is not yet in flight."""
     before = _acknowledgements(lab)
     told = "each for each, mail in lab.look.moment().messages.items() if mail.mail == 'ack'"
     code = f"lab.run_until(lambda lab: bool({{{told}}} - {before or 'set()'}))"
@@ -267,7 +267,7 @@ def _acknowledgement(lab: Lab) -> tuple[Callable[[Lab], object], str]:
 
 
 def _acknowledgements(lab: Lab) -> set[str]:
-    """Those that are under way to the JobMaster."""
+    """Return the acknowledgements that are in flight to the JobMaster."""
     return {each for each, message in lab.look.moment().messages.items() if message.mail == "ack"}
 
 

@@ -1,8 +1,8 @@
-"""What a person did to a lab, as Python code that does the same.
+"""The user's actions on a lab, as Python code that repeats them.
 
-What was done through the explorer is told as it was meant: `lab.run_until(checkpoint=2)`. What was done elsewhere, or
-only in part because the lab went back, is told action by action, by their keys. Either way the code, run with the same
-job, takes the very same steps.
+An action of the explorer becomes the call that was meant: `lab.run_until(checkpoint=2)`. Actions from elsewhere, and
+those partly undone because the lab went back, are listed one by one, by their keys. In both cases the code takes
+exactly the same steps when it is run with the same job.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Deed:
 
     @property
     def after(self) -> int:
-        """The step at which it had been done."""
+        """The step at which the action was complete."""
         return self.before + len(self.actions)
 
 
 class Deeds:
-    """What was done to one lab since somebody looks on. `made` is the code that makes the lab."""
+    """The actions on one lab since it is observed. `made` is the code that creates the lab."""
 
     def __init__(self, lab: Lab, made: str = "") -> None:
         self._lab = lab
@@ -55,7 +55,7 @@ class Deeds:
         self._deeds: list[Deed] = []
 
     def add(self, code: str, before: int) -> None:
-        """`code` was done, and has led the lab from the step `before` to where it stands."""
+        """Add `code`, which led the lab from the step `before` to its current step."""
         self._deeds.append(Deed(code, before, self._lab.past.actions[before:]))
 
     def again(self, lab: Lab) -> Deeds:
@@ -77,12 +77,12 @@ class Deeds:
 
     @property
     def body(self) -> str:
-        """Python that makes the lab and does all that, without imports."""
+        """Return Python code that creates the lab and repeats the actions, without imports."""
         return "\n".join([self.made, *self._lines()])
 
     @property
     def code(self) -> str:
-        """Python that makes the lab and does all that."""
+        """Python code that creates the lab and repeats the actions."""
         imports, text = ["from kit import Lab"], self.body
         needed = [name for name in OF_THE_LAB if re.search(rf"(?<!lab\.)\b{name}[.(]", text)]
         imports += [f"from kit.hosts.lab import {', '.join(needed)}"] if needed else []
@@ -119,7 +119,7 @@ def _steps(count: int) -> Iterator[str]:
 
 
 def made_by(lab: Lab) -> str:
-    """Code that makes such a lab of a job that the reader has."""
+    """Return code that creates such a lab from the reader's job."""
     arguments = [f"seed={lab.past.seed}"] if lab.past.seed else []
     if lab.scheduler != Random():
         arguments.append(f"scheduler={lab.scheduler!r}")

@@ -1,6 +1,6 @@
-"""What is done a little later, on the kernel's own loop: widgets are touched from one thread only.
+"""Deferred calls on the kernel's own loop, because widgets must be used from one thread only.
 
-Outside a kernel, in a script or a test, nothing runs later by itself: what was deferred is done at once.
+Outside a kernel, in a script or a test, no loop runs later: deferred calls are performed at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Deferred:
         self._handle: asyncio.TimerHandle | None = None
 
     def ask(self) -> None:
-        """Let it be done soon; asked again before, it is done later."""
+        """Request the call soon; another request before then postpones it."""
         self.cancel()
         loop = running_loop()
         if loop is None:
@@ -39,7 +39,7 @@ class Deferred:
             self._handle = loop.call_later(self._after_s, self._do)
 
     def cancel(self) -> None:
-        """Let it not be done."""
+        """Cancel the call."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -59,13 +59,13 @@ class Ticker:
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin; outside a kernel `tick` is for the caller to call."""
+        """Start; outside a kernel the caller must call `tick`."""
         if not self.is_running:
             self.is_running = True
             self._next()
 
     def stop(self) -> None:
-        """Do it no more."""
+        """Stop the calls."""
         self.is_running = False
         if self._handle is not None:
             self._handle.cancel()

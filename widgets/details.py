@@ -31,7 +31,7 @@ MOST_ROWS, FIRST_FACTS = 30, 5
 MOST_OFFERS = 14
 HOLD, RELEASE, WHAT_IF = "hold", "release", "what-if"
 MESSAGE_FAULTS = {kind.name(): kind.offer for kind in FAULTS.values() if kind.offer}
-"""What is offered on a message, by the method of `lab.faults` that does it."""
+"""The faults offered on a message, by the method of `lab.faults` that injects them."""
 
 Do = Callable[[Callable[[Lab], object], str], None]
 
@@ -44,7 +44,7 @@ class Details:
         self._do = do
         self._guarded = guarded
         self._asked = ""
-        """What was asked for on the thing that is picked, beside what is told of itself."""
+        """The user's question about the picked item, in addition to its details."""
         branch.stepper.on_act(lambda key: guarded(lambda: self.act(key)))
 
     def update(self) -> None:
@@ -83,7 +83,7 @@ class Details:
 
 
 def details_html(branch: Branch, picked: str) -> str:
-    """What is known of a thing at the cursor, as HTML in the colours of pictures."""
+    """Return the details of an item at the cursor, as HTML in the colours of pictures."""
     kind, _, name = picked.partition(":")
     parts = [_why_html(branch, kind, name)]
     lab = branch.there
@@ -167,13 +167,13 @@ def _checkpoint_html(branch: Branch, checkpoint_id: int) -> str:
 
 
 def what_if_html(lab: Lab, worker: int) -> str:
-    """What would be lost if a worker died now: tried out in a copy of the lab."""
+    """Return what would be lost if a worker died now, as a copy of the lab shows."""
     told = "".join(f"<li>{escape(each)}</li>" for each in what_if(lab, worker))
     return f'<div class="kit-picture kit-told-of"><h4>If worker {worker} died now</h4><ul>{told}</ul></div>'
 
 
 def what_if(lab: Lab, worker: int) -> Iterator[str]:
-    """What would come of the death of a worker, in sentences: a copy of the lab tries it."""
+    """Yield sentences about the effects of a worker's death, which a copy of the lab tries."""
     other = lab.fork()
     other.faults.kill(worker)
     other.scheduler = Adversarial("turn")  # nobody reads on before all are back
@@ -202,7 +202,7 @@ def what_if(lab: Lab, worker: int) -> Iterator[str]:
 
 
 def _for_good(lab: Lab, other: Lab, error: str) -> Iterator[str]:
-    """What would come of it where the job does not come back."""
+    """Yield sentences about the effects if the job does not recover."""
     if isinstance(lab.job.settings.restart, NoRestart) and other.status == JobStatus.FAILED.name:
         yield "the job would fail, and not be started again: its restart strategy is none (another one: Another run)"
     else:
@@ -216,7 +216,7 @@ def _for_good(lab: Lab, other: Lab, error: str) -> Iterator[str]:
 
 
 def _read_again(lab: Lab, other: Lab) -> Iterator[str]:
-    """How far each source would go back."""
+    """Yield how far each source would go back."""
     now, then = _positions(lab), _positions(other)
     for (task, split), position in now.items():
         back = then.get((task, split), next((at for (_, name), at in then.items() if name == split), 0))
@@ -242,7 +242,7 @@ def _positions(lab: Lab) -> dict[tuple[str, str], int]:
 
 
 def offers(branch: Branch, picked: str) -> Iterator[dict[str, str]]:
-    """What may be done with a thing at the cursor: as the stage's `offers` have it."""
+    """Yield the possible actions on an item at the cursor, in the form of the stepper's `offers`."""
     lab = branch.there
     kind, _, name = picked.partition(":")
     if lab is None:
@@ -299,7 +299,7 @@ def _of_checkpoint(lab: Lab, checkpoint_id: int) -> Iterator[tuple[Action, str]]
 
 
 def held_back(lab: Lab) -> tuple[str, ...]:
-    """What the scheduler holds back, in words."""
+    """Return what the scheduler holds back, in words."""
     held = lab.scheduler.hold_back if isinstance(lab.scheduler, Adversarial) else ()
     return (held,) if isinstance(held, str) else tuple(held) if isinstance(held, list | tuple) else ()
 

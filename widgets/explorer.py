@@ -47,9 +47,9 @@ from widgets.static_form import StaysInNotebook
 from widgets.stepper import Stepper
 
 SOON_S = 0.06
-"""Panels follow when the cursor has stood still for so long."""
+"""The time for which the cursor must rest before the panels are updated."""
 LOOK_EVERY_S = 1.0
-"""A job on Spark is looked at so often while it runs."""
+"""The interval at which a running job on Spark is read."""
 LONGEST_ERROR = 400
 
 
@@ -65,11 +65,11 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._branch = self._branches[0]
         self._details: dict[str, Details] = {}
         self._under_way = 0
-        """How many calls of `guarded` have not returned: only the outermost is an action of its own."""
+        """The number of calls of `guarded` that have not returned: only the outermost is an action of its own."""
         self._over: list[Callable[[], object]] = []
-        """What takes away the messages of the last action."""
+        """The functions that remove the messages of the last action."""
         self.told = ""
-        """What went wrong with what was done last; "" when all went well."""
+        """The error of the last action; "" if it succeeded."""
         self._soon = Deferred(lambda: self.guarded(self._update_panel, by_itself=True), SOON_S)
         self.controls = Controls(self)
         self.panels = self._make_panels()
@@ -125,7 +125,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         ]
 
     def _make_past(self) -> ipywidgets.Box:
-        """What can be done where the cursor stands in the past."""
+        """Return the buttons for a cursor in the past."""
         self.go_on = button(
             "Go on from here", "the lab goes back to this step; what came after it is undone", self.go_on_from_here
         )
@@ -166,7 +166,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     @property
     def code(self) -> str:
-        """Python that does all that was done in the run that is shown."""
+        """Python code that repeats all actions on the shown run."""
         return "" if self._branch.deeds is None else self._branch.deeds.code
 
     def panel(self, title: str) -> Any:
@@ -204,7 +204,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._soon.ask()
 
     def _look_again(self) -> bool:
-        """Take in what a job on Spark has done; whether there may be more."""
+        """Add the progress of a job on Spark; return True if there may be more."""
         more = any(not each.thing.ended for each in self._branches if is_on_spark(each.thing))
         if is_on_spark(self._branch.thing):
             self.guarded(self._branch.stepper.refresh, by_itself=True)
@@ -314,7 +314,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self.stepper.value = len(self.stepper.film["frames"]) - 1
 
     def go_on_from_here(self) -> None:
-        """Let the lab go back to the cursor: what came after is undone."""
+        """Move the lab back to the cursor and undo everything after it."""
         self.guarded(self._go_on)
 
     def _go_on(self) -> None:
@@ -363,11 +363,11 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self.turn_to(RunSettings.title).rescale(parallelism)
 
     def note_request(self, number: int, label: str) -> None:
-        """Tell what becomes of something that was asked of the job."""
+        """Show the outcome of a request to the job."""
         self.controls.note_request(number, label)
 
     def show_redistribution(self) -> None:
-        """Let the tasks of the run that is shown begin, and show who was given which piece of state."""
+        """Let the tasks of the shown run begin, and show which subtask received which part of the state."""
         if self.lab is not None and self.lab.status != "RUNNING":
             self._do(*self.controls.targets["all tasks are running"])
         self.turn_to(ViewPanel.title).choice.value = RESCALING.title
@@ -432,7 +432,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         return self.stepper.svg()
 
     def close(self) -> None:
-        """Take the explorer out of the page, and look at the run no more."""
+        """Remove the explorer from the page, and stop observing the run."""
         if not hasattr(self, "tabs"):  # what it was given was no run
             return
         self._soon.cancel()

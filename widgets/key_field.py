@@ -23,13 +23,13 @@ class KeyField:
             layout={"width": "18em"},
         )
         self.buttons: tuple[ipywidgets.Button, ...] = ()
-        """One for each of the first keys; a click looks for it."""
+        """A button for each of the first keys; a click searches for it."""
         self._row = ipywidgets.HBox(layout=ROW | {"grid_gap": "2px 4px"})
         self.widget = ipywidgets.HBox([self.key, self._row], layout=ROW | {"grid_gap": "2px 10px"})
 
     @property
     def value(self) -> str:
-        """The key as it was typed in; "" where none was."""
+        """The key as typed; "" if none was."""
         return str(self.key.value).strip()
 
     def offer(self, keys: Iterable[object]) -> None:

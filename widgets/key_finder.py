@@ -1,4 +1,4 @@
-"""Where a key is: the task that holds it at the cursor, its key group and value, and whence a restore took it."""
+"""The location of a key: the task that holds it at the cursor, its key group and value, and its origin at a restore."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def keys_of(lab: Lab) -> Iterator[object]:
 
 
 def places(lab: Lab, key: str) -> Iterator[str]:
-    """Where a key is, in sentences: a key of any type is meant by how it prints."""
+    """Yield sentences about the location of a key. A key of any type is identified by its printed form."""
     restore = rescaling(lab)
     for table in lab.look.state().of(KEYED):
         for row in table.rows.to_pylist():
@@ -61,7 +61,7 @@ def places(lab: Lab, key: str) -> Iterator[str]:
 
 
 def _whence(restore: Rescaling, operator: str, key: object) -> Iterator[str]:
-    """From which subtask the last restore took the key."""
+    """Yield the subtask from which the last restore took the key."""
     keyed = {deal.operator for deal in restore.deals if deal.kind == KEYED_STATE}
     for move in restore.where(key, operator) if operator in keyed else ():
         went = "stayed in" if move.old == move.new else "came from"

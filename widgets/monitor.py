@@ -37,13 +37,13 @@ class Monitor(StaysInNotebook, ui.VBox):
         self._given, self._others = list(jobs), others or not jobs
         self._heed: Callable[[Any], None] = lambda job: None
         self._asked: list[tuple[str, Callable[[], str | None]]] = []
-        """What was asked for, and what says where it is: None as long as it is not there."""
+        """The requests, each with a function that returns the path of the result, None while it is pending."""
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="kit-monitor")
         self._live: Live | None = None
         self._stories: WeakKeyDictionary[Any, Story] = WeakKeyDictionary()
         self._log = LogTail()
         self._looked_at: tuple[Any, ...] = ()
-        """What was looked at when the picture that stays was last brought up to date."""
+        """The state of the job when the static picture was last updated."""
         self._ticker = Ticker(self._watch, every_s)
         self._job = ui.Dropdown(description="Job", options=[], layout=ui.Layout(width="360px"))
         self._which = ui.Dropdown(description="Checkpoint", options=[(NEWEST, NEWEST)], value=NEWEST)
@@ -118,11 +118,11 @@ class Monitor(StaysInNotebook, ui.VBox):
             self._job.value = job
 
     def on_job(self, heed: Callable[[Any], None]) -> None:
-        """Have somebody told which job is chosen in the menu."""
+        """Call `heed` with the job that is chosen in the menu."""
         self._heed = heed
 
     def _first(self, jobs: list[Any]) -> Any:
-        """What is looked at when nothing was chosen: what was given first, or what began last."""
+        """Return the default job: the first of the given jobs, or the one that started last."""
         return self._given[0] if self._given else jobs[-1] if jobs else None
 
     def _fill(self, menu: ui.Dropdown, options: list[tuple[str, Any]], value: Any) -> None:
@@ -184,7 +184,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         return button
 
     def _try(self, act: Callable[[], None]) -> None:
-        """What goes wrong is said here: an error in a callback would only be in the server's log."""
+        """Show an error in the monitor, because an error in a callback would only be in the server's log."""
         try:
             act()
         except Exception as error:
@@ -194,7 +194,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         self._said.value = page_part(f'<p class="{look}" aria-live="polite">{escape(text)}</p>')
 
     def _hear(self) -> None:
-        """Say what became of the requests that were made."""
+        """Show the outcomes of the requests."""
         asked, self._asked = self._asked, []
         for what, answer in asked:
             try:
@@ -248,7 +248,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         "Rescale": ("Rescale", "go on at this parallelism, from a checkpoint that is taken for it", _rescale),
         "Kill": ("Kill worker", "kill this worker's process, as a crash would", _kill),
     }
-    """What its button says, what it is for, and what it does."""
+    """The label, the purpose and the function of each button."""
 
     def __repr__(self) -> str:
         return f"Monitor({'no job' if self.job is None else self.job.job.name})"
@@ -258,7 +258,7 @@ class Monitor(StaysInNotebook, ui.VBox):
 
 
 def _not_yet(done: Future[Any]) -> None:
-    """None as long as it is not done; its error when it failed."""
+    """Return None while the future is pending; raise its error if it failed."""
     if done.done():
         done.result()
 
@@ -282,7 +282,7 @@ class LogTail(logging.Handler):
         return tuple(self._lines)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         logging.getLogger("kit").removeHandler(self)
         super().close()
 

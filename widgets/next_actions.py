@@ -1,4 +1,4 @@
-"""What may happen next in a lab, what may be made to fail, and what may not be: lists of things to press."""
+"""Lists of the actions that are possible next in a lab, and of the faults that can or cannot be injected."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ WORKER = "Worker "
 
 
 def next_items(lab: Lab) -> list[Item]:
-    """What may happen next, by machine; below each what it waits for."""
+    """Return the possible next actions by machine, each followed by what the machine waits for."""
     refused = ((action, why) for action, why in lab.look.waiting().refused)
     return _by_group([*_items(((action, "") for action in _enabled(lab)), _machine), *_items(refused, _machine)])
 
 
 def fault_items(lab: Lab) -> list[Item]:
-    """What may be made to fail, by whom it befalls, and what may not be."""
+    """Return the faults by the machine that they affect, with those that are not allowed."""
     faults = lab.faults.possible()
     items = [*_items(((each, "") for each in faults), _whom), *_items(faults.refused, _whom)]
     return _by_group(sorted(items, key=lambda item: not item.group.startswith(WORKER)))
@@ -37,7 +37,7 @@ def action_of(lab: Lab, key: str) -> Action:
 
 
 def faults_on(lab: Lab, machine: str) -> Iterator[tuple[Fault, str]]:
-    """What may be made to fail that befalls a machine, each with why it may not be now ("" when it may)."""
+    """Yield the faults that affect a machine, each with the reason why it is not allowed now ("" if it is)."""
     faults = lab.faults.possible()
     for fault, why_not in (*((each, "") for each in faults), *faults.refused):
         worker = fault.worker if isinstance(fault, WorkerFault) else None
@@ -46,7 +46,7 @@ def faults_on(lab: Lab, machine: str) -> Iterator[tuple[Fault, str]]:
 
 
 def next_on(lab: Lab, machine: str, channel: int | None = None) -> Iterator[tuple[Action, str]]:
-    """What may happen next to a machine, or only what is under way to it in a channel."""
+    """Yield the possible next actions of a machine, or only the arrivals from one channel."""
     for action in _enabled(lab):
         if action.subject == machine and (channel is None or getattr(action, "channel", None) == channel):
             yield action, ""

@@ -25,11 +25,11 @@ class Panel(Protocol):
     widget: ipywidgets.Widget
 
     def update(self) -> None:
-        """Show how things stand: the panel is seen."""
+        """Show the current state, because the panel is visible."""
 
 
 class ActionPanel:
-    """What may happen next, or what may be made to fail, as a list to press."""
+    """The possible next actions, or the faults, as a list of buttons."""
 
     def __init__(self, app: App, title: str, name: str, *, faults: bool = False) -> None:
         self.title = title
@@ -45,7 +45,7 @@ class ActionPanel:
         self._app.do(act, "")
 
     def update(self) -> None:
-        """List what there is at the cursor."""
+        """List the items at the cursor."""
         branch = self._app.branch
         lab = branch.there
         if lab is None:
@@ -130,17 +130,17 @@ class MonitorPanel:
         self._monitor.refresh()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop observing the job."""
         self._monitor.close()
 
 
 def is_on_spark(thing: Any) -> bool:
-    """Whether it is a SparkJob: asked by its name, so that nobody needs Spark who has none."""
+    """Return True if it is a SparkJob. The class is compared by name, so that Spark does not have to be installed."""
     return type(thing).__name__ == "SparkJob"
 
 
 class CodePanel:
-    """What was done, as Python; saved as a play; the whole as a page that works offline."""
+    """The user's actions as Python code, with buttons that save a play or a page that works offline."""
 
     title = "Save"
 
@@ -157,7 +157,7 @@ class CodePanel:
         self.widget = ipywidgets.VBox([self.code, row, ipywidgets.HTML(hint)])
 
     def update(self) -> None:
-        """Tell what was done."""
+        """Show the user's actions."""
         deeds = self._app.branch.deeds
         self.code.text = deeds.code if deeds is not None else "# nothing can be done to a run that is recorded\n"
 

@@ -67,7 +67,7 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
         self._show()
 
     def where(self, key: Any) -> str:
-        """Where a key would be, and where it was."""
+        """Return where a key would be, and where it was."""
         return self.plan.where(key)
 
     def _changed(self, change: Any) -> None:

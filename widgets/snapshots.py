@@ -22,12 +22,12 @@ class TakenSnapshot:
 
     @property
     def label(self) -> str:
-        """What it is, in a few words."""
+        """A short description."""
         return f"{self.kind.lower()} {self.checkpoint_id}, complete at {duration(self.completed_at_ms)}"
 
 
 def snapshots_of(lab: Lab) -> list[TakenSnapshot]:
-    """What is complete and whose `_metadata` is still on the lab's disk, the newest first."""
+    """Return the complete snapshots whose `_metadata` is still on the lab's disk, newest first."""
     table = lab.checkpoints().query("status == 'COMPLETED' and not discarded")
     there = {int(row.id): row for row in table.itertuples() if f"{row.path}/_metadata" in lab.look.files.contents}
     found = []

@@ -36,7 +36,7 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
     _css = space_time_styles()
     data = traitlets.Dict().tag(sync=True)
     more = traitlets.Dict().tag(sync=True)
-    """What came after `data`, piece by piece; `part` counts the pieces."""
+    """The data that followed `data`, piece by piece; `part` counts the pieces."""
     n = traitlets.Int(0).tag(sync=True)
     picked = traitlets.Unicode("").tag(sync=True)
     checkpoint = traitlets.Int(0).tag(sync=True)
@@ -75,7 +75,7 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
         self.refresh()
 
     def _heard(self, _: Any, content: Any, __: Any) -> None:
-        """A page that has not had all pieces asks for the whole."""
+        """Answer a page that has missed a piece and requests all data."""
         if content.get("wanted") == "all":
             self._feed = SpaceTimeFeed(self._run)
             self._part = 0
@@ -85,7 +85,7 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
 
     @property
     def diagram(self) -> SpaceTime:
-        """What is shown as a static picture: around the chosen checkpoint, or the one at the cursor."""
+        """The diagram as a static picture: around the chosen checkpoint, or the one at the cursor."""
         return space_time(run_of(self._run), self.checkpoint or None)
 
     def svg(self) -> Svg:

@@ -1,4 +1,4 @@
-"""What stays of a widget where none can be shown: in a notebook that was closed, on a page, in a plain terminal.
+"""The static form of a widget, for places that cannot show one: a closed notebook, a page, a plain terminal.
 
 JupyterLab shows nothing in place of a widget whose kernel is gone but a line that it could not be loaded. So a cell
 with such a widget has three outputs: its picture, as it was seen last; the widget; and rules by which the picture is
@@ -14,7 +14,7 @@ from IPython.display import display
 from widgets.deferred import Deferred
 
 LATER_S = 1.0
-"""The picture that stays is brought up to date when nothing has changed for so long."""
+"""The time without changes after which the static picture is updated."""
 MARK, ALIVE, RULES = "kit-still", "kit-alive", "kit-still-rules"
 _CHILD = ".jp-OutputArea-child"
 _STILL = f'{_CHILD}:has(:is(img[src*="{MARK}"], .{MARK}))'
@@ -48,7 +48,7 @@ class StaysInNotebook:
             self._kept.update(self._marked(), raw=True)
 
     def _forget_kept(self) -> None:
-        """The picture stays as it is: the widget is closed."""
+        """Keep the picture unchanged, because the widget is closed."""
         if self._keeping is not None:
             self._keeping.cancel()
         self._kept = None
@@ -78,5 +78,5 @@ class StaysInNotebook:
 
 
 def _data(bundle: Any) -> dict[str, Any]:
-    """What ipywidgets gives for a widget, without its metadata."""
+    """Return the data that ipywidgets provides for a widget, without its metadata."""
     return dict((bundle[0] if isinstance(bundle, tuple) else bundle) or {})

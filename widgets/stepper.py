@@ -35,7 +35,7 @@ from widgets.static_form import StaysInNotebook
 
 AFTER_EACH_CELL = "post_run_cell"
 DRAWN_AT_ONCE, DRAWN_EVERY_S = 24, 0.01
-"""Of a long run so many frames are drawn at a time, some 40 ms, with room between for what somebody does."""
+"""The number of frames of a long run drawn at a time (some 40 ms), and the pause that leaves time for user input."""
 
 
 class Stepper(StaysInNotebook, ListeningWidget):
@@ -50,16 +50,16 @@ class Stepper(StaysInNotebook, ListeningWidget):
     film = traitlets.Dict().tag(sync=True)
     value = traitlets.Int(0).tag(sync=True, echo_update=False)
     news = traitlets.Int(0).tag(sync=True)
-    """Counts how often the run was found to have gone on."""
+    """The number of times that the run was found to have continued."""
     n = traitlets.Int(0).tag(sync=True, echo_update=False)
-    """How many records had happened at the moment shown: the cursor that pictures of the same run share."""
+    """The number of records up to the moment shown: the cursor that pictures of the same run share."""
     picked = traitlets.Unicode("").tag(sync=True, echo_update=False)
     """What was clicked: `task:<vertex>/<subtask>`, `vertex:<name>`, `channel:<number>`, `lane:<name>`,
     `checkpoint:<id>`, `message:<record id>`, `job`, or nothing."""
     told = traitlets.Dict().tag(sync=True)
     """What the kernel has to say of it: `{"picked", "n", "html"}`; shown while both are what is looked at."""
     goes_on = traitlets.Bool(False).tag(sync=True)
-    """Whether a step on from the end of the run is one that the run itself may take."""
+    """True if the run itself may take a step on from its end."""
     offers: Any = traitlets.List().tag(sync=True)
     """What may be done: each `{"key", "label", "on", "hint", "why_not"}`, shown on the thing named `on`."""
 
@@ -130,7 +130,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
 
     @property
     def moment(self) -> Moment:
-        """What is known at the frame shown."""
+        """The state known at the frame shown."""
         return self._reel.moment(self._records_at(self.value))
 
     @property
@@ -139,7 +139,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         return self._shown
 
     def moment_at(self, n: int) -> Moment:
-        """What is known after the first `n` records taken in, causes before effects."""
+        """Return the state known after the first `n` records taken in, causes before effects."""
         return self._reel.moment(n)
 
     def refresh(self) -> Stepper:
@@ -184,7 +184,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         return self
 
     def _has_more_after(self, value: int) -> bool:
-        """Whether steps after this frame have none of their own."""
+        """Return True if steps after this frame have no frame of their own."""
         frames = self.film["frames"]
         return value + 1 < len(frames) and "skipped" in frames[value + 1]
 
@@ -202,14 +202,14 @@ class Stepper(StaysInNotebook, ListeningWidget):
         return added
 
     def _between(self, number: int, by: int) -> None:
-        """Somebody steps over frames that are not there yet."""
+        """Insert frames because the user steps over some that do not exist yet."""
         frames = self.film["frames"]
         n = frames[number - 1]["n"] + 1 if by > 0 else frames[number]["n"] - 1
         added = self._insert(number, n, by)
         self.value = number if by > 0 else number + added - 1
 
     def _draw_more(self, most: int) -> bool:
-        """Send the page the pictures of the next frames; whether there are more."""
+        """Send the page the pictures of the next frames; return True if there are more."""
         if self._reel.is_owed:
             looks, edition = len(self.film["looks"]), self.film["edition"]
             drawn = self._reel.draw_more(most)
@@ -231,12 +231,12 @@ class Stepper(StaysInNotebook, ListeningWidget):
 
     @property
     def _is_last(self) -> bool:
-        """Whether the frame shown is the last one."""
+        """True if the frame shown is the last one."""
         return self.value == len(self.film["frames"]) - 1
 
     @property
     def _is_stale(self) -> bool:
-        """Whether the run is another than the one shown: longer, or gone back and on another way."""
+        """True if the run differs from the one shown: it is longer, or went back and took another path."""
         now, shown = run_of(self._run).trace, self._shown.trace
         return len(now) != len(shown) or (len(now) > 0 and now[-1] != shown[-1])
 
@@ -281,7 +281,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
             self.value = len(self.film["frames"]) - 1
 
     def close(self) -> None:
-        """Take the stepper out of the page, and look at the run no more."""
+        """Remove the stepper from the page, and stop observing the run."""
         shell = getattr(self, "_shell", None)
         if shell is not None and self._cell_ran in shell.events.callbacks[AFTER_EACH_CELL]:
             shell.events.unregister(AFTER_EACH_CELL, self._cell_ran)
