@@ -77,7 +77,7 @@ class Deeds:
 
     @property
     def body(self) -> str:
-        """Return Python code that creates the lab and repeats the actions, without imports."""
+        """Python code that creates the lab and repeats the actions, without imports."""
         return "\n".join([self.made, *self._lines()])
 
     @property

@@ -51,7 +51,7 @@ COLUMNS = [
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """From when to when so many channels were blocked; times since the run's beginning, in ms."""
+    """An interval in which `channels` channels were blocked; times since the run's beginning, in ms."""
 
     since_ms: int
     until_ms: int
@@ -60,7 +60,7 @@ class Blocked:
 
 @dataclass(slots=True)
 class Kept:
-    """What the acknowledgements of one checkpoint say that it keeps."""
+    """The contents of one checkpoint according to its acknowledgements."""
 
     in_flight_bytes: int = 0
     files: set[str] = field(default_factory=set)
@@ -68,7 +68,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What is compared of one run. Times are since its beginning, in ms."""
+    """The data of one run that is compared. Times are since its beginning, in ms."""
 
     name: str
     status: str
@@ -80,7 +80,7 @@ class Compared:
     blocked: tuple[Blocked, ...]
     failures: tuple[int, ...]
     restores: tuple[tuple[int, int], ...]
-    """When, and from which checkpoint."""
+    """The time and the checkpoint of each restore."""
     repeated: int | None
 
     @property
@@ -156,7 +156,7 @@ class Comparison:
 
     @property
     def caption(self) -> str:
-        """What there is to see, in a line."""
+        """A one-line summary of the picture."""
         ended = {run.name: run.status for run in self.runs}
         blocked = {run.name: run.blocked_ms for run in self.runs}
         repeated = {run.name: run.repeated for run in self.runs if run.repeated}

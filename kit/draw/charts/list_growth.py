@@ -75,7 +75,7 @@ class ListGrowth:
 
     @property
     def caption(self) -> str:
-        """What grew most, in a line."""
+        """A one-line summary of what grew most."""
         grown = {key: line[-1][2] / max(1, line[0][2]) for key, line in self.lines.items() if len(line) > 1}
         most = max(grown, key=lambda key: grown[key], default=None)
         if most is None:

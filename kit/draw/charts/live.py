@@ -39,14 +39,14 @@ MOST_VALUES = 8
 
 
 class Story:
-    """What happened last in a job, beside its checkpoints: `take` looks at what is new only."""
+    """The latest milestones of a job, except its checkpoints: `take` reads only new ones."""
 
     def __init__(self) -> None:
         self._taken = 0
         self._told: deque[tuple[int, str]] = deque(maxlen=STORY)
 
     def take(self, job: Any) -> tuple[tuple[int, str], ...]:
-        """When, and what happened, newest first."""
+        """The time and text of each milestone, newest first."""
         news = job.trace.since(self._taken)
         self._taken += len(news)
         ends = stages[-1].ends() if (stages := job.look.stages) else {}
@@ -99,7 +99,7 @@ class Live:
     subtasks: pd.DataFrame | None
     """That checkpoint by subtask: see `CheckpointStatistics.subtasks`."""
     story: tuple[tuple[int, str], ...]
-    """When, and what happened, newest first."""
+    """The time and text of each milestone, newest first."""
     began_ms: int
     after: Mapping[str, tuple[str, ...]]
     """By vertex those that send to it, each after these."""
@@ -231,7 +231,7 @@ class Live:
         return f'<h4>What happened last, beside checkpoints</h4><ol class="story">{lines}</ol>'
 
     def log_html(self) -> str:
-        """What was logged."""
+        """Return the logged lines as HTML."""
         return f"<h4>Log</h4><pre>{escape(chr(10).join(self.log))}</pre>" if self.log else ""
 
 

@@ -139,7 +139,7 @@ class RescalePlan:
         return np.bincount(owners, weights=by_group, minlength=self.parallelism).astype(np.int64)
 
     def _moves(self, before: int) -> npt.NDArray[np.bool_]:
-        """Which key groups change their subtask."""
+        """Return a mask of the key groups that change their subtask."""
         groups = np.arange(self.max_parallelism)
         old = operator_indexes(groups, self.max_parallelism, before).astype(np.int64)
         return old != operator_indexes(groups, self.max_parallelism, self.parallelism)
@@ -171,7 +171,7 @@ class RescalePlan:
         return default_max_parallelism(self.before or self.parallelism)
 
     def where(self, key: Any) -> str:
-        """Where one key is: its key group, its subtask, and where it was before."""
+        """Return where a key is: its key group, its subtask, and where it was before."""
         group = assign_to_key_group(key, self.max_parallelism, self.key_type)
         subtask = operator_index_for_key_group(self.max_parallelism, self.parallelism, group)
         told = f"{key!r} is in key group {group}, which subtask {subtask} owns"
@@ -195,7 +195,7 @@ class RescalePlan:
 
     @property
     def caption(self) -> str:
-        """What there is to know, in a line."""
+        """A one-line summary of the plan."""
         return (
             f"{self.keys:,} keys on {self.parallelism} of at most {self.max_parallelism} subtasks: the fullest has "
             f"{self.imbalance:.2f} times its part, key groups alone make it {self.group_imbalance:.2f}"
@@ -252,7 +252,7 @@ def _under(plan: RescalePlan) -> str:
 
 
 def _span(plan: RescalePlan, first: int, last: int) -> tuple[float, float]:
-    """Where key groups are drawn: in order, as wide as each other."""
+    """Return the horizontal interval of these key groups, which are drawn in order and equally wide."""
     room = WIDTH - LEFT - RIGHT
     return LEFT + room * first / plan.max_parallelism, room * (last - first + 1) / plan.max_parallelism
 

@@ -111,7 +111,7 @@ class SpaceTime:
     since_ms: float
     until_ms: float
     waits: Mapping[str, str] = field(default_factory=dict)
-    """What each task waits for that has not finished the checkpoint, in words."""
+    """For each task that has not finished the checkpoint, what it waits for, in words."""
 
     def to_pandas(self) -> pd.DataFrame:
         """The elements of the whole run, and how they lie to the cut: see `Journeys.to_pandas`."""
@@ -241,7 +241,7 @@ def _first_and_last(barriers: Iterable[Journey]) -> list[Journey]:
 
 
 def _counted(buffers: list[Journey], cut: Cut | None, crossing: Crossing) -> tuple[int, int]:
-    """How many buffers lie so to the cut, and records in them."""
+    """Return the number of buffers that cross the cut in this direction, and of records in them."""
     rows = [each.rows for each in buffers if each.crossing(cut) is crossing]
     return len(rows), sum(rows)
 
@@ -253,7 +253,7 @@ class _Drawing:
         self._row_height = next((height for most, height in ROW_HEIGHTS if len(self._rows) <= most), LEAST_ROW)
         self._numbered = len(shown.barriers) <= NUMBERED
         self._seen: set[str] = set()
-        """What has been drawn, for the legend."""
+        """The kinds of signs that have been drawn, for the legend."""
         self._bars: list[Span] = []
         """The phases that have been drawn."""
 
@@ -368,7 +368,7 @@ class _Drawing:
         return f'<rect {look} x="{start:.1f}" y="{y:.1f}" width="{end - start:.1f}" height="{height:.1f}">{told}</rect>'
 
     def _waits(self, task: str, span: Span) -> str:
-        """What a task waits for, below its open bar."""
+        """Return the text, below a task's open bar, about what the task waits for."""
         x = min(self._x(span.end_ms), LEAST_WIDTH - RIGHT) - 2
         what = self._shown.waits[task]
         told = f"waits for {what}" if self._shown.known is None else waits_for(self._shown.known, what)
@@ -542,7 +542,7 @@ def _sign(x: float, y: float, look: str, text: str) -> str:
 
 
 def _end_of(known: CheckpointMoment) -> tuple[str, str]:
-    """How the end of a checkpoint looks, and what it says."""
+    """Return the style and the text of a checkpoint's end."""
     if known.status == COMPLETED:
         return "done", f"✓ {known.checkpoint_id} complete"
     return "failed", f"✗ {known.checkpoint_id} aborted"

@@ -260,7 +260,7 @@ def _end_of(span: Span, path: Path, begin: int, times: Sequence[int]) -> int:
 
 
 def _is_settled(found: Journeys, known: CheckpointMoment, epoch: int) -> bool:
-    """Whether nothing that is said of it can change."""
+    """Return True if nothing about the checkpoint can change any more."""
     if known.status == PENDING:
         return False
     paths = (found.paths.get((known.checkpoint_id, task)) for task in known.expected)
@@ -268,7 +268,7 @@ def _is_settled(found: Journeys, known: CheckpointMoment, epoch: int) -> bool:
 
 
 def _crossed(found: Journeys, numbers: Sequence[int]) -> dict[int, Crossed]:
-    """What crosses the cuts of these checkpoints, counted for all elements at once."""
+    """Return what crosses the cuts of these checkpoints, counted for all elements at once."""
     if not numbers:
         return {}
     tasks: dict[str, int] = {}

@@ -20,7 +20,7 @@ LAST_PHASES = 3
 
 
 def facts_of(moment: Moment, touched: Touched) -> Facts:
-    """What is known of these things now, and of the job."""
+    """Return what is known of these items and of the job now."""
     facts: Facts = {"job": _job(moment)}
     for task in sorted(touched.tasks):
         known = moment.tasks.get(task)

@@ -66,7 +66,7 @@ def film(run: Any) -> Film:
 
 
 def film_layout(stage: Stage, closed: frozenset[str] | None = None) -> Layout:
-    """Where everything is in a film: the graph alone."""
+    """Return the layout of a film: the graph alone."""
     return lay_out(stage, 8.0, 0.0, closed, MARGIN)
 
 
@@ -403,7 +403,7 @@ class Reel:
         }
 
     def moment(self, n: int) -> Moment:
-        """How everything stood after the first `n` records that were taken in, causes before effects."""
+        """Return the state after the first `n` records that were taken in, causes before effects."""
         if n >= self._running.n:
             moment = self._running.now()
         else:
@@ -453,7 +453,7 @@ def _window(groups: Sequence[Step], n: int) -> int:
 
 
 def _common(known: Sequence[TraceRecord], now: Sequence[TraceRecord]) -> int:
-    """How many records both begin with."""
+    """Return the length of the common prefix of both."""
     for number, (a, b) in enumerate(zip(known, now)):
         if a is not b and a != b:
             return number

@@ -160,7 +160,7 @@ def moment_svg(run: Any, n: int | None = None) -> Svg:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What decides whether a frame is told: how much happened in it, and which checkpoint it is about."""
+    """The criteria for including a frame in the story: how much happened in it, and the checkpoint that it is about."""
 
     level: int
     checkpoint_id: int | None
@@ -168,7 +168,7 @@ class Told:
 
 
 def is_minor(group: Sequence[TraceRecord]) -> bool:
-    """Whether all it tells is that one more barrier came, where others are still awaited."""
+    """Return True if the frame only shows the arrival of one barrier while others are awaited."""
     return all(record.data.get("awaited") for record in group if level_of(record) >= MAIN)
 
 

@@ -71,12 +71,12 @@ class Lane:
 
     @property
     def start(self) -> Point:
-        """Where the lane leaves its sender."""
+        """The point at which the lane leaves its sender."""
         return self.corners[0]
 
     @property
     def end(self) -> Point:
-        """Where the lane reaches its receiver."""
+        """The point at which the lane reaches its receiver."""
         return self.corners[-1]
 
     @property

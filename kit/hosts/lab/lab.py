@@ -176,11 +176,11 @@ class Lab(Asking):
         after: Lab | None = None,
         hooks: Sequence[MasterHook] = (),
     ) -> Lab:
-        """Return a lab that has repeated a recorded run, of a lab or of Spark.
+        """Return a lab that has repeated a recorded run of a lab or of Spark.
 
-        `recording` is its trace, or the path that `Trace.save_recording` wrote, or `kit.hosts.spark.recorded` of a
-        driver that died. `job` reads the same input. A run that resumed from a snapshot needs the snapshot on the disk,
-        or `after`, the lab whose run left it.
+        `recording` is the run's trace, or the path to which `Trace.save_recording` wrote it, or the result of
+        `kit.hosts.spark.recorded` for a driver that died. `job` must read the same input. A run that resumed from a
+        snapshot needs this snapshot on the disk, or `after`, the lab whose run left it.
 
         The lab stands at the end. `back` and `goto` lead to any moment of the run, which then has all that happened to
         single buffers too; whatever is done there is done otherwise than recorded, and the run goes on from it.
