@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from kit import StreamEnvironment
 from kit.core.protocol.trace import Trace
 from kit.hosts.spark import SparkJob, create_session
-from tests.spark.jobs import await_checkpoint, generator, totals_job, until
+from tests.spark.jobs import IN_MEMORY, await_checkpoint, generator, totals_job, until
 
 SAVED = Path(__file__).parents[1] / "data" / "spark" / "killed-in-mid-checkpoint.play.gz"
 DIRECTORY = Path("/tmp/recorded")
@@ -24,7 +24,9 @@ WORKER = 1
 
 def job(*, pause_ms: int = 1) -> StreamEnvironment:
     """The job; on Spark it takes its time, so that data is in flight."""
-    return totals_job(DIRECTORY, generator(ROWS), copy_pause_ms=pause_ms, interval_ms=150, unaligned=True)
+    return totals_job(
+        DIRECTORY, generator(ROWS), copy_pause_ms=pause_ms, interval_ms=150, unaligned=True, rolling=IN_MEMORY
+    )
 
 
 def saved() -> Trace:

@@ -80,7 +80,8 @@ class Session:
 
 
 def other(name: str, slots: int, spark: object) -> Any:
-    return SimpleNamespace(job=SimpleNamespace(name=name), spark=spark, summary=lambda: {"slots": slots})
+    look = SimpleNamespace(summary=lambda: {"slots": slots})
+    return SimpleNamespace(job=SimpleNamespace(name=name), spark=spark, look=look)
 
 
 def test_who_holds_the_slots_is_said() -> None:

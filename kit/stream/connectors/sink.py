@@ -175,7 +175,7 @@ class ParquetSink(Sink):
     ValueError for another mode.
     """
 
-    rolling: RollingPolicy = field(default_factory=RollingPolicy, kw_only=True)
+    rolling: RollingPolicy = field(default_factory=RollingPolicy, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
