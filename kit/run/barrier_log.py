@@ -1,7 +1,7 @@
-"""What became of each barrier: when it was made, sent, there and taken, how long it held others up, what it overtook.
+"""The path of each barrier of a run: when it was made, sent, received and taken, what it delayed and what it overtook.
 
-One pass over a trace. A trace without single buffers tells the times all the same; what a barrier overtook is then not
-known.
+One pass over a trace builds the log. A trace without single buffers still gives the times, but not what a barrier
+overtook.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from kit.run.uncollected import uncollected
 
 @dataclass(slots=True)
 class BarrierPath:
-    """One barrier in one channel. Times in ms, None for what has not happened; `blocks` says whether the channel was
-    closed when it was taken, `overtaken` what it went ahead of, at its sender and at its receiver.
+    """One barrier in one channel.
+
+    Times are in ms, and None for what has not happened. `blocks` is True if taking the barrier blocked its channel.
+    `overtaken` are the buffers that it overtook, at its sender and at its receiver.
     """
 
     made_ms: int | None = None
@@ -34,22 +36,23 @@ class BarrierPath:
 
 @dataclass(slots=True)
 class TaskBarriers:
-    """The barriers of one checkpoint at one task: when the first was taken, and since when none is awaited."""
+    """The barriers of one checkpoint at one task: the time of the first, and the time from which none is awaited."""
 
     first_ms: int | None = None
     released_ms: int | None = None
 
 
 class BarrierLog:
-    """The barriers of a run after the first `n` records of its reading: `paths[checkpoint, channel]` and
-    `tasks[checkpoint, task]`.
+    """The barriers of a run after the first `n` records of its reading.
+
+    `paths[checkpoint, channel]` and `tasks[checkpoint, task]` hold them.
     """
 
     def __init__(self, reading: Reading, n: int | None = None) -> None:
         self.paths: dict[tuple[int, int], BarrierPath] = {}
         self.tasks: dict[tuple[int, str], TaskBarriers] = {}
         self._moment: Moment = Running.of(Moment())
-        """What stood in the channels before a record: it matters only where a barrier overtakes."""
+        """The contents of the channels before a record, which matter only where a barrier overtakes."""
         records = reading.of_kinds(_HANDLERS, n)
         if not any(map(_may_overtake, records)):
             for record in records:
@@ -63,15 +66,15 @@ class BarrierLog:
                 advance(self._moment, record)
 
     def path(self, checkpoint_id: int, channel: int) -> BarrierPath:
-        """The path of a barrier, an empty one if nothing is known."""
+        """Return the path of a barrier; it is empty if nothing is known."""
         return self.paths.setdefault((checkpoint_id, channel), BarrierPath())
 
     def task(self, checkpoint_id: int, task: str) -> TaskBarriers:
-        """What a task met of a checkpoint's barriers."""
+        """Return what the log knows about a checkpoint's barriers at a task."""
         return self.tasks.setdefault((checkpoint_id, task), TaskBarriers())
 
     def _element(self, record: TraceRecord) -> None:
-        """An element was queued, sent or received."""
+        """Note an element that was queued, sent or received."""
         element = record.data["element"]
         if element_kind(element).name != "barrier":
             return
@@ -92,7 +95,7 @@ class BarrierLog:
                 path.overtaken += _buffers(_before(channel.queued, checkpoint_id))
 
     def _taken(self, record: TraceRecord) -> None:
-        """A barrier was taken from its channel."""
+        """Note a barrier that was taken from its channel."""
         checkpoint_id = record.checkpoint_id or -1
         path, task = self.path(checkpoint_id, record.data["channel"]), self.task(checkpoint_id, task_of(record))
         path.taken_ms = record.at_ms
@@ -127,7 +130,7 @@ _HANDLERS: dict[str, Callable[[BarrierLog, TraceRecord], None]] = {
 
 
 def _may_overtake(record: TraceRecord) -> bool:
-    """Whether what stands in a channel is looked at: a barrier goes ahead of it, or has done so at its sender."""
+    """Return True if the barrier of this record overtakes in a channel, or has done so at its sender."""
     if record.kind not in _HANDLERS or record.checkpoint_id is None:
         return False
     options = (record.data.get("element") or {}).get("options") or {}
@@ -136,7 +139,7 @@ def _may_overtake(record: TraceRecord) -> bool:
 
 
 def _before(items: Iterable[Item], checkpoint_id: int) -> list[Item]:
-    """What stands before a barrier; all where it does not stand there."""
+    """Return the items ahead of a barrier; all items if the barrier is not among them."""
     found: list[Item] = []
     for item in items:
         if (item.kind, item.checkpoint_id) == ("barrier", checkpoint_id):

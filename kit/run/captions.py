@@ -1,7 +1,7 @@
-"""One line in words for each kind of record: what just happened.
+"""One-line captions of records: what just happened, in words.
 
-The sentences are in `kit.run.kinds`; here their fields are filled in. A record of a kind that is not there is
-described by the kind, spelled out.
+The sentences are in `kit.run.kinds`; this module fills in their fields. A record of an unknown kind is described by the
+name of its kind, spelled out.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class _Fields(dict[str, Any]):
 
 
 Ends = Mapping[int, tuple[str, str]]
-"""Sender and receiver of each channel."""
+"""The sender and the receiver of each channel."""
 
 
 def caption_of(record: TraceRecord, ends: Ends | None = None) -> str:
-    """What this record says happened, as one line; with `ends` channels are called by the tasks they join."""
+    """Return one line that says what happened in this record; `ends` names channels by the tasks they connect."""
     side = kind_of(record).side(record.role)
     if side is None:
         about = "" if record.checkpoint_id is None else f" (checkpoint {record.checkpoint_id})"
@@ -92,7 +92,7 @@ _RESCALE: Mapping[str, str] = {
     "STABILIZED": "A rescale waits for the next checkpoint",
     "TRANSITIONING": "It is time to rescale the job",
 }
-"""By the phase of a rescale."""
+"""Captions by the phase of a rescale."""
 
 
 def _parallelisms(parallelism: object) -> str:
@@ -118,11 +118,11 @@ _TIMERS: Mapping[str, tuple[str, str]] = {
     ),
     "processing-time": ("a timer of {who}'s operators is due", "one of its operators is to be called in {wait}"),
 }
-"""By the name of a timer, or what it begins with: what is said when it fires, and what it is set for."""
+"""Captions of a timer that fires, and of one that is set, by the timer's name or its prefix."""
 
 
 def _timer(name: str, who: str, record: TraceRecord) -> dict[str, str]:
-    """What is said of a timer."""
+    """Return the captions of a timer that fires and of one that is set."""
     known = next((each for each in (name, name.rstrip("0123456789")) if each in _TIMERS), None)
     fires, is_for = ("{who}'s timer {name} fires", "{name}, in {wait}") if known is None else _TIMERS[known]
     wait = duration(max(0, record.data.get("due_ms", record.at_ms) - record.at_ms))
@@ -145,11 +145,14 @@ def _sentence(name: str) -> str:
 
 
 MOST_TASKS, MOST_VERTICES, FIRST_VERTICES = 8, 6, 3
-"""So many tasks are named one by one, so many vertices one by one, and so many of more vertices."""
+"""The most tasks, and the most vertices, that are listed one by one, and the number listed of more vertices."""
 
 
 def listed(tasks: Sequence[str]) -> str:
-    """Tasks in few words: `totals/0, 2, sink/0`; of many, how many of each vertex; of many vertices, the first ones."""
+    """List tasks briefly: `totals/0, 2, sink/0`.
+
+    More than `MOST_TASKS` tasks are counted by vertex. Of more than `MOST_VERTICES` vertices only the first are listed.
+    """
     by_vertex: dict[str, list[str]] = {}
     for task in tasks:
         vertex, _, subtask = task.rpartition("/")
@@ -191,11 +194,11 @@ def _spelled(kind: str) -> str:
 
 
 def lower_first(text: str) -> str:
-    """The same caption in the middle of a sentence."""
+    """Return the caption as it reads in the middle of a sentence."""
     first = text.partition(" ")[0]
     return text if "/" in first or first[1:].lower() != first[1:] else text[:1].lower() + text[1:]
 
 
 def _upper_first(text: str) -> str:
-    """A sentence begins with a capital letter, but a task keeps its name."""
+    """Capitalize the first letter of a sentence, unless it begins with a task's name."""
     return text if "/" in text.partition(" ")[0] else text[:1].upper() + text[1:]

@@ -1,7 +1,7 @@
-"""What a record means for the channels: elements on their way, blocked and awaited channels.
+"""The meanings of records for the channels: elements in transit, blocked channels and awaited channels.
 
-A channel's content is followed through three places: the sender's queue, the wire, the receiver's queue. A detailed
-trace tells of each buffer, a cluster's trace of barriers only; both go through the same code.
+An element passes through three places: the sender's queue, the wire, and the receiver's queue. A detailed trace reports
+each buffer, a cluster's trace reports barriers only; the same code handles both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _same(item: Item, element: Mapping[str, Any]) -> bool:
 
 
 def queue(moment: Moment, record: TraceRecord) -> Moment:
-    """An element was put into the sender's queue: it may not go yet."""
+    """Put an element into the sender's queue, where it waits to be sent."""
     number = record.data["channel"]
     channel = moment.channels.get(number, ChannelMoment())
     item = _item(channel, record)
@@ -56,7 +56,7 @@ def queue(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def send(moment: Moment, record: TraceRecord) -> Moment:
-    """An element went on the wire, from the sender's queue when it was there; a priority one overtook that."""
+    """Put an element on the wire, and remove it from the sender's queue. A priority element overtakes that queue."""
     number = record.data["channel"]
     channel = moment.channels.get(number, ChannelMoment())
     queued = channel.queued
@@ -66,7 +66,7 @@ def send(moment: Moment, record: TraceRecord) -> Moment:
     else:
         item, count = changed(waiting, sent_as=record.id), channel.count
         queued = tuple(other for other in queued if other is not waiting)
-    if record.data.get("priority"):  # what it overtook belongs to the checkpoint, yet comes after it from now on
+    if record.data.get("priority"):  # an overtaken buffer belongs to the checkpoint, but is behind the barrier now
         item = changed(item, unaligned=True)
     wire = (*channel.wire, item)
     last = item.checkpoint_id if item.kind == "barrier" else channel.last_barrier
@@ -75,7 +75,7 @@ def send(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def receive(moment: Moment, record: TraceRecord) -> Moment:
-    """An element left the wire; a barrier that overtakes goes to the front of the receiver's queue."""
+    """Move an element from the wire to the receiver's queue; a barrier that overtakes goes to its front."""
     number = record.data["channel"]
     channel = moment.channels.get(number, ChannelMoment())
     wire, count = channel.wire, channel.count
@@ -96,7 +96,7 @@ def receive(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def taken(moment: Moment, record: TraceRecord) -> Moment:
-    """A task took an element that is neither a buffer (a credit tells of those) nor a barrier (a note does)."""
+    """Take an element that is neither a buffer nor a barrier, which credits and barrier records report."""
     number = record.data["channel"]
     channel = moment.channels.get(number)
     return _take(moment, number) if channel is not None and channel.arrived else moment
@@ -109,7 +109,7 @@ def _take(moment: Moment, number: int) -> Moment:
 
 
 def credit(moment: Moment, record: TraceRecord) -> Moment:
-    """A receiver gives a credit when it takes a buffer."""
+    """Take a buffer: the receiver returns its credit."""
     number = record.data["channel"]
     channel = moment.channels.get(number)
     if channel is None or not channel.arrived or channel.arrived[0].kind != "buffer":
@@ -127,8 +127,10 @@ def _take_barrier(moment: Moment, number: int, checkpoint_id: int | None, **chan
 
 
 def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
-    """A barrier was taken: its channel is blocked, and those in `awaited` are what the task now waits for. With the
-    last barrier all channels are free again. If it was waited for, so were the others: there are only fewer now.
+    """Take a barrier: its channel is blocked, and the task waits for the barriers of the channels in `awaited`.
+
+    The last barrier unblocks all channels. A barrier that was already awaited only shortens the list of awaited
+    channels.
     """
     number, checkpoint_id, task = record.data["channel"], record.checkpoint_id, task_of(record)
     moment = _collecting(moment, task, checkpoint_id)
@@ -142,7 +144,7 @@ def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def _awaiting(moment: Moment, numbers: Iterable[int], checkpoint_id: int | None, task: str) -> Moment:
-    """The task waits for the checkpoint's barrier from these channels; most of them it has been waiting for."""
+    """Mark the channels from which the task awaits the checkpoint's barrier; most are marked already."""
     for number in numbers:
         known = moment.channels.get(number)
         if known is None or known.awaited != checkpoint_id or known.receiver != task:
@@ -151,8 +153,9 @@ def _awaiting(moment: Moment, numbers: Iterable[int], checkpoint_id: int | None,
 
 
 def barrier_counted(moment: Moment, record: TraceRecord) -> Moment:
-    """At least once, or unaligned: a barrier was taken, and nothing is blocked. Unaligned, the channels in `awaited`
-    are those whose data still becomes part of the checkpoint.
+    """Take a barrier that blocks nothing, in an at-least-once or an unaligned checkpoint.
+
+    In an unaligned checkpoint `awaited` are the channels whose data still becomes part of the checkpoint.
     """
     checkpoint_id, task = record.checkpoint_id, task_of(record)
     moment = _collecting(moment, task, checkpoint_id)
@@ -161,7 +164,7 @@ def barrier_counted(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def _collecting(moment: Moment, task: str, checkpoint_id: int | None) -> Moment:
-    """Barriers come in; of an unaligned checkpoint the snapshot may be under way already."""
+    """Enter the alignment phase, unless the snapshot of an unaligned checkpoint is already in progress."""
     known = moment.tasks.get(task)
     if known is None or known.phases.get(checkpoint_id or -1) in BEGUN:
         return moment
@@ -169,7 +172,7 @@ def _collecting(moment: Moment, task: str, checkpoint_id: int | None) -> Moment:
 
 
 def end_counted(moment: Moment, record: TraceRecord) -> Moment:
-    """A channel ended while barriers are being collected; that is as good as its barrier."""
+    """End a channel during alignment, which counts as its barrier."""
     return _await_others(moment, record)
 
 
@@ -182,7 +185,7 @@ def _await_others(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def barrier_prioritized(moment: Moment, record: TraceRecord) -> Moment:
-    """A barrier that had announced itself was fetched to the front of its channel."""
+    """Move an announced barrier to the front of its channel."""
     number = record.data["channel"]
     channel = moment.channels.get(number, ChannelMoment())
     barrier = next((item for item in channel.arrived if item.checkpoint_id == record.checkpoint_id), None)
@@ -193,12 +196,12 @@ def barrier_prioritized(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def barrier_ignored(moment: Moment, record: TraceRecord) -> Moment:
-    """A barrier was taken and dropped."""
+    """Take a barrier and drop it."""
     return _take_barrier(moment, record.data["channel"], record.checkpoint_id)
 
 
 def release(moment: Moment, checkpoint_id: int | None, task: str) -> Moment:
-    """The task is done with the checkpoint's barriers: its channels are neither blocked nor awaited for it."""
+    """Finish with the checkpoint's barriers at this task: no channel stays blocked or awaited for it."""
     for number in gated(moment, task):
         channel = moment.channels[number]
         if channel.receiver == task and checkpoint_id in (channel.held, channel.awaited):

@@ -1,8 +1,8 @@
-"""The life of every checkpoint of a run, as the JobMaster's records tell it: requests, steps, acks, clocks.
+"""The life of every checkpoint of a run, read from the JobMaster's records: requests, steps, acknowledgements, timers.
 
-One pass over a trace. A *step* is something that was asked for and is answered later: a number, a directory, the part
-of an operator coordinator or a hook, an acknowledgement, `_metadata`, the store. What is not answered is open. In which
-state of `kit.machines.coordinator.checkpoint_state` a checkpoint is follows from its steps.
+One pass over a trace builds the log. A *step* is a request that is answered later: for a number, a directory, the part
+of an operator coordinator or a hook, an acknowledgement, `_metadata`, or the store. A step without an answer is open.
+The steps determine the checkpoint's state in `kit.machines.coordinator.checkpoint_state`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ ID, LOCATION, COORDINATOR, HOOK, LEAVING, ACK, METADATA, STORE, NOTIFY = (
 
 @dataclass(slots=True)
 class Step:
-    """Something asked for (`start_ms`) and answered (`end_ms`; None: not yet). `of` is who answers: an operator, a
-    hook, a task. `error` is why it failed.
+    """A request made at `start_ms` and answered at `end_ms` (None while it is open).
+
+    `of` is the operator, hook or task that answers. `error` is the cause if the step failed.
     """
 
     kind: str
@@ -46,7 +47,7 @@ class Step:
 
 @dataclass(slots=True)
 class Request:
-    """A request that waits in the decider's queue; what was so when it came."""
+    """A request in the decider's queue, with the counts at the time it arrived."""
 
     label: str
     at_ms: int
@@ -57,7 +58,7 @@ class Request:
 
 @dataclass(slots=True)
 class CheckpointLife:
-    """One checkpoint: its request, its steps in order, and its states with the times when it entered them."""
+    """One checkpoint: its request, its steps in order, and the states it entered, with times."""
 
     checkpoint_id: int
     request: str = ""
@@ -66,9 +67,9 @@ class CheckpointLife:
     expires_ms: int | None = None
     alignment: str = ""
     coordinators: int = 0
-    """How many operator coordinators give their part, as the JobMaster reports it."""
+    """The number of operator coordinators that contribute, as the JobMaster reports it."""
     hooks: int = 0
-    """How many master hooks it calls."""
+    """The number of master hooks it calls."""
     steps: list[Step] = field(default_factory=list)
     states: list[tuple[CheckpointState, int]] = field(default_factory=list)
     ended: str = ""
@@ -76,48 +77,49 @@ class CheckpointLife:
 
     @property
     def state(self) -> CheckpointState | None:
-        """Where it stands; None before it has a number."""
+        """The current state; None before the checkpoint has a number."""
         return self.states[-1][0] if self.states else None
 
     def of_kind(self, kind: str) -> list[Step]:
-        """Its steps of one kind."""
+        """Return the steps of one kind."""
         return [step for step in self.steps if step.kind == kind]
 
     def open(self, kind: str) -> list[Step]:
-        """Those that are not answered."""
+        """Return the steps of a kind that have no answer yet."""
         return [step for step in self.of_kind(kind) if step.end_ms is None]
 
     def answered(self, kind: str) -> int:
-        """The number of steps of a kind that have succeeded."""
+        """Return the number of steps of a kind that have succeeded."""
         return sum(step.end_ms is not None and not step.error for step in self.of_kind(kind))
 
     def enter(self, state: CheckpointState, at_ms: int) -> None:
-        """It came to this state."""
+        """Enter a state, unless it is the current one."""
         if self.state is not state:
             self.states.append((state, at_ms))
 
     def answer(self, kind: str, at_ms: int, of: str = "", error: str = "") -> None:
-        """An open step has its answer."""
+        """Answer an open step."""
         step = next((each for each in self.open(kind) if each.of == of), None)
         if step is not None:
             step.end_ms, step.error = at_ms, error
 
 
 class CheckpointLog:
-    """The checkpoints of a run by id, the requests that wait, the timers that are set, and how it all stands (`moment`)
-    after the first `n` records of a reading.
+    """The checkpoints of a run by id, the waiting requests, the timers that are set, and the `moment`.
+
+    Everything is as it was after the first `n` records of a reading.
     """
 
     def __init__(self, reading: Reading, n: int | None = None) -> None:
         self.lives: dict[int, CheckpointLife] = {}
         self.queue: list[Request] = []
         self.timers: dict[str, tuple[int, int]] = {}
-        """By name, when each of the JobMaster's was set and when it is due."""
+        """When each of the JobMaster's timers was set, and when it is due, by name."""
         self.interval_ms: int | None = None
         self.min_pause_ms: int | None = None
         self.last_completion_ms: int | None = None
         self.starting: CheckpointLife | None = None
-        """What was chosen and has no number yet."""
+        """The checkpoint that was chosen to start and has no number yet."""
         self.moment = reading.moment_at(n)
         for record in reading.of_kinds(_KINDS, n):
             if self._is_of_another_run(record):
@@ -129,7 +131,7 @@ class CheckpointLog:
                 self._answered(NOTIFY, record, record.machine)
 
     def _is_of_another_run(self, record: TraceRecord) -> bool:
-        """Return True if the record is about a checkpoint that this run has not begun: the job was started from it."""
+        """Return True if the record is about the checkpoint that the job was started from, not one of this run."""
         number = record.checkpoint_id
         return number is not None and number not in self.lives and record.kind not in _BEGIN
 
@@ -147,7 +149,7 @@ class CheckpointLog:
         )
 
     def _left(self, record: TraceRecord) -> Request | None:
-        """A request leaves the queue, if it was in it."""
+        """Remove a request from the queue and return it, if it was there."""
         found = next((each for each in self.queue if each.label == record.data["request"]), None)
         if found is not None:
             self.queue.remove(found)
@@ -167,7 +169,7 @@ class CheckpointLog:
         self._left(record)
 
     def _new_driver(self, record: TraceRecord) -> None:
-        """What an earlier driver had in mind is forgotten."""
+        """Discard the plans of the previous driver."""
         self.queue, self.timers, self.starting = [], {}, None
 
     def _numbered(self, record: TraceRecord) -> None:
@@ -201,7 +203,7 @@ class CheckpointLog:
             self._go_on(life, record.at_ms)
 
     def _go_on(self, life: CheckpointLife, at_ms: int) -> None:
-        """Enter the states until the tasks are triggered, as far as the answers are there that each waits for."""
+        """Enter the states up to the triggering of the tasks, as far as the answers that each needs have arrived."""
         if life.state is CheckpointState.COORDINATORS and life.answered(COORDINATOR) == life.coordinators:
             life.enter(CheckpointState.HOOKS, at_ms)
         if life.state is CheckpointState.HOOKS and life.answered(HOOK) == life.hooks:
@@ -235,7 +237,7 @@ class CheckpointLog:
 
     def _writes(self, record: TraceRecord) -> None:
         life = self._life(record)
-        if life.state is CheckpointState.COLLECTING:  # every task had finished before
+        if life.state is CheckpointState.COLLECTING:  # every task had finished before the checkpoint began
             life.enter(CheckpointState.ACKNOWLEDGED, record.at_ms)
         life.enter(CheckpointState.WRITING, record.at_ms)
         self._asked(METADATA, record)
@@ -271,19 +273,19 @@ class CheckpointLog:
         self.min_pause_ms = record.data.get("min_pause_ms")
 
     def expires_ms(self, checkpoint_id: int) -> int | None:
-        """When a pending checkpoint expires; None once its timer is off."""
+        """Return when a pending checkpoint expires; None once its timer is cancelled."""
         timer = self.timers.get(timeout_timer(checkpoint_id))
         return None if timer is None else timer[1]
 
     @property
     def next_periodic_ms(self) -> int | None:
-        """When the next periodic checkpoint is due."""
+        """Return when the next periodic checkpoint is due."""
         timer = self.timers.get(PERIODIC_TIMER)
         return None if timer is None else timer[1]
 
     @property
     def pause_until_ms(self) -> int | None:
-        """Until when the minimum pause keeps periodic checkpoints back."""
+        """Return the time until which the minimum pause delays periodic checkpoints."""
         if not self.min_pause_ms or self.last_completion_ms is None:
             return None
         return self.last_completion_ms + self.min_pause_ms

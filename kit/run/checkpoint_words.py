@@ -1,4 +1,4 @@
-"""What is said of one checkpoint of a run: what crossed its cut, how it went, who was slow, who is still awaited."""
+"""Sentences about one checkpoint of a run: what crossed its cut, how it went, which tasks were slow or are awaited."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from kit.run.job_state import ABORTED, PENDING, CheckpointMoment, Moment
 from kit.run.journeys import Journeys
 
 OUTLIER = 2.0
-"""What lasts so many times as long as the median of the operator's subtasks, and `OUTLIER_MS` more, is marked."""
+"""The factor over the median of the operator's subtasks from which a time is marked, if it also exceeds the median by
+`OUTLIER_MS`.
+"""
 OUTLIER_MS = 5
 SHARE = 0.1
-"""A phase that took less than this part of its checkpoint's time made nothing slow."""
+"""The share of a checkpoint's duration that a phase must take to count as slow."""
 
 DOING = {
     TRIGGER: "went by before it was triggered",
@@ -27,11 +29,11 @@ DOING = {
     "in_flight": "it captured and wrote in-flight data",
     "ack": "its acknowledgement was under way",
 }
-"""What a subtask did most of its time, by look; `PHASE_WORDS` says it of one that still does."""
+"""What a subtask spent its time on, by look; `PHASE_WORDS` describes a subtask that is still in the phase."""
 
 
 class Crossed(NamedTuple):
-    """How many buffers with how many records crossed a cut, this way and that."""
+    """The numbers of buffers and records that crossed a cut, in each direction."""
 
     buffers_in_flight: int = 0
     records_in_flight: int = 0
@@ -40,8 +42,9 @@ class Crossed(NamedTuple):
 
 
 def what_crossed(known: CheckpointMoment, crossed: Crossed, copied: Container[str], is_detailed: bool) -> str:
-    """What the picture of a checkpoint's cut shows, in a line. `copied` are the tasks that copied their state;
-    `is_detailed` says whether the run tells of buffers.
+    """Describe in one line what the picture of a checkpoint's cut shows.
+
+    `copied` are the tasks that copied their state; `is_detailed` says whether the run records buffers.
     """
     what = f"{'Savepoint' if known.savepoint else 'Checkpoint'} {known.checkpoint_id}"
     there = [task for task in known.expected if task in copied]
@@ -67,7 +70,7 @@ def _counted(buffers: int, rows: int) -> str:
 
 
 def how_it_went(found: Journeys, known: CheckpointMoment) -> str:
-    """How the checkpoint went, and who was slow or is awaited."""
+    """Describe the checkpoint's course, and name the tasks that were slow or are awaited."""
     if known.status == PENDING:
         missing = len(known.missing)
         return f"under way: {missing} of {len(known.expected)} acknowledgements are still to come"
@@ -89,7 +92,7 @@ def _longest(span: Span, took: float) -> str:
 
 
 def took_ms(found: Journeys, known: CheckpointMoment) -> dict[str, float]:
-    """How long each task took to acknowledge, from the trigger on, in ms."""
+    """Return the time from the trigger to each task's acknowledgement, in ms."""
     paths = ((task, found.paths.get((known.checkpoint_id, task))) for task in known.expected)
     return {
         task: path.ends["ack"] - known.triggered_ms for task, path in paths if path is not None and "ack" in path.ends
@@ -97,7 +100,7 @@ def took_ms(found: Journeys, known: CheckpointMoment) -> dict[str, float]:
 
 
 def spans_of_task(found: Journeys, known: CheckpointMoment, task: str) -> list[Span]:
-    """The phases of a task on its path through a checkpoint; none where it has no part in it."""
+    """Return the phases of a task's path through a checkpoint; none if the task does not take part."""
     if task not in known.expected:
         return []
     last: Moment = found.last
@@ -107,12 +110,14 @@ def spans_of_task(found: Journeys, known: CheckpointMoment, task: str) -> list[S
 
 
 def begins_with(known: CheckpointMoment, task: str) -> str:
-    """What a task waits for before it begins a checkpoint: `TRIGGER`, `BARRIER`, or either where nothing tells."""
+    """Return what a task waits for before it begins a checkpoint: `TRIGGER`, `BARRIER`, or `EITHER` if unknown."""
     return EITHER if known.triggers is None else TRIGGER if task in known.triggers else BARRIER
 
 
 def outliers(took: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """Tasks that took much longer than the others of their operator: how long, and how long those, in ms."""
+    """Return the tasks that took much longer than others of their operator: their time and the operator's median, in
+    ms.
+    """
     by_vertex: dict[str, list[float]] = {}
     for task, length in took.items():
         by_vertex.setdefault(_vertex(task), []).append(length)
@@ -125,8 +130,9 @@ def outliers(took: Mapping[str, float]) -> dict[str, tuple[float, float]]:
 
 
 def slow_phases(found: Journeys, known: CheckpointMoment) -> dict[tuple[str, str], tuple[float, float]]:
-    """The phases that took a task much longer than the others of its operator, and a good part of the checkpoint's
-    time: by task and phase, how long it took and how long those, in ms.
+    """Return the phases that took a task much longer than its operator's others, and much of the checkpoint's time.
+
+    The result maps task and phase to the time of the task and the median of the operator, in ms.
     """
     spans = [(task, span) for task in known.expected for span in spans_of_task(found, known, task)]
     least = SHARE * max((span.end_ms - known.triggered_ms for _, span in spans), default=0)
@@ -142,7 +148,7 @@ def _vertex(task: str) -> str:
 
 
 def enumerated(names: Iterable[str], most: int = 3) -> str:
-    """The first of many, and how many more there are."""
+    """List the first names, and count the others."""
     all_names = list(names)
     more = len(all_names) - most
     return ", ".join(all_names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Times as people read them: one way of writing a length of time, whoever tells it.
+"""Durations as people read them, in one format everywhere.
 
 `durations.js` beside this file does the same in a page.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
 MILLISECONDS_UNTIL_MS = 10_000
-"""Less than this is told in milliseconds, as checkpoints are compared in them."""
+"""The duration below which milliseconds are shown, because checkpoints are compared in them."""
 
 
 def duration(ms: float | None) -> str:
-    """A length of time, or a time since the run began: `153 ms`, `9,300 ms`, `12.5 s`, `10 min 0.102 s`, `2 h 5 min`.
+    """Format a duration, or a time since the run began: `153 ms`, `9,300 ms`, `12.5 s`, `10 min 0.102 s`, `2 h 5 min`.
 
-    Nothing is rounded away but fractions of a millisecond of what lasts ten seconds or longer. None, of what has no end
-    yet, is told as `…`.
+    Only fractions of a millisecond are rounded away, and only from ten seconds on. None, for what has not ended yet,
+    becomes `…`.
     """
     if ms is None:
         return "…"

@@ -1,4 +1,4 @@
-"""What pictures and texts make of each element that travels in a channel: one table, `ELEMENTS`."""
+"""The appearance of each element that travels in a channel, in pictures and texts: one table, `ELEMENTS`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from kit.core.protocol import elements
 
 @dataclass(frozen=True, slots=True)
 class ElementKind:
-    """`name` is what a drawn item is (and its class in the style sheet), `caption` what a sentence calls it.
+    """The appearance of one type of element.
 
-    `sign` is drawn for what is neither records nor a barrier. In the caption `{rows}` counts records, `{cp}` is the
-    checkpoint.
+    `name` is the kind of the drawn item and its class in the style sheet, and `caption` names it in a sentence. `sign`
+    is drawn for elements that are neither records nor barriers. In the caption `{rows}` counts records and `{cp}` is
+    the checkpoint.
     """
 
     name: str
@@ -37,11 +38,11 @@ ELEMENTS: dict[str, ElementKind] = {
         elements.EndOfChannelState: ElementKind("recovered", "the end of what was in flight", "◂"),
     }.items()
 }
-"""By the name of the element's type."""
+"""The kinds, by the name of the element's type."""
 
 SIGNS = {kind.name: kind.sign for kind in ELEMENTS.values()}
 
 
 def element_kind(element: Mapping[str, Any]) -> ElementKind:
-    """The entry of an element as a trace describes it."""
+    """Return the entry of an element that a trace describes."""
     return ELEMENTS[element["type"]]

@@ -1,6 +1,6 @@
-"""What is known of a job at one moment: plain values, and the ways to change one thing in them.
+"""The known state of a job at one moment: plain values, and the functions that change one thing in them.
 
-A `Moment` shares what did not change with the one before it, so all moments of a run may be kept.
+A `Moment` shares the unchanged values with the moment before it, so all moments of a run may be kept.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ WAITING, ALIGNING, WRITING, CAPTURING, SENT, ACKNOWLEDGED, UNHEARD, DECLINED, AB
     "declined",
     "aborted",
 )
-"""A subtask's phase in one checkpoint. `waiting` has not seen a barrier yet; `capturing` has written its state, but not
-all of its in-flight data; `sent` has sent its acknowledgement, `acknowledged` is one that the JobMaster has counted,
-`unheard` one that is lost.
+"""A subtask's phase in one checkpoint.
+
+`waiting` has not seen a barrier yet. `capturing` has written its state, but not all of its in-flight data. `sent` has
+sent its acknowledgement; it becomes `acknowledged` once the JobMaster counts it, or `unheard` if it is lost.
 """
 BEGUN = (ALIGNING, WRITING, CAPTURING)
-"""The phases of a subtask that has begun a checkpoint and has not answered for it."""
+"""The phases of a subtask that has begun a checkpoint and has neither acknowledged nor declined it."""
 ANSWERED = (SENT, ACKNOWLEDGED, UNHEARD, DECLINED)
 """The phases of a subtask that has sent its acknowledgement, or has declined."""
 
 PENDING, COMPLETED = "pending", "completed"
-"""A checkpoint's status, with `ABORTED`."""
+"""The values of a checkpoint's status, together with `ABORTED`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One element in a channel: the `serial`-th of its channel. `after` is the last barrier sent before it."""
+    """One element in a channel, the `serial`-th one. `after` is the last barrier sent before it."""
 
     serial: int
     kind: str
@@ -63,12 +64,12 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ChannelMoment:
-    """What is in a channel, oldest first, and whether its receiver may read it.
+    """The content of a channel, oldest first, and the barriers that keep its receiver from reading it.
 
-    `sender` and `receiver` are tasks, known once the trace told of them.
+    `sender` and `receiver` are tasks, known once the trace has reported them.
 
-    `held` is the barrier that blocked the channel, `awaited` the one that the receiver is still missing from it,
-    `taken` the last one that it took.
+    `held` is the barrier that blocked the channel, `awaited` the barrier that its receiver still waits for, and `taken`
+    the last barrier that it took.
     """
 
     queued: tuple[Item, ...] = ()
@@ -85,7 +86,7 @@ class ChannelMoment:
 
     @property
     def blocked(self) -> bool:
-        """Whether the receiver leaves the channel's elements where they are."""
+        """True if the receiver does not read the channel."""
         return self.held is not None
 
 
@@ -103,7 +104,7 @@ class TaskMoment:
     lost: bool = False
     frozen: bool = False
     is_known_finished: bool = False
-    """The JobMaster has heard that it finished."""
+    """True if the JobMaster has learned that the task finished."""
 
     @property
     def checkpoint(self) -> tuple[int, str] | None:
@@ -114,9 +115,11 @@ class TaskMoment:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMoment:
-    """One checkpoint as its coordinator sees it. `expected` are the tasks whose acknowledgement it needs, `acked_ms` is
-    when it heard from each of `acked`. `triggers` are the tasks that begin when the JobMaster says so; the others begin
-    with a barrier. None where the trace does not say so. `captures`: its tasks may keep in-flight data.
+    """One checkpoint as its coordinator sees it.
+
+    `expected` are the tasks whose acknowledgement it needs, and `acked_ms` is when the acknowledgement of each task in
+    `acked` arrived. `triggers` are the tasks that begin when the JobMaster triggers them; the others begin with a
+    barrier. It is None if the trace does not record it. `captures` is True if its tasks may keep in-flight data.
     """
 
     checkpoint_id: int
@@ -142,15 +145,15 @@ class CheckpointMoment:
 
     @property
     def duration_ms(self) -> int | None:
-        """From the trigger to the end, once it ended."""
+        """The time from the trigger to the end, once the checkpoint has ended."""
         return None if self.finished_ms is None else max(0, self.finished_ms - self.triggered_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreMoment:
-    """The tasks of `epoch` were given state of this checkpoint; `assignments` are the trace's `StateAssigned` rows.
+    """A restore of this checkpoint into the tasks of `epoch`; `assignments` are the trace's `StateAssigned` rows.
 
-    `before` is the parallelism of each vertex when the checkpoint was taken; empty when that was in another run.
+    `before` is the parallelism of each vertex when the checkpoint was taken; it is empty if another run took it.
     """
 
     epoch: int
@@ -164,7 +167,7 @@ class RestoreMoment:
 
 @dataclass(frozen=True, slots=True)
 class MessageMoment:
-    """A message between the JobMaster and a task that is under way: what its badge says, and in which direction."""
+    """A message in transit between the JobMaster and a task: the text of its badge, and its direction."""
 
     mail: str
     task: str
@@ -177,7 +180,7 @@ class MessageMoment:
 class Moment:
     """The whole job after `n` records, the last of them `record`, which `cause` led to.
 
-    Mappings are by task name, channel number, checkpoint id and, for messages under way, the id of the record that
+    Mappings are by task name, channel number, checkpoint id and, for messages in transit, the id of the record that
     sent them. `error` is why the job has failed, or is being restarted.
     """
 
@@ -193,13 +196,13 @@ class Moment:
     restores: tuple[RestoreMoment, ...] = ()
     messages: Mapping[str, MessageMoment] = field(default_factory=dict)
     planned: tuple[str, ...] = ()
-    """The tasks whose acknowledgement the checkpoint needs that is about to get its number."""
+    """The tasks whose acknowledgement is needed by the checkpoint that is about to get its number."""
     record: TraceRecord | None = None
     cause: TraceRecord | None = None
 
     @property
     def elapsed_ms(self) -> int:
-        """Time since the first record; a lab's clock begins at 0, a cluster's at some date."""
+        """The time since the first record. A lab's clock begins at 0, a cluster's does not."""
         return self.at_ms - self.began_ms
 
     @property
@@ -208,8 +211,10 @@ class Moment:
         return tuple(checkpoint for checkpoint in self.checkpoints.values() if checkpoint.status == PENDING)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per task: task, state, attempt, checkpoint (the newest it met, Int64) and its phase there, restored
-        and published (checkpoint ids, Int64), error.
+        """Return one row per task.
+
+        Columns: task, state, attempt, checkpoint (the newest it met, Int64), its phase there, restored and published
+        (checkpoint ids, Int64), error.
         """
         import pandas as pd
 
@@ -234,10 +239,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Running(Moment):
-    """The moment of a fold that nobody else holds: `changed` changes it in place, so a record costs a fraction."""
+    """A moment that only its fold holds: `changed` changes it in place, which makes each record cheaper."""
 
     def take(self, record: TraceRecord, cause: TraceRecord | None) -> None:
-        """One more record has come: the clock and the caption."""
+        """Note one more record: the clock and the caption."""
         if self.record is None:
             object.__setattr__(self, "began_ms", record.at_ms)
         if record.at_ms > self.at_ms:
@@ -248,29 +253,29 @@ class Running(Moment):
 
     @classmethod
     def of(cls, moment: Moment) -> Running:
-        """The same moment, to go on from; that one stays as it is."""
+        """Return a running copy of a moment, which itself stays unchanged."""
         return _with(cls, moment, {name: Own(getattr(moment, name)) for name in MAPPINGS})
 
     @classmethod
     def watched(cls, moment: Moment) -> Running:
-        """The same, whose mappings know what changed in them (`Watched`)."""
+        """Return a running copy whose mappings record which of their keys changed (`Watched`)."""
         return _with(cls, moment, {name: Watched(getattr(moment, name)) for name in MAPPINGS})
 
     def now(self) -> Moment:
-        """The moment as it is, for good."""
+        """Return the present moment as a value that does not change."""
         if isinstance(self.channels, Own):
             self.channels.mine.clear()
         return _with(Moment, self, {name: dict(getattr(self, name)) for name in MAPPINGS})
 
 
 put_in_place = object.__setattr__
-"""Sets a field of a running moment, or of a channel that is its own."""
+"""The function that sets a field of a running moment, or of a channel that the moment owns."""
 
 MAPPINGS = ("tasks", "channels", "checkpoints", "messages")
 
 
 def changed(value: V, **changes: Any) -> V:
-    """The value with other contents of some fields: `dataclasses.replace`, at a fraction of its cost."""
+    """Return the value with some fields replaced, like `dataclasses.replace` but at a fraction of its cost."""
     if type(value) is not Running:
         return _with(type(value), value, changes)
     for name, item in changes.items():
@@ -286,10 +291,10 @@ def _with(kind: type[V], value: Any, changes: Mapping[str, Any]) -> V:
 
 
 class Own(dict[K, V]):
-    """A mapping that nobody but the fold holds: it is changed in place, as no earlier moment is looked at again.
+    """A mapping that only the fold holds, and changes in place because no earlier moment is read again.
 
-    Of the channels, those in `mine` nobody else holds either. `gated` has, by receiver, the channels that may be
-    blocked or awaited; it is made when it is first asked for.
+    `mine` are the channels that no other moment holds. `gated` maps each receiver to the channels that may be blocked
+    or awaited; it is built when it is first needed.
     """
 
     def __init__(self, items: Mapping[K, V] | None = None) -> None:
@@ -300,7 +305,7 @@ class Own(dict[K, V]):
 
 
 class Watched(Own[K, V]):
-    """One that also keeps the keys of what changed in it until somebody takes them."""
+    """A mapping that also keeps the keys that changed until `taken` collects them."""
 
     def __init__(self, items: Mapping[K, V] | None = None, touched: Iterable[K] = ()) -> None:
         super().__init__(items)
@@ -316,7 +321,7 @@ class Watched(Own[K, V]):
 
 
 def taken(mapping: Mapping[K, V]) -> set[K]:
-    """The keys of what changed in a watched mapping since this was last asked."""
+    """Return the keys that changed in a watched mapping since the last call."""
     if not isinstance(mapping, Watched):
         raise TypeError("a meaning has put another mapping in place of a watched one: expected put, drop or like")
     touched, mapping.touched = mapping.touched, set()
@@ -324,12 +329,14 @@ def taken(mapping: Mapping[K, V]) -> set[K]:
 
 
 def only_last() -> Moment:
-    """Moment 0 of a fold that keeps its last moment only: a record costs the same however large the job is."""
+    """Return moment 0 of a fold that keeps only its last moment: the cost of a record does not depend on the job's
+    size.
+    """
     return Moment(tasks=Own(), channels=Own(), checkpoints=Own(), messages=Own())
 
 
 def put(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
-    """The mapping with one more, or another, value."""
+    """Return the mapping with a value added or replaced."""
     if not isinstance(mapping, Own):
         return {**mapping, key: value}
     mapping[key] = value
@@ -337,7 +344,7 @@ def put(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
 
 
 def drop(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
-    """The mapping without a key that it has."""
+    """Return the mapping without a key that it has."""
     if not isinstance(mapping, Own):
         return {other: value for other, value in mapping.items() if other != key}
     del mapping[key]
@@ -345,7 +352,7 @@ def drop(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
 
 
 def put_all(mapping: Mapping[K, V], items: Mapping[K, V]) -> Mapping[K, V]:
-    """The mapping with several more, or other, values."""
+    """Return the mapping with several values added or replaced."""
     if not isinstance(mapping, Own):
         return {**mapping, **items}
     for key, value in items.items():
@@ -354,20 +361,20 @@ def put_all(mapping: Mapping[K, V], items: Mapping[K, V]) -> Mapping[K, V]:
 
 
 def like(mapping: Mapping[K, V], items: Mapping[K, V]) -> dict[K, V]:
-    """These items instead of a mapping's, in a new one of its kind."""
+    """Return a new mapping of the same kind with these items instead."""
     if isinstance(mapping, Watched):
         return Watched(items, {*mapping.touched, *mapping, *items})
     return Own(items) if isinstance(mapping, Own) else dict(items)
 
 
 def with_task(moment: Moment, name: str, **changes: Any) -> Moment:
-    """The moment with these values changed for a task."""
+    """Return the moment with some fields of a task changed."""
     task = changed(moment.tasks.get(name, TaskMoment()), **changes)
     return changed(moment, tasks=put(moment.tasks, name, task))
 
 
 def with_phase(moment: Moment, name: str, checkpoint_id: int | None, phase: str) -> Moment:
-    """The moment with a task's phase in a checkpoint changed; nothing for a task that is not known."""
+    """Return the moment with a task's phase in a checkpoint changed; an unknown task changes nothing."""
     if checkpoint_id is None or name not in moment.tasks:
         return moment
     task = moment.tasks[name]
@@ -377,7 +384,7 @@ def with_phase(moment: Moment, name: str, checkpoint_id: int | None, phase: str)
 
 
 def with_channel(moment: Moment, number: int, **changes: Any) -> Moment:
-    """The moment with these values changed for a channel."""
+    """Return the moment with some fields of a channel changed."""
     channels = moment.channels
     channel = channels.get(number)
     if type(moment) is not Running or not isinstance(channels, Own):
@@ -396,9 +403,9 @@ def with_channel(moment: Moment, number: int, **changes: Any) -> Moment:
 
 
 def gated(moment: Moment, task: str) -> Iterable[int]:
-    """The channels of a receiver that may be blocked or awaited."""
+    """Return the channels of a receiver that may be blocked or awaited."""
     channels = moment.channels
-    if type(moment) is not Running or not isinstance(channels, Own):  # only a running moment keeps the note of them
+    if type(moment) is not Running or not isinstance(channels, Own):  # only a running moment keeps this index
         return [number for number, channel in channels.items() if channel.receiver == task]
     if channels.gated is None:
         channels.gated = {}
@@ -409,7 +416,7 @@ def gated(moment: Moment, task: str) -> Iterable[int]:
 
 
 def with_checkpoint(moment: Moment, checkpoint_id: int | None, **changes: Any) -> Moment:
-    """The moment with these values changed for a checkpoint that has not ended; one not met before begins now."""
+    """Return the moment with some fields of a pending checkpoint changed; an unknown checkpoint begins now."""
     if checkpoint_id is None:
         return moment
     known = moment.checkpoints.get(checkpoint_id)
@@ -424,7 +431,7 @@ def with_checkpoint(moment: Moment, checkpoint_id: int | None, **changes: Any) -
 
 
 def to_wait_for(moment: Moment) -> tuple[str, ...]:
-    """The tasks whose acknowledgement a checkpoint needs that is planned now: all that the JobMaster takes to run."""
+    """Return the tasks that a checkpoint planned now must wait for: all that the JobMaster considers running."""
     return tuple(name for name, task in moment.tasks.items() if not task.is_known_finished)
 
 
@@ -434,10 +441,10 @@ def lacks_barrier(channel: ChannelMoment, checkpoint_id: int) -> bool:
 
 
 def task_of(record: TraceRecord) -> str:
-    """The task that a record of a task's machine is about."""
+    """Return the task that a record of a task's machine is about."""
     return record.machine.partition("@")[0]
 
 
 def is_of_the_job_master(record: TraceRecord) -> bool:
-    """Whether the JobMaster took the event or gave the command: neither a task did, nor the machine of a slot."""
+    """Return True if the JobMaster took the event or gave the command, rather than a task or a slot's machine."""
     return record.machine == "job"

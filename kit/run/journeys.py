@@ -1,10 +1,11 @@
-"""What travelled in a run, and when: elements in channels, messages, and each checkpoint's cut through the tasks.
+"""Everything that travelled in a run, and when: elements in channels, messages, and each checkpoint's cut.
 
 The cut of a checkpoint is the moment, on each task, at which its state was copied (Chandy and Lamport, "Distributed
-snapshots", 1985). An element that was handed over before its sender's cut and taken after its receiver's is in flight:
-unless the checkpoint keeps it, a restore would lose it. One that was handed over after its sender's cut and taken
-before its receiver's is counted twice after a restore. Nothing but the trace is looked at. A cluster's trace tells of
-barriers only, a lab's of every buffer.
+snapshots", 1985). An element is in flight if it was sent before its sender's cut and taken after its receiver's: unless
+the checkpoint keeps it, a restore would lose it. An element that was sent after its sender's cut and taken before its
+receiver's is counted twice after a restore.
+
+Only the trace is read. A cluster's trace records barriers only, a lab's records every buffer.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Instant(NamedTuple):
 
 
 class Crossing(Enum):
-    """Where an element lies with respect to a checkpoint's cut; the value is what a legend says."""
+    """The position of an element relative to a checkpoint's cut; the value is the text of the legend."""
 
     BEFORE = "its effect is in the checkpoint"
     IN_FLIGHT = "crosses the cut: sent before it, taken after it"
@@ -53,7 +54,7 @@ class Crossing(Enum):
 
 @dataclass(slots=True)
 class Cut:
-    """When each task copied its state for one checkpoint."""
+    """The instants at which each task copied its state for one checkpoint."""
 
     epoch: int
     instants: dict[str, Instant] = field(default_factory=dict)
@@ -63,8 +64,8 @@ class Cut:
 class Journey:
     """One element's way from the task that made it to the one that took it.
 
-    `made` is when it was put into the sender's queue, `sent` when it left that, `received` when it reached the
-    receiver's queue, `taken` when that was its turn; None for what did not happen, or not yet.
+    `made` is when it entered the sender's queue, `sent` when it left that queue, `received` when it reached the
+    receiver's queue, and `taken` when the receiver took it. Each is None for what has not happened.
     """
 
     epoch: int
@@ -80,15 +81,18 @@ class Journey:
     received: Instant | None = None
     taken: Instant | None = None
     lost: Instant | None = None
-    """When it went down with its tasks."""
+    """When the element was lost with its tasks."""
 
     @property
     def over(self) -> Instant | None:
-        """When it was taken, or lost."""
+        """When the element was taken, or lost."""
         return self.taken or self.lost
 
     def crossing(self, cut: Cut | None) -> Crossing | None:
-        """Where it lies with respect to a cut; None when that is of another epoch, or one of its two tasks has none."""
+        """Return the element's position relative to a cut.
+
+        Return None if the cut is of another epoch, or if one of the element's two tasks has no cut.
+        """
         if cut is None or cut.epoch != self.epoch or self.made is None:
             return None
         sender, receiver = cut.instants.get(self.sender), cut.instants.get(self.receiver)
@@ -102,7 +106,7 @@ class Journey:
 
 @dataclass(slots=True)
 class Letter:
-    """A message between the JobMaster and a task; `mail` says in a word what it is about."""
+    """A message between the JobMaster and a task; `mail` is a short name of its subject."""
 
     mail: str
     task: str
@@ -112,17 +116,17 @@ class Letter:
     received: Instant | None = None
     lost: Instant | None = None
     id: str = ""
-    """Of the record that sent it."""
+    """The id of the record that sent the message."""
 
     @property
     def over(self) -> Instant | None:
-        """When it arrived, or was lost."""
+        """When the message arrived, or was lost."""
         return self.received or self.lost
 
 
 @dataclass(slots=True)
 class Life:
-    """When a checkpoint was triggered, and when it was complete or aborted."""
+    """The instants at which a checkpoint was triggered, and at which it was complete or aborted."""
 
     triggered: Instant
     finished: Instant | None = None
@@ -130,7 +134,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that befell the job: `kind` is "failure", "restore" or "fault", `text` says what in a line."""
+    """An incident of the job: `kind` is "failure", "restore" or "fault", and `text` describes it in one line."""
 
     kind: str
     text: str
@@ -139,7 +143,7 @@ class Mark:
 
 @dataclass(slots=True)
 class Journeys:
-    """All that travelled in a run; `cuts` and `lives` are by checkpoint."""
+    """Everything that travelled in a run; `cuts` and `lives` are by checkpoint."""
 
     elements: list[Journey] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
@@ -147,27 +151,29 @@ class Journeys:
     paths: dict[tuple[int, str], Path] = field(default_factory=dict)
     """Each subtask's path through each checkpoint."""
     losses: list[tuple[str, Instant]] = field(default_factory=list)
-    """Tasks that were lost or failed, and when."""
+    """The tasks that were lost or failed, and when."""
     lives: dict[int, Life] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     epochs: dict[int, Instant] = field(default_factory=dict)
     """When each epoch was deployed."""
     ends: dict[int, Mapping[int, tuple[str, str]]] = field(default_factory=dict)
-    """Sender and receiver of each epoch's channels, where its shape is known."""
+    """The sender and the receiver of each epoch's channels, if its shape is known."""
     times: list[int] = field(default_factory=list)
     """When each record was made, in ms, in the order of the run."""
     last: Moment = field(default_factory=Moment)
     reading: Reading = field(default_factory=Reading, repr=False)
-    """What was read of the run meanwhile."""
+    """The reading of the run from which the journeys were found."""
 
     def epoch_at(self, at: Instant) -> int:
-        """The epoch that ran then."""
+        """Return the epoch that ran at an instant."""
         return max((epoch for epoch, since in self.epochs.items() if since.n <= at.n), default=self.last.epoch)
 
     def to_pandas(self, checkpoint: int | None = None) -> pd.DataFrame:
-        """One row per element: epoch, channel, sender, receiver, kind, rows, checkpoint_id (of a barrier), made_ms,
-        sent_ms, received_ms, taken_ms (Int64), and, given a checkpoint, `crossing`: BEFORE, IN_FLIGHT, AFTER or AGAINST
-        its cut, "" where one of the two tasks has none.
+        """Return one row per element.
+
+        Columns: epoch, channel, sender, receiver, kind, rows, checkpoint_id (of a barrier), made_ms, sent_ms,
+        received_ms, taken_ms (Int64). Given a checkpoint, `crossing` is BEFORE, IN_FLIGHT, AFTER or AGAINST its cut, or
+        "" if one of the two tasks has no cut.
         """
         import pandas as pd
 
@@ -190,13 +196,15 @@ class Journeys:
 
 
 def journeys(run: Any) -> Journeys:
-    """What travelled in a Lab, a SparkJob or a Trace, from its beginning on."""
+    """Return everything that travelled in a Lab, a SparkJob or a Trace, from its beginning on."""
     return Follower().follow(run)
 
 
 class Follower(Watcher):
-    """Watches a run's moments go by, and notes when an element changes its place. `follow` again takes in what is new;
-    when the run has gone another way meanwhile, it begins again and counts that in `edition`.
+    """A watcher that notes when an element of a run changes its place.
+
+    Each `follow` reads what is new. If the run went back and took another course, the follower begins again and counts
+    that in `edition`.
     """
 
     def __init__(self) -> None:
@@ -204,30 +212,30 @@ class Follower(Watcher):
         self.reading = Reading(watcher=self)
 
     def begin(self) -> None:
-        """Forget all that travelled."""
+        """Forget everything that travelled."""
         self.edition += 1
         self.found = Journeys()
         self._ends: Mapping[int, tuple[str, str]] = {}
-        """Sender and receiver of the present epoch's channels, where its shape is known."""
+        """The sender and the receiver of the current epoch's channels, if its shape is known."""
         self._here: dict[tuple[int, int], Journey] = {}
-        """By channel and serial, of the present epoch; without those that were taken."""
+        """The current epoch's elements that have not been taken, by channel and serial."""
         self._mail: dict[str, Letter] = {}
         self._epoch = 0
         self._before: _Places = _places(None)
 
     def follow(self, thing: Any) -> Journeys:
-        """What travelled in a run up to now."""
+        """Return everything that has travelled in a run up to now."""
         self.reading.follow(thing)
         self.found.reading, self.found.last = self.reading, self.reading.moment
         return self.found
 
     def before(self, record: TraceRecord, moment: Moment) -> None:
-        """The record is about to be taken in."""
+        """Keep the places of a channel's elements before the record changes them."""
         number = record.data.get("channel")
         self._before = _places(moment.channels.get(number) if isinstance(number, int) else None)
 
     def after(self, record: TraceRecord, moment: Moment) -> None:
-        """The record has led to this moment."""
+        """Note what the record moved."""
         found, before = self.found, self._before
         number, checkpoint_id = record.data.get("channel"), record.checkpoint_id
         found.last = moment
@@ -263,7 +271,7 @@ class Follower(Watcher):
         self.found.ends[epoch] = self._ends
 
     def _lose(self, now: Instant) -> None:
-        """The epoch is over: what is still under way will not arrive."""
+        """End the epoch: everything that is still in transit is lost."""
         for journey in self._here.values():
             journey.lost = now
         for letter in self._mail.values():
@@ -322,7 +330,7 @@ class Follower(Watcher):
         ended = len(path.ends)
         step(path, record)
         event = event_of(record)
-        if event == path.event and len(path.ends) > ended:  # what ends in one event ends at once, with its last record
+        if event == path.event and len(path.ends) > ended:  # one event ends its phases at once, at its last record
             last = max(path.instants.values())
             path.instants = {phase: now if at == last else at for phase, at in path.instants.items()}
         if len(path.ends) > ended:
@@ -334,15 +342,15 @@ class Follower(Watcher):
 
 
 _Places = tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]
-"""What is in a channel: in the sender's queue, on the wire, in the receiver's queue."""
+"""The content of a channel: in the sender's queue, on the wire, in the receiver's queue."""
 
 
 def _places(channel: ChannelMoment | None) -> _Places:
-    """Taken out of the channel, which the fold changes in place."""
+    """Copy the places out of a channel, because the fold changes it in place."""
     return ((), (), ()) if channel is None else (channel.queued, channel.wire, channel.arrived)
 
 
 def _new(before: tuple[Item, ...], after: tuple[Item, ...]) -> Iterator[Item]:
-    """The items that were not there before."""
+    """Return the items that were not there before."""
     known = {item.serial for item in before}
     return (item for item in after if item.serial not in known)

@@ -1,13 +1,15 @@
-"""What pictures and texts make of each word of the protocol: one table, `KINDS`.
+"""The presentation of each message, event and command of the protocol: one table, `KINDS`.
 
-A record of a trace is a command that a machine gave or an event that it took, or a fault that was injected in the lab.
-The name of the word, or of the note, says of what kind it is; all faults are shown alike, by the sentence in their
-record. An entry has, for each of the roles that its word may play, the sentence that tells it, what it changes in the
-picture, and which phase of a subtask's path through a checkpoint it ends. For all roles it says how much the word
-matters, whether a reader jumps to it, and what it is called on a task's box while it is under way.
+A record of a trace is a command that a machine gave, an event that it took, or a fault that was injected in the lab.
+The record's kind is the name of that command or event, or of a note. All faults are shown alike, by the sentence in
+their record.
 
-`kit.run.captions` fills the sentences in, `kit.run.moment` applies the changes, `kit.draw.stage.frames` goes by levels
-and marks, `kit.run.journeys` by the paths. The elements that travel in channels have a table of their own,
+An entry has, for each role that its message may play, a caption, the change that it makes in the picture, and the phase
+of a subtask's path through a checkpoint that it ends. Its other fields hold for all roles: how much the record matters,
+whether a reader can jump to it, and its name on a task's box while it is in transit.
+
+`kit.run.captions` fills in the captions, `kit.run.moment` applies the changes, `kit.draw.stage.frames` uses levels and
+marks, and `kit.run.journeys` uses the paths. The elements that travel in channels have a table of their own,
 `kit.run.element_kinds`.
 """
 
@@ -27,7 +29,7 @@ from kit.run.job_state import ABORTED, ALIGNING, DECLINED, SENT
 from kit.run.meanings import Meaning
 
 BULK, PLUMBING, DETAIL, MAIN, MILESTONE = range(5)
-"""How much a record matters, from the turn of a task that moves a buffer to the completion of a checkpoint."""
+"""How much a record matters, from a task moving a buffer to the completion of a checkpoint."""
 
 ROLES = frozenset({"command", "event", "fault"})
 
@@ -36,10 +38,10 @@ _Level = int | Callable[[TraceRecord], int]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A word in one role, as a command or as an event.
+    """A message in one role, as a command or as an event.
 
-    In the caption `{who}` is the machine, `{cp}` the checkpoint, `{source}` and `{to}` are the ends of the channel; any
-    field of the record's data may be named, and those that `kit.run.captions` adds.
+    In the caption `{who}` is the machine, `{cp}` the checkpoint, and `{source}` and `{to}` are the ends of the channel.
+    The caption may also use any field of the record's data, and the fields that `kit.run.captions` adds.
     """
 
     caption: str
@@ -49,11 +51,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """All that is shown of one word or note.
+    """The presentation of one message, event, command or note.
 
-    `mark` says what kind of turning point it is, for readers who jump from one to the next ("checkpoint", "failure",
-    "restore"). `mail` is what the badge on a task's box calls a message that is under way. `span` says whether a
-    restore "begins" or "ends" with it.
+    `mark` is the kind of turning point, for readers who jump from one to the next ("checkpoint", "failure", "restore").
+    `mail` is the text of the badge that a task's box shows for a message in transit. `span` says whether a restore
+    "begins" or "ends" with it.
     """
 
     name: str
@@ -66,16 +68,16 @@ class Kind:
     span: str = ""
 
     def side(self, role: str) -> Side | None:
-        """The word in the role of a record; None for one that it does not play."""
+        """Return the side for the role of a record; None if the kind does not have that role."""
         return getattr(self, role) if role in ROLES else None
 
     def level_of(self, record: TraceRecord) -> int:
-        """How much a record of this kind matters."""
+        """Return how much a record of this kind matters."""
         return self.level(record) if callable(self.level) else self.level
 
 
 def _of_element(record: TraceRecord) -> int:
-    """A barrier, or another mark in a channel, matters more than a buffer."""
+    """Return the level of an element's record: a barrier, or another mark in a channel, matters more than a buffer."""
     return BULK if record.checkpoint_id is None else DETAIL
 
 
@@ -513,20 +515,20 @@ _NOTES = (
 )
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_EVENTS, *_COMMANDS, *_MESSAGES, *_WITHIN_A_SLOT, *_NOTES)}
-"""By the name of the word or of the note."""
+"""The kinds, by the name of the message, event, command or note."""
 
 FAULT = Kind("", MAIN, fault=Side("In the lab: {text}", meanings.fault))
-"""What is shown of every fault: the lab's table of faults has its sentence, which is in the record."""
+"""The presentation of every fault: its sentence comes from the lab's table of faults and is in the record."""
 OTHER = Kind("", DETAIL)
-"""What is shown of a kind that a newer or older trace may hold and that the table does not know."""
+"""The presentation of a kind that the table does not know, from a newer or older trace."""
 
 
 def kind_of(record: TraceRecord) -> Kind:
-    """The entry of a record's kind."""
+    """Return the entry of a record's kind."""
     return KINDS.get(record.kind) or (FAULT if record.role == "fault" else OTHER)
 
 
 def level_of(record: TraceRecord) -> int:
-    """How much a record matters."""
+    """Return how much a record matters."""
     level = kind_of(record).level
     return level if isinstance(level, int) else level(record)

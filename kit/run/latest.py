@@ -1,8 +1,8 @@
-"""The present moment of a run that goes on: each look takes in what is new since the last one, and nothing twice.
+"""The latest moment of a run in progress: each look reads only what is new since the last one.
 
-Once somebody has looked, whoever lets the run go on has the records taken in meanwhile (`keep_up`), so that a look
-costs the same however long it has been. When the run has gone back and another way, it goes on from the last of the
-moments that were marked on the way and still belong to it.
+After the first look, the code that advances the run has new records read meanwhile (`keep_up`). A look then costs the
+same however many records came since the last one. If the run went back and took another course, reading resumes from
+the last marked moment that still belongs to it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from kit.run.job_state import Moment, Running, changed
 from kit.run.moment import advance
 
 MARK_EVERY = 1_000
-"""Moments that are marked are at least so many records apart."""
+"""The least number of records between two marked moments."""
 RECORDS_PER_PART = 2
-"""So many more for each task and channel in them."""
+"""The number of records added to that distance for each task and channel."""
 MOST_MARKS = 100
 
 
@@ -27,7 +27,7 @@ class Latest:
         self._is_looked_at = False
 
     def missing(self, trace: Trace) -> int:
-        """How many records are to be taken in before this is the moment at the end of the trace."""
+        """Return the number of records to read until this is the moment at the end of the trace."""
         if not _is_in(self._moment, trace):
             while self._marks and not _is_in(self._marks[-1], trace):
                 self._marks.pop()
@@ -35,7 +35,7 @@ class Latest:
         return len(trace) - self._moment.n
 
     def keep_up(self, trace: Trace) -> None:
-        """The run has gone on: take in what is new, if it is likely to be looked at."""
+        """Read the new records of a run that has advanced, if somebody has looked at it before."""
         if self._is_looked_at:
             self._follow(trace)
 
@@ -45,7 +45,7 @@ class Latest:
         try:
             for record in trace.since(moment.n):
                 moment = advance(moment, record)
-        except BaseException:  # an interrupt may have left a record half taken in
+        except BaseException:  # an interrupt may have left a record half read
             self._moment, self._marks = Running(), []
             raise
         marked = self._marks[-1].n if self._marks else 0
@@ -55,7 +55,7 @@ class Latest:
                 del self._marks[: MOST_MARKS // 2 : 2]
 
     def moment(self, trace: Trace) -> Moment:
-        """The moment at the end of the run."""
+        """Return the moment at the end of the run."""
         self._is_looked_at = True
         self._follow(trace)
         last = self._moment.record
@@ -66,5 +66,5 @@ class Latest:
 
 
 def _is_in(moment: Moment, trace: Trace) -> bool:
-    """Whether the run that the moment is of has not gone another way."""
+    """Return True if the moment still belongs to the run."""
     return moment.n == 0 or (moment.n <= len(trace) and trace[moment.n - 1] is moment.record)

@@ -1,7 +1,7 @@
-"""What a record means for the job, its tasks and its checkpoints: the changes that `kit.run.kinds` names.
+"""The meanings of records for the job, its tasks and its checkpoints: the changes that `kit.run.kinds` names.
 
-A meaning takes the moment before a record and the record, and gives the moment after it. Those of channels are in
-`channel_meanings`.
+A meaning takes the moment before a record and the record, and returns the moment after it. The meanings for channels
+are in `channel_meanings`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Meaning = Callable[[Moment, TraceRecord], Moment]
 
 
 def start_epoch(moment: Moment, record: TraceRecord) -> Moment:
-    """A new epoch begins with new tasks and empty channels; checkpoints are kept."""
+    """Begin an epoch with new tasks and empty channels, and keep the checkpoints."""
     tasks = {
         f"{vertex}/{subtask}": TaskMoment(attempt=record.data["epoch"])
         for vertex, parallelism in record.data["parallelism"].items()
@@ -58,12 +58,12 @@ def start_epoch(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def job_status(moment: Moment, record: TraceRecord) -> Moment:
-    """The job entered a status."""
+    """Enter a job status."""
     return changed(moment, job=record.data["status"], error=str(record.data.get("error") or ""))
 
 
 def deploy(moment: Moment, record: TraceRecord) -> Moment:
-    """A task is on its way to its worker, and maybe the state that it is given."""
+    """Note that a task is being deployed to its worker, with the state that it restores, if any."""
     restore = record.data.get("restore")
     restored = None if restore is None else restore["checkpoint_id"]
     moment = with_task(
@@ -79,7 +79,7 @@ def _restored(moment: Moment, restore: RestoreMoment) -> Moment:
 
 
 def state_assigned(moment: Moment, record: TraceRecord) -> Moment:
-    """The JobMaster dealt out a checkpoint for the epoch that it is about to start."""
+    """Note that the JobMaster assigned a checkpoint's state to the epoch that it is about to start."""
     data = record.data
     checkpoint_id = record.checkpoint_id if record.checkpoint_id is not None else data["checkpoint_id"]
     epoch = data.get("epoch", moment.epoch + 1)
@@ -89,7 +89,7 @@ def state_assigned(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def task_state(moment: Moment, record: TraceRecord) -> Moment:
-    """What a task says of itself; the JobMaster hears it later."""
+    """Note the state that a task reports; the JobMaster learns it later."""
     task, state = record.data["task"], record.data["state"]
     known = moment.tasks.get(task)
     if known is None or known.lost or known.attempt > record.data["attempt"]:
@@ -98,7 +98,7 @@ def task_state(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def task_state_heard(moment: Moment, record: TraceRecord) -> Moment:
-    """The JobMaster hears of a task's state: of one that has finished it will not ask for another checkpoint."""
+    """Note that the JobMaster knows a task has finished, so that no further checkpoint waits for it."""
     task = record.data["task"]
     known = moment.tasks.get(task)
     if known is None or known.attempt != record.data["attempt"] or record.data["state"] != "FINISHED":
@@ -107,7 +107,7 @@ def task_state_heard(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def slot_lost(moment: Moment, record: TraceRecord) -> Moment:
-    """The tasks of a slot are the subtasks of its number; all of them are gone."""
+    """Lose all tasks of a slot: the subtasks whose index is the slot's number."""
     if record.data["epoch"] != moment.epoch:
         return moment
     for name in moment.tasks:
@@ -117,12 +117,12 @@ def slot_lost(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def worker_frozen(moment: Moment, record: TraceRecord) -> Moment:
-    """The tasks of a worker do nothing any more, and do not know it."""
+    """Freeze the tasks of a worker, which cannot notice it themselves."""
     return _of_worker(moment, record, frozen=True)
 
 
 def worker_thawed(moment: Moment, record: TraceRecord) -> Moment:
-    """They go on."""
+    """Let the tasks of a worker continue."""
     return _of_worker(moment, record, frozen=False)
 
 
@@ -134,7 +134,7 @@ def _of_worker(moment: Moment, record: TraceRecord, *, frozen: bool) -> Moment:
 
 
 def _lost(moment: Moment, name: str, error: str) -> Moment:
-    """A task is gone, with what was under way from it and to it."""
+    """Lose a task, with everything in transit from it and to it."""
     moment = with_task(moment, name, state="FAILED", lost=True, frozen=False, error=error)
     messages = {sent: message for sent, message in moment.messages.items() if message.task != name}
     cut = {}
@@ -147,7 +147,7 @@ def _lost(moment: Moment, name: str, error: str) -> Moment:
 
 
 def message_lost(moment: Moment, record: TraceRecord) -> Moment:
-    """A message, whose command is the record's cause, will not arrive."""
+    """Lose a message, whose command is the record's cause."""
     lost = moment.messages.get(record.cause)
     if lost is None:
         return moment
@@ -156,7 +156,7 @@ def message_lost(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def fault(moment: Moment, record: TraceRecord) -> Moment:
-    """Something failed in the lab; most faults show only in what follows from them."""
+    """Apply a fault of the lab that changes the moment itself; most faults show only in their consequences."""
     change = _OF_FAULTS.get(record.kind)
     return moment if change is None else change(moment, record)
 
@@ -165,7 +165,7 @@ _OF_FAULTS = {"DropMessage": message_lost, "FreezeWorker": worker_frozen, "ThawW
 
 
 def task_gone(moment: Moment, record: TraceRecord) -> Moment:
-    """A task was told to leave, and has left unless it had ended before."""
+    """Note that a task asked to leave has left, unless it had ended before."""
     task = moment.tasks.get(task_of(record))
     if task is None or task.state in ("FINISHED", "FAILED"):
         return moment
@@ -173,7 +173,7 @@ def task_gone(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def epoch_ended(moment: Moment, record: TraceRecord) -> Moment:
-    """All workers have left, and with them whatever was on its way between them."""
+    """End the epoch: all workers have left, and everything in transit between them is lost."""
     return changed(moment, channels=like(moment.channels, {})) if record.data["epoch"] == moment.epoch else moment
 
 
@@ -181,7 +181,7 @@ def epoch_ended(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def step(text: str) -> Meaning:
-    """A checkpoint came to this step of its life at the JobMaster; one of an earlier run has none here."""
+    """Return a meaning that enters a step of a checkpoint's life at the JobMaster, for checkpoints of this run only."""
 
     def meaning(moment: Moment, record: TraceRecord) -> Moment:
         known = record.checkpoint_id in moment.checkpoints
@@ -191,12 +191,12 @@ def step(text: str) -> Meaning:
 
 
 def planned(moment: Moment, record: TraceRecord) -> Moment:
-    """The JobMaster has made the plan of a checkpoint that has no number yet."""
+    """Note the plan of a checkpoint that has no number yet."""
     return changed(moment, planned=to_wait_for(moment))
 
 
 def pending(moment: Moment, record: TraceRecord) -> Moment:
-    """A checkpoint waits for the acknowledgements of these tasks."""
+    """Begin to wait for the acknowledgements of these tasks."""
     data = record.data
     changes: dict[str, Any] = {"step": "triggering the sources", **_planned(record)}
     if moment.planned:
@@ -209,7 +209,7 @@ def pending(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def planned_again(moment: Moment, record: TraceRecord) -> Moment:
-    """Tasks have finished before a checkpoint reached them: it does not wait for them any longer."""
+    """Stop waiting for tasks that finished before the checkpoint reached them."""
     return with_checkpoint(moment, record.checkpoint_id, expected=to_wait_for(moment), **_planned(record))
 
 
@@ -218,8 +218,10 @@ def _planned(record: TraceRecord) -> dict[str, Any]:
 
 
 def triggered(moment: Moment, record: TraceRecord) -> Moment:
-    """A source was asked to begin: the checkpoint waits for acknowledgements. What it is told is when the checkpoint
-    was triggered, as Flink measures it: before its number and its directory were there.
+    """Note that a source was asked to begin: the checkpoint waits for acknowledgements.
+
+    The request carries the time at which the checkpoint was triggered, as Flink measures it: before its number and its
+    directory existed.
     """
     moment = with_checkpoint(moment, record.checkpoint_id, step="waiting for acknowledgements")
     triggered_ms = record.data.get("timestamp_ms")
@@ -232,14 +234,14 @@ def triggered(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def _captures(options: Mapping[str, Any]) -> bool:
-    """Whether tasks may keep in-flight data: see `CheckpointOptions.needs_channel_state`."""
+    """Return True if tasks may keep in-flight data: see `CheckpointOptions.needs_channel_state`."""
     timeout_ms = options.get("aligned_timeout_ms", NO_ALIGNED_CHECKPOINT_TIMEOUT_MS)
     is_timeoutable = options.get("alignment") == "ALIGNED" and 0 < timeout_ms < NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
     return is_timeoutable or options.get("alignment") == "UNALIGNED"
 
 
 def acknowledged(moment: Moment, record: TraceRecord) -> Moment:
-    """The JobMaster counts one task's acknowledgement."""
+    """Count one task's acknowledgement."""
     known = moment.checkpoints.get(record.checkpoint_id or -1)
     task = record.data["task"]
     if known is None or task in known.acked or known.status != PENDING:
@@ -255,7 +257,7 @@ def acknowledged(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def completed(moment: Moment, record: TraceRecord) -> Moment:
-    """A checkpoint is complete."""
+    """Complete a checkpoint."""
     size = record.data.get("size_bytes")
     known = moment.checkpoints.get(record.checkpoint_id or -1)
     acked = known.expected if known is not None and not known.missing else (known.acked if known else ())
@@ -265,7 +267,7 @@ def completed(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def aborted(moment: Moment, record: TraceRecord) -> Moment:
-    """A checkpoint was aborted."""
+    """Abort a checkpoint."""
     reason = str(record.data.get("reason", "")) or "aborted"
     return with_checkpoint(
         moment, record.checkpoint_id, status=ABORTED, finished_ms=record.at_ms, reason=reason, step=""
@@ -276,7 +278,7 @@ def aborted(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def own_phase(phase: str) -> Meaning:
-    """A task entered this phase of a checkpoint, from its own point of view."""
+    """Return a meaning by which a task enters this phase of a checkpoint, from its own point of view."""
 
     def meaning(moment: Moment, record: TraceRecord) -> Moment:
         return with_phase(moment, task_of(record), record.checkpoint_id, phase)
@@ -285,12 +287,12 @@ def own_phase(phase: str) -> Meaning:
 
 
 def writing(moment: Moment, record: TraceRecord) -> Moment:
-    """The snapshot is copied. All barriers have come, unless it is unaligned."""
+    """Note that the snapshot is copied. All barriers have arrived, unless the checkpoint is unaligned."""
     return with_phase(moment, task_of(record), record.checkpoint_id, WRITING)
 
 
 def written(moment: Moment, record: TraceRecord) -> Moment:
-    """The state is written. Where the checkpoint keeps in-flight data too, that may still be incomplete."""
+    """Note that the state is written. In-flight data that the checkpoint also keeps may still be incomplete."""
     task, number = task_of(record), record.checkpoint_id or -1
     known, checkpoint = moment.tasks.get(task), moment.checkpoints.get(number)
     if known is None or known.phases.get(number) != WRITING or checkpoint is None or not checkpoint.captures:
@@ -299,7 +301,7 @@ def written(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def gave_up(phase: str) -> Meaning:
-    """A task entered this phase and reads its blocked channels again."""
+    """Return a meaning by which a task enters this phase and reads its blocked channels again."""
 
     def meaning(moment: Moment, record: TraceRecord) -> Moment:
         task = task_of(record)
@@ -311,7 +313,7 @@ def gave_up(phase: str) -> Meaning:
 
 
 def notified_of_abort(moment: Moment, record: TraceRecord) -> Moment:
-    """A task that still worked for a checkpoint hears that it was aborted."""
+    """Abort the checkpoint at a task that was still working on it."""
     task = task_of(record)
     known = moment.tasks.get(task)
     if known is None or known.phases.get(record.checkpoint_id or -1) not in BEGUN:
@@ -320,5 +322,5 @@ def notified_of_abort(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def published(moment: Moment, record: TraceRecord) -> Moment:
-    """A task's output up to a checkpoint is where its readers look."""
+    """Note the checkpoint up to which a task's output is visible to readers."""
     return with_task(moment, task_of(record), published=record.checkpoint_id)

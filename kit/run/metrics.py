@@ -18,9 +18,10 @@ COLUMNS = ["operator", "subtask", "metric", "value", "own"]
 def metrics_table(
     readings: Iterable[tuple[int, Mapping[str, Any]]], state_bytes: Mapping[tuple[str, int], int], master: JobMaster
 ) -> pd.DataFrame:
-    """Return one row per operator, subtask and metric; what belongs to all subtasks has no subtask.
+    """Return one row per operator, subtask and metric; a metric of the whole operator has no subtask.
 
-    `readings` are subtasks, and what was read of each operator in them; `own` marks the metrics of the user's function.
+    `readings` are subtasks with the metrics read of each of their operators; `own` marks those of user-defined
+    functions.
     """
     import pandas as pd
 

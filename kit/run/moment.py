@@ -1,8 +1,8 @@
 """The state of a whole job after n records of its trace.
 
-`advance(moment, record)` is a fold: it takes what was known and one more record, and gives what is known now. Nothing
-but the trace is looked at, so a run on a cluster is replayed with the same code as a lesson. What a record means is
-said in `kit.run.kinds`; a kind without a meaning only moves the clock and the caption.
+`advance(moment, record)` is a fold: it takes the state known so far and one more record, and returns the state known
+now. Only the trace is read, so a run on a cluster is replayed with the same code as a lesson. `kit.run.kinds` assigns a
+meaning to each kind of record; a kind without one only moves the clock and the caption.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Moment", "advance", "fold", "moment_at", "moments"]
 
 
 def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = None) -> Moment:
-    """The moment after one more record; `cause` is the record that led to it, for the caption's "because"."""
+    """Return the moment after one more record; `cause` is the record that led to it, for the caption's "because"."""
     if type(moment) is Running:
         moment.take(record, cause)
     else:
@@ -39,7 +39,7 @@ def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = Non
 
 
 def fold(moment: Running, records: Iterable[TraceRecord]) -> None:
-    """What `advance` makes of a running moment and these records, one by one; its captions have no causes."""
+    """Advance a running moment through these records, like `advance` but faster; its captions have no causes."""
     last, count = None, 0
     at_ms, effects = moment.at_ms, _EFFECTS
     for record in records:
@@ -65,7 +65,7 @@ def fold(moment: Running, records: Iterable[TraceRecord]) -> None:
 
 
 _EFFECTS: dict[tuple[str, str], tuple[str, Meaning | None]] = {}
-"""What a message of each kind is called, and what a record means, by kind and role: looked up once."""
+"""The name of each kind's message and the meaning of its records, by kind and role; a cache."""
 
 
 def _effect(record: TraceRecord) -> tuple[str, Meaning | None]:
@@ -76,7 +76,7 @@ def _effect(record: TraceRecord) -> tuple[str, Meaning | None]:
 
 
 def moments(run: Any) -> Iterator[Moment]:
-    """Moment 0, before anything happened, and the moment after each record, causes before effects.
+    """Yield moment 0, before anything happened, and the moment after each record, causes before effects.
 
     `run` is a Lab, a SparkJob or a Trace.
     """
@@ -90,8 +90,9 @@ def moments(run: Any) -> Iterator[Moment]:
 
 
 def moment_at(run: Any, n: int | None = None) -> Moment:
-    """The moment after the first `n` records of a Lab, SparkJob or Trace; after all of them when there are fewer or
-    `n` is None.
+    """Return the moment after the first `n` records of a Lab, SparkJob or Trace.
+
+    It is the last moment if there are fewer records or `n` is None.
     """
     running = Running.of(Moment())
     seen: dict[str, TraceRecord] = {}

@@ -1,7 +1,7 @@
-"""A run as it is read: each record once, by what it is and what led to it, and how everything stood after any of them.
+"""A run as it is read: each record once, with its causes and answers, and the state of the job after any record.
 
-A reading grows with its run: `follow` takes in what is new. Where the run went back and another way, the reading keeps
-the part that both have in common and reads on from there.
+A reading grows with its run: `follow` reads what is new. If the run went back and took another course, the reading
+keeps the part that both have in common and reads on from there.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from kit.run.steps import Ordering
 from kit.run.uncollected import uncollected
 
 MARK_EVERY = 1_000
-"""Moments that are marked are at least so many records apart."""
+"""The least number of records between two marked moments."""
 RECORDS_PER_PART = 2
-"""So many more for each task and channel in them."""
+"""The number of records added to that distance for each task and channel."""
 EVENT, FAULT = "event", "fault"
 Index = dict[str, list[TraceRecord]]
 
 
 class Watcher:
-    """Sees every record of a reading once, with the moments before and after it."""
+    """An observer that sees every record of a reading once, with the moments before and after it."""
 
     def begin(self) -> None:
-        """The reading begins, or begins again."""
+        """Begin a reading, or begin it again."""
 
     def before(self, record: TraceRecord, moment: Moment) -> None:
-        """The record is about to be taken in; the moment changes in place."""
+        """See a record that is about to be read; the moment then changes in place."""
 
     def after(self, record: TraceRecord, moment: Moment) -> None:
-        """The record has led to this moment."""
+        """See the moment to which the record has led."""
 
 
 class Reading:
-    """All that was read of a run. `records` come causes before effects, `moment` is how it stands after the last."""
+    """A run as far as it was read: `records`, causes before effects, and `moment`, the state after the last of them."""
 
     def __init__(self, run: Any = (), watcher: Watcher | None = None) -> None:
         self.run = Run(Trace())
@@ -50,7 +50,7 @@ class Reading:
         self.follow(run)
 
     def _forget(self) -> None:
-        """Begin again."""
+        """Forget everything and begin again."""
         if self._watcher is not None:
             self._watcher.begin()
         self.records: list[TraceRecord] = []
@@ -63,11 +63,11 @@ class Reading:
         self._marks: list[Moment] = []
 
     def follow(self, thing: Any) -> Reading:
-        """Read what is new in a run: a Lab, a SparkJob, a Trace or records; returns this reading."""
+        """Read what is new in a run (a Lab, a SparkJob, a Trace or records), and return this reading."""
         self.run = run_of(thing)
         trace = self.run.trace
         with uncollected():
-            if trace.detailed:  # a lab tells in order
+            if trace.detailed:  # a lab records in order
                 self._cut(_common(self.records, trace))
                 self._take(trace.since(len(self.records)))
             else:
@@ -75,7 +75,7 @@ class Reading:
         return self
 
     def _follow_unordered(self, trace: Trace) -> None:
-        """Read a run whose effects may be told before their causes."""
+        """Read a run in which effects may be recorded before their causes."""
         known = self._ordering.taken
         if len(known) > len(trace) or (known and known[-1] is not trace[len(known) - 1]):
             self._ordering = Ordering()
@@ -89,7 +89,7 @@ class Reading:
     def _take(self, records: Iterable[TraceRecord]) -> None:
         try:
             self._take_all(records)
-        except BaseException:  # an interrupt may have left a record half taken in
+        except BaseException:  # an interrupt may have left a record half read
             self._ordering = Ordering()
             self._forget()
             raise
@@ -123,7 +123,7 @@ class Reading:
         """Forget all but the first `n` records."""
         if n >= len(self.records):
             return
-        if not n or self._watcher is not None:  # what a watcher has seen it cannot unsee
+        if not n or self._watcher is not None:  # a watcher cannot undo what it has seen
             self._forget()
             return
         self.moment = Running.of(self.moment_at(n))
@@ -141,7 +141,7 @@ class Reading:
     # --- queries ------------------------------------------------------------------------------------------------------
 
     def moment_at(self, n: int | None) -> Moment:
-        """How everything stood after the first `n` records, or after all."""
+        """Return the moment after the first `n` records, or after all."""
         if n is None or n >= len(self.records):
             return self.moment
         mark = next((mark for mark in reversed(self._marks) if mark.n <= n), None) or Moment()
@@ -150,32 +150,32 @@ class Reading:
         return moment.now()
 
     def find(self, record_id: str) -> TraceRecord | None:
-        """The record with this id; that of its event when the trace does not keep it."""
+        """Return the record with this id, or the record of its event if the trace does not keep it."""
         return led_by(record_id, self._by_id.get) if record_id else None
 
     def exactly(self, record_id: str) -> TraceRecord | None:
-        """The record with this id."""
+        """Return the record with this id."""
         return self._by_id.get(record_id)
 
     def position(self, record: TraceRecord) -> int:
-        """Where a record is in the order of the run."""
+        """Return the position of a record in the order of the run."""
         return self._positions[record.id]
 
     def of_kind(self, kind: str, n: int | None = None) -> Sequence[TraceRecord]:
-        """The records of one kind, oldest first; those among the first `n`."""
+        """Return the records of one kind among the first `n`, oldest first."""
         return self._until(self._kinds.get(kind, ()), n)
 
     def of_kinds(self, kinds: Iterable[str], n: int | None = None) -> Sequence[TraceRecord]:
-        """The records of several kinds, oldest first; those among the first `n`."""
+        """Return the records of several kinds among the first `n`, oldest first."""
         found = [record for kind in kinds for record in self.of_kind(kind, n)]
         return sorted(found, key=self.position)
 
     def answers(self, record: TraceRecord, n: int | None = None) -> Sequence[TraceRecord]:
-        """The events that a command, or a message, became or was answered with."""
+        """Return the events that a command or a message became, or that answered it."""
         return self._until(self._answers.get(record.id, ()), n)
 
     def faults(self, record: TraceRecord, n: int | None = None) -> Sequence[TraceRecord]:
-        """The faults that were brought about on a message or a command."""
+        """Return the faults that were injected into a message or a command."""
         return self._until(self._faults.get(record.id, ()), n)
 
     def _until(self, found: Sequence[TraceRecord], n: int | None) -> Sequence[TraceRecord]:
@@ -185,7 +185,10 @@ class Reading:
 
 
 def _common(records: Sequence[TraceRecord], trace: Sequence[TraceRecord]) -> int:
-    """How many records at the beginning both have in common; after the first that differs nothing is the same."""
+    """Return the number of records that both begin with.
+
+    After the first difference nothing is the same, so the search can bisect.
+    """
     low, high = 0, min(len(records), len(trace))
     if high and trace[high - 1] is records[high - 1]:
         return high

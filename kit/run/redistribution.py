@@ -1,4 +1,7 @@
-"""What a restore gave to whom, as a table: what the trace's `StateAssigned` records say. `rescaling` draws it."""
+"""The state that each restore assigned to each subtask, as a table of the trace's `StateAssigned` records.
+
+`rescaling` draws it.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ COLUMNS = [
 
 
 def restores_of(run: Any) -> tuple[RestoreMoment, ...]:
-    """Every restore of a Lab, a SparkJob or a Trace, oldest first."""
+    """Return every restore of a Lab, a SparkJob or a Trace, oldest first."""
     return moment_at(run).restores
 
 
 def restores_table(trace: Trace) -> pd.DataFrame:
-    """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
+    """Return one row per epoch, task, operator and kind of state that a restore assigned."""
     import pandas as pd
 
     rows = [
@@ -44,7 +47,7 @@ def restores_table(trace: Trace) -> pd.DataFrame:
 
 
 def redistribution(run: Any) -> pd.DataFrame:
-    """One row per restore, operator, new subtask and kind of state, of a Lab, a SparkJob or a Trace.
+    """Return one row per restore, operator, new subtask and kind of state, of a Lab, a SparkJob or a Trace.
 
     Columns: epoch, checkpoint_id, operator, task, kind ("keyed", "raw keyed", "operator", "raw operator", "in flight,
     input" or "in flight, output"), from (list of old subtask indices), first_group and last_group (Int64; for keyed

@@ -1,6 +1,6 @@
-"""What pictures are drawn from: a run, given as a lab, a job on Spark, or a trace, whole or cut or read from a file.
+"""The run that pictures are drawn from: a lab, a job on Spark, or a trace that is whole, cut or read from a file.
 
-Every door of `kit.draw` and of the widgets asks `run_of` (or, for what needs the job's shape only, `shape_of`).
+Every public function of `kit.draw` and of the widgets uses `run_of`, or `shape_of` if it needs only the job's shape.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ LONGEST_REPR = 80
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What happened, and among whom: a trace and the shapes of its epochs. `notes` are for the reader: each with the
-    number of records before what it is about.
+    """A trace and the shapes of its epochs.
+
+    `notes` are for the reader, each with the number of records before the one that it is about.
     """
 
     trace: Trace
@@ -31,7 +32,7 @@ class Run:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The shapes of the epochs. Raises ValueError when they are not known."""
+        """The shapes of the epochs. Raises ValueError if they are not known."""
         if not self.known:
             raise ValueError(
                 f"{self.trace!r} does not say what the job looks like. Take the trace of a lab or a job whole or cut "
@@ -41,7 +42,7 @@ class Run:
 
 
 def run_of(thing: Any) -> Run:
-    """The run that a Lab, a SparkJob, a Trace, a play, or a list of records stands for.
+    """Return the run of a Lab, a SparkJob, a Trace, a scenario, or a list of records.
 
     A lab or a job that has not begun has the shape that it will have. Raises TypeError for anything else.
     """
@@ -69,7 +70,7 @@ def now_ms_of(thing: Any) -> int:
 
 
 def of_look(thing: Any, name: str) -> Any:
-    """Return what a lab, or a job on Spark, has in `look` by this name; None for any other run."""
+    """Return the entry of this name in the `look` of a lab or a job on Spark; None for any other run."""
     return getattr(getattr(thing, "look", None), name, None)
 
 
@@ -78,11 +79,11 @@ def _stages(trace: Trace) -> tuple[Stage, ...]:
 
 
 def shape_of(thing: Any) -> Stage:
-    """The newest shape of a run, or the shape that a job will have: of a StreamEnvironment, StreamGraph or JobGraph."""
+    """Return the newest shape of a run, or the shape that a StreamEnvironment, StreamGraph or JobGraph will have."""
     if isinstance(thing, Stage):
         return thing
     if callable(getattr(thing, "stream_graph", None)):
-        thing = thing.stream_graph()  # with operators that reach no sink yet
+        thing = thing.stream_graph()  # includes operators that reach no sink yet
     if isinstance(thing, StreamGraph):
         thing = create_job_graph(thing)
     elif callable(getattr(thing, "job_graph", None)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def size_text(size_bytes: float) -> str:
-    """A size with its unit, three digits at most."""
+    """Format a size with its unit and at most three digits."""
     for unit in ("B", "kB", "MB"):
         if size_bytes < 1000:
             return f"{size_bytes:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""The stage: what a picture of one epoch shows, before anything has happened on it."""
+"""The content of a picture of one epoch, before anything has happened in it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kit.core.display import display
 from kit.core.protocol.shape import EpochShape, ShapeVertex
 
 MOST_BOXES = 6
-"""A vertex with more subtasks than this is closed at first: drawn as one box."""
+"""The most subtasks of a vertex that is drawn open at first; a larger one is drawn as one box."""
 MOST_OPEN = 48
-"""So many subtasks at most are drawn one by one at first."""
+"""The most subtasks that are drawn one by one at first."""
 MOST_LANES = 150
-"""Two vertices with more channels between them are not both open."""
+"""The most channels between two vertices that are both open."""
 
 
 class Stage(EpochShape):
@@ -24,7 +24,7 @@ class Stage(EpochShape):
 
     @classmethod
     def of(cls, shape: EpochShape) -> Stage:
-        """The stage of an epoch with this shape."""
+        """Return the stage of an epoch with this shape."""
         return cls(*(getattr(shape, field.name) for field in fields(shape)))
 
     def _repr_svg_(self) -> str | None:
@@ -34,17 +34,18 @@ class Stage(EpochShape):
         return display("job_svg", self)._repr_html_() if self.operators else None
 
     def vertex_of(self, task: str) -> ShapeVertex:
-        """The vertex that a task is a subtask of."""
+        """Return the vertex that a task is a subtask of."""
         name = task.rpartition("/")[0]
         return next(vertex for vertex in self.vertices if vertex.name == name)
 
     def ends(self) -> Mapping[int, tuple[str, str]]:
-        """Sender and receiver of each channel."""
+        """Return the sender and the receiver of each channel."""
         return _ends(self)
 
     def closed_at_first(self) -> frozenset[str]:
-        """The vertices that are drawn as one box unless somebody opens them: those with many subtasks, and in a large
-        job those with several.
+        """Return the vertices that are drawn as one box until the reader opens them.
+
+        They are the vertices with many subtasks and, in a large job, those with several.
         """
         most = MOST_BOXES
         while most > 1 and sum(v.parallelism for v in self.vertices if v.parallelism <= most) > MOST_OPEN:
@@ -52,8 +53,9 @@ class Stage(EpochShape):
         return frozenset(vertex.name for vertex in self.vertices if vertex.parallelism > most)
 
     def turned(self, closed: frozenset[str], name: str) -> frozenset[str]:
-        """The closed vertices after one was opened, or closed again. What is opened closes a neighbour when there would
-        be too many channels between them.
+        """Return the closed vertices after one was opened or closed.
+
+        An opened vertex closes a neighbour if there would be too many channels between them.
         """
         if name not in closed:
             return closed | {name}
@@ -63,7 +65,7 @@ class Stage(EpochShape):
         return (closed - {name}) | {other for other in beside if sizes[other] * sizes[name] > MOST_LANES}
 
     def tasks(self) -> list[str]:
-        """All tasks, vertex by vertex."""
+        """Return all tasks, vertex by vertex."""
         return [f"{vertex.name}/{subtask}" for vertex in self.vertices for subtask in range(vertex.parallelism)]
 
 
@@ -73,6 +75,6 @@ def _ends(stage: Stage) -> Mapping[int, tuple[str, str]]:
 
 
 def stage_for(stages: Iterable[Stage], epoch: int) -> Stage:
-    """The stage of an epoch: the last one that is not newer."""
+    """Return the stage of an epoch: the last one that is not newer."""
     ordered = sorted(stages, key=lambda stage: stage.epoch)
     return next((stage for stage in reversed(ordered) if stage.epoch <= epoch), ordered[0])

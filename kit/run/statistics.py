@@ -1,12 +1,12 @@
-"""Everything that Flink's web UI shows of a job's checkpoints, as tables; and what it does not, of unfinished subtasks.
+"""Everything that Flink's web UI shows of a job's checkpoints, as tables, and the phases of unfinished subtasks.
 
     statistics.counts, .latest, .history, .summary, .configuration     what the four tabs show
     statistics.detail(3), .operators(3), .subtasks(3), .spread(3)      one checkpoint, opened
     statistics.initialization                                          how the tasks came to run
     statistics.metrics, .task_metrics, .operator_metrics, .spans       what Flink reports to a metrics system
 
-Every column has one unit, which its name ends in: `_ms`, `_bytes`. Figures that are not known are missing (`<NA>`).
-A subtask that never finished shows the phase it was in and how long (`open_phase`), which is read from the trace.
+Every column has one unit, which its name ends in: `_ms`, `_bytes`. Unknown figures are missing (`<NA>`). A subtask that
+never finished shows the phase it was in (`open_phase`) and how long that lasted, which is read from the trace.
 
 Follows the web UI's checkpoint pages and `CheckpointStatistics` of Flink's REST API.
 """
@@ -76,14 +76,15 @@ INITIALIZATION = (
 )
 FROM_TRACE = ("sync_ms", "async_ms", "alignment_ms", "start_delay_ms")
 OF_SUBTASKS = (50, 90, 99)
-"""Percentiles over the subtasks of a vertex."""
+"""The percentiles over the subtasks of a vertex."""
 SPREAD = tuple(name for name in SUBTASKS if name.endswith(("_ms", "_bytes")) and name != "ack_at_ms")
 LATE_ROWS = "numLateRecordsDropped"
 
 
 class CheckpointStatistics:
-    """The checkpoints of the run so far; ask for it again to see what has come since. `trace` and `job` are the run's;
-    `late_rows` are those that each task's operators have dropped.
+    """The checkpoints of a run up to now; get the statistics again to see what is new.
+
+    `trace` and `job` belong to the run; `late_rows` counts the rows that each task's operators have dropped as late.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class CheckpointStatistics:
 
     @property
     def latest(self) -> pd.DataFrame:
-        """The latest of each kind, as far as there is one: completed, failed, savepoint, restore (the index).
+        """The latest of each kind that exists: completed, failed, savepoint, restore (the index).
 
         Columns: id, kind, at_ms (of its end), duration_ms, checkpointed_bytes, full_bytes, format, path, failure.
         """
@@ -165,7 +166,7 @@ class CheckpointStatistics:
 
     @property
     def history(self) -> pd.DataFrame:
-        """One row per checkpoint, newest first: the columns of `HISTORY`."""
+        """One row per checkpoint, newest first, with the columns of `HISTORY`."""
         rows = (
             (
                 stats.checkpoint_id,
@@ -187,7 +188,9 @@ class CheckpointStatistics:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """Over all completed checkpoints: count, min, average, max, p50, p90, p99, p99.9 of each figure (the index)."""
+        """Statistics over all completed checkpoints: count, min, average, max, p50, p90, p99, p99.9 of each figure (the
+        index).
+        """
         import pandas as pd
 
         found = self._snapshot.summary
@@ -201,7 +204,7 @@ class CheckpointStatistics:
 
     @property
     def configuration(self) -> pd.Series[Any]:
-        """How the job is checkpointed, setting by setting, as `settings_table()` names them; None: not set."""
+        """The checkpoint settings, named as in `settings_table()`; None if one is not set."""
         import pandas as pd
 
         config = self._job.settings.checkpoint
@@ -213,8 +216,9 @@ class CheckpointStatistics:
     # --- one checkpoint ---------------------------------------------------------------------------------------------
 
     def detail(self, checkpoint_id: int) -> pd.Series[Any]:
-        """One checkpoint: what the history says of it, and its path, format, failure and more; KeyError when it is
-        forgotten.
+        """Return the figures of one checkpoint: its row of the history, and its path, format, failure and more.
+
+        Raises KeyError if the checkpoint is no longer remembered.
         """
         import pandas as pd
 
@@ -232,7 +236,7 @@ class CheckpointStatistics:
         return pd.Series(row | more, name=f"checkpoint {checkpoint_id}", dtype=object)
 
     def operators(self, checkpoint_id: int) -> pd.DataFrame:
-        """One checkpoint by vertex, upstream first.
+        """Return one checkpoint by vertex, upstream first.
 
         Columns: vertex, operators (names), acknowledged, subtasks, latest_ack_at_ms, duration_ms, checkpointed_bytes,
         full_bytes, processed_bytes, persisted_bytes.
@@ -254,11 +258,12 @@ class CheckpointStatistics:
         return _table(rows, columns)
 
     def subtasks(self, checkpoint_id: int) -> pd.DataFrame:
-        """One checkpoint by subtask: the columns of `SUBTASKS`.
+        """Return one checkpoint by subtask, with the columns of `SUBTASKS`.
 
-        `status` is acknowledged, reported (it told its figures of a checkpoint that had failed), declined or
-        unfinished; `open_phase` is where an unfinished one was: start_delay, alignment, sync, async, in_flight or ack,
-        and `waits_for` what it waits for there. As in Flink, `async_ms` lasts until in-flight data is written, too.
+        `status` is acknowledged, declined, unfinished, or reported: the subtask sent its figures after the checkpoint
+        had failed. `open_phase` is the phase of an unfinished subtask: start_delay, alignment, sync, async, in_flight
+        or ack. `waits_for` is what it waits for there. As in Flink, `async_ms` also covers the writing of in-flight
+        data.
         """
         stats = self._snapshot.find(checkpoint_id)
         told = self._phases(checkpoint_id)
@@ -276,9 +281,7 @@ class CheckpointStatistics:
         return {row["task"]: row for row in table.to_dict("records")}
 
     def spread(self, checkpoint_id: int) -> pd.DataFrame:
-        """Least, mean, most and percentiles over the subtasks of each vertex (the index: vertex, figure); what is known
-        only.
-        """
+        """Return min, mean, max and percentiles of each vertex's known figures (the index: vertex, figure)."""
         import pandas as pd
 
         table = self.subtasks(checkpoint_id)
@@ -291,7 +294,8 @@ class CheckpointStatistics:
 
     @property
     def initialization(self) -> pd.DataFrame:
-        """One row per task of the newest epoch that runs, or could not: how long its beginning took, and with what.
+        """One row per task of the newest epoch that runs or failed to start: how long its start took, and its restored
+        state.
 
         Columns: task, attempt, status, deployed_at_ms, duration_ms (until it ran), read_state_ms, gate_restore_ms
         (processing what had been in flight), restored_bytes.
@@ -322,7 +326,7 @@ class CheckpointStatistics:
 
     @property
     def task_metrics(self) -> pd.DataFrame:
-        """Of each task's latest checkpoint: checkpointAlignmentTime and checkpointStartDelayNanos, both in ns."""
+        """The checkpointAlignmentTime and checkpointStartDelayNanos of each task's latest checkpoint, both in ns."""
         found: dict[str, tuple[int, int, int]] = {}
         for stats in reversed(self._snapshot.checkpoints):
             for task, report in _reports(stats):
@@ -335,7 +339,7 @@ class CheckpointStatistics:
 
     @property
     def operator_metrics(self) -> pd.DataFrame:
-        """The operators of each task in the present epoch: task, operator, numLateRecordsDropped."""
+        """One row per operator of each task in the current epoch: task, operator, numLateRecordsDropped."""
         operators = {vertex.name: [each.name for each in vertex.operators] for vertex in self._job.vertices}
         rows = [
             (task, operator, dropped.get(operator, 0))
@@ -346,7 +350,7 @@ class CheckpointStatistics:
 
     @cached_property
     def spans(self) -> pd.DataFrame:
-        """What Flink reports as trace spans: one row per checkpoint that ended, and one per restore until all tasks
+        """The trace spans that Flink reports: one row per checkpoint that ended, and one per restore until all tasks
         ran.
 
         Columns: name (Checkpoint, JobInitialization), start_ms, end_ms, checkpoint_id, full_bytes, status.
@@ -377,7 +381,7 @@ class CheckpointStatistics:
                 yield ("JobInitialization", began.at_ms, record.at_ms, began.checkpoint_id, size, "COMPLETED")
                 began = None
 
-    # --- small things -----------------------------------------------------------------------------------------------
+    # --- helpers ----------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         counts = self._snapshot.counts
@@ -400,7 +404,7 @@ class CheckpointStatistics:
 
 
 def _html(table: pd.DataFrame) -> str:
-    """A table that scrolls by itself where it is too wide, empty where nothing is known."""
+    """Return a table that scrolls by itself if it is too wide, and is empty where nothing is known."""
     shown = table.astype(object).where(table.notna(), "")
     return f'<div style="overflow-x:auto">{shown.to_html(index=table.index.dtype == object)}</div>'
 
@@ -423,7 +427,7 @@ def _nanos(ms: int) -> int:
 def _subtask_row(
     vertex: str, subtask: int, report: SubtaskStats | None, began_ms: int, told: dict[Any, Any]
 ) -> tuple[Any, ...]:
-    """A subtask's figures; of one that has not reported, what the trace tells."""
+    """Return a subtask's figures; those of a subtask that has not reported come from the trace."""
     name = (task_name(vertex, subtask), vertex, subtask)
     if report is None:
         known = {figure: told.get(figure) for figure in FROM_TRACE}
@@ -462,7 +466,7 @@ WHOLE = ("id", "checkpoint_id", "subtask", "subtasks", "acknowledged")
 
 
 def _table(rows: Any, columns: Sequence[str], index: list[str] | None = None) -> pd.DataFrame:
-    """A table whose figures are whole numbers or missing, whatever rows there are."""
+    """Return a table whose figures are integers or missing, whatever its rows are."""
     import pandas as pd
 
     table = pd.DataFrame(list(rows), columns=list(columns), index=index)

@@ -1,7 +1,7 @@
-"""A trace's records as steps: each event with the commands it led its machine to, causes before effects.
+"""A trace's records as steps: each event with the commands that its machine gave, causes before effects.
 
-In the lab records come in the order in which things happened. On a cluster every worker sends its own, so an effect may
-be recorded before its cause; here it waits. Otherwise the order of the trace is kept.
+In the lab records arrive in the order in which things happened. On a cluster every worker sends its own, so an effect
+may be recorded before its cause; here it waits. Otherwise the order of the trace is kept.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ Step = list[TraceRecord]
 
 
 def event_of(record: TraceRecord) -> str:
-    """The id of the event that the record is, or that its machine was handling."""
+    """Return the id of the event that the record is, or that its machine was handling."""
     machine, _, number = record.id.rpartition("#")
     return f"{machine}#{number.partition('.')[0]}"
 
 
 def steps(trace: Iterable[TraceRecord]) -> list[Step]:
-    """The steps of a run: none before what caused it, none before an earlier step of its machine."""
+    """Return the steps of a run, each after its cause and after the earlier steps of its machine."""
     return Ordering.of(trace).steps
 
 
 class Ordering:
-    """The steps of a run that goes on, ordered as those of `steps`; what has come costs what it is, not what was.
+    """The steps of a run in progress, in the order of `steps`; adding records costs time for the new records only.
 
-    `steps` are all of them, `starts` how many records come before each, and at the end how many there are; `taken` are
-    the records as they came.
+    `steps` are all steps. `starts` is the number of records before each step, with the total at the end. `taken` are
+    the records as they arrived.
     """
 
     def __init__(self) -> None:
@@ -38,19 +38,22 @@ class Ordering:
         self.taken: list[TraceRecord] = []
         self._by_event: dict[str, Step] = {}
         self._came: dict[str, int] = {}
-        """When an event was met first: before how many others."""
+        """The number of events that were met before each event."""
         self._event_with: dict[str, str] = {}
         self._before: dict[str, str | None] = {}
-        """The last event of the same machine."""
+        """The previous event of the same machine."""
         self._last: dict[str, str] = {}
         self._ordered: list[str] = []
         self._place: dict[str, int] = {}
         self._causeless: dict[str, list[str]] = {}
-        """By the id of a record that has not come: the events of which it is the cause."""
+        """The events that each missing record causes, by the id of the record."""
 
     @classmethod
     def of(cls, trace: Iterable[TraceRecord]) -> Ordering:
-        """That of a run as far as it is known. A lab's is in order as it was told, and is not asked for more."""
+        """Return the ordering of the known part of a run.
+
+        A lab's trace is in order already; its ordering takes no further records.
+        """
         ordering = cls()
         if isinstance(trace, Trace) and trace.detailed:
             ordering.steps = in_order(trace)
@@ -60,7 +63,7 @@ class Ordering:
         return ordering
 
     def take(self, records: Sequence[TraceRecord]) -> int:
-        """Take in what came; returns how many steps at the beginning are as they were."""
+        """Add new records, and return the number of steps at the beginning that did not change."""
         keep, new = len(self._ordered), []
         for record in records:
             event = event_of(record)
@@ -80,7 +83,7 @@ class Ordering:
         return keep
 
     def _meet(self, event: str, first: TraceRecord) -> None:
-        """Another event: what it needs before it, as far as that is known."""
+        """Add an event, with what must come before it as far as that is known."""
         machine = event.rpartition("#")[0]
         self._came[event] = len(self._came)
         self._by_event[event] = []
@@ -91,7 +94,7 @@ class Ordering:
                 self._causeless.setdefault(cause, []).append(event)
 
     def _order(self, events: Sequence[str]) -> None:
-        """Place these, which come in the order in which they were met."""
+        """Place these events, which come in the order in which they were met."""
         for event in events:
             waiting = [event]
             while waiting:
@@ -108,13 +111,13 @@ class Ordering:
                     self.starts.append(self.starts[-1] + len(self._by_event[now]))
 
     def _needs(self, event: str) -> list[str]:
-        """The events that come before it: its machine's last one, and the one with its cause."""
+        """Return the events that come before this one: its machine's previous event, and the one with its cause."""
         before = (self._before[event], led_by(self._by_event[event][0].cause, self._event_with.get))
         return [need for need in before if need is not None and need != event]
 
 
 def in_order(records: Iterable[TraceRecord]) -> list[Step]:
-    """The steps of records that were told in order, as a lab tells them."""
+    """Return the steps of records that are in order already, like a lab's."""
     grouped: list[Step] = []
     group: Step = []
     last, its_commands = "", "\0"

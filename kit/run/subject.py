@@ -1,4 +1,4 @@
-"""A run as it is looked at: up to one moment, at one checkpoint."""
+"""A run as it is viewed: up to one moment, at one checkpoint."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from kit.run.steps import steps
 
 
 class Folds:
-    """What was folded of a run, for who looks at it again and again: it is gone on with, not done anew.
+    """The results of reading a run, for repeated views: each view extends the previous result instead of recomputing
+    it.
 
-    `moment_of` gives the moment after so many records, where somebody keeps those; None for others.
+    `moment_of` returns the moment after n records if that is kept, and None otherwise.
     """
 
     def __init__(self, moment_of: Callable[[int], Moment | None] | None = None) -> None:
@@ -33,22 +34,22 @@ class Folds:
 
 @dataclass(frozen=True)
 class Subject:
-    """A run as it is looked at: after its first `n` records (None: all), and at one checkpoint, if one was chosen.
+    """A run as it is viewed: after its first `n` records (None: all), and at one checkpoint, if one was chosen.
 
-    `thing` is the Lab, the SparkJob or the Trace. A lab knows more than its trace, its present state for instance;
-    a view that shows such things says so where there is none.
+    `thing` is the Lab, the SparkJob or the Trace. A lab knows more than its trace, for example its present state. A
+    view that shows such things says so if they are not available.
     """
 
     thing: Any
     n: int | None = None
     checkpoint: int | None = None
     asked: str = ""
-    """What was typed in, for a view that `asks`."""
+    """The text that was typed in, for a view that `asks`."""
     folds: Folds = field(default_factory=Folds, compare=False, repr=False)
 
     @cached_property
     def whole(self) -> Run:
-        """All of the run, causes before effects."""
+        """The whole run, causes before effects."""
         run = run_of(self.thing)
         if run.trace.detailed:
             return run
@@ -62,33 +63,33 @@ class Subject:
 
     @cached_property
     def trace(self) -> Trace:
-        """What had happened by then."""
+        """The trace up to the moment."""
         trace = self.whole.trace
         return trace if self.is_present else trace[: self.n]
 
     @property
     def is_present(self) -> bool:
-        """Whether nothing happened since."""
+        """True if nothing has happened since the moment."""
         return self.n is None or self.n >= len(self.whole.trace)
 
     @cached_property
     def moment(self) -> Moment:
-        """How everything stood then."""
+        """The state of the job at that moment."""
         known = None if self.folds.moment_of is None else self.folds.moment_of(len(self.trace))
         return moment_at(self.run) if known is None else known
 
     @property
     def reading(self) -> Reading:
-        """All that was read of the whole run."""
+        """The reading of the whole run."""
         return self.folds.reading.follow(self.thing)
 
     @cached_property
     def journeys(self) -> Journeys:
-        """What had travelled by then: valid until who shares the folds asks for those of another moment."""
+        """Everything that had travelled by then; valid until the shared folds are used for another moment."""
         return self.folds.follower.follow(self.run)
 
     def asking(self, text: str) -> Subject:
-        """The same with this typed in; what was worked out of it is kept."""
+        """Return the same subject with this text typed in; results computed so far are kept."""
         other = copy.copy(self)
         object.__setattr__(other, "asked", text)
         return other
@@ -100,5 +101,5 @@ class Subject:
 
     @property
     def checkpoint_id(self) -> int | None:
-        """The checkpoint chosen, or else the newest there was; None before the first."""
+        """The chosen checkpoint, or else the newest one; None before the first."""
         return self.checkpoint if self.checkpoint is not None else max(self.moment.checkpoints, default=None)

@@ -1,5 +1,7 @@
-"""A stretch of work without Python's collector of circles: a picture, or a copy of a world, is many small values and no
-circles, and to look for those again and again takes a quarter of the time.
+"""A stretch of work without Python's cyclic garbage collector.
+
+A picture, or a copy of a lab's state, is many small values without cycles. Searching them for cycles again and again
+takes a quarter of the time.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """The collector rests, and goes on afterwards if it was on."""
+    """Pause the collector, and resume it afterwards if it was on."""
     restore = gc.enable if gc.isenabled() else gc.disable
     try:
         gc.disable()
