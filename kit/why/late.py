@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 
 from kit.core.protocol.elements import event_time_text
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
 from kit.core.protocol.trace import TraceRecord
 from kit.run.durations import duration
@@ -22,7 +23,7 @@ from kit.why.fact import Fact, fact, some
 from kit.why.inquiry import Inquiry
 from kit.why.values import origin
 
-DROPPED, BEHIND = "LateRowsDropped", "RowsBehindWatermark"
+DROPPED, BEHIND = RecordKind.LATE_ROWS_DROPPED, RecordKind.ROWS_BEHIND_WATERMARK
 NO_LATE_ROWS = "no operator has dropped a row as late"
 _DATES_FROM_MS = 10**11
 """Event times from 1973 on are told as dates: nobody counts so far in a lesson."""
@@ -96,7 +97,7 @@ def _watermark(evidence: Evidence, note: TraceRecord) -> Iterator[Fact]:
 
 def _advanced(evidence: Evidence, note: TraceRecord, channel: int, at_ms: int) -> Fact | None:
     """The read of a source that led to the watermark of a channel."""
-    for received in reversed(evidence.of_kind("ElementReceived", channel=channel)):
+    for received in reversed(evidence.of_kind(RecordKind.ELEMENT_RECEIVED, channel=channel)):
         element = received.data["element"]
         is_it = element.get("type") == "Watermark" and element["timestamp_ms"] == at_ms
         if is_it and evidence.position(received) < evidence.position(note):
@@ -108,7 +109,9 @@ def _row_origin(evidence: Evidence, note: TraceRecord) -> Fact | None:
     """The read of a source that led to the last late row."""
     turn = evidence.cause(note)
     received = None if turn is None else evidence.cause(turn)
-    is_row = received is not None and received.kind == "ElementReceived" and "batch" in received.data["element"]
+    is_row = (
+        received is not None and received.kind == RecordKind.ELEMENT_RECEIVED and "batch" in received.data["element"]
+    )
     return origin(evidence, received) if is_row and received is not None else None
 
 

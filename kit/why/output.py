@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from kit.core.protocol.elements import MAX_WATERMARK_MS
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.machines.job.status import JobStatus
 from kit.why.evidence import Evidence
@@ -42,7 +43,7 @@ def _not_published(inquiry: Inquiry, before: Collection[str]) -> Iterator[Fact]:
     status = evidence.moment.job
     if status == JobStatus.FINISHED.name:
         return
-    published = [each for each in evidence.of_kind("EffectsCommitted") if each.machine in before]
+    published = [each for each in evidence.of_kind(RecordKind.EFFECTS_COMMITTED) if each.machine in before]
     last = published[-1] if published else None
     upto = "none has done so yet" if last is None else f"the last was checkpoint {last.data['checkpoint_id']}"
     says = f"a sink publishes its rows when a checkpoint that covers them completes, and {upto}"
@@ -77,7 +78,7 @@ def _waits_for_event_time(evidence: Evidence, task: str) -> Fact | None:
 
 def _watermark(evidence: Evidence, number: int) -> tuple[int, TraceRecord] | None:
     """The last watermark that came over a channel, and the record of that."""
-    for received in reversed(evidence.of_kind("ElementReceived", channel=number)):
+    for received in reversed(evidence.of_kind(RecordKind.ELEMENT_RECEIVED, channel=number)):
         if received.data["element"].get("type") == "Watermark" and evidence.is_present(received):
             return int(received.data["element"]["timestamp_ms"]), received
     return None

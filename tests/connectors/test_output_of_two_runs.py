@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, ParquetSink, StreamEnvironment
-from kit.hosts.lab import LabError
 from kit.hosts.spark import SparkJob
 from kit.hosts.spark.edge import COLLECTED
 from kit.hosts.spark.temporary import process_directory
@@ -361,15 +360,17 @@ def test_a_driver_that_recovers_in_another_process_has_no_row_of_other_jobs(tmp_
     assert len(found) <= 60 - int(collected)
 
 
-def test_rows_that_another_run_published_under_the_same_name_are_not_dropped_in_silence() -> None:
-    """Real files raise the same error: `kit.stream.connectors.files`."""
+def test_rows_that_are_kept_beside_those_of_another_run_get_names_of_their_own() -> None:
+    """The rows after the savepoint come twice, as `later_output="keep"` says; none is dropped for its file's name."""
     first = Lab(numbers(ParquetSink("/out")))
     first.run_until(checkpoint=1)
     savepoint = first.savepoint(wait=True)
     first.run()
     again = Lab(numbers(ParquetSink("/out"), parallelism=1), restore_path=savepoint, after=first, later_output="keep")
-    with pytest.raises(LabError, match="was published already with other rows"):
-        again.run()
+    again.run()
+    kept = again.output("/out")["n"].value_counts()
+    assert set(kept.index) == set(range(60))
+    assert set(kept) == {1, 2}
 
 
 def test_two_sinks_of_a_job_do_not_share_a_directory() -> None:

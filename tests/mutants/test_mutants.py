@@ -57,7 +57,10 @@ def test_a_mutant_of_code_that_reads_otherwise_is_refused() -> None:
     sound = MUTANTS["oldest-restored"]
     with pytest.raises(MutantError, match="has 0 times 'no such code', not once"):
         Mutant(**{**vars(sound), "old": "no such code"}).code()
-    with pytest.raises(MutantError, match=r"there is no kit\.coordinator\.store:CompletedCheckpointStore\.newest"):
+    with pytest.raises(
+        MutantError,
+        match=r"there is no kit\.machines\.coordinator\.completed_checkpoint_store:CompletedCheckpointStore\.newest",
+    ):
         Mutant(
             **{
                 **vars(sound),

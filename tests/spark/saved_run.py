@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,20 +48,25 @@ def _only_others_acked(run: SparkJob) -> bool:
 
 
 def main() -> None:
-    """Run the job on Spark, kill a worker while a checkpoint is under way, and save the recording; again, where another
-    checkpoint was asked of a task that had just ended, and failed.
+    """Run the job on Spark, kill a worker in the middle of a checkpoint, and save the recording.
+
+    Repeat this until exactly that checkpoint failed, and the one before it had data in flight at both ends.
     """
     spark = create_session("recorded", slots=2)
-    failed = 0
-    while failed != 1:
+    while True:
         shutil.rmtree(DIRECTORY, ignore_errors=True)
         with SparkJob(job(pause_ms=100), spark, record=True) as run:
             run.start()
             await_checkpoint(run, 1, in_flight=True)
-            until(lambda: _only_others_acked(run), run)
-            run.faults.kill(WORKER)
+            with suppress(AssertionError):  # it has ended before
+                until(lambda: _only_others_acked(run), run)
+            with suppress(ValueError):
+                run.faults.kill(WORKER)
             run.wait()
-            failed = (run.checkpoints()["status"] == "FAILED").sum()
+        failed = run.checkpoints().query("status == 'FAILED'")
+        in_the_middle = len(failed) == 1 and 0 < failed["acked"].iloc[0] < failed["total"].iloc[0]
+        if in_the_middle and {"in flight, input", "in flight, output"} <= set(run.look.restores()["kind"]):
+            break
     with TemporaryDirectory() as directory:
         path = Path(run.trace.save_recording(Path(directory, "run.play")))
         SAVED.write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))

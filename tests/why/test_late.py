@@ -100,7 +100,7 @@ def test_of_several_inputs_each_is_told_with_its_watermark_least_first() -> None
 
 def test_a_row_of_an_idle_input_is_late_without_having_been_behind() -> None:
     """Nothing was out of order where watermarks are made: event time did not wait for the idle input."""
-    lab = Lab(windowed((0, 5_000, 9_000), (0, 100), idle_ms=50))
+    lab = Lab(windowed((0, 5_000, 9_000), (0, 100), idle_ms=5))
     lab.run_until(record="AllTasksRunning")
     held = {"turn:in1/0"}
     while not any(each.kind == "SendElement" and _is_idle(each) for each in lab.trace):
