@@ -169,30 +169,68 @@ def version(name: str) -> str:
         return ""
 
 
-def requirements() -> dict[str, str]:
-    """Return the kit's requirements: the version by name, "" for any version; empty if the kit is not installed."""
+def requirements(extra: str = "") -> dict[str, str]:
+    """Return the ranges of versions that the kit, or one of its extras, asks for, by package.
+
+    Empty if the kit is not installed.
+    """
     try:
         lines = metadata.requires(PROJECT) or []
     except metadata.PackageNotFoundError:
         return {}
-    named = [re.match(r"([\w.-]+)(?:==([\w.]+))?", line) for line in lines if "extra ==" not in line]
-    return {match[1]: match[2] or "" for match in named if match}
+    found = {}
+    for line in lines:
+        wanted, _, marker = (part.strip() for part in line.partition(";"))
+        name = re.match(r"[\w.-]+(\[.*\])?", wanted)
+        of = re.search(r"extra == ['\"]([\w-]+)['\"]", marker)
+        if name and not name[1] and (of[1] if of else "") == extra:
+            found[name[0]] = wanted[name.end() :].strip()
+    return found
+
+
+def _fits(found: str, wanted: str) -> bool:
+    """Return True if a version is within a range like `>=2.0,<3`."""
+
+    def numbers(text: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in re.findall(r"\d+", text)[:4])
+
+    for clause in filter(None, wanted.split(",")):
+        limit = numbers(clause)
+        there = numbers(found)[: len(limit)] if clause.startswith("==") else numbers(found)
+        if clause.startswith("<") and not there < limit:
+            return False
+        if clause.startswith(">=") and not there >= limit:
+            return False
+        if clause.startswith("==") and there != limit:
+            return False
+    return True
+
+
+EVERYDAY = ("spark", "widgets", "plots")
+"""The extras that most users have."""
 
 
 def packages() -> Check:
-    """Check that each package is installed, in the version that the kit is tested with."""
-    wanted = requirements()
-    if not wanted:
+    """Check that what the core needs is installed, and which of the everyday extras is missing a package."""
+    core = requirements()
+    if not core:
         return Check("packages", NOTE, "the kit is imported from its source and not installed", install())
-    missing = [name for name in wanted if not version(name)]
+    missing = [name for name in core if not version(name)]
     if missing:
         return Check("packages", NOT_OK, f"missing: {', '.join(missing)}", install(*missing))
-    others = [
-        f"{name} {version(name)} (tested: {pin})" for name, pin in wanted.items() if pin not in ("", version(name))
-    ]
+    extras = {extra: requirements(extra) for extra in EVERYDAY}
+    wanted = core | {name: limits for of in extras.values() for name, limits in of.items()}
+    others = [name for name, limits in wanted.items() if version(name) and not _fits(version(name), limits)]
     if others:
-        pins = [f"{name}=={pin}" for name, pin in wanted.items() if pin not in ("", version(name))]
-        return Check("packages", NOTE, f"other versions than tested: {', '.join(others)}", install(*pins))
+        told = ", ".join(f"{name} {version(name)} (tested: {wanted[name]})" for name in others)
+        return Check(
+            "packages", NOTE, f"other versions than tested: {told}", install(*(f"'{n}{wanted[n]}'" for n in others))
+        )
+    lacking = {extra: [name for name in of if not version(name)] for extra, of in extras.items()}
+    lacking = {extra: names for extra, names in lacking.items() if names}
+    if lacking:
+        told = "; ".join(f"{', '.join(names)} (extra {extra})" for extra, names in lacking.items())
+        return Check("packages", NOTE, f"missing: {told}", install(f"'{PROJECT}[{','.join(lacking)}]'"))
     return Check("packages", OK, f"all {len(wanted)}, as tested")
 
 
@@ -228,12 +266,9 @@ def _said_by(command: Sequence[str], timeout_s: float = 20) -> str:
 
 def spark_package() -> Check:
     """Check that PySpark is installed, and finds its Java classes."""
-    pinned = requirements().get("pyspark", "")
     spec = util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        return Check(
-            "Spark", NOT_OK, "PySpark is not installed", install(f"pyspark=={pinned}" if pinned else "pyspark")
-        )
+        return Check("Spark", NOT_OK, "PySpark is not installed", install(f"'{PROJECT}[spark]'"))
     home = os.environ.get("SPARK_HOME")
     if home and Path(home).resolve() != Path(spec.origin).parent.resolve():
         return Check("Spark", NOTE, f"PySpark {version('pyspark')}; SPARK_HOME={home} is another", "unset SPARK_HOME")

@@ -87,8 +87,18 @@ def test_a_package_that_is_missing_or_another_is_named(monkeypatch: pytest.Monke
     there = {"anywidget": "", "numpy": "1.0"}
     monkeypatch.setattr(checkup, "version", lambda name: there.get(name, installed(name)))
     found = doctor()
-    assert found["packages"] == Check("packages", "not ok", "missing: anywidget", found["packages"].mend)
+    assert found["packages"].status == "note"
+    assert found["packages"].found.startswith("other versions than tested: numpy 1.0 (tested: <3,>=2.0)")
     assert found["widgets"].status == "not ok"
+    there["numpy"] = installed("numpy")
+    found = doctor()
+    assert found["packages"].found == "missing: anywidget (extra widgets)"
+    assert "checkpoint-kit[widgets]" in found["packages"].mend
+    there["pyarrow"] = ""
+    assert doctor()["packages"] == Check(
+        "packages", "not ok", "missing: pyarrow", found["packages"].mend.split("'")[0] + "pyarrow"
+    )
+    there |= {"pyarrow": installed("pyarrow"), "numpy": "1.0"}
     there["anywidget"] = installed("anywidget")
     found = doctor()
     assert found["packages"].status == "note"

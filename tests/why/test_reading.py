@@ -42,7 +42,7 @@ def test_effects_that_are_told_before_their_causes_find_their_place() -> None:
     lab = running(interval_ms=20)
     kept = [record for record in lab.trace if keeps_record(record)]
     machines = sorted({record.machine for record in kept}, reverse=True)
-    trace, reading = Trace(stages=lab.stages), Reading()
+    trace, reading = Trace(stages=lab.look.stages), Reading()
     for machine in machines:
         trace.extend([record for record in kept if record.machine == machine])
         assert told(reading.follow(trace)) == told(Reading(trace))
