@@ -93,11 +93,10 @@ def test_a_package_that_is_missing_or_another_is_named(monkeypatch: pytest.Monke
     there["numpy"] = installed("numpy")
     found = doctor()
     assert found["packages"].found == "missing: anywidget (extra widgets)"
-    assert "checkpoint-kit[widgets]" in found["packages"].mend
+    assert found["packages"].mend.endswith("setup.sh"), "in a checkout; elsewhere pip with the extra"
     there["pyarrow"] = ""
-    assert doctor()["packages"] == Check(
-        "packages", "not ok", "missing: pyarrow", found["packages"].mend.split("'")[0] + "pyarrow"
-    )
+    found = doctor()
+    assert (found["packages"].status, found["packages"].found) == ("not ok", "missing: pyarrow")
     there |= {"pyarrow": installed("pyarrow"), "numpy": "1.0"}
     there["anywidget"] = installed("anywidget")
     found = doctor()
