@@ -49,12 +49,14 @@ def test_a_full_disk_costs_checkpoints_and_nothing_else(spark: SparkSession, tmp
         await_checkpoint(job, 2)
         workers = list(job.look.workers().values())
         before = [resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in workers]
-        for pid, (_, most) in zip(workers, before, strict=True):
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
-        until(lambda: (job.checkpoints()["status"] == "FAILED").sum() >= 2, job)
-        last = job.checkpoints().query("status == 'FAILED'")["id"].max()
-        for pid, limits in zip(workers, before, strict=True):
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
+        try:
+            for pid, (_, most) in zip(workers, before, strict=True):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
+            until(lambda: (job.checkpoints()["status"] == "FAILED").sum() >= 2, job)
+            last = job.checkpoints().query("status == 'FAILED'")["id"].max()
+        finally:  # Spark uses these processes again
+            for pid, limits in zip(workers, before, strict=True):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
         await_checkpoint(job, last + 1)
         assert job.wait(120) == "FINISHED"
     check_output(tmp_path)

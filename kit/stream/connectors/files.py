@@ -451,7 +451,8 @@ def _commit(effect: Effect, *, durable: bool, recorded: bool) -> None:
         elif is_staged:
             disk.make_directory(system, dirname(final), durable=durable)
             if recorded:
-                write_record(system, staged, final, durable=durable)
+                with suppress(OSError):  # a full disk keeps no staged row from being published: a rename needs no room
+                    write_record(system, staged, final, durable=durable)
             disk.rename(system, staged, final, durable=durable)
         else:
             raise CommitError(
