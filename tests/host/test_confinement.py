@@ -30,7 +30,7 @@ from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.connectors import files
 from kit.stream.connectors.sink import Sink
 from tests.coordinator.harness import graph
-from tests.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job
+from tests.spark.jobs import ThreadGang, await_rows, generator, totals_job
 
 JOB = "0" * 32
 
@@ -58,7 +58,7 @@ def savepoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("first")
     env = totals_job(directory, generator(rows_per_second=20_000), memory_threshold_bytes=0)
     with SparkJob(env, launch=ThreadGang).start() as job:
-        await_checkpoint(job, 1)
+        await_rows(job)
         return Path(job.stop(directory / "savepoints"))
 
 

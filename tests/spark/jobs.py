@@ -142,6 +142,11 @@ def await_checkpoint(job: SparkJob, checkpoint_id: int, *, in_flight: bool = Fal
     until(complete, job)
 
 
+def await_rows(job: SparkJob) -> None:
+    """Wait until each subtask has received rows: a state that never had a value is in no snapshot."""
+    until(lambda: bool(len(job.look.meters()) and (job.look.meters()["records_in"] > 0).all()), job)
+
+
 def until(condition: Callable[[], bool], job: SparkJob) -> None:
     """Wait until something is so; fails when the job ends before."""
     while not condition():

@@ -49,6 +49,7 @@ from tests.spark.jobs import (
     ROWS,
     ThreadGang,
     await_checkpoint,
+    await_rows,
     check_output,
     generator,
     staged,
@@ -97,7 +98,7 @@ def test_stopped_with_a_savepoint_and_resumed_with_more_and_fewer_slots(tmp_path
     for parallelism in (2, 3):
         with job_of(totals_job(tmp_path, LASTING, parallelism=parallelism), restore_path=savepoint) as job:
             job.start()
-            await_checkpoint(job, 1)
+            await_rows(job)
             savepoint = job.stop(tmp_path / "savepoints")
             assert job.status == "FINISHED"
     assert Path(savepoint, "_metadata").is_file()
@@ -266,11 +267,12 @@ def test_state_of_another_type_fails_the_job_at_once(tmp_path: Path) -> None:
 
     with job_with(pa.int64()) as job:
         job.start()
+        await_rows(job)
         savepoint = job.stop(tmp_path / "savepoints")
-    job = job_with(pa.string(), restore_path=savepoint)
-    with pytest.raises(JobFailedError, match=r"'last' was registered as value of string.* operator 'remember'"):
-        job.start()
-    assert len(job.look.stages) == 0, "no task was deployed"
+    with job_with(pa.string(), restore_path=savepoint) as job:
+        with pytest.raises(JobFailedError, match=r"'last' was registered as value of string.* operator 'remember'"):
+            job.start()
+        assert len(job.look.stages) == 0, "no task was deployed"
 
 
 @pytest.mark.usefixtures("nothing_left")

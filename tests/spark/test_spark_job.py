@@ -22,7 +22,7 @@ from kit.hosts.spark import JobFailedError, SparkJob, create_session
 from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.wire.endpoint import WireSettings
 from tests.house.files import ROOT
-from tests.spark.jobs import LASTING, await_checkpoint, check_output, generator, staged, totals_job, until
+from tests.spark.jobs import LASTING, await_checkpoint, await_rows, check_output, generator, staged, totals_job, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]
 
@@ -99,7 +99,7 @@ def test_stopped_and_resumed_with_more_and_fewer_slots(spark: SparkSession, tmp_
     for parallelism in (2, 3):
         with SparkJob(totals_job(tmp_path, LASTING, parallelism=parallelism), spark, savepoint) as job:
             job.start()
-            await_checkpoint(job, 1)
+            await_rows(job)
             savepoint = job.stop(tmp_path / "savepoints")
     with SparkJob(totals_job(tmp_path, parallelism=1), spark, savepoint) as job:
         job.start()
