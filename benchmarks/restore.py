@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 from benchmarks._options import options
 from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle
 from kit.core.state.key_groups import key_group_partitions
-from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.stream.backend.files.partial_file import read_wanted
 from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.keys.key_hashing import key_groups

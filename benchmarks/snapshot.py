@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from benchmarks._options import options
 from kit.core.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
-from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.states.descriptors import ReducingStateDescriptor
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from kit.checkup import doctor
     from kit.core.protocol.properties import RetentionPolicy
     from kit.core.protocol.trace import Trace
+    from kit.files.job_ended import JobEndedError
+    from kit.files.job_failed import JobFailedError
     from kit.glossary import where
-    from kit.hosts.files.job_ended import JobEndedError
-    from kit.hosts.files.job_failed import JobFailedError
     from kit.hosts.lab import Lab
     from kit.hosts.spark import SparkJob, create_session, running
     from kit.machines.coordinator import MasterHook
@@ -143,8 +143,8 @@ _offer(
             "Parts",
             "RescaleConfig",
         ],
-        "kit.hosts.files.job_ended": ["JobEndedError"],
-        "kit.hosts.files.job_failed": ["JobFailedError"],
+        "kit.files.job_ended": ["JobEndedError"],
+        "kit.files.job_failed": ["JobFailedError"],
         "kit.hosts.lab": ["Lab"],
         "kit.stream.operators": [
             "BatchContext",

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import ipywidgets
 
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab
 from kit.run.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
 from widgets.branch import Branch

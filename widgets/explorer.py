@@ -23,7 +23,7 @@ from kit.draw.page.page import export_html
 from kit.draw.picture import Svg
 from kit.draw.views.rescaling import VIEW as RESCALING
 from kit.draw.views.views import VIEWS
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab, LabError, save_play
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, ready_job

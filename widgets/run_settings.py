@@ -13,7 +13,7 @@ from typing import Any
 
 import ipywidgets
 
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Adversarial, Fair, First, Lab, ready_job
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, default_settings

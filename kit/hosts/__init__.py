@@ -1,4 +1,4 @@
-"""The hosts that run the machines: the lab and Spark, and the file work that both share."""
+"""The hosts that run the machines: the lab and Spark."""
 
 from kit.core.lazily import offer as _offer
 

@@ -24,7 +24,7 @@ from kit.core.protocol.trace import TraceRecord
 from kit.core.state.errors import StateError
 from kit.core.state.handles import ByteStreamStateHandle
 from kit.core.state.operator_state import OperatorState
-from kit.hosts.files.storage import StateFiles
+from kit.files.storage import StateFiles
 from kit.run.job_state import COMPLETED, PENDING, task_of
 from kit.run.run import of_look
 from kit.run.subject import Subject

@@ -15,8 +15,8 @@ from kit.core.state.errors import StateRestoreError, StorageError
 from kit.core.state.handles import NO_OFFSET_SET, ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
 from kit.core.state.key_groups import key_group_partitions
 from kit.core.state.operator_state import OperatorSubtaskState
-from kit.hosts.files.local_state import StateReader
-from kit.hosts.files.storage import CheckpointStorage
+from kit.files.local_state import StateReader
+from kit.files.storage import CheckpointStorage
 from kit.stream.backend.files.framing import PREFIX_BYTES
 from kit.stream.backend.files.partial_file import HEADER_READ_BYTES, READ_WHOLE_BYTES, PartialFile, read_wanted
 from kit.stream.backend.heap import HeapKeyedStateBackend

@@ -16,10 +16,10 @@ from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.snapshots import RestoredPart
 from kit.core.protocol.words import Word
 from kit.core.state.handles import InputChannelInfo, ResultSubpartitionInfo, StateObject
-from kit.hosts.files.memory import MemoryFiles
-from kit.hosts.files.output import MemoryOutput
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.memory import MemoryFiles
+from kit.files.output import MemoryOutput
+from kit.files.storage import CheckpointStorage
+from kit.files.task_files import TaskFiles
 from kit.machines.channel.channel_state.channel_state_outbox import ChannelStateOutbox
 from kit.machines.channel.channel_state.channel_state_requests import (
     ChannelStateWriteRequest,

@@ -10,8 +10,8 @@ import pytest
 
 from kit.core.protocol.properties import RecoveryClaimMode
 from kit.core.protocol.stored import StoredCheckpoint
-from kit.hosts.files.stores.errors import LeadershipLostError, StoreError
-from kit.hosts.files.stores.stores import DurableStore, Leader, Records
+from kit.files.stores.errors import LeadershipLostError, StoreError
+from kit.files.stores.stores import DurableStore, Leader, Records
 
 
 def stored(checkpoint_id: int, mode: RecoveryClaimMode | None = None) -> StoredCheckpoint:

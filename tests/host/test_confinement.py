@@ -19,12 +19,12 @@ from kit.core.protocol.properties import RetentionPolicy
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StateRestoreError
 from kit.core.state.handles import FileStateHandle, KeyGroupsStateHandle, RelativeFileStateHandle
-from kit.hosts.files.confinement import OutsidePathError, check_metadata
-from kit.hosts.files.job_failed import JobFailedError
-from kit.hosts.files.job_files import JobFiles
-from kit.hosts.files.output import MemoryOutput
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.stores import MemoryStore
+from kit.files.confinement import OutsidePathError, check_metadata
+from kit.files.job_failed import JobFailedError
+from kit.files.job_files import JobFiles
+from kit.files.output import MemoryOutput
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.stores import MemoryStore
 from kit.hosts.spark.job import SparkJob
 from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.connectors import files

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kit.core.protocol.duties import Duty
 from kit.core.protocol.vocabulary import COMMANDS
-from kit.hosts.files.job_files import JobFiles
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.job_files import JobFiles
+from kit.files.task_files import TaskFiles
 from kit.hosts.lab.world.world import World
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.slot.task_host import TaskHost

@@ -9,12 +9,12 @@ import pytest
 from kit.core.protocol.commands import AllocateCheckpointId, DiscardState, RecoverCheckpoints, SetCheckpointIdCounter
 from kit.core.protocol.events import CheckpointIdAllocated, CheckpointsRecovered, StateDiscarded
 from kit.core.state.errors import StorageError
-from kit.hosts.files.job_files import JobFiles
-from kit.hosts.files.memory import MemoryFiles
-from kit.hosts.files.output import MemoryOutput
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.file_records import FileRecords
-from kit.hosts.files.stores.stores import CheckpointStore, DurableStore, MemoryStore
+from kit.files.job_files import JobFiles
+from kit.files.memory import MemoryFiles
+from kit.files.output import MemoryOutput
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.file_records import FileRecords
+from kit.files.stores.stores import CheckpointStore, DurableStore, MemoryStore
 from kit.machines.coordinator.master_hooks import MasterHooks
 from tests.coordinator.harness import JOB, graph
 from tests.host.contract import stored

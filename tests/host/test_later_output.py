@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, Lab, ParquetSink, StreamEnvironment, sum_
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.errors import LabError
 from kit.hosts.spark.job import SparkJob
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job

@@ -10,7 +10,7 @@ from kit.core.protocol.commands import LocalCopies
 from kit.core.state.errors import StorageError
 from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle, RelativeFileStateHandle
 from kit.core.state.operator_state import OperatorSubtaskState
-from kit.hosts.files.local_state import LocalState
+from kit.files.local_state import LocalState
 
 JOB = "0" * 32
 NAME = "ab-0-7-keyed"

@@ -11,8 +11,8 @@ import pytest
 from pyarrow import fs
 
 from kit.core.protocol.snapshots import Effect
-from kit.hosts.files.memory import MemoryFiles
-from kit.hosts.files.output import MemoryOutput
+from kit.files.memory import MemoryFiles
+from kit.files.output import MemoryOutput
 from kit.stream.connectors.files import CommitError
 
 TABLE = pa.table({"n": [1, 2]})

@@ -15,12 +15,12 @@ from kit.core.metadata import read_metadata
 from kit.core.protocol.events import RequestSavepoint, StartJob
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import SavepointNotFoundError
-from kit.hosts.files.job_files import JobFiles
-from kit.hosts.files.memory import MemoryFiles
-from kit.hosts.files.output import MemoryOutput
-from kit.hosts.files.storage import CheckpointStorage, StateFiles
-from kit.hosts.files.stores.opening import open_store
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.job_files import JobFiles
+from kit.files.memory import MemoryFiles
+from kit.files.output import MemoryOutput
+from kit.files.storage import CheckpointStorage, StateFiles
+from kit.files.stores.opening import open_store
+from kit.files.task_files import TaskFiles
 from kit.hosts.spark.edge import SparkOutput
 from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.status import JobStatus

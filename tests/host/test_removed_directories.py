@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kit.core.protocol.events import StartJob
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.errors import LeadershipLostError
-from kit.hosts.files.stores.file_records import FileRecords
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.errors import LeadershipLostError
+from kit.files.stores.file_records import FileRecords
 from kit.machines.job.status import JobStatus
 from tests.host.test_power_loss import HostOnDisk, assert_each_row_once, completed, graph
 

@@ -9,12 +9,12 @@ from threading import Thread
 
 import pytest
 
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores import sqlite
-from kit.hosts.files.stores.errors import StoreError
-from kit.hosts.files.stores.opening import open_store
-from kit.hosts.files.stores.sqlite import SqliteRecords
-from kit.hosts.files.stores.stores import DurableStore
+from kit.files.storage import CheckpointStorage
+from kit.files.stores import sqlite
+from kit.files.stores.errors import StoreError
+from kit.files.stores.opening import open_store
+from kit.files.stores.sqlite import SqliteRecords
+from kit.files.stores.stores import DurableStore
 from tests.host.contract import OpenRecords, StoreContract, begun, stored
 
 JOB = "0" * 32

@@ -20,7 +20,7 @@ from kit.core.state.handles import (
     SegmentFileStateHandle,
     StateScope,
 )
-from kit.hosts.files.storage import CheckpointStorage, exists, read, read_range, resolve
+from kit.files.storage import CheckpointStorage, exists, read, read_range, resolve
 
 JOB = "0123456789abcdef0123456789abcdef"
 

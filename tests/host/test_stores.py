@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kit.core.state.errors import StorageError
-from kit.hosts.files.memory import MemoryFiles
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.file_records import FileRecords
-from kit.hosts.files.stores.opening import open_store
-from kit.hosts.files.stores.stores import DurableStore, InconsistentStoreError, MemoryStore, Records, StoreError
+from kit.files.memory import MemoryFiles
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.file_records import FileRecords
+from kit.files.stores.opening import open_store
+from kit.files.stores.stores import DurableStore, InconsistentStoreError, MemoryStore, Records, StoreError
 from kit.stream.settings.job_settings import CheckpointConfig, SettingError
 from kit.stream.settings.store_addresses import STORES, StoreKind
 from tests.host.contract import OpenRecords, StoreContract, stored

@@ -9,12 +9,12 @@ from threading import Thread
 
 import pytest
 
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores import zookeeper as client
-from kit.hosts.files.stores.errors import InconsistentStoreError, StoreError
-from kit.hosts.files.stores.opening import open_store
-from kit.hosts.files.stores.stores import DurableStore, Records
-from kit.hosts.files.stores.zookeeper import ZooKeeperRecords
+from kit.files.storage import CheckpointStorage
+from kit.files.stores import zookeeper as client
+from kit.files.stores.errors import InconsistentStoreError, StoreError
+from kit.files.stores.opening import open_store
+from kit.files.stores.stores import DurableStore, Records
+from kit.files.stores.zookeeper import ZooKeeperRecords
 from tests.host.contract import OpenRecords, StoreContract, begun, stored
 from tests.zookeeper import ZooKeeper
 

@@ -15,12 +15,12 @@ from kit.core.protocol.duties import Command, Duty, by_command, refused
 from kit.core.protocol.trace import Trace
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Machine, Word
-from kit.hosts.files.job_files import JobFiles
-from kit.hosts.files.memory import MemoryFiles
-from kit.hosts.files.output import MemoryOutput
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.stores import MemoryStore
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.job_files import JobFiles
+from kit.files.memory import MemoryFiles
+from kit.files.output import MemoryOutput
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.stores import MemoryStore
+from kit.files.task_files import TaskFiles
 from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
 from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.job_master import JobMaster

@@ -36,7 +36,7 @@ FLOORS = (
     "kit.machines.restore",
     "kit.machines.coordinator",
     "kit.machines.job",
-    "kit.hosts.files",
+    "kit.files",
     "kit.glossary",
     "kit.course.reading",
     "kit.run",
@@ -57,7 +57,7 @@ FLOORS = (
 )
 
 # The pure part: an event in, commands out.
-PROTOCOL = FLOORS[: FLOORS.index("kit.hosts.files")]
+PROTOCOL = FLOORS[: FLOORS.index("kit.files")]
 
 # Dotted names by what they are; a name stands for all below it, a call of a builtin is `builtins.<name>`.
 REFUSED = {
@@ -104,7 +104,7 @@ HARMLESS = {"os.PathLike", "os.fspath", "urllib.parse"}
 FREE: dict[str, set[str] | None] = {
     **{floor: set() for floor in PROTOCOL},
     "kit.core.lazily": {"imports at run time"},
-    "kit.hosts.files": {"files"},
+    "kit.files": {"files"},
     "kit.glossary": {"files"},
     "kit.course.reading": set(),
     "kit.run": set(),
@@ -129,7 +129,7 @@ FREE: dict[str, set[str] | None] = {
 # The single files through which bytes come and go.
 DOORS = {
     "kit/core/protocol/json_lines.py": {"files"},
-    "kit/hosts/files/stores/zookeeper.py": {"ZooKeeper"},
+    "kit/files/stores/zookeeper.py": {"ZooKeeper"},
     "kit/stream/connectors/disk.py": {"files"},
     "kit/stream/connectors/file_versions.py": {"files"},
     "kit/stream/connectors/files.py": {"files"},

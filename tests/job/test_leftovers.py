@@ -7,11 +7,11 @@ from kit.core.protocol.events import OrphansRemoved
 from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.core.state.file_names import checkpoint_of, state_file_name
 from kit.core.state.operator_state import OperatorState
-from kit.hosts.files.job_files import JobFiles
-from kit.hosts.files.memory import MemoryFiles
-from kit.hosts.files.output import MemoryOutput
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.stores import MemoryStore
+from kit.files.job_files import JobFiles
+from kit.files.memory import MemoryFiles
+from kit.files.output import MemoryOutput
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.stores import MemoryStore
 from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.leftovers import remove_orphans

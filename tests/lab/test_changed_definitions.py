@@ -24,7 +24,7 @@ from kit import (
     max_,
     sum_,
 )
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_failed import JobFailedError
 from kit.hosts.spark import SparkJob
 from kit.stream.api.datastream import DataStream
 from kit.stream.backend.files import snapshot

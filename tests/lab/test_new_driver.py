@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kit.core.protocol.properties import RecoveryClaimMode, RetentionPolicy
 from kit.core.state.errors import StorageError
-from kit.hosts.files.storage import CheckpointStorage
+from kit.files.storage import CheckpointStorage
 from kit.hosts.lab.lab import Lab, LabError
 from kit.machines.job.status import JobStatus
 from kit.stream.api.environment import StreamEnvironment

@@ -109,7 +109,7 @@ _TAKEN_OUT = (
     (
         "failed-write-not-answered",
         "what cannot be written declines its checkpoint",
-        "kit.hosts.files.answers:carry_out",
+        "kit.files.answers:carry_out",
         "answer = command.failed(error)",
         "raise",
         FULL,
@@ -117,7 +117,7 @@ _TAKEN_OUT = (
     (
         "half-a-snapshot-stays",
         "what of a snapshot was written goes when the rest cannot be",
-        "kit.hosts.files.task_files:TaskFiles._write_snapshot",
+        "kit.files.task_files:TaskFiles._write_snapshot",
         "self._output.drop(command.effects)",
         "pass",
         "test_slot.py::test_what_of_a_snapshot_was_written_goes_when_the_rest_cannot_be",
@@ -141,7 +141,7 @@ _TAKEN_OUT = (
     (
         "store-not-read",
         "the next driver begins with what is stored",
-        "kit.hosts.files.job_files:JobFiles._recover",
+        "kit.files.job_files:JobFiles._recover",
         "self._store.checkpoints() if command.recover else []",
         "[]",
         f"{TWO_DRIVERS}[in the middle of a checkpoint]",
@@ -149,7 +149,7 @@ _TAKEN_OUT = (
     (
         "dead-drivers-files-stay",
         "the next driver removes what no checkpoint needs",
-        "kit.hosts.files.job_files:JobFiles._remove_orphans",
+        "kit.files.job_files:JobFiles._remove_orphans",
         "set(self._store.ids()).difference(command.keep)",
         "set()",
         f"{TWO_DRIVERS}[in the middle of a checkpoint]",
@@ -245,7 +245,7 @@ _TAKEN_OUT = (
     (
         "last-put-wins",
         "an object is only put where there is none",
-        "kit.hosts.files.object_stores:put_if",
+        "kit.files.object_stores:put_if",
         'mode="create" if version is None else version',
         'mode="overwrite"',
         "test_object_store.py::test_of_two_that_write_the_same_metadata_one_is_told",
@@ -253,7 +253,7 @@ _TAKEN_OUT = (
     (
         "leader-not-replaced",
         "a driver that takes over gets the records under a token of its own",
-        "kit.hosts.files.stores.file_records:FileRecords.lead",
+        "kit.files.stores.file_records:FileRecords.lead",
         "self._storage.move(self._directory(found), self._directory(leader.token))",
         "leader = Leader(found, driver)",
         "test_two_leaders.py::test_a_driver_that_is_frozen_and_replaced_does_nothing_that_counts",

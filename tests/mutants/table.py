@@ -549,7 +549,7 @@ STATE: tuple[Row, ...] = (
     (
         "copy-of-another-checkpoint",
         "local recovery looks among the copies of whatever checkpoint the slot has first",
-        "kit.hosts.files.local_state:LocalState._copies",
+        "kit.files.local_state:LocalState._copies",
         'directory = f"{self._directory}/{slot}/{CHECKPOINT}{checkpoint_id}"',
         "directory = f\"{self._directory}/{slot}/{self._names(f'{self._directory}/{slot}')[0]}\"",
         ByTest("host/test_local_state.py::test_copies_come_first_and_the_truth_last"),
@@ -597,7 +597,7 @@ STATE: tuple[Row, ...] = (
     (
         "entry-removed-first",
         "a checkpoint's entry leaves the durable store before its files, which nobody deletes if that fails",
-        "kit.hosts.files.job_files:JobFiles._discard",
+        "kit.files.job_files:JobFiles._discard",
         "self._storage.discard(command.paths)",
         "command.stored and self._store.remove(command.checkpoint_id)\n    self._storage.discard(command.paths)",
         ByTest("host/test_job_files.py::test_the_entry_in_the_store_goes_after_the_files"),
@@ -605,7 +605,7 @@ STATE: tuple[Row, ...] = (
     (
         "directory-written-again",
         "a new run gives out the id of the newest checkpoint directory that is there",
-        "kit.hosts.files.job_files:JobFiles._recover",
+        "kit.files.job_files:JobFiles._recover",
         "default=0) + 1)",
         "default=0))",
         ByTest("host/test_job_files.py::test_no_id_is_given_out_whose_directory_is_there"),
@@ -684,7 +684,7 @@ LAB: tuple[Row, ...] = (
     (
         "rewind-shares-the-disk",
         "a lab that went back sees the files of the time that it undid",
-        "kit.hosts.files.memory:MemoryFiles.copy",
+        "kit.files.memory:MemoryFiles.copy",
         "MemoryFiles(dict(self.contents), set(self.directories))",
         "MemoryFiles(self.contents, self.directories)",
         ByTest("lab/test_stepping.py::test_the_disk_goes_back_too"),
@@ -735,7 +735,7 @@ SPARK: tuple[Row, ...] = (
     (
         "acknowledged-before-staged",
         "a slot acknowledges before what its sinks staged is on the disk",
-        "kit.hosts.files.task_files:TaskFiles._write_snapshot",
+        "kit.files.task_files:TaskFiles._write_snapshot",
         "self._output.stage(effect)",
         "__import__('threading').Timer(2, self._output.stage, (effect,)).start()",
         ByTest("spark/test_spark_job.py::test_a_killed_worker_costs_no_row_and_repeats_none"),

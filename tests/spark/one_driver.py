@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kit.hosts.files.job_failed import JobFailedError
-from kit.hosts.files.job_files import JobFiles
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.job_failed import JobFailedError
+from kit.files.job_files import JobFiles
+from kit.files.storage import CheckpointStorage
+from kit.files.task_files import TaskFiles
 from kit.hosts.spark.job import SparkJob
 from tests.spark.jobs import ThreadGang, generator, totals_job
 

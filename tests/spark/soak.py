@@ -28,8 +28,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.opening import open_store
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.opening import open_store
 from tests.house.files import ROOT
 from tests.spark.cluster import QUICK_JVM, StandaloneCluster, descendants, parent, send
 from tests.spark.held import Held, all_held, check_flat, command

@@ -18,8 +18,8 @@ from kit.core.protocol.messages import DeployTask, NotifyCheckpointAborted
 from kit.core.protocol.trace import Trace
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Machine, ProtocolError, Word
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.storage import CheckpointStorage
+from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.driver import JobFailedError
 from kit.hosts.spark.job import SparkJob
 from kit.machines.job.job_master import JobMaster

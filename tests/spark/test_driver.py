@@ -30,8 +30,8 @@ from kit import (
     ValueStateDescriptor,
     count,
 )
-from kit.hosts.files.job_ended import JobEndedError
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_ended import JobEndedError
+from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.driver.epoch import Epoch
 from kit.hosts.spark.job import SparkJob

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kit.hosts.files.storage import CheckpointStorage
+from kit.files.storage import CheckpointStorage
 from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.job import SparkJob
 from kit.hosts.spark.wire.endpoint import WireSettings

@@ -15,10 +15,10 @@ from pyarrow import fs
 from kit import CheckpointConfig, FixedDelay, ParquetSink, SparkJob, StreamEnvironment, count, sum_
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StorageError
-from kit.hosts.files.object_stores import put_new
-from kit.hosts.files.storage import CheckpointStorage, resolve
-from kit.hosts.files.stores.file_records import FileRecords
-from kit.hosts.files.stores.opening import open_store
+from kit.files.object_stores import put_new
+from kit.files.storage import CheckpointStorage, resolve
+from kit.files.stores.file_records import FileRecords
+from kit.files.stores.opening import open_store
 from kit.stream.connectors.files import CommitError, commit, stage
 from tests.host.contract import OpenRecords, StoreContract, stored
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit import Parts, SparkJob
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_failed import JobFailedError
 from tests.lab import own_parts as own
 from tests.lab.test_parts import ROWS, job
 from tests.spark.jobs import ThreadGang

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kit import CheckpointConfig, CollectSink, GeneratorSource, StreamEnvironment, count, sum_
-from kit.hosts.files.storage import CheckpointStorage
+from kit.files.storage import CheckpointStorage
 from kit.hosts.spark.job import SparkJob
 from tests.spark.jobs import ThreadGang, until
 

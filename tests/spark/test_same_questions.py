@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kit import CheckpointConfig, GeneratorSource, Lab, ParquetSink, SparkJob, StreamEnvironment, sum_
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.look import Look
 from kit.hosts.spark.look import SparkLook
 from tests.lab.test_master_hooks import Hook

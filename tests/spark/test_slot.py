@@ -27,7 +27,7 @@ from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.snapshots import Effect, SnapshotPart
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import Envelope, Word
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.edge import SparkOutput, open_storage
 from kit.hosts.spark.slot import slot as slot_module

@@ -40,8 +40,8 @@ from kit.core.state.handles import (
 )
 from kit.core.state.operator_state import TaskStateSnapshot
 from kit.core.state.restored_state import RestoredSubtaskState
-from kit.hosts.files.storage import CheckpointLocation
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.storage import CheckpointLocation
+from kit.files.task_files import TaskFiles
 from kit.hosts.spark.edge import SparkOutput, open_storage
 from kit.hosts.spark.slot.task_host import TaskHost
 from kit.machines.channel.channel_state.channel_state_reader import SequentialChannelStateReader

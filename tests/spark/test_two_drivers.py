@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.opening import open_store
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.opening import open_store
 from tests.spark.jobs import check_output, staged, totals_job
 from tests.zookeeper import ZooKeeper
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.job import SparkJob
 from tests.spark.jobs import LASTING, ThreadGang, await_checkpoint, check_output, generator, staged, totals_job
 from tests.spark.test_two_drivers import ROOT, stored_ids

@@ -7,7 +7,7 @@ from typing import Any
 
 from kit.core.protocol.snapshots import Effect
 from kit.core.protocol.stored import StoredCheckpoint
-from kit.hosts.files.stores.errors import InconsistentStoreError, StoreError
+from kit.files.stores.errors import InconsistentStoreError, StoreError
 from kit.hosts.lab.lab import Lab
 from kit.stream.connectors.files import CommitError
 from tests.restore.in_the_lab import FullDisk

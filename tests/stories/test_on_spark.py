@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from kit.hosts.files.job_ended import JobEndedError
+from kit.files.job_ended import JobEndedError
 from kit.hosts.spark import JobFailedError, SparkJob
 from tests.spark.conftest import spark_session
 from tests.spark.jobs import ROWS, check_output, generator, read, totals_job

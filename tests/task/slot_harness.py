@@ -26,8 +26,8 @@ from kit.core.protocol.snapshots import RestoredPart
 from kit.core.protocol.tasks import TaskRestore
 from kit.core.protocol.words import Word
 from kit.core.state.operator_state import OperatorSubtaskState
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.storage import CheckpointStorage
+from kit.files.task_files import TaskFiles
 from kit.machines.channel.channel_state.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION
 from kit.machines.channel.channel_state.slot_channel_state import SlotChannelState
 from kit.stream.api.environment import StreamEnvironment

@@ -27,7 +27,7 @@ from kit.core.protocol.properties import SavepointFormatType, SavepointType
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
 from kit.core.state.operator_state import TaskStateSnapshot
-from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.machines.task import subtask_coordinator
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.states.descriptors import ListStateDescriptor

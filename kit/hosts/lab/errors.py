@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from kit.hosts.files.job_ended import JobEndedError
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_ended import JobEndedError
+from kit.files.job_failed import JobFailedError
 
 MOST_NAMED = 5
 MOST_LINES, KEPT_AT_END = 6, 2

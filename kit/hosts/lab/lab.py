@@ -37,8 +37,8 @@ from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
 from kit.core.protocol.signposts import LAB, RESTORE_PATH, no_attribute, takes
 from kit.core.protocol.trace import Trace
 from kit.core.protocol.words import Word
-from kit.hosts.files.given import directory_given
-from kit.hosts.files.output import output_at_risk
+from kit.files.given import directory_given
+from kit.files.output import output_at_risk
 from kit.hosts.lab.by_words import chosen
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.conditions import Condition, condition_of

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from kit.core.protocol.events import StartJob
 from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
-from kit.hosts.files.given import Choice, no_job, one_of
-from kit.hosts.files.memory import MemoryFiles
-from kit.hosts.files.output import MemoryOutput, begin_new_output, check_new_output
+from kit.files.given import Choice, no_job, one_of
+from kit.files.memory import MemoryFiles
+from kit.files.output import MemoryOutput, begin_new_output, check_new_output
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.recordings.snapshot_on_disk import Before
 from kit.hosts.lab.world.edge import LabEdge

@@ -12,7 +12,7 @@ import time
 from importlib.util import find_spec
 from typing import Any
 
-from kit.hosts.files.onlooker import NotebookLine, in_notebook, progress_is_off
+from kit.files.onlooker import NotebookLine, in_notebook, progress_is_off
 from kit.hosts.lab.world.world import World
 
 AFTER_S = 1.0

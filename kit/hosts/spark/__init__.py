@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kit.core.lazily import offer as _offer
 
 if TYPE_CHECKING:
-    from kit.hosts.files.job_failed import JobFailedError
+    from kit.files.job_failed import JobFailedError
     from kit.hosts.spark.driver.driver_settings import DriverSettings
     from kit.hosts.spark.job import SparkJob
     from kit.hosts.spark.recording import recorded
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _offer(
     __name__,
     {
-        "kit.hosts.files.job_failed": ["JobFailedError"],
+        "kit.files.job_failed": ["JobFailedError"],
         "kit.hosts.spark.driver.driver_settings": ["DriverSettings"],
         "kit.hosts.spark.wire.endpoint": ["WireSettings"],
         "kit.hosts.spark.job": ["SparkJob"],

@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 
 from kit.core.protocol.properties import Durability
 from kit.core.protocol.snapshots import Effect
-from kit.hosts.files.local_state import LocalState
-from kit.hosts.files.output import lineage_of, sink_called, sinks
-from kit.hosts.files.storage import CheckpointStorage
+from kit.files.local_state import LocalState
+from kit.files.output import lineage_of, sink_called, sinks
+from kit.files.storage import CheckpointStorage
 from kit.hosts.spark.temporary import locked_directory, remove_directory, temporary_directory
 from kit.stream.connectors import disk, files
 from kit.stream.connectors.files_in_progress import FilesInProgress

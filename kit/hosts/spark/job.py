@@ -31,10 +31,10 @@ from kit.core.protocol.events import (
 )
 from kit.core.protocol.properties import Durability, LaterOutput, RecoveryClaimMode
 from kit.core.protocol.signposts import JOB, RESTORE_PATH, no_attribute, takes
-from kit.hosts.files.given import directory_given, no_job, one_of, seconds_given
-from kit.hosts.files.job_failed import JobFailedError
-from kit.hosts.files.onlooker import in_notebook, progress_is_off
-from kit.hosts.files.output import begin_new_output, check_new_output, output_at_risk
+from kit.files.given import directory_given, no_job, one_of, seconds_given
+from kit.files.job_failed import JobFailedError
+from kit.files.onlooker import in_notebook, progress_is_off
+from kit.files.output import begin_new_output, check_new_output, output_at_risk
 from kit.hosts.spark.console import PATIENCE_S, say, waiting
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.driver.driver_settings import DriverSettings

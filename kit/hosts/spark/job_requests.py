@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from kit.core.protocol.commands import CompleteRequest
 from kit.core.protocol.events import RequestCheckpoint, RequestRescale, RequestSavepoint, RequestStop
 from kit.core.protocol.words import Word
-from kit.hosts.files.given import directory_given
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.given import directory_given
+from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.console import waiting
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.look import path_of

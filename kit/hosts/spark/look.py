@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from kit.core.protocol.commands import CompleteRequest
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.progress import Progress
 from kit.run.metrics import metrics_table, state_bytes_of

@@ -8,7 +8,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from kit.hosts.files.job_failed import JobFailedError
+from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.console import waiting
 from kit.hosts.spark.driver.gang import concurrent_tasks, missing_slots
 from kit.hosts.spark.driver.slot_watch import SlotWatch

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from kit.hosts.files.output import sinks
+from kit.files.output import sinks
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.opening import job_graph

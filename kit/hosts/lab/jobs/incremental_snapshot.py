@@ -15,7 +15,7 @@ from kit.core.state.handles import (
     KeyGroupRange,
 )
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
-from kit.hosts.files.memory import MemoryFiles
+from kit.files.memory import MemoryFiles
 
 MAX_PARALLELISM = 8
 SHARED = ("000009.sst", "000012.sst")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from os import PathLike
 
-from kit.hosts.files.job_files import JobFiles
-from kit.hosts.files.local_state import LocalState
-from kit.hosts.files.memory import MemoryFiles
-from kit.hosts.files.output import MemoryOutput, lineage_of, sink_called
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.file_records import FileRecords
-from kit.hosts.files.stores.stores import DurableStore, MemoryStore
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.job_files import JobFiles
+from kit.files.local_state import LocalState
+from kit.files.memory import MemoryFiles
+from kit.files.output import MemoryOutput, lineage_of, sink_called
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.file_records import FileRecords
+from kit.files.stores.stores import DurableStore, MemoryStore
+from kit.files.task_files import TaskFiles
 from kit.hosts.lab.errors import LabError, enumerated, said
 from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.graph.job_graph import JobGraph

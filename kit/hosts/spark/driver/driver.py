@@ -35,11 +35,11 @@ from kit.core.protocol.events import EpochEnded, StartJob, TimerFired
 from kit.core.protocol.trace import Trace, TraceRecord
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Word
-from kit.hosts.files.job_ended import JobEndedError
-from kit.hosts.files.job_failed import JobFailedError
-from kit.hosts.files.job_files import JobFiles
-from kit.hosts.files.storage import CheckpointLocation
-from kit.hosts.files.stores.opening import open_store
+from kit.files.job_ended import JobEndedError
+from kit.files.job_failed import JobFailedError
+from kit.files.job_files import JobFiles
+from kit.files.storage import CheckpointLocation
+from kit.files.stores.opening import open_store
 from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.driver.driver_inbox import Answered, Asked, CleanedUp, Failed, Look
 from kit.hosts.spark.driver.driver_settings import DriverSettings

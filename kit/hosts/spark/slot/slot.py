@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kit.core.protocol.words import Envelope, ProtocolError
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.edge import SparkOutput, open_local_state, open_storage
 from kit.hosts.spark.recording import EventFile, slot_process

@@ -49,7 +49,7 @@ from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.trace import TraceRecord, keeps, records_of
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, Word
-from kit.hosts.files.task_files import TaskFiles
+from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background
 from kit.hosts.spark.recording import EventFile
 from kit.hosts.spark.slot.fetcher import Fetcher

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 import pyarrow as pa
 
 from kit.core.protocol.snapshots import Effect
-from kit.hosts.files.storage import CheckpointStorage
+from kit.files.storage import CheckpointStorage
 from kit.stream.connectors.files import CommitError, published_with_other_rows, staging_directory
 from kit.stream.connectors.sink import MEMORY, Sink, SinkSpec
 from kit.stream.graph.job_graph import JobGraph

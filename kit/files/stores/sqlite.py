@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.errors import LeadershipLostError, StoreError
-from kit.hosts.files.stores.stores import LEADER, Leader, look_up, lost
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.errors import LeadershipLostError, StoreError
+from kit.files.stores.stores import LEADER, Leader, look_up, lost
 
 PATIENCE_S = 10.0
 """The longest wait for another process that holds the file."""

@@ -6,7 +6,7 @@ previous driver fails because its directory is gone. There is no lock that a fro
 directory `store` appears together with the first `leader-1` in it: if it exists, a driver leads.
 
 Works on any file system that holds the checkpoints and renames a directory in one step. An object store does not, and
-keeps the records in one object instead (`kit.hosts.files.stores.object_records`). Flink has no such records beside its
+keeps the records in one object instead (`kit.files.stores.object_records`). Flink has no such records beside its
 checkpoints; see `FileSystemJobResultStore`.
 """
 
@@ -18,11 +18,11 @@ from contextlib import suppress
 from typing import TypeVar
 
 from kit.core.state.errors import StorageError
-from kit.hosts.files.object_stores import is_object
-from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
-from kit.hosts.files.stores.errors import LeadershipLostError, StoreError
-from kit.hosts.files.stores.object_records import ObjectRecords
-from kit.hosts.files.stores.stores import LEADER, Leader, Records, look_up, lost
+from kit.files.object_stores import is_object
+from kit.files.storage import CheckpointLocation, CheckpointStorage
+from kit.files.stores.errors import LeadershipLostError, StoreError
+from kit.files.stores.object_records import ObjectRecords
+from kit.files.stores.stores import LEADER, Leader, Records, look_up, lost
 from kit.stream.connectors.files import file_safe
 
 _DIRECTORY = re.compile(r"leader-(\d+)")

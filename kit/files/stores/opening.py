@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.stores import DurableStore, MemoryStore, Records
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.stores import DurableStore, MemoryStore, Records
 from kit.stream.settings.store_addresses import IN_MEMORY, store_named
 
 
@@ -23,19 +23,19 @@ def open_store(setting: str, storage: CheckpointStorage) -> MemoryStore | Durabl
 
 
 def _filesystem(address: Mapping[str, str], storage: CheckpointStorage) -> Records:
-    from kit.hosts.files.stores.file_records import FileRecords
+    from kit.files.stores.file_records import FileRecords
 
     return FileRecords.open(address, storage)
 
 
 def _zookeeper(address: Mapping[str, str], storage: CheckpointStorage) -> Records:
-    from kit.hosts.files.stores.zookeeper import ZooKeeperRecords
+    from kit.files.stores.zookeeper import ZooKeeperRecords
 
     return ZooKeeperRecords.open(address, storage)
 
 
 def _sqlite(address: Mapping[str, str], storage: CheckpointStorage) -> Records:
-    from kit.hosts.files.stores.sqlite import SqliteRecords
+    from kit.files.stores.sqlite import SqliteRecords
 
     return SqliteRecords.open(address, storage)
 

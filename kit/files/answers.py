@@ -16,9 +16,9 @@ from typing import Any
 from kit.core.protocol.duties import Command, check_answer
 from kit.core.protocol.events import LeadershipLost
 from kit.core.protocol.words import ProtocolError, Word
-from kit.hosts.files.stores.errors import LeadershipLostError
+from kit.files.stores.errors import LeadershipLostError
 
-logger = logging.getLogger("kit.hosts.files")
+logger = logging.getLogger("kit.files")
 
 
 def carry_out(owner: Any, how: Mapping[type[Word], Callable[[Any, Any], Word | None]], command: Command) -> Word | None:

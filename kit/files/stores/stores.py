@@ -3,7 +3,7 @@
     MemoryStore     nothing outlives the driver (Flink's `EmbeddedCompletedCheckpointStore` and
                     `StandaloneCheckpointIDCounter`)
     DurableStore    over `Records`, which are small values by name, each replaced in one step: files beside the
-                    checkpoints (`kit.hosts.files.stores.file_records`), an object in an object store, nodes of
+                    checkpoints (`kit.files.stores.file_records`), an object in an object store, nodes of
                     ZooKeeper, rows of a database; `kit.stream.settings.store_addresses` lists them
 
 The records of a job:
@@ -41,7 +41,7 @@ from typing import Protocol
 
 from kit.core.protocol.properties import RecoveryClaimMode
 from kit.core.protocol.stored import StoredCheckpoint
-from kit.hosts.files.stores.errors import InconsistentStoreError, LeadershipLostError, StoreError
+from kit.files.stores.errors import InconsistentStoreError, LeadershipLostError, StoreError
 
 FIRST_CHECKPOINT_ID = 1
 CHECKPOINTS, COUNTER, RUN, PARALLELISM = "checkpoints", "checkpointID", "run", "parallelism"

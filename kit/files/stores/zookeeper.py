@@ -20,9 +20,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.errors import InconsistentStoreError, StoreError
-from kit.hosts.files.stores.stores import CHECKPOINTS, LEADER, Leader, lost
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.errors import InconsistentStoreError, StoreError
+from kit.files.stores.stores import CHECKPOINTS, LEADER, Leader, lost
 
 try:
     from kazoo.client import KazooClient

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kit.core.state.errors import StorageError
-from kit.hosts.files import object_stores
-from kit.hosts.files.storage import CheckpointStorage
-from kit.hosts.files.stores.errors import InconsistentStoreError, StoreError
-from kit.hosts.files.stores.stores import Leader, lost
+from kit.files import object_stores
+from kit.files.storage import CheckpointStorage
+from kit.files.stores.errors import InconsistentStoreError, StoreError
+from kit.files.stores.stores import Leader, lost
 
 _TRIES = 50
 """Attempts to replace the object while others replace it."""

@@ -1,6 +1,6 @@
 """A task's commands for its host's disk: rows of its source, its state, its snapshots, its output.
 
-As in `kit.hosts.files.job_files`, there is one method per command, and a failure comes back as an event.
+As in `kit.files.job_files`, there is one method per command, and a failure comes back as an event.
 
 A snapshot is written completely or not at all: if one of its parts cannot be written, those written before are deleted
 before `SnapshotFailed` is returned. A file of in-flight data is written in one step, or not at all.
@@ -45,10 +45,10 @@ from kit.core.state.handles import (
     StreamStateHandle,
 )
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
-from kit.hosts.files.answers import carry_out
-from kit.hosts.files.local_state import LocalState, StateReader
-from kit.hosts.files.output import Output
-from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.files.answers import carry_out
+from kit.files.local_state import LocalState, StateReader
+from kit.files.output import Output
+from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.machines.channel.channel_state.channel_state_reader import (
     INPUT_CHANNEL,
     RESULT_SUBPARTITION,

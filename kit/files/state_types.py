@@ -13,7 +13,7 @@ from kit.core.metadata import read_metadata
 from kit.core.state.errors import StateDescriptorError, StateRestoreError
 from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle
 from kit.core.state.operator_state import OperatorState
-from kit.hosts.files.storage import CheckpointStorage
+from kit.files.storage import CheckpointStorage
 from kit.stream.backend.files.framing import file_name, header_bytes
 from kit.stream.backend.files.partial_file import HEADER_READ_BYTES, PartialFile
 from kit.stream.backend.files.snapshot import KeyedStateFile

@@ -36,7 +36,7 @@ from kit.core.state.handles import (
     SegmentFileStateHandle,
     StreamStateHandle,
 )
-from kit.hosts.files import object_stores
+from kit.files import object_stores
 from kit.stream.connectors import disk
 from kit.stream.connectors.files import APPEAR_WHOLE
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 from kit.core.metadata import read_metadata
 from kit.core.state.errors import StorageError
-from kit.hosts.files.storage import SHARED_STATE_DIR, TASK_OWNED_STATE_DIR
+from kit.files.storage import SHARED_STATE_DIR, TASK_OWNED_STATE_DIR
 
 _MOST_NAMED = 3
 

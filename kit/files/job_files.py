@@ -1,7 +1,7 @@
 """The JobMaster's commands for its host's disk, and for the user's objects beside the job.
 
 There is one method per command; `carry_out` finds it in a table and returns the event that answers, or None without an
-answer. An exception becomes the event with which the command reports that it failed (`kit.hosts.files.answers`); only
+answer. An exception becomes the event with which the command reports that it failed (`kit.files.answers`); only
 methods that know more than the error create that event themselves.
 """
 
@@ -61,9 +61,9 @@ from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.core.protocol.words import Word
 from kit.core.state.errors import StateError
 from kit.core.state.file_names import checkpoint_of
-from kit.hosts.files.answers import carry_out
-from kit.hosts.files.confinement import check_metadata
-from kit.hosts.files.output import (
+from kit.files.answers import carry_out
+from kit.files.confinement import check_metadata
+from kit.files.output import (
     Output,
     begin_new_output,
     check_no_later_output,
@@ -71,15 +71,15 @@ from kit.hosts.files.output import (
     last_published,
     sinks,
 )
-from kit.hosts.files.state_types import check_state_types
-from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
-from kit.hosts.files.stores.errors import LeadershipLostError
-from kit.hosts.files.stores.stores import CheckpointStore
+from kit.files.state_types import check_state_types
+from kit.files.storage import CheckpointLocation, CheckpointStorage
+from kit.files.stores.errors import LeadershipLostError
+from kit.files.stores.stores import CheckpointStore
 from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source_spec import SourceSpec
 
-logger = logging.getLogger("kit.hosts.files")
+logger = logging.getLogger("kit.files")
 _RECORDED = 100
 """Records of published files are kept for this many checkpoints: a checkpoint may name what earlier ones published."""
 

@@ -32,7 +32,7 @@ from kit.core.protocol.properties import Durability
 from kit.core.state.errors import StorageError
 from kit.core.state.handles import FileStateHandle, StreamStateHandle
 from kit.core.state.operator_state import OperatorSubtaskState
-from kit.hosts.files.storage import CheckpointLocation, CheckpointStorage
+from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.machines.restore.prioritized import PrioritizedOperatorSubtaskState
 from kit.machines.task.chain import MANAGED_KEYED, MANAGED_OPERATOR, RAW_KEYED, RAW_OPERATOR
 from kit.stream.backend.files.partial_file import PartialFile, read_wanted
