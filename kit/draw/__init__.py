@@ -1,7 +1,7 @@
 """Pictures of runs and graphs: a moment as SVG, a whole run as a page to step through, charts, tables.
 
-Everything is drawn from a trace and the stages of its epochs (`kit.run.stage.Stage`), nothing else; so each name here
-takes a Lab, a SparkJob or a Trace, whole or cut or read back from a file.
+Every picture is drawn from a trace and the stages of its epochs (`kit.run.stage.Stage`) alone. So each function here
+takes a Lab, a SparkJob or a Trace; the trace may be complete, cut short, or read from a file.
 """
 
 from __future__ import annotations

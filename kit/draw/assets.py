@@ -1,7 +1,7 @@
-"""The scripts and style sheets of this package that pages are made of, wherever in it they are.
+"""The scripts and style sheets of this package, from which pages are made.
 
-The stage's script is one module for browsers and several files for people: each holds one concept, and they are put
-together in this order.
+Browsers load the stage's script as one module. Its source is several files, one concept each; `stage_js` joins them in
+the order given here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STAGE_CSS = ("theme.css", "stage.css", "player.css")
 
 @cache
 def asset(name: str) -> str:
-    """The text of a file: `stage.css`, `theme.css`."""
+    """Return the text of a file such as `stage.css` or `theme.css`."""
     return _assets()[name].read_text(encoding="utf-8")
 
 
@@ -36,30 +36,30 @@ def _assets() -> dict[str, Path]:
 
 @cache
 def stage_js() -> str:
-    """The module that steps through a film; it exports what a widget's front end does."""
+    """Return the module that steps through a film. It exports the functions of a widget's front end."""
     return "\n".join(map(asset, STAGE_JS))
 
 
 @cache
 def stage_css() -> str:
-    """All that the stage's page needs to look right."""
+    """Return the style sheets of the stage's page, joined."""
     return "".join(map(asset, STAGE_CSS))
 
 
 @cache
 def light_block() -> str:
-    """The theme's first block: the light colours, for what cannot know the page."""
+    """Return the theme's first block, the light colours, for pictures that cannot see the page's theme."""
     text = asset("theme.css")
     return text[text.index(".kit-picture") : text.index("}") + 1]
 
 
 @cache
 def light_theme() -> str:
-    """The light colours for the class `kit-still`: a picture on a card, whatever the page's theme is."""
+    """Return the light colours for the class `kit-still`: a picture on a card, whatever the page's theme."""
     return light_block().replace(".kit-picture", ".kit-still", 1)
 
 
 @cache
 def light_colours() -> dict[str, str]:
-    """The light colours by name, for what knows no CSS: `light_colours()["accent"]`."""
+    """Return the light colours by name, for libraries without CSS: `light_colours()["accent"]`."""
     return dict(re.findall(r"--kit-([\w-]+): (#[0-9a-f]{6})", light_block()))

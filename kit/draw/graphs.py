@@ -1,7 +1,7 @@
-"""A graph described once: boxes with lines of text, arrows with labels, groups; drawn in the theme, or as a `Dot`.
+"""Graphs of boxes, labelled arrows and groups, drawn in the theme or converted to a `Dot`.
 
-Graphviz places it in this process. Boxes and labels get the sizes that their texts have in the picture, so a label has
-its own room beside the arrows; the texts are drawn here and depend on no font that Graphviz finds.
+Graphviz computes the layout in this process. It is given the size that each text has in the picture, so a label gets
+its own space beside the arrows. The texts are drawn here and do not depend on the fonts that Graphviz finds.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 STYLE = "graphs.css"
 TITLE_SIZE, LINE_SIZE, GROUP_SIZE = 12.5, 11.0, 11.5
 LEAST_SCALE = 0.92
-"""Made smaller than this, texts of 11 px could not be read."""
+"""The smallest scale at which texts of 11 px are still readable."""
 LINE_HEIGHT, PAD_X, PAD_Y, EDGE_PAD = 15.0, 10.0, 7.0, 5.0
 MARGIN = 14.0
 GROUP_MARGIN = 12.0
 ROOM = (1.4, 1.9, 2.6)
-"""How much more room between boxes is tried where an arrow lies on a label."""
+"""Factors for the space between boxes, tried in turn while an arrow crosses a label."""
 MOST_PAIRS, SAMPLES = 4000, 120
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """A box: its first line is its title. `meaning` is a class of graphs.css: "", good, bad, waits, root, lit, been,
-    quiet, question. `tip` is told where the mouse rests, `picked` names what a click on it means.
+    quiet, question. `tip` is shown on hover; `picked` names the item that a click selects.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Node:
     tip: str = ""
     picked: str = ""
     ends: bool = False
-    """Whether it has a double frame: nothing follows."""
+    """True for a final state, which is drawn with a double frame."""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -60,7 +60,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An arrow; the first of its label's lines is heavy. `meaning` as a node's, and "dashed" beside it."""
+    """An arrow. The first line of its label is bold. `meaning` is as for a node, or also "dashed"."""
 
     source: str
     target: str
@@ -68,11 +68,11 @@ class Edge:
     meaning: str = ""
     tip: str = ""
     back: bool = False
-    """Whether its target stands before its source: the arrow points against the graph's direction."""
+    """True if the arrow points against the graph's direction, so its target is placed before its source."""
 
     @property
     def size(self) -> tuple[float, float]:
-        """Room for the label, in px."""
+        """Width and height of the label, in px."""
         wide = [text_width(line, LINE_SIZE, bold=number == 0) for number, line in enumerate(self.lines)]
         return max(wide) + 2 * EDGE_PAD, LINE_HEIGHT * len(self.lines) + 2 * EDGE_PAD
 
@@ -89,7 +89,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where everything is, in px from the upper left; a way is a row of Bezier points and the arrow's tip."""
+    """A finished layout, in px from the upper left. A way is a list of Bezier points, then the arrow's tip."""
 
     width: float
     height: float
@@ -109,23 +109,24 @@ class Graph:
     edges: tuple[Edge, ...] = ()
     groups: tuple[Group, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-    """Boxes that stand beside each other across the direction, in this order; Graphviz keeps it outside of groups."""
+    """Boxes in one rank, in this order. Graphviz keeps the order for boxes outside groups only."""
     direction: str = "LR"
     rank_gap: float = 46.0
     node_gap: float = 22.0
     from_sides: bool = False
-    """Whether every arrow leaves a box on the far side and comes in on the near one: for graphs that only go ahead."""
+    """True if every arrow leaves a box on the far side and enters on the near side, for graphs without back edges."""
     plain_labels: bool = False
-    """Whether the first line of a label is no heavier than the others."""
+    """True if the first line of a label is not bold."""
 
     @cached_property
     def placed(self) -> Placed:
-        """Where Graphviz puts everything."""
+        """Return the layout that Graphviz computes."""
         return _place(self)
 
     def drawing(self) -> str:
-        """The picture as an inline `<svg>` in the theme's colours, as large as it is: what is too wide is made smaller,
-        as long as it can be read, or else scrolled.
+        """Return the picture as an inline `<svg>` in the theme's colours.
+
+        A picture that is too wide is scaled down while its texts stay readable, and scrolled otherwise.
         """
         placed = self.placed
         return (
@@ -136,18 +137,18 @@ class Graph:
         )
 
     def turned(self) -> Graph:
-        """The same graph from top to bottom; one that goes so already, from left to right."""
+        """Return the same graph from top to bottom, or from left to right if it already is from top to bottom."""
         if self.direction == "TB":
             return replace(self, direction="LR", rank_gap=self.rank_gap / 0.7)
         return replace(self, direction="TB", rank_gap=self.rank_gap * 0.7)
 
     def svg(self) -> Svg:
-        """The picture alone, in light colours."""
+        """Return the picture alone, in light colours."""
         placed = self.placed
         return light_svg(placed.width, placed.height, self._inside(), self.caption, STYLE)
 
     def dot(self) -> Dot:
-        """The same graph as an object of the `graphviz` package."""
+        """Return the graph as an object of the `graphviz` package."""
         return _dot(self)
 
     def _inside(self) -> str:
@@ -169,7 +170,7 @@ _NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[]/ "), frozenset("mwMW@%→—…±
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
-    """How wide a text is at most, in px: in DejaVu Sans or Verdana, the widest of the theme's fonts."""
+    """Return the greatest width of a text, in px: that in DejaVu Sans or Verdana, the theme's widest fonts."""
     ems = sum(0.4 if c in _NARROW else 1.0 if c in _WIDE else 0.76 if c.isupper() else 0.64 for c in text)
     return round(ems * size * (1.09 if bold else 1.0), 1)
 
@@ -179,7 +180,7 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
 
 @lru_cache(maxsize=512)
 def _place(graph: Graph) -> Placed:
-    """Graphviz leaves a label its room, yet another arrow may cross it: then all is placed with more room between."""
+    """Compute the layout, with more space between boxes if an arrow crosses the label of another."""
     best = _placed(graph, 1.0)
     crossed = _crossed_labels(graph, best)
     for room in ROOM:
@@ -193,7 +194,7 @@ def _place(graph: Graph) -> Placed:
 
 
 def _crossed_labels(graph: Graph, placed: Placed) -> int:
-    """How many times an arrow lies on another one's label, or on its own."""
+    """Return the number of labels that an arrow crosses, its own included."""
     labels = [box for box in placed.labels if box is not None]
     if not labels or len(labels) * len(graph.edges) > MOST_PAIRS:
         return 0
@@ -207,7 +208,7 @@ def _crossed_labels(graph: Graph, placed: Placed) -> int:
 
 
 def points_of(way: Sequence[Point]) -> npt.NDArray[np.float64]:
-    """Points along an arrow, equally many for every one, its tip the last; shape (SAMPLES + 1, 2)."""
+    """Sample an arrow at equally many points, its tip the last; shape (SAMPLES + 1, 2)."""
     points = np.array(way)
     at = np.linspace(0, (len(way) - 2) // 3, SAMPLES, endpoint=False)
     curve = at.astype(int)
@@ -247,7 +248,7 @@ def _placed(graph: Graph, room: float) -> Placed:
 
 
 def _agraph(graph: Graph, room: float) -> Any:
-    """The graph as Graphviz places it: boxes without texts, labels as empty tables of the texts' sizes."""
+    """Return the graph for Graphviz: boxes without texts, labels as empty tables with the sizes of the texts."""
     import pygraphviz
 
     picture = pygraphviz.AGraph(directed=True, strict=False)
@@ -268,7 +269,7 @@ def _agraph(graph: Graph, room: float) -> Any:
         picture.add_edge(*(keys[end] for end in ends), key=f"e{number}", **label, **way, **_sides(graph))
     for number, group in enumerate(graph.groups):
         width = text_width(group.title, GROUP_SIZE, bold=True) + 8
-        if graph.direction != "LR":  # arrows come from above: the title stands beside them
+        if graph.direction != "LR":  # arrows enter from above, so the title goes beside them
             width = 2 * width + 16
         picture.add_subgraph(
             [keys[name] for name in group.members],
@@ -285,12 +286,12 @@ def _agraph(graph: Graph, room: float) -> Any:
 
 
 def _in_order(edge: Edge) -> tuple[tuple[str, str], dict[str, str]]:
-    """An arrow's ends as Graphviz ranks them, the first before the other, and which way the arrow points."""
+    """Return an arrow's ends in the order in which Graphviz ranks them, and the direction of the arrow."""
     return ((edge.target, edge.source), {"dir": "back"}) if edge.back else ((edge.source, edge.target), {})
 
 
 def _sides(graph: Graph) -> dict[str, str]:
-    """Where arrows leave a box and come in, as Graphviz names it."""
+    """Return the sides at which arrows leave and enter a box, in Graphviz' terms."""
     if not graph.from_sides:
         return {}
     tail, head = ("e", "w") if graph.direction == "LR" else ("s", "n")
@@ -307,7 +308,7 @@ def _numbers(text: str) -> list[float]:
 
 
 def _way(pos: str) -> list[Point]:
-    """The Bezier points of an edge, and the tip of its arrow behind them."""
+    """Return the Bezier points of an edge, followed by the tip of its arrow."""
     points: list[Point] = []
     tips: dict[str, Point] = {}
     for part in re.sub(r"\\\s*", "", pos).split():
@@ -317,7 +318,7 @@ def _way(pos: str) -> list[Point]:
             tips[part[0]] = (x, y)
         else:
             points.append((x, y))
-    if "s" in tips:  # it was placed against the way that it points
+    if "s" in tips:  # Graphviz placed it against the direction of the arrow
         return [*reversed(points), tips["s"]]
     return [*points, tips.get("e", points[-1])]
 
@@ -333,7 +334,7 @@ def _frame(group: Group, box: Box) -> str:
 
 
 def _frame_title(group: Group, box: Box, direction: str) -> str:
-    """From above arrows come to the left or the middle, mostly: the title stands at the right, and over them."""
+    """Draw a group's title. It is at the right, because arrows from above mostly enter at the left or the middle."""
     x, anchor = (box.x + 10, "start") if direction == "LR" else (box.x + box.width - 10, "end")
     return (
         f'<text x="{x:g}" y="{box.y + 16:g}" text-anchor="{anchor}" class="g-group-title">{escape(group.title)}</text>'
@@ -382,7 +383,7 @@ def _arrow(edge: Edge, way: Sequence[Point], label: Box | None, *, plain: bool) 
 
 
 def _head(base: Point, tip: Point) -> str:
-    """The arrow's head, as wide as it is long."""
+    """Draw an arrow's head, as wide as it is long."""
     dx, dy = (tip[0] - base[0]) * 0.45, (tip[1] - base[1]) * 0.45
     return f"M{tip[0]:g} {tip[1]:g}L{base[0] - dy:.1f} {base[1] + dx:.1f}L{base[0] + dy:.1f} {base[1] - dx:.1f}z"
 
@@ -466,19 +467,19 @@ def _dot(graph: Graph) -> Dot:
 
 
 def _key(name: str) -> str:
-    """A node's name in Graphviz' language, where a colon would begin a port."""
+    """Return a node's name in the DOT language, in which a colon would start a port."""
     return name.replace(":", ".")
 
 
 def _roomy(lines: Sequence[str]) -> str:
-    """A label with room around it, so that it does not touch its arrow."""
+    """Return a label with a margin, which keeps it off its arrow."""
     text = "<BR/>".join(map(escape, lines))
     table = f'<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="{EDGE_PAD:.0f}" CELLSPACING="0">'
     return f"<{table}<TR><TD>{text}</TD></TR></TABLE>>"
 
 
 def _label(lines: Sequence[str]) -> str:
-    """Lines of a label, to the left where there are several."""
+    """Return the lines of a label, left-aligned if there are several."""
     import graphviz
 
     if len(lines) == 1:

@@ -1,9 +1,9 @@
 """Graphs as objects of the `graphviz` package, drawn with or without Graphviz' own program.
 
-A `Dot` is a `graphviz.Digraph`: a notebook shows it, `.source` is its text, `.render()` and `.pipe()` make files of it.
-Where the program `dot` is installed it is run, as the package does; where not, the same library, which the wheel of
-`pygraphviz` brings, draws in this process. In a notebook's page the drawing has the colours of the theme; a file, and
-what is shown as an image of its own, keeps the light ones.
+A `Dot` is a `graphviz.Digraph`: a notebook shows it, `.source` is its text, and `.render()` and `.pipe()` draw it. If
+the program `dot` is installed, it draws the graph, as in the package. Otherwise the Graphviz library in the wheel of
+`pygraphviz` draws it in this process. A notebook shows the drawing in the colours of the theme; a file or an image
+keeps the light colours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kit.core.protocol.json_lines import file_of
 from kit.draw.picture import page_html, recoloured
 
 NOISE = b"Fontconfig"
-"""How the lines begin that the library's own font finder writes about the machine's settings."""
+"""The prefix of the lines that the library's font finder writes about the machine's settings."""
 
 
 class Dot(graphviz.Digraph):
@@ -37,9 +37,9 @@ class Dot(graphviz.Digraph):
     def pipe(
         self, format: str | None = None, *, engine: str | None = None, encoding: str | None = None, **also: Any
     ) -> Any:
-        """The drawing in this format (default "pdf") as bytes, or as text when an encoding is given.
+        """Return the drawing in this format (default "pdf") as bytes, or as text if an encoding is given.
 
-        Raises ValueError for what cannot be drawn; with a program `dot`, what `graphviz` raises.
+        Raises ValueError if the graph cannot be drawn; with a program `dot`, the errors of `graphviz`.
         """
         engine, format = engine or self.engine, format or self.format
         if shutil.which(engine) is not None:
@@ -97,7 +97,7 @@ class Dot(graphviz.Digraph):
 
 
 def drawn_in_process(source: str, format: str, engine: str = "dot") -> bytes:
-    """A graph drawn by the library inside this process. Raises ValueError for what it cannot read or draw."""
+    """Draw a graph with the library in this process. Raises ValueError for a source that it cannot read or draw."""
     with _without_font_noise():
         try:
             graph = pygraphviz.AGraph(string=source)
@@ -113,11 +113,11 @@ def drawn_in_process(source: str, format: str, engine: str = "dot") -> bytes:
 
 @contextmanager
 def _without_font_noise() -> Iterator[None]:
-    """What the C library says of the machine's fonts stays out of a notebook; all else that it writes is passed on."""
+    """Drop the C library's lines about the machine's fonts; pass on everything else that it writes."""
     sys.stderr.flush()
     try:
         kept = os.dup(2)
-    except OSError:  # there is no standard error
+    except OSError:  # no standard error
         yield
         return
     with tempfile.TemporaryFile() as said:

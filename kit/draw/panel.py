@@ -1,7 +1,7 @@
-"""What views are made of: a heading, words, tables and pictures in one element of the class `kit-picture`.
+"""Building blocks of views: a heading, words, tables and pictures in one element of the class `kit-picture`.
 
-`panel` brings the theme along, so that what it gives is complete wherever HTML is shown; `frame_html` is a table of
-which the rest is counted, not left out in silence.
+`panel` includes the theme, so its result is complete wherever HTML is shown. `frame_html` cuts a long table and says
+how many rows it leaves out.
 """
 
 from __future__ import annotations
@@ -17,20 +17,18 @@ if TYPE_CHECKING:
 
 ROWS = 20
 FITS, LONGEST = 30, 300
-"""Values longer than this may be cut to the column's width, and are told on pointing at them, up to so many letters."""
+"""Values longer than the first may be cut to the column's width; up to the second many letters appear on hover."""
 
 
 def panel(title: str, *parts: str, under: str = "", styles: tuple[str, ...] = ()) -> str:
-    """One complete fragment: `title` and `under` are text, `parts` HTML, `styles` files beside this one."""
+    """Return one complete fragment; `title` and `under` are text, `parts` HTML, `styles` files of this package."""
     told = f"<p>{escape(under)}</p>" if under else ""
     body = f'<div class="kit-panel"><h3>{escape(title)}</h3>{told}{"".join(parts)}</div>'
     return themed(body, "panel.css", *styles, label=title)
 
 
 def drawing_html(width: float, height: float, drawn: str, label: str) -> str:
-    """A drawing as it stands in a panel: it grows with the room there is, and is scrolled where there is too little for
-    texts of 10.5 px to be read.
-    """
+    """Return a drawing for a panel. It grows with the panel, and scrolls where texts would be smaller than 10.5 px."""
     return (
         f'<div class="kit-scroll" tabindex="0"><svg xmlns="http://www.w3.org/2000/svg" role="img" '
         f'aria-label="{escape(label)}" viewBox="0 0 {width:g} {height:g}" '
@@ -39,8 +37,8 @@ def drawing_html(width: float, height: float, drawn: str, label: str) -> str:
 
 
 def frame_html(frame: pd.DataFrame, most: int = ROWS, lit: Any = None) -> str:
-    """A DataFrame as a table of at most `most` rows; those for which `lit` (a bool for each row) holds stand out and
-    come first.
+    """Return a DataFrame as a table of at most `most` rows. Rows for which `lit` (a bool per row) is True are
+    highlighted and come first.
     """
     import pandas as pd
 
@@ -68,7 +66,7 @@ def _cell(tag: str, value: str, text: bool) -> str:
 
 
 def _time_told(value: Any) -> str:
-    """A time in ms; the two ends of event time in words."""
+    """Format a time in ms; name the two ends of event time in words."""
     import pandas as pd
 
     if value is None or value is pd.NA or value not in (MIN_WATERMARK_MS, MAX_WATERMARK_MS):

@@ -1,10 +1,10 @@
 """Pictures as objects: a notebook shows them by itself, and `save` writes them to a file.
 
-A picture has two forms. As a document of its own (SVG) it is drawn on a light card: a file, paper, and whatever shows
-images cannot tell it the theme. As a part of a page (HTML) it takes the colours of the theme around it, and tells
-what is cut off when it is pointed at; JupyterLab chooses this one. There it is hidden until its own rules are read, so
-that of a notebook that is not trusted, where JupyterLab takes rules and drawings out and leaves the words, a line is
-shown that says so. Nothing here touches pyplot: no figure is shown twice, none is kept.
+A picture has two forms. A document of its own (SVG) is drawn on a light card, because files, paper and image viewers
+have no theme. A part of a page (HTML) takes the colours of the theme around it, and shows texts that were cut off on
+hover; JupyterLab chooses this form. In a notebook that is not trusted, JupyterLab removes style rules and drawings and
+keeps the words. So the picture is hidden until its own rules apply, and until then a line says why. Nothing here uses
+pyplot, which would show figures twice and keep them.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 
 LEAST_WIDTH = 840
-"""All pictures are at least so wide, in px, so that texts are about the same size in all: that is a laptop's cell."""
+"""The least width of a picture, in px: that of a cell on a laptop. It makes texts about equally large in all."""
 MOST_GROWTH = 1.25
-"""So much larger may a picture be shown than it is drawn; on a page it is never smaller, so its texts can be read."""
+"""The most that a picture may be enlarged. On a page it is never made smaller, so its texts stay readable."""
 CARD = '<rect width="100%" height="100%" rx="8" fill="#ffffff"/>'
-"""What a picture of its own is drawn on: it is light in a dark theme as well."""
+"""The card under a picture that is a document of its own; it is light in a dark theme as well."""
 UNTRUSTED = "kit-untrusted"
-"""The class of what is said where a picture cannot be shown."""
+"""The class of the line that is shown where a picture cannot be shown."""
 
 
 def in_theme(picture: str) -> str:
-    """The same drawing as a part of a page: it follows the theme of the element around it, as that does the page."""
+    """Return the drawing as a part of a page; it follows the theme of the element around it."""
     for light in (light_theme(), light_block()):
         picture = picture.replace(light, "", 1)
     return picture.replace(" kit-still", "", 1).replace(CARD, CARD.replace("#ffffff", "var(--kit-paper)"), 1)
 
 
 def recoloured(picture: str) -> str:
-    """A drawing by a library that knows no themes, in the theme's colours where it has the light ones, or black."""
+    """Replace black and the light theme's colours, in a drawing by another library, with the theme's variables."""
     names = {"#000000": "ink"} | {value: name for name, value in reversed(light_colours().items())}
     return re.sub("#[0-9a-f]{6}", lambda found: _variable(names, found[0]), picture)
 
@@ -52,8 +52,10 @@ def _variable(names: dict[str, str], colour: str) -> str:
 
 
 def page_html(drawing: str, caption: str, least_width: float = 0.0) -> str:
-    """A drawing in the theme's colours as one complete fragment, at least so many px wide: where there is less room it
-    is scrolled. Its ids are its own on a page with several. `hidden` has a value: a sanitiser takes empty ones out.
+    """Return a drawing in the theme's colours as one complete fragment.
+
+    It scrolls where there is less than `least_width` px. Its ids are unique on a page with several pictures. `hidden`
+    has a value because a sanitiser removes attributes without one.
     """
     own = f"{crc32(drawing.encode()):08x}"
     drawing = re.sub(r'(\bid="|url\(#|href="#)(kit-[\w-]+)', rf"\1\2-{own}", drawing)
@@ -66,13 +68,13 @@ def page_html(drawing: str, caption: str, least_width: float = 0.0) -> str:
 
 
 class Svg(str):
-    """An SVG document that a notebook shows as a picture; it is its own text. `caption` says in words what is drawn."""
+    """An SVG document as text, which a notebook shows as a picture. `caption` describes the picture in words."""
 
     caption = ""
 
     @classmethod
     def of(cls, text: str, caption: str) -> Svg:
-        """The document with its caption."""
+        """Return the document with its caption."""
         made = cls(text)
         made.caption = caption
         return made
@@ -96,7 +98,7 @@ class Svg(str):
         return page_html(in_theme(self), self.caption, float(drawn[1]) if drawn else LEAST_WIDTH)
 
     def forms(self) -> dict[str, str]:
-        """Both forms by their media types, as a notebook stores them."""
+        """Return both forms by media type, as a notebook stores them."""
         return {"text/html": self._repr_html_(), "image/svg+xml": str(self)}
 
     def __repr__(self) -> str:
@@ -104,14 +106,14 @@ class Svg(str):
 
 
 class Chart:
-    """A chart that a notebook shows as a picture; `figure` is matplotlib's, to change or to save it further."""
+    """A chart that a notebook shows as a picture; `figure` is the matplotlib figure."""
 
     def __init__(self, figure: Figure, caption: str) -> None:
         self.figure = figure
         self.caption = caption
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the chart to a file, as what its name ends in: .svg, .png, .pdf and what else matplotlib knows.
+        """Write the chart to a file in the format of its suffix: .svg, .png, .pdf or another that matplotlib knows.
 
         Raises FileNotFoundError when the file's directory does not exist.
         """
@@ -123,7 +125,7 @@ class Chart:
         from matplotlib import rc_context
 
         written = BytesIO()
-        # the same chart is the same text: neither a date nor random ids are in it
+        # no date and no random ids, so the same chart gives the same text
         with rc_context({"svg.hashsalt": "kit"}):
             self.figure.savefig(written, format="svg", facecolor="none", metadata={"Date": None, "Creator": None})
         _, _, svg = written.getvalue().decode().partition("<svg")
@@ -136,7 +138,7 @@ class Chart:
         return f"<svg{head}>{CARD}{drawn}"
 
     def _repr_html_(self) -> str:
-        # matplotlib's rules are for all that is on the page; here they are for its own drawing
+        # matplotlib's rules would apply to the whole page; limit them to this drawing
         own = (
             self._repr_svg_()
             .replace("*{", ".kit-chart *{", 1)

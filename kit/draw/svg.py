@@ -1,7 +1,7 @@
-"""A moment as a picture that stands alone: static SVG, with a legend, that a stranger can read.
+"""A moment as a static SVG picture with a legend, which can be read without the rest of the page.
 
-The picture has two parts. The backdrop is the same for all moments of a stage: titles of operators, the legend. On it
-are the sprites of `kit.draw.stage.scene`, in layers.
+The picture has two parts. The backdrop, with the titles of operators and the legend, is the same for all moments of a
+stage. The sprites of `kit.draw.stage.scene` are drawn on it in layers.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["asset", "backdrop", "document", "element", "picture_layout", "still"
 
 
 def picture_layout(stage: Stage) -> Layout:
-    """The layout of a whole picture: the graph below the coordinator's panel."""
+    """Return the layout of a whole picture: the graph below the coordinator's panel."""
     return lay_out(stage, float(GRAPH_TOP), float(LEAST_WIDTH))
 
 
 def still(stage: Stage, moment: Moment, words: Words | None = None) -> Svg:
-    """The picture of one moment; `words` replace the caption."""
+    """Draw one moment; `words` replace the caption."""
     layout = picture_layout(stage)
     words = words or words_of(stage, moment)
     sprites = scene(layout, moment, words)
@@ -36,8 +36,9 @@ def still(stage: Stage, moment: Moment, words: Words | None = None) -> Svg:
 
 
 def document(width: float, height: float, drawn: str, title: str) -> Svg:
-    """A picture on its light card, light in a dark page as well, and as wide as there is room: JupyterLab would cut
-    what has a width of its own.
+    """Return a picture on a card that is light on a dark page as well.
+
+    It has no fixed width, because JupyterLab would cut it off.
     """
     width = max(width, LEAST_WIDTH)
     return Svg.of(
@@ -50,7 +51,7 @@ def document(width: float, height: float, drawn: str, title: str) -> Svg:
 
 
 def backdrop(layout: Layout, sprites: Scene | None = None) -> str:
-    """All that lies between the svg's tags: the fixed parts, and the layers with the sprites in them."""
+    """Return the content of the svg element: the fixed parts, and the layers with the sprites in them."""
     parts = [_DEFS, *_titles(layout)]
     for layer in LAYERS:
         parts.append(f'<g data-layer="{layer}">')
@@ -63,7 +64,7 @@ _NO_ATTRIBUTES = ("tag", "layer", "text", "title")
 
 
 def element(name: str, sprite: Sprite) -> str:
-    """A sprite as an SVG element."""
+    """Return a sprite as an SVG element."""
     attributes = " ".join(
         f'{key}="{escape(_value(value))}"'
         for key, value in sprite.items()
@@ -87,8 +88,8 @@ _DEFS = (
 
 
 def _titles(layout: Layout) -> list[str]:
-    """The name of each vertex's operators above its subtasks, and how many subtasks there are. Whoever has a kernel
-    opens and closes a vertex by the sign beside its name.
+    """Draw the operators' names and the number of subtasks above each vertex. With a kernel, the sign beside a name
+    opens and closes the vertex.
     """
     parts = []
     for vertex in layout.stage.vertices:
@@ -112,7 +113,7 @@ def _titles(layout: Layout) -> list[str]:
 
 
 def _opener(vertex: str, x: float, y: float, closed: bool) -> str:
-    """The sign that opens or closes a vertex; a still picture does not show it."""
+    """Draw the sign that opens or closes a vertex; a still picture hides it."""
     deed = "open: draw each subtask" if closed else "close: draw one box"
     stroke = "M5 9.5h9" + ("M9.5 5v9" if closed else "")
     return (

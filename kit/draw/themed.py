@@ -1,6 +1,6 @@
 """The frame of every picture: one element of the class `kit-picture` that carries the theme, or an SVG of its own.
 
-What stands in a page follows the page's theme. What is shown as an image (a static SVG) has the light colours inside.
+A picture inside a page follows the page's theme. A static SVG, shown as an image, includes the light colours.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ THEME = "theme.css"
 
 
 def themed(body: str, *styles: str, label: str = "") -> str:
-    """A fragment of HTML in the theme's colours; `styles` are files beside this one."""
+    """Return a fragment of HTML in the theme's colours; `styles` are files of this package."""
     rules = "".join(asset(name) for name in (THEME, *styles))
     named = f' role="group" aria-label="{escape(label)}"' if label else ""
     return f'<div class="kit-picture"{named}><style>{rules}</style>{body}</div>'
 
 
 def light_svg(width: float, height: float, drawn: str, title: str, *styles: str) -> Svg:
-    """A document that stands alone, on a light card."""
+    """Return an SVG document of its own, on a light card."""
     rules = light_block() + "".join(asset(name) for name in styles)
     most = width if width < LEAST_WIDTH else width * MOST_GROWTH
     return Svg.of(

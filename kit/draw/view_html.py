@@ -1,4 +1,4 @@
-"""What views are written with: heading, answer, tables, folds and a legend of what is on the picture."""
+"""Builders of a view's HTML: heading, answer, tables, folds and a legend."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kit.draw.themed import THEME
 
 STYLE = "views.css"
 NARROW = 330.0
-"""A graph wider than this, in px, has a second form for places that are narrower than it, where that is narrower."""
+"""A graph wider than this, in px, gets a second, narrower form for narrow pages."""
 PLACES = (620, 900, 1200, 1600, 2200)
-"""How wide such places are, in px: `views.css` has a rule for each."""
+"""The page widths, in px, at which the form changes; `views.css` has a rule for each."""
 
 Cell = str | int | float | None
 
 
 def view_html(title: str, *parts: str, styles: Sequence[str] = ()) -> str:
-    """The whole of a view: one element in the theme's colours. Its question is for whoever shows it to tell."""
+    """Return a whole view as one element in the theme's colours. The caller shows the question that it answers."""
     rules = "".join(asset(name) for name in (THEME, GRAPH_STYLE, STYLE, *styles))
     head = f"<h3>{escape(title)}</h3>"
     return (
@@ -30,7 +30,7 @@ def view_html(title: str, *parts: str, styles: Sequence[str] = ()) -> str:
 
 
 def answer(text: str, meaning: str = "") -> str:
-    """The answer in a sentence, above the picture; `meaning` is good, waits, bad or nothing."""
+    """Return the answer in a sentence, above the picture; `meaning` is good, waits, bad or empty."""
     return f'<p class="v-answer {meaning}">{escape(text)}</p>'
 
 
@@ -40,13 +40,13 @@ def words(text: str) -> str:
 
 
 def fold(title: str, about: str, body: str, *, is_open: bool = False) -> str:
-    """A part that a click opens and closes."""
+    """Return a part that a click opens and closes."""
     head = f"{escape(title)} <span>{escape(about)}</span>"
     return f"<details{' open' if is_open else ''}><summary>{head}</summary>{body}</details>"
 
 
 def graph_html(graph: Graph) -> str:
-    """A graph; one that is wide has a second form, turned, for places that are narrower than it."""
+    """Return a graph. A wide one has a second, turned form for narrow pages."""
     width = graph.placed.width
     turned = graph.turned() if width > NARROW else graph
     if turned.placed.width >= width - 40:
@@ -58,7 +58,7 @@ def graph_html(graph: Graph) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], meanings: Sequence[str] = ()) -> str:
-    """A table; numbers to the right. `meanings` are the classes of the rows."""
+    """Return a table with right-aligned numbers. `meanings` are the classes of the rows."""
     listed = [list(row) for row in rows]
     if not listed:
         return ""
@@ -82,6 +82,6 @@ def _cell(cell: Cell) -> str:
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> str:
-    """What colours and lines mean: a class of views.css, and the words."""
+    """Return a legend of colours and lines; an entry is a class of views.css and its words."""
     shown = "".join(f'<span><i class="{kind}"></i>{escape(text)}</span>' for kind, text in entries)
     return f'<div class="v-legend">{shown}</div>' if shown else ""

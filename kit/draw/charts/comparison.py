@@ -1,10 +1,9 @@
-"""Several runs on one time axis: how long checkpoints took, what they held up, kept and repeated.
+"""Several runs on one time axis: the duration of checkpoints, blocked channels, in-flight data and repeated records.
 
 The runs are of one workload under different settings, as `kit.hosts.lab.compare_modes` makes them, or forks of one lab,
-or saved traces. Nothing but their traces is looked at. *Blocked* is a channel whose elements its receiver leaves where
-they are because the channel's barrier came before those of others. *Repeated* are records that lie on the wrong side of
-the cut that a restore went back to: their effect is in the checkpoint, and they are processed again. A cluster's trace
-does not tell of single buffers, so there `repeated` is missing.
+or saved traces. Only their traces are read. A channel is *blocked* while its receiver does not read it because its
+barrier came before those of other channels. A record is *repeated* if its effect is in the checkpoint that was restored
+and it is processed again. The trace of a cluster does not report single buffers, so `repeated` is missing there.
 """
 
 from __future__ import annotations
@@ -90,16 +89,16 @@ class Compared:
 
     @property
     def durations_ms(self) -> list[int]:
-        """How long those took."""
+        """The durations of the completed checkpoints, in ms."""
         return [each.duration_ms for each in self.completed if each.duration_ms is not None]
 
     @property
     def blocked_ms(self) -> int:
-        """How long channels were blocked, all added up."""
+        """The total time for which channels were blocked, in ms."""
         return sum(each.channels * (each.until_ms - each.since_ms) for each in self.blocked)
 
     def row(self) -> dict[str, Any]:
-        """The numbers, by `COLUMNS`."""
+        """Return the values of `COLUMNS`."""
         kept = [self.kept.get(each.checkpoint_id, Kept()) for each in self.completed]
         return {
             "run": self.name,
@@ -131,10 +130,12 @@ class Comparison:
     runs: tuple[Compared, ...]
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a run: run, status, took_ms, completed and aborted (checkpoints), duration_ms (the median of
-        completed ones), blocked_ms (of all channels together), in_flight_bytes, files and bytes (of completed
-        checkpoints together), failures (as often as the job was restarted), repeated (records that some task processed
-        again although their effect was in the checkpoint; Int64).
+        """Return one row per run: run, status, took_ms, completed, aborted, duration_ms, blocked_ms, in_flight_bytes,
+        files, bytes, failures and repeated (Int64).
+
+        `completed` and `aborted` count checkpoints; `duration_ms` is the median of the completed ones. `blocked_ms` is
+        the sum over all channels; `files` and `bytes` are sums over completed checkpoints. `failures` counts restarts.
+        `repeated` counts records that a task processed again although the checkpoint contained their effect.
         """
         frame = pd.DataFrame([each.row() for each in self.runs], columns=COLUMNS)
         return frame.astype({"repeated": "Int64", "duration_ms": "Float64"})
@@ -161,7 +162,7 @@ class Comparison:
         blocked = {run.name: run.blocked_ms for run in self.runs}
         repeated = {run.name: run.repeated for run in self.runs if run.repeated}
         parts = []
-        if len(set(ended.values())) > 1:  # what became of them tells more than what they cost
+        if len(set(ended.values())) > 1:  # their outcomes say more than their costs
             parts = [f"{run.name} is {run.status.lower()}, {_many(len(run.completed))}" for run in self.runs]
         elif len(set(blocked.values())) > 1:
             most = max(blocked, key=lambda name: blocked[name])
@@ -221,7 +222,7 @@ def _compared(name: str, run: Run) -> Compared:
 
 
 class _BlockedChannels:
-    """Notes from when to when how many channels were blocked."""
+    """Records how many channels are blocked, and when."""
 
     def __init__(self) -> None:
         self._blocked: set[int] = set()
@@ -229,7 +230,7 @@ class _BlockedChannels:
         self._stretches: list[Blocked] = []
 
     def look(self, moment: Moment, record: TraceRecord) -> None:
-        """A record changes channels of its own task only, or, at the end of an epoch, all."""
+        """Take a record in. It changes channels of its own task only, or all channels at the end of an epoch."""
         own = task_of(record)
         for number in list(self._blocked):
             channel = moment.channels.get(number)
@@ -248,7 +249,7 @@ class _BlockedChannels:
         self._blocked, self._since_ms = blocked, now_ms
 
     def end(self, at_ms: int) -> list[Blocked]:
-        """All stretches in which channels were blocked; what is still blocked is so until now."""
+        """Return all intervals in which channels were blocked; open ones end at `at_ms`."""
         if self._blocked and at_ms > self._since_ms:
             self._stretches.append(Blocked(self._since_ms, at_ms, len(self._blocked)))
         return self._stretches
@@ -263,7 +264,7 @@ def _keep(kept: dict[int, Kept], record: TraceRecord) -> None:
 
 
 def _paths(value: Any) -> Iterator[str]:
-    """The files that a state's handles lead to."""
+    """Return the files to which a state's handles refer."""
     if isinstance(value, Mapping):
         if isinstance(value.get("path"), str):
             yield value["path"]
@@ -275,7 +276,7 @@ def _paths(value: Any) -> Iterator[str]:
 
 
 def _repeated(run: Run, checkpoints: list[int]) -> int:
-    """Records that crossed the cuts of these checkpoints, which restores went back to, backwards."""
+    """Count the records that crossed the cuts of these restored checkpoints from right to left."""
     if not checkpoints:
         return 0
     found = journeys(run)
@@ -292,7 +293,7 @@ def _repeated(run: Run, checkpoints: list[int]) -> int:
 WIDTH, LEFT, RIGHT, TOP = 1100.0, 226.0, 28.0, 72.0
 BAND, BAR, AREA, GAP = 96.0, 18.0, 34.0, 12.0
 LEAST_NUMBERED = 16.0
-"""A bar so wide has its checkpoint's number on it, in px."""
+"""The least width of a bar that shows its checkpoint's number, in px."""
 
 
 def _svg(comparison: Comparison, style: str) -> str:
@@ -356,7 +357,7 @@ def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
         told = f"restored from checkpoint {number}, {duration(at_ms)}"
         yield f'<path class="restore" d="M{x:.1f} {top - 4:g}V{base:g}"><title>{told}</title></path>'
         sign = f"from {number}"
-        last = x + 3 + text_width(sign, 11) > WIDTH  # it would be cut: it stands left of its line
+        last = x + 3 + text_width(sign, 11) > WIDTH  # it would be cut off, so it goes to the left of its line
         place = f'x="{x - 3:.1f}" text-anchor="end"' if last else f'x="{x + 3:.1f}"'
         yield f'<text class="restore-sign" {place} y="{base + 13:g}">{sign}</text>'
 
@@ -397,7 +398,7 @@ def _blocked(run: Compared, each: Blocked, base: float, scale: float) -> str:
 
 
 def _legend(runs: tuple[Compared, ...], y: float) -> Iterator[str]:
-    """Only what is on the picture."""
+    """Draw the entries of the legend that occur in the picture."""
     shown = [
         (
             '<rect class="checkpoint cp0 completed" y="-10" width="18" height="12" rx="3"/>',

@@ -1,4 +1,4 @@
-"""Where the time of a checkpoint went: the phases of every subtask as bars over time (`kit.why.phases`)."""
+"""The phases of a checkpoint's subtasks as bars over time (`kit.why.phases`)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PHASE_INKS = {
     "in_flight": "capture",
     "ack": "good-solid",
 }
-"""The theme's names of the phases' colours."""
+"""The theme's colour of each phase."""
 LONGEST_NOTE = 70
 
 
 def gantt(run: Any, checkpoint: int | None = None) -> Chart:
-    """The phases of one checkpoint's subtasks as bars over time, by default of the last checkpoint that began.
+    """Draw the phases of one checkpoint's subtasks as bars over time; by default of the last checkpoint that began.
 
     `run` is a Lab, a SparkJob or a Trace. Raises ValueError when it knows no such checkpoint.
     """
@@ -83,7 +83,7 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
 
 
 def _slow(found: Journeys, known: CheckpointMoment) -> dict[str, str]:
-    """Of each subtask that was much slower than its operator's others what to say of the phase that made it so."""
+    """Return a note on the slow phase of each subtask that was much slower than the others of its operator."""
     return {
         task: f"{phase.replace('_', ' ')} {duration(length)}, the others {duration(usual)}"
         for (task, phase), (length, usual) in slow_phases(found, known).items()
@@ -91,7 +91,7 @@ def _slow(found: Journeys, known: CheckpointMoment) -> dict[str, str]:
 
 
 def _note(axes: Any, row: int, ends_ms: float, until_ms: float, note: str) -> None:
-    """What is said of a subtask: behind its bars, or, where there is no room, at their end."""
+    """Write a subtask's note after its bars, or at their end if there is no space."""
     shown = note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 1]}…"
     left = ends_ms < 0.6 * until_ms
     box = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 1.0}

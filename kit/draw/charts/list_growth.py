@@ -1,8 +1,9 @@
-"""How many entries list state has, checkpoint after checkpoint, told apart by how a restore hands them out.
+"""The growth of list state over checkpoints, by redistribution mode.
 
-A restore deals split state out, gives union state whole to every subtask, and gives each subtask one subtask's copy of
-broadcast state. A function that writes back what it was given therefore has its union state multiplied by the
-parallelism with every restore (`OperatorStateHandle.Mode`). All of it is in the acknowledgements in the trace.
+A restore splits SPLIT_DISTRIBUTE state among the subtasks, gives all of union state to every subtask, and gives each
+subtask one copy of broadcast state. So if a function writes back everything that it was given, every restore multiplies
+its union state by the parallelism (`OperatorStateHandle.Mode`). The numbers come from the acknowledgements in the
+trace.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ COLUMNS = ["run", "checkpoint", "restores", "state", "mode", "entries"]
 
 
 def list_growth(runs: Mapping[str, Any], states: Collection[str] | None = None) -> ListGrowth:
-    """The list state of all checkpoints of runs by name: Labs, SparkJobs or Traces. `states` are the names of those
-    that count, by default all, those of sources and sinks as well.
+    """Count the list state in all checkpoints of these runs: Labs, SparkJobs or Traces by name.
+
+    `states` are the names of the states to count, by default all, including those of sources and sinks.
     """
     rows = [row for name, run in runs.items() for row in _rows(name, run)]
     frame = pd.DataFrame([row for row in rows if states is None or row[3] in states], columns=COLUMNS)
@@ -38,7 +40,7 @@ def list_growth(runs: Mapping[str, Any], states: Collection[str] | None = None) 
 
 
 def _rows(name: str, run: Any) -> Iterator[tuple[Any, ...]]:
-    """One for each list state of each subtask's acknowledgement."""
+    """Return a row for each list state in each subtask's acknowledgement."""
     restores = 0
     for record in run_of(run).trace:
         if record.kind == RecordKind.CHECKPOINT_RESTORED:
@@ -66,7 +68,7 @@ class ListGrowth:
 
     @cached_property
     def lines(self) -> dict[tuple[str, str, str], list[tuple[int, int, int]]]:
-        """By run, state and mode: restores before it, checkpoint and entries, of each checkpoint in order."""
+        """Return, by run, state and mode, the restores before each checkpoint, its id, and its entries, in order."""
         rows = sorted(self.entries.itertuples(index=False), key=lambda row: (row.run, row.state, row.mode))
         return {
             key: sorted((row.restores, row.checkpoint, row.entries) for row in group)
@@ -149,7 +151,7 @@ def _axes(last: int, most: int) -> Iterator[str]:
 
 
 def _drawn(lines: Mapping[tuple[str, str, str], list[tuple[int, int, int]]], last: int, most: int) -> Iterator[str]:
-    """A line for each state, its name at its end; names that would meet are moved apart."""
+    """Draw a line for each state with its name at the end; names that would overlap are moved apart."""
     ends: list[tuple[float, tuple[str, str, str]]] = []
     for key, line in lines.items():
         points = [(_x(restores, last), _y(entries, most)) for restores, _, entries in line]

@@ -1,8 +1,8 @@
-"""A job on Spark as it is now: what its tasks do with their time, its checkpoints, the last one by subtask, its story.
+"""The present state of a job on Spark: how its tasks spend their time, its checkpoints, and its latest milestones.
 
-`look(job)` asks the job once and gives a `Live`, which does not change any more; `widgets.Monitor` takes one look
-after another. A box per vertex says how many records pass in a second and splits its tasks' time as Flink's web UI
-does: busy, back-pressured, idle. A subtask that does much more or less than its vertex's others is seen at once.
+`look(job)` asks the job once and returns a `Live`, which does not change afterwards; `widgets.Monitor` takes one look
+after another. The box of a vertex shows its records per second and splits its tasks' time as Flink's web UI does: busy,
+back-pressured, idle. A subtask that does much more or less than the others of its vertex is highlighted.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from kit.stream.operators.metrics import SPLITS_LEFT
 from kit.stream.operators.windows.late_rows import late_rows_counted
 
 STORY, HISTORY = 12, 8
-"""So many milestones are told, and checkpoints listed."""
+"""The number of milestones and of checkpoints that are listed."""
 LISTED = (RecordKind.CHECKPOINT_TRIGGERED, RecordKind.CHECKPOINT_COMPLETED)
-"""Milestones that the list of checkpoints tells already: every second one more of them would hide all others."""
+"""Milestones left out because the list of checkpoints has them; at one a second they would hide all others."""
 PARTS = ("busy", "backpressured", "idle")
 MOST_SUBTASKS = 64
 MOST_VALUES = 8
-"""A metric shows the values of so many subtasks."""
+"""The number of subtasks whose values a metric shows."""
 
 
 class Story:
@@ -57,10 +57,12 @@ class Story:
 
 
 def look(job: Any, checkpoint: int | None = None, story: Story | None = None, log: Sequence[str] = ()) -> Live:
-    """How a SparkJob is now. `checkpoint` is the one shown by subtask, by default the last that began; `story` is that
-    of an earlier look, if there was one, and `log` what has been logged.
+    """Return the present state of a SparkJob.
 
-    Raises TypeError for what is no SparkJob.
+    `checkpoint` is the one shown by subtask, by default the last that began. `story` is that of an earlier look, if
+    any, and `log` the lines logged so far.
+
+    Raises TypeError if `job` is not a SparkJob.
     """
     if not callable(getattr(getattr(job, "look", None), "meters", None)):
         raise TypeError(f"{job!r} is a {type(job).__name__}; a SparkJob can be watched while it runs")
@@ -87,7 +89,7 @@ def look(job: Any, checkpoint: int | None = None, story: Story | None = None, lo
 
 @dataclass(frozen=True)
 class Live:
-    """A job at one time; a notebook shows it by itself."""
+    """A job at one time. A notebook displays it."""
 
     summary: dict[str, Any]
     error: str
@@ -102,15 +104,16 @@ class Live:
     """The time and text of each milestone, newest first."""
     began_ms: int
     after: Mapping[str, tuple[str, ...]]
-    """By vertex those that send to it, each after these."""
+    """The vertices that send to each vertex, in topological order."""
     log: tuple[str, ...] = ()
     """Lines that were logged, oldest first."""
     metrics: pd.DataFrame | None = None
     """The metrics of each operator: see `SparkJob.metrics`."""
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per vertex: vertex, subtasks, records_in_per_s and records_out_per_s (of all together), busy,
-        backpressured and idle (parts of the time, of its subtasks' mean), busiest (the part of the busiest subtask).
+        """Return one row per vertex: vertex, subtasks, records_in_per_s, records_out_per_s, busy, backpressured, idle,
+        busiest. The rates are totals; busy, backpressured and idle are means over the subtasks, as fractions of the
+        time; busiest is the fraction of the busiest subtask.
         """
         table = self.meters.assign(vertex=[split_task_name(task)[0] for task in self.meters["task"]])
         rows = []
@@ -138,7 +141,7 @@ class Live:
     # --- its parts, each a fragment of HTML -----------------------------------------------------------------------
 
     def head_html(self) -> str:
-        """Name, status and the rate at which the sources read."""
+        """Return the job's name, its status, and the rate at which the sources read."""
         table = self.to_pandas()
         rate = table["records_in_per_s"].iloc[0] if len(table) else float("nan")
         restarts = self.summary["restarts"]
@@ -158,7 +161,7 @@ class Live:
         )
 
     def tasks_html(self) -> str:
-        """A box per vertex, from the sources on."""
+        """Return a box per vertex, starting with the sources."""
         if not len(self.meters):
             return '<p class="quiet">no task has said yet what it does</p>'
         columns: dict[int, list[str]] = {}
@@ -171,7 +174,7 @@ class Live:
         return f'<div class="vertices">{drawn}</div><p class="legend">time of a task: {legend}</p>'
 
     def metrics_html(self) -> str:
-        """The splits that are left, and the metrics that user-defined functions keep, with a value per subtask."""
+        """Return the remaining splits and the metrics of user-defined functions, with a value per subtask."""
         if self.metrics is None:
             return ""
         shown = self.metrics[self.metrics["own"] | (self.metrics["metric"] == SPLITS_LEFT)]
@@ -186,14 +189,14 @@ class Live:
         return f'<div class="wide"><table>{head}<tbody>{"".join(rows)}</tbody></table></div>'
 
     def _depth(self, vertex: str) -> int:
-        """How many vertices records have come through before it, on the longest way."""
+        """Return the length of the longest path from a source to this vertex."""
         return max((1 + self._depth(each) for each in self.after.get(vertex, ())), default=0)
 
     def _of(self, vertex: str) -> pd.DataFrame:
         return self.meters[[split_task_name(task)[0] == vertex for task in self.meters["task"]]]
 
     def checkpoints_html(self) -> str:
-        """The newest checkpoints."""
+        """Return the newest checkpoints as a table."""
         if not len(self.history):
             return '<p class="quiet">no checkpoint has begun yet</p>'
         rows = "".join(_checkpoint(row, self.checkpoint) for row in self.history.to_dict("records"))
@@ -202,7 +205,7 @@ class Live:
         return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
     def subtasks_html(self) -> str:
-        """One checkpoint's phases, a bar per subtask; an unfinished one says what it waits for."""
+        """Return one checkpoint's phases, a bar per subtask; an unfinished subtask says what it waits for."""
         if self.subtasks is None or not len(self.subtasks):
             return ""
         rows = self.subtasks.head(MOST_SUBTASKS).to_dict("records")
@@ -222,7 +225,7 @@ class Live:
         )
 
     def story_html(self) -> str:
-        """The last milestones."""
+        """Return the latest milestones."""
         if not self.story:
             return ""
         lines = "".join(
@@ -239,7 +242,7 @@ WORDS = {"busy": "busy", "backpressured": "back-pressured", "idle": "idle"}
 
 
 def page_part(html: str) -> str:
-    """A fragment in the colours of the theme."""
+    """Return a fragment in the colours of the theme."""
     rules = "".join(asset(name) for name in ("theme.css", "views.css", PHASE_STYLE, "live.css"))
     return f"<style>{rules}</style><div class='kit-picture kit-live'>{html}</div>"
 
@@ -262,7 +265,7 @@ def _vertex(row: dict[str, Any], subtasks: pd.DataFrame, after: Sequence[str]) -
 
 
 def _time_and_state(subtasks: pd.DataFrame) -> str:
-    """By how much event time is behind where it is furthest, and how much state there is, if there is any."""
+    """Return the largest lag of event time, and the size of the state, if there is any."""
     behind_ms, entries = subtasks["behind_ms"].max(), int(subtasks["state_entries"].sum())
     facts = [] if pd.isna(behind_ms) else [f"event time {duration(max(0, int(behind_ms)))} behind"]
     if entries:
@@ -303,9 +306,9 @@ def _checkpoint(row: dict[str, Any], chosen: int | None) -> str:
 
 
 def _spans(row: dict[str, Any]) -> list[Span]:
-    """A subtask's phases one after the other, from the trigger on; what the statistics do not know took no time.
+    """Return a subtask's phases in order, from the trigger on. A phase that the statistics do not report took no time.
 
-    Of an unaligned checkpoint the time of the alignment lies within that of the asynchronous part.
+    In an unaligned checkpoint the time of the alignment is part of the asynchronous phase.
     """
     open_phase = row["open_phase"] if row["status"] == "unfinished" else ""
     is_whole = row["unaligned"] is True or open_phase == "in_flight"
@@ -323,7 +326,7 @@ def _spans(row: dict[str, Any]) -> list[Span]:
 
 
 def _told(row: dict[str, Any], *, is_over: bool) -> tuple[str, str]:
-    """What is said of a subtask behind its bars, and how that looks; `is_over`: the checkpoint has ended."""
+    """Return the note after a subtask's bars, and its style; `is_over` is True if the checkpoint has ended."""
     if row["status"] == "declined":
         return "declined", "bad"
     if row["status"] == "unfinished":

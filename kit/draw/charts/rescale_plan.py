@@ -1,10 +1,9 @@
-"""What a parallelism and a maximum parallelism would do with real keys: who gets how many, and how far it can grow.
+"""The distribution of real keys under a parallelism and a maximum parallelism, before a job is deployed.
 
-A key belongs to a key group for as long as the job's maximum parallelism stays what it is, and that can never be
-changed; subtasks own contiguous ranges of key groups. So with few key groups for each subtask some own half as many
-again as others, however even the keys are. Here this is seen before a job is deployed: keys by subtask, the
-imbalance that key groups alone cause and that the keys add to it, the default that Flink would have chosen, and what
-another parallelism would move.
+The key group of a key depends on the job's maximum parallelism, which can never be changed. Subtasks own contiguous
+ranges of key groups. So with few key groups per subtask, some subtasks own half as many again as others, however even
+the keys are. A plan shows the keys of each subtask, the imbalance caused by the key groups and by the keys, Flink's
+default maximum, and what another parallelism would move.
 """
 
 from __future__ import annotations
@@ -37,22 +36,23 @@ STYLE = "rescale_plan.css"
 WIDTH, LEFT, RIGHT, TOP, CHART = 840.0, 64.0, 24.0, 34.0, 150.0
 STRIP = 26.0
 NAMED = 40
-"""Up to so many subtasks have their number, and how many keys they have, on the picture."""
+"""The most subtasks that are drawn with their number and their number of keys."""
 
 
 def rescale_plan(
     keys: Any, parallelism: int, max_parallelism: int | None = None, *, before: int | None = None
 ) -> RescalePlan:
-    """Deal these keys to `parallelism` subtasks. `keys` is an Arrow array, a numpy array of numbers, a pandas Series or
-    a list; a key that comes twice counts twice, so a column of records shows the load, and its distinct values the
-    state. Without `max_parallelism` it is Flink's default for this parallelism. `before` is the parallelism that the
-    state was written with.
+    """Distribute these keys to `parallelism` subtasks.
 
-    Raises ValueError for a parallelism that is not possible, or larger than the maximum.
+    `keys` is an Arrow array, a numpy array of numbers, a pandas Series or a list. A key that occurs twice counts twice:
+    pass a column of records to see the load, or its distinct values to see the state. `max_parallelism` is by default
+    Flink's default for this parallelism. `before` is the parallelism that the state was written with.
+
+    Raises ValueError for an invalid parallelism, or one above the maximum.
     """
     most = default_max_parallelism(before or parallelism) if max_parallelism is None else max_parallelism
     for each in filter(None, (parallelism, before)):
-        key_group_partitions(most, each)  # raises for what is not possible
+        key_group_partitions(most, each)  # raises for invalid values
     column = _column(keys)
     hashes = java_hash(column) if len(column) else np.empty(0, np.int32)
     return RescalePlan(parallelism, most, _counts(hashes, most), column.type, before, hashes)
@@ -71,7 +71,7 @@ def _column(keys: Any) -> pa.Array:
 
 @dataclass(frozen=True, eq=False)
 class RescalePlan:
-    """Keys dealt to subtasks; `counts` are the keys of each key group: int64, one for each of `max_parallelism`."""
+    """Keys distributed to subtasks. `counts` is the number of keys per key group, int64, shape (max_parallelism,)."""
 
     parallelism: int
     max_parallelism: int
@@ -79,13 +79,14 @@ class RescalePlan:
     key_type: pa.DataType
     before: int | None = None
     hashes: npt.NDArray[np.int32] | None = None
-    """The keys' Java hash codes, from which they can be dealt out anew."""
+    """The keys' Java hash codes, from which they can be distributed again."""
 
     def replaced(
         self, parallelism: int | None = None, max_parallelism: int | None = None, before: int | None = None
     ) -> RescalePlan:
-        """The same keys dealt out otherwise; what is left out stays as it is. Raises ValueError as `rescale_plan` does,
-        and for another maximum where the keys are not at hand any more.
+        """Return the same keys distributed differently; arguments left out keep their values.
+
+        Raises ValueError as `rescale_plan` does, and for another maximum if the hash codes are not known.
         """
         most = max_parallelism or self.max_parallelism
         new, old = parallelism or self.parallelism, before or self.before
@@ -101,7 +102,7 @@ class RescalePlan:
 
     @cached_property
     def default(self) -> RescalePlan | None:
-        """The same with Flink's default maximum; None where this has it, or it would not do for the parallelism."""
+        """The plan with Flink's default maximum; None if this plan has it, or if it is below the parallelism."""
         if self.flinks_default in (self.max_parallelism,) or self.hashes is None:
             return None
         try:
@@ -111,12 +112,12 @@ class RescalePlan:
 
     @property
     def keys(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         return int(self.counts.sum())
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per subtask: subtask, first_group, last_group, key_groups, keys, share (of an even load: 1.0 is
-        exactly its part), and, when the parallelism before is known, moved_in: keys that another subtask had.
+        """Return one row per subtask: subtask, first_group, last_group, key_groups, keys, and share, as a multiple of
+        an even load. If the parallelism before is known, moved_in counts the keys that another subtask had.
         """
         ranges = key_group_partitions(self.max_parallelism, self.parallelism)
         keys = self._by_subtask(self.counts)
@@ -146,23 +147,23 @@ class RescalePlan:
 
     @property
     def moved(self) -> int:
-        """How many keys another subtask had before; 0 when the parallelism before is not known."""
+        """The number of keys that another subtask had before; 0 if the parallelism before is not known."""
         return 0 if self.before is None else int(self.counts[self._moves(self.before)].sum())
 
     @property
     def group_imbalance(self) -> float:
-        """The most key groups of a subtask, as a multiple of an even part: what the ranges alone cause."""
+        """The most key groups of a subtask, as a multiple of an even share: the imbalance due to the ranges."""
         ranges = key_group_partitions(self.max_parallelism, self.parallelism)
         return max(each.end - each.start + 1 for each in ranges) * self.parallelism / self.max_parallelism
 
     @property
     def imbalance(self) -> float:
-        """The most keys of a subtask, as a multiple of an even part: so much longer the slowest takes."""
+        """The most keys of a subtask, as a multiple of an even share: the slowdown of the slowest subtask."""
         return float(self._by_subtask(self.counts).max()) * self.parallelism / max(self.keys, 1)
 
     @property
     def headroom(self) -> float:
-        """How many times the parallelism could be of what it is."""
+        """The factor by which the parallelism can still grow."""
         return self.max_parallelism / self.parallelism
 
     @property
@@ -258,7 +259,7 @@ def _span(plan: RescalePlan, first: int, last: int) -> tuple[float, float]:
 
 
 def _bars(plan: RescalePlan) -> Iterable[str]:
-    """A bar per subtask, as wide as its key groups and as high as its keys; the line of an even part lies behind."""
+    """Draw a bar per subtask, as wide as its key groups and as high as its keys, before a line at an even share."""
     table = plan.to_pandas()
     most = max(int(table["keys"].max()), 1)
     base = TOP + CHART
@@ -288,15 +289,15 @@ def _bars(plan: RescalePlan) -> Iterable[str]:
 
 
 def number_place(top: float, even: float) -> float:
-    """Where the number of a bar that ends at `top` stands, in px from above: over the bar, and over the line of an
-    even part where that would cross it.
+    """Return the y position, in px, of the number of a bar that ends at `top`: above the bar, and above the line of an
+    even share if that would cross it.
     """
     baseline = top - 4
     return even - 4 if baseline - 10 < even < baseline + 3 else baseline
 
 
 def _groups(plan: RescalePlan) -> Iterable[str]:
-    """A strip of the key groups, darker the more keys they have, and whose they are."""
+    """Draw a strip of the key groups, darker the more keys they have, with their owners."""
     most = max(int(plan.counts.max(initial=0)), 1)
     y = TOP + CHART + 6
     for group, keys in enumerate(plan.counts.tolist()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def round_step(least: float) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50 and so on that is not below `least`."""
+    """Return the smallest of 1, 2, 5, 10, 20, 50 and so on that is not below `least`."""
     size = 1
     while True:
         for factor in (1, 2, 5):

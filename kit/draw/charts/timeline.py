@@ -1,4 +1,4 @@
-"""Rows of bars over one axis of time, as HTML: what a life went through, and clocks with the time that is left."""
+"""Rows of bars over one time axis, as HTML: the steps of a checkpoint, and clocks with their remaining time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A stretch of time, in ms, and what it means: done, open, bad, gone, left."""
+    """An interval, in ms, and its meaning: done, open, bad, gone, left."""
 
     start_ms: float
     end_ms: float
@@ -33,7 +33,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: its name, its bars, moments in it (`ticks_ms`), and in words what they say."""
+    """A row: its name, its bars, its marked moments (`ticks_ms`), and a note in words."""
 
     name: str
     bars: tuple[Bar, ...]
@@ -42,7 +42,7 @@ class Row:
 
 
 def timeline(rows: Sequence[Row], start_ms: float, end_ms: float, *, axis: bool = True) -> str:
-    """The rows over the time from `start_ms` to `end_ms`, with a legend of what is in them, and an axis in ms."""
+    """Draw the rows from `start_ms` to `end_ms`, with a legend and an axis in ms."""
     if not rows:
         return ""
     marks = _marks(max(end_ms - start_ms, 1.0))
@@ -55,7 +55,7 @@ def timeline(rows: Sequence[Row], start_ms: float, end_ms: float, *, axis: bool 
 
 
 def _marks(length_ms: float) -> str:
-    """Round numbers along the axis, where they belong; the last one is where the time ends."""
+    """Draw round numbers along the axis; the last one marks its end."""
     step = round_step(length_ms / AXIS_PARTS)
     at = [float(step * part) for part in range(AXIS_PARTS + 1) if step * part <= length_ms - step / 2]
     return "".join(f'<em style="left:{100 * ms / length_ms:g}%">{ms:,.0f}</em>' for ms in [*at, length_ms])
@@ -76,10 +76,10 @@ def _row(row: Row, start_ms: float, end_ms: float) -> str:
 
 
 def _bar(bar: Bar, left: float, right: float) -> str:
-    """At the right edge a bar of no length would be outside: it begins before."""
+    """Draw a bar. One of no length at the right edge starts earlier, because it would be outside."""
     return f'<i class="{bar.meaning}" style="left:min({left:g}%, 100% - 3px);width:{max(right - left, 0):g}%"></i>'
 
 
 def _apart(at_ms: Iterable[float]) -> list[float]:
-    """Each moment once."""
+    """Return the moments without duplicates."""
     return sorted(set(at_ms))

@@ -1,7 +1,7 @@
 """A whole run as one HTML file to step through, offline.
 
-Everything is inside: the film of the run, the script that shows it, tables, a picture of each restore. The file asks
-the network for nothing, and its content security policy says so to the browser.
+The file contains the film of the run, the script that shows it, tables, and a picture of each restore. It makes no
+network requests, and its content security policy forbids them.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def export_html(
 ) -> Path:
     """Write the run as one HTML file and return its path.
 
-    `run` is a Lab, a SparkJob or a Trace; `tables` go below the picture, by heading, after those of checkpoints and
-    restores; `intro` is a sentence or two of plain text above it. `views` are the tabs beside the space-time diagram,
+    `run` is a Lab, a SparkJob or a Trace. `tables`, by heading, go below the picture, after those of checkpoints and
+    restores. `intro` is a sentence or two of plain text above it. `views` become tabs beside the space-time diagram,
     drawn at the milestones of the run. The page opens after the first `at` records, and has a picture of that moment.
 
     Raises FileNotFoundError when the file's directory does not exist.
@@ -100,7 +100,7 @@ def page_html(
     views: Sequence[View] | None = None,
     at: int = 0,
 ) -> str:
-    """The page that `export_html` writes; where `views` is None, the stage and the tables only."""
+    """Return the page that `export_html` writes; if `views` is None, only the stage and the tables."""
     thing, run = run, run_of(run)
     reel = Reel()
     reel.take(run)
@@ -138,13 +138,13 @@ def page_html(
 
 
 def _data(name: str, data: Any) -> str:
-    """Data for the page's scripts."""
+    """Return data for the page's scripts."""
     written = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     return f'<script type="application/json" id="{name}">{written}</script>'
 
 
 def checkpoints_table(last: Moment) -> pd.DataFrame:
-    """One row per checkpoint: what became of it, how long it took (ms), how large it is (bytes), why it was aborted."""
+    """Return one row per checkpoint: its outcome, duration (ms), size (bytes), and why it was aborted."""
     rows = [
         {
             "checkpoint": checkpoint.checkpoint_id,
@@ -176,7 +176,7 @@ def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame], *, pictu
 
 
 def table_html(table: pd.DataFrame) -> str:
-    """A DataFrame as a plain table: numbers to the right, text to the left, nothing for what is missing."""
+    """Return a DataFrame as a plain table: numbers right-aligned, text left-aligned, missing values empty."""
     head = "".join(f'<th class="{_kind(table[name])}">{escape(str(name))}</th>' for name in table.columns)
     body = "".join(
         "<tr>"

@@ -1,9 +1,9 @@
-"""The panels of an exported page: below the stage one for each view and each table, of which one is seen.
+"""The panels of an exported page: tabs below the stage, one for each view and each table.
 
-A view is drawn beforehand, at the milestones of the run: at its beginning, when a checkpoint begins or ends, at
-failures and restores, at the end. The page shows the one that is nearest before its cursor, never one that comes after
-it, and says of which time it is. How many milestones there are, and how much all their pictures weigh, is bounded; what
-follows nothing is drawn once.
+A view is drawn in advance, at the milestones of the run: its beginning and end, the beginning and end of each
+checkpoint, failures and restores. The page shows the last picture before its cursor, never a later one, and gives its
+time. The number of milestones and the size of their pictures are bounded. A view that does not depend on the moment is
+drawn once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kit.run.subject import Subject
 
 MOST_MILESTONES = 10
 MOST_BYTES = 1_500_000
-"""The pictures of one view weigh no more than this together; the first and the last are always there."""
+"""The largest total size of the pictures of one view; the first and the last are always included."""
 
 FEWEST = 2
 
@@ -30,7 +30,7 @@ _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A picture, and from which number of records on it holds. `told` says of which time it is; "" for any."""
+    """A picture, and the number of records from which it is valid. `told` names its time, or is empty for any."""
 
     n: int
     html: str
@@ -39,7 +39,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class PagePanel:
-    """One panel: its pieces in order, the first of them from the run's beginning on."""
+    """One panel: its pieces in order, the first valid from the beginning of the run."""
 
     name: str
     title: str
@@ -48,8 +48,9 @@ class PagePanel:
 
 
 def milestones(film: Mapping[str, Any], at: int = 0) -> dict[int, int]:
-    """The numbers of records at which something turned in a film, not too many, and the times; the first frame, the
-    last and the one that is shown after `at` records are among them.
+    """Return the milestones of a film, a bounded number of them: by number of records, the time.
+
+    They include the first frame, the last, and the one shown after `at` records.
     """
     frames = film["frames"]
     turns = [frames[0], *(frame for frame in frames if frame.get("mark")), frames[-1]]
@@ -62,7 +63,7 @@ def milestones(film: Mapping[str, Any], at: int = 0) -> dict[int, int]:
 
 
 def view_panel(view: View, subjects: Mapping[int, Subject], at: Mapping[int, int]) -> PagePanel:
-    """The view of a run after so many records as these subjects are of, whose times are given."""
+    """Draw the view for each of these subjects, keyed by number of records; `at` gives their times."""
     if not view.follows:
         return PagePanel(view.name, view.title, (Piece(0, _drawn(view, subjects[max(at)])),), view.question)
     drawn = [Piece(n, _drawn(view, subjects[n]), f"as it stood at {duration(at_ms)}") for n, at_ms in at.items()]
@@ -77,7 +78,7 @@ def _drawn(view: View, subject: Subject) -> str:
 
 
 def panels_html(panels: Sequence[PagePanel], styles: set[str]) -> str:
-    """The tabs and the panels; style sheets that pictures bring with them go into `styles`, each once."""
+    """Return the tabs and the panels. The style sheets of pictures are moved into `styles`, each once."""
     tabs = "".join(_tab(panel) for panel in panels)
     return (
         f'<div class="kit-tabs" role="tablist" aria-label="Look closer">{tabs}</div>'

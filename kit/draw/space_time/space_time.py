@@ -1,10 +1,10 @@
 """A run as a space-time diagram: a line per machine, time from left to right, and each checkpoint's cut through them.
 
-It is the picture of Chandy and Lamport's paper, drawn from what happened. Messages and elements are arrows; where an
-element waits in a queue, at its sender or at its receiver, it runs along that task's line. A checkpoint's cut is the
-broad line through all tasks at which each copied its state. What lies left of it is in the checkpoint. What crosses it
-from left to right is in flight, and an unaligned checkpoint keeps that too. What crosses from right to left would be
-repeated by a restore; it exists with at-least-once only.
+It is the picture of Chandy and Lamport's paper, drawn from a real run. Messages and elements are arrows. While an
+element waits in a queue, at its sender or at its receiver, its arrow runs along that task's line. A checkpoint's cut is
+the broad line through the points at which the tasks copied their state. Everything left of it is in the checkpoint.
+Elements that cross it from left to right are in flight; an unaligned checkpoint contains these too. Elements that cross
+from right to left would be repeated by a restore; they occur with at-least-once only.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from kit.run.run import run_of
 from kit.why.phases import waits_for, waits_in
 
 MARGIN = 0.2
-"""Before a checkpoint's trigger and after its end so much of its duration is shown as well."""
+"""The time shown before a checkpoint's trigger and after its end, as a fraction of its duration."""
 LEAST_MARGIN_MS = 4.0
 MOST_BARRIERS = 40
-"""With more of them only the first and the last of each task's are drawn: those between say nothing new."""
+"""With more barriers than this, only the first and the last of each task are drawn."""
 MOST_BUFFERS = 2_500
-"""With more of them only those that cross the cut are drawn."""
+"""With more buffers than this, only those that cross the cut are drawn."""
 T = TypeVar("T")
 
 LEFT, RIGHT, TOP = 148.0, 24.0, 130.0
 JOB = "job"
 ROW_HEIGHTS = ((10, 50.0), (24, 36.0), (60, 24.0))
-"""How far lines are apart: the first entry that has room for so many; `LEAST_ROW` with more."""
+"""The distance between lines, by the largest number of lines; `LEAST_ROW` for more."""
 LEAST_ROW = 15.0
 WAIT = 4.0
-"""A queue is drawn so far beside its task's line, on the side where the channel is."""
+"""The distance between a queue and its task's line, on the side of the channel."""
 TICKS = 8
 FAINT = ((60, ""), (600, "faint"))
-"""With more arrows in a layer they are drawn fainter; beyond the last entry "faintest"."""
+"""The style of arrows, by the largest number of them in a layer; beyond the last entry "faintest"."""
 NUMBERED = 12
-"""So many barriers, at most, carry their number."""
+"""The most barriers that are drawn with their number."""
 SIGN_WIDTH = 92.0
 
 _CROSSING_LOOKS = {Crossing.IN_FLIGHT: "in_flight", Crossing.AGAINST: "against"}
@@ -59,10 +59,12 @@ _CROSSING_LOOKS = {Crossing.IN_FLIGHT: "in_flight", Crossing.AGAINST: "against"}
 def space_time(
     run: Any, checkpoint: int | None = None, *, since_ms: float | None = None, until_ms: float | None = None
 ) -> SpaceTime:
-    """The space-time diagram of a Lab, a SparkJob or a Trace around one checkpoint, by default the last that a task
-    copied its state for; or between two times, counted from the run's beginning.
+    """Draw the space-time diagram of a Lab, a SparkJob or a Trace.
 
-    Raises ValueError when the run has no such checkpoint, or does not last from the one time to the other.
+    It shows the time around one checkpoint, by default the last for which a task copied its state; or the time between
+    two times, counted from the beginning of the run.
+
+    Raises ValueError if the run has no such checkpoint, or does not contain both times.
     """
     found = journeys(run)
     last = found.last
@@ -85,8 +87,8 @@ def space_time(
 
 
 def _around(found: Journeys, checkpoint: int) -> tuple[float, float]:
-    """From before a checkpoint's trigger until what was in flight has been taken, if that is not much later than its
-    end.
+    """Return the interval from before a checkpoint's trigger until its in-flight elements were taken, or until shortly
+    after its end if they were taken much later.
     """
     last, known = found.last, found.last.checkpoints[checkpoint]
     finished = last.at_ms if known.finished_ms is None else known.finished_ms
@@ -101,8 +103,10 @@ def _around(found: Journeys, checkpoint: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class SpaceTime:
-    """A space-time diagram; a notebook shows it by itself. `checkpoint` is the one whose cut sorts the elements,
-    `machines` are the tasks that have a line each. Times are those of the trace, in ms.
+    """A space-time diagram, which a notebook displays.
+
+    `checkpoint` is the one whose cut divides the elements; `machines` are the tasks, with a line each. Times are those
+    of the trace, in ms.
     """
 
     found: Journeys
@@ -111,10 +115,10 @@ class SpaceTime:
     since_ms: float
     until_ms: float
     waits: Mapping[str, str] = field(default_factory=dict)
-    """For each task that has not finished the checkpoint, what it waits for, in words."""
+    """For each task that has not finished the checkpoint, a text about what it waits for."""
 
     def to_pandas(self) -> pd.DataFrame:
-        """The elements of the whole run, and how they lie to the cut: see `Journeys.to_pandas`."""
+        """Return the elements of the whole run, and their side of the cut: see `Journeys.to_pandas`."""
         return self.found.to_pandas(self.checkpoint)
 
     def svg(self) -> Svg:
@@ -134,16 +138,16 @@ class SpaceTime:
 
     @cached_property
     def known(self) -> CheckpointMoment | None:
-        """The checkpoint as its coordinator saw it at the end."""
+        """The checkpoint as its coordinator sees it at the end."""
         return None if self.checkpoint is None else self.found.last.checkpoints[self.checkpoint]
 
     @cached_property
     def cut(self) -> Cut | None:
-        """Its cut; None when no task has copied its state for it."""
+        """The checkpoint's cut; None if no task has copied its state for it."""
         return None if self.checkpoint is None else self.found.cuts.get(self.checkpoint)
 
     def crossing(self, each: Journey) -> Crossing | None:
-        """Which way a buffer of records crosses the cut; None when it does not, or is something else."""
+        """Return the direction in which a buffer of records crosses the cut, or None for any other element."""
         crossing = each.crossing(self.cut) if each.kind == "buffer" else None
         return crossing if crossing in (Crossing.IN_FLIGHT, Crossing.AGAINST) else None
 
@@ -160,7 +164,7 @@ class SpaceTime:
 
     @cached_property
     def crossing_buffers(self) -> list[Journey]:
-        """The buffers of records that cross the cut, this way or that."""
+        """The buffers of records that cross the cut in either direction."""
         return [each for each in self._there if self.crossing(each) is not None]
 
     @cached_property
@@ -171,7 +175,7 @@ class SpaceTime:
 
     @property
     def left_out(self) -> str:
-        """What is not drawn, in words; "" when all is."""
+        """A text about the elements that are not drawn; empty if all are drawn."""
         barriers = sum(each.kind == "barrier" for each in self._there)
         others = len(self._there) - barriers - len(self.crossing_buffers)
         parts = []
@@ -196,7 +200,7 @@ class SpaceTime:
         return end is None or end.at_ms >= self.since_ms
 
     def spans(self, task: str) -> list[Span]:
-        """The phases of a task on its path through the checkpoint."""
+        """Return the phases of a task on its path through the checkpoint."""
         if self.known is None:
             return []
         return spans_of_task(self.found, self.known, task)
@@ -205,7 +209,7 @@ class SpaceTime:
 
     @cached_property
     def caption(self) -> str:
-        """What the picture shows, in a line."""
+        """A one-line description of the picture."""
         if self.known is None:
             return "no task has copied its state for a checkpoint"
         buffers = [each for each in self.found.elements if each.kind == "buffer"]
@@ -216,19 +220,17 @@ class SpaceTime:
 
     @property
     def outcome(self) -> str:
-        """How the checkpoint went, and who was last."""
+        """The outcome of the checkpoint, and the task that was last."""
         return "" if self.known is None else how_it_went(self.found, self.known)
 
     @property
     def outliers(self) -> dict[str, tuple[float, float]]:
-        """Tasks that took much longer than the others of their operator: how long, and how long those, in ms."""
+        """The tasks that took much longer than the others of their operator: their duration and the others', in ms."""
         return {} if self.known is None else outliers(took_ms(self.found, self.known))
 
 
 def _first_and_last(barriers: Iterable[Journey]) -> list[Journey]:
-    """Of the barriers that a task has of a checkpoint the first and the last to be taken: what alignment lasts from and
-    to.
-    """
+    """Return the first and the last barrier that each task took: the beginning and the end of its alignment."""
     by_task: dict[tuple[str, int | None], list[Journey]] = {}
     for each in barriers:
         if each.taken is not None:
@@ -258,7 +260,7 @@ class _Drawing:
         """The phases that have been drawn."""
 
     def svg(self) -> str:
-        """The document: what belongs to a time is cut off at the ends of the axis."""
+        """Return the document. Drawings on the time axis are clipped at its ends."""
         shown, width = self._shown, float(LEAST_WIDTH)
         bottom = self._y(len(self._rows) - 1) + 0.29 * self._row_height + 12
         parts = [
@@ -329,11 +331,11 @@ class _Drawing:
             yield f'<path class="cut {self._of(number)}" d="{path}">{_title(f"the cut of checkpoint {number}")}</path>'
 
     def _of(self, number: int) -> str:
-        """The classes of what belongs to a checkpoint: only one is in the foreground."""
+        """Return the classes for the drawings of a checkpoint; only one checkpoint is in the foreground."""
         return colour(number) if number == self._shown.checkpoint else f"{colour(number)} other"
 
     def _copies(self) -> Iterator[str]:
-        """A square where a task copied its state."""
+        """Draw a square where a task copied its state."""
         half = min(5.0, 0.3 * self._row_height)
         for number, cut in self._shown.found.cuts.items():
             for task, instant in cut.instants.items():
@@ -346,7 +348,7 @@ class _Drawing:
                 )
 
     def _phases(self) -> Iterator[str]:
-        """Bars below the lines."""
+        """Draw the phases as bars below the lines."""
         if self._row_height > LEAST_ROW:
             for task in self._shown.machines:
                 for span in self._shown.spans(task):
@@ -386,7 +388,7 @@ class _Drawing:
                 yield _text(x, y, "slow", f"{duration(length_ms)}, the others {duration(usual_ms)}")
 
     def _checkpoints(self) -> Iterator[str]:
-        """On the JobMaster's line: a flag with the number at the trigger, a sign at the end."""
+        """Draw each checkpoint on the JobMaster's line: a flag with its number at the trigger, a sign at the end."""
         y = self._y(0)
         taken: list[float] = []
         for known in self._shown.found.last.checkpoints.values():
@@ -408,7 +410,7 @@ class _Drawing:
     # --- arrows ---------------------------------------------------------------------------------------------------
 
     def _layer(self, things: list[T], drawn: Callable[[T], Iterator[str]]) -> Iterator[str]:
-        """Arrows of one kind; the more there are the fainter they are."""
+        """Draw arrows of one kind; the more there are, the fainter they are."""
         look = next((name for most, name in FAINT if len(things) <= most), "faintest")
         yield f'<g class="{look}">' if look else "<g>"
         for each in things:
@@ -416,7 +418,7 @@ class _Drawing:
         yield "</g>"
 
     def _element(self, each: Journey) -> Iterator[str]:
-        """Along the sender's line while it waits there, across, and along the receiver's line while it waits there."""
+        """Draw an element: along the sender's line while it waits there, across, and along the receiver's line."""
         assert each.made is not None
         look, told = self._look(each), _title(_told(each, self._shown.found.last.began_ms))
         over = self._shown.until_ms if each.over is None else each.over.at_ms
@@ -465,7 +467,7 @@ class _Drawing:
     # --- legend ---------------------------------------------------------------------------------------------------
 
     def _legend(self, top: float) -> tuple[list[str], float]:
-        """What is on the picture, and nothing else; and where it ends."""
+        """Draw a legend of the signs that occur; return it and its lower end."""
         drawn, x, y = [], 24.0, top
         for sign, text in self._entries():
             width = 34 + 6.3 * len(text) + 18
@@ -509,7 +511,7 @@ _ARROWS = {
 
 
 def _ticks(since: float, until: float) -> Iterable[float]:
-    """Round times between two, about `TICKS` of them."""
+    """Return about `TICKS` round times between two times."""
     step = round_step((until - since) / TICKS)
     first = int(-(-since // step))
     return (step * number for number in range(first, int(until // step) + 1))
@@ -528,7 +530,7 @@ def _head(x: float, y: float, sign: int, look: str) -> str:
 
 
 def _flag(x: float, y: float, checkpoint_id: int | None) -> str:
-    """A barrier's number on its way."""
+    """Draw a barrier's number on its arrow."""
     hue = colour(checkpoint_id)
     return (
         f'<rect class="flag {hue}" x="{x - 6:.1f}" y="{y - 6.5:.1f}" width="12" height="13" rx="1.5"/>'
@@ -549,7 +551,7 @@ def _end_of(known: CheckpointMoment) -> tuple[str, str]:
 
 
 def _told(each: Journey, began_ms: int) -> str:
-    """An element's way, as a tooltip tells it."""
+    """Return the tooltip about an element's way."""
     what = each.kind if each.checkpoint_id is None else f"{each.kind} {each.checkpoint_id}"
     if each.kind == "buffer":
         what = f"buffer with {each.rows} {'record' if each.rows == 1 else 'records'}"

@@ -1,9 +1,9 @@
-"""A whole run's space-time diagram as columns of numbers, for `space_time.js` to draw as much of as is looked at.
+"""A whole run's space-time diagram as columns of numbers, of which `space_time.js` draws the visible part.
 
-Everything is timed by `n`, the number of its record, and `clock` says when each was made. The tables `elements` and
-`letters` are `{"from": k, "columns": {...}}`: their rows from the k-th on. Of a run that goes on only that is told
-which is new or may have changed since: what was still under way, and the checkpoints that were. -1 stands for what has
-not happened; tasks and kinds are numbered.
+The time of everything is `n`, the number of its record; `clock` gives the host's time of each record. The tables
+`elements` and `letters` are `{"from": k, "columns": {...}}`: their rows from the k-th on. An update about a running job
+contains only rows that are new or may have changed: elements in flight and pending checkpoints. -1 marks what has not
+happened. Tasks and kinds are numbered.
 """
 
 from __future__ import annotations
@@ -43,12 +43,11 @@ ELEMENTS = (
     "over",
     "lost",
 )
-"""`over` is when it was taken; where `lost` is 1, when it was lost."""
+"""`over` is the time at which it was taken, or lost if `lost` is 1."""
 LETTERS = ("id", "mail", "task", "out", "checkpoint", "sent", "over", "lost")
-"""`out` is 1 for one to a task, 0 for one to the JobMaster."""
+"""`out` is 1 for a message to a task, 0 for one to the JobMaster."""
 PHASE = ("task", "phase", "since", "until", "since_ms", "until_ms", "open", "usual_ms", "waits")
-"""A row of a checkpoint's `phases`; `usual_ms` is -1 unless it is an outlier, `waits` says what an open one waits
-for."""
+"""A row of a checkpoint's `phases`. `usual_ms` is -1 except for outliers; `waits` is the text about an open phase."""
 
 WORDS: Mapping[str, Mapping[str, str]] = {
     "crossings": {crossing.name: crossing.value for crossing in Crossing},
@@ -58,12 +57,12 @@ WORDS: Mapping[str, Mapping[str, str]] = {
 
 
 def space_time_data(run: Any) -> dict[str, Any]:
-    """All that the space-time diagram of a Lab, a SparkJob or a Trace shows, as JSON-like data."""
+    """Return the data of the space-time diagram of a Lab, a SparkJob or a Trace, JSON-like."""
     return SpaceTimeFeed(run).changes()
 
 
 class SpaceTimeFeed:
-    """The data of a run that goes on: `changes()` gives what is new since it was last asked, at first everything."""
+    """The data of a running job. `changes()` returns what is new since its last call, and everything at first."""
 
     def __init__(self, run: Any) -> None:
         self._run = run
@@ -80,12 +79,12 @@ class SpaceTimeFeed:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the run is another than the one told of: longer, or gone back and on another way."""
+        """Return True if the run has changed since: it is longer, or went back and took another way."""
         trace, last = run_of(self._run).trace, self._follower.found.last
         return len(trace) != last.n or (trace.detailed and len(trace) > 0 and trace[-1] != last.record)
 
     def changes(self) -> dict[str, Any]:
-        """What is new, as `space_time_data` has it. Where `edition` is another one, all that was told is void."""
+        """Return what is new, in the form of `space_time_data`. A new `edition` replaces all earlier data."""
         run = run_of(self._run)
         found = self._follower.follow(run)
         if self._edition != self._follower.edition:
@@ -115,7 +114,7 @@ class SpaceTimeFeed:
     # --- who ------------------------------------------------------------------------------------------------------
 
     def _number_tasks(self, stages: Sequence[Stage], found: Journeys) -> None:
-        """Tasks keep their numbers when a later epoch adds some."""
+        """Number the tasks; they keep their numbers when a later epoch adds some."""
         for stage in stages:
             for task in stage.tasks():
                 self._tasks.setdefault(task, len(self._tasks))
@@ -123,7 +122,7 @@ class SpaceTimeFeed:
             self._tasks.setdefault(task, len(self._tasks))
 
     def _groups(self, stages: Sequence[Stage]) -> list[dict[str, Any]]:
-        """The vertices from top to bottom, each with all the subtasks that it ever had."""
+        """Return the vertices from top to bottom, each with all the subtasks that it ever had."""
         titles = {vertex.name: " → ".join(vertex.operators) for stage in stages for vertex in stage.vertices}
         newest = [vertex.name for stage in stages[-1:] for vertex in stage.vertices]
         by_vertex: dict[str, list[int]] = {name: [] for name in newest}
@@ -134,7 +133,7 @@ class SpaceTimeFeed:
         ]
 
     def _epochs(self, stages: Sequence[Stage], found: Journeys) -> list[dict[str, Any]]:
-        """When each was deployed, with which tasks, and the checkpoint that it went back to."""
+        """Return each epoch's time of deployment, its tasks, and the checkpoint that it restored."""
         restored = {each.epoch: each.checkpoint_id for each in found.last.restores}
         known = {stage.epoch: stage for stage in stages}
         return [
@@ -152,7 +151,7 @@ class SpaceTimeFeed:
     def _table(
         self, name: str, things: Sequence[T], columns: Sequence[str], row: Callable[[T], tuple[Any, ...]]
     ) -> dict[str, Any]:
-        """The rows that are new or may have changed."""
+        """Return the rows that are new or may have changed."""
         begin = self._first_open[name]
         there = things[begin:]
         still_open = (number for number, each in enumerate(there, begin) if each.over is None)
@@ -185,7 +184,7 @@ class SpaceTimeFeed:
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
     def _checkpoints(self, run: Run, found: Journeys) -> Iterator[dict[str, Any]]:
-        """Those that are new or may have changed."""
+        """Return the checkpoints that are new or may have changed."""
         unsettled = {number: each for number, each in found.last.checkpoints.items() if number not in self._settled}
         crossed = _crossed(found, [number for number in unsettled if number in found.cuts])
         for number, known in unsettled.items():
@@ -240,7 +239,7 @@ def _n(at: Instant | None) -> int:
 
 
 def _runs(times: Sequence[int], begin: int, began_ms: int) -> list[int]:
-    """The times from `begin` on as pairs: so many records, at so many ms since the run began."""
+    """Return the times from `begin` on as pairs: a number of records, and their time in ms since the run began."""
     runs: list[int] = []
     for at_ms in times[begin:]:
         at_ms -= began_ms
@@ -252,7 +251,7 @@ def _runs(times: Sequence[int], begin: int, began_ms: int) -> list[int]:
 
 
 def _end_of(span: Span, path: Path, begin: int, times: Sequence[int]) -> int:
-    """The record at which a phase ended. How long a copy took is told later, as a length of time."""
+    """Return the record at which a phase ended. The duration of a copy is only reported later."""
     end, _ = path.instants[span.phase]
     if span.phase == "sync":
         return begin if span.end_ms == span.start_ms else bisect_left(times, span.end_ms, min(begin, end), end) + 1

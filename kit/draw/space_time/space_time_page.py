@@ -1,7 +1,6 @@
-"""The space-time diagram's script and styles, each as one text; and a page of its own.
+"""The space-time diagram's script and styles, each as one text, and a page with the diagram alone.
 
-`kit/draw/space_time/space_time.js` is the pane; what it is made of are files of their own, put together here in front
-of it.
+`kit/draw/space_time/space_time.js` is the pane. Its parts are separate files, which are placed before it.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 @cache
 def space_time_script() -> str:
-    """A script that declares the class `SpaceTimePane` and, but for the other parts' classes, no other name."""
+    """Return a script that declares the class `SpaceTimePane`, and otherwise only the classes of its parts."""
     return "\n".join(map(_closed, PARTS))
 
 
 def _closed(name: str) -> str:
-    """A part in a scope of its own, which only its class leaves."""
+    """Return a part in a scope of its own, which exposes only its class."""
     text = asset(name)
     text = asset("durations.js") + text if "duration(" in text else text
     (made,) = re.findall(r"^export class (\w+)", text, flags=re.MULTILINE)
@@ -38,12 +37,12 @@ def _closed(name: str) -> str:
 
 @cache
 def space_time_styles() -> str:
-    """The theme, and what the pane has beyond it."""
+    """Return the theme and the pane's own styles."""
     return asset("theme.css") + asset("space_time_pane.css")
 
 
 def space_time_html(run: Any, title: str = "Space-time diagram") -> str:
-    """A page with nothing but the diagram of a Lab, a SparkJob or a Trace; it works offline."""
+    """Return a page with only the diagram of a Lab, a SparkJob or a Trace; it works offline."""
     data = json.dumps(space_time_data(run), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -59,7 +58,7 @@ def space_time_html(run: Any, title: str = "Space-time diagram") -> str:
 
 
 def export_space_time(run: Any, path: str | Path, title: str = "Space-time diagram") -> Path:
-    """Write the page and return its path. Raises FileNotFoundError when its directory does not exist."""
+    """Write the page and return its path. Raises FileNotFoundError if its directory does not exist."""
     target = file_of(path)
     target.write_text(space_time_html(run, title), encoding="utf-8")
     return target

@@ -1,8 +1,8 @@
 """The scene of a run's present moment, kept up to date part by part.
 
-A part is a task, a cell of a closed vertex, a closed vertex' box, or a lane. A step draws again only the parts that it
-touched; so a film of a large job costs what happens in it, not its size. Drawing everything anew gives the same scene:
-the tests hold the two together.
+A part is a task, a cell of a closed vertex, the box of a closed vertex, or a lane. A step redraws only the parts that
+it touched. So the cost of a film depends on what happens in it, not on the size of the job. Redrawing everything gives
+the same scene; tests compare the two.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Changes = dict[str, dict[str, str | float | None] | None]
 
 
 def scene(layout: Layout, moment: Moment, words: Words | None = None) -> Scene:
-    """Everything that is drawn of this moment in a still picture; `words` are the moment's own unless given."""
+    """Return the scene of a still picture of this moment; `words` are the moment's own unless given."""
     words = words_of(layout.stage, moment) if words is None else words
     if moment.job == "FAILED":
         words = in_two_lines(layout, words)
@@ -38,7 +38,7 @@ def scene(layout: Layout, moment: Moment, words: Words | None = None) -> Scene:
 
 
 def graph(layout: Layout, moment: Moment) -> Scene:
-    """The tasks and channels of this moment."""
+    """Return the sprites of this moment's tasks and channels."""
     drawing = Drawing(layout)
     drawing.draw(moment, Touched.all_of(layout, moment))
     return drawing.scene
@@ -46,7 +46,7 @@ def graph(layout: Layout, moment: Moment) -> Scene:
 
 @dataclass(slots=True)
 class Touched:
-    """What may have changed: tasks, channels, checkpoints, and messages under way."""
+    """The items that may have changed: tasks, channels, checkpoints, and messages in flight."""
 
     tasks: set[str]
     channels: set[int]
@@ -55,7 +55,7 @@ class Touched:
 
     @classmethod
     def taken_from(cls, moment: Moment) -> Touched:
-        """What changed in a watched fold since it was last asked."""
+        """Return the items that have changed in a watched fold since the last call."""
         return cls(taken(moment.tasks), taken(moment.channels), taken(moment.checkpoints), taken(moment.messages))
 
     @classmethod
@@ -81,7 +81,7 @@ class Drawing:
         self._begun = False
 
     def draw(self, moment: Moment, touched: Touched) -> Changes:
-        """What changes when this moment is shown, where these things may be others than in the one before."""
+        """Return the changes that show this moment; only the `touched` items may differ from the moment before."""
         now, before = Sight.of(moment), self._seen
         whole = not self._begun or now.pending != before.pending
         acting = {sight.acting.partition("@")[0] for sight in (now, before)}
@@ -110,7 +110,7 @@ class Drawing:
         return changes
 
     def _lanes(self, moment: Moment, channels: Iterable[int], whole: bool, changes: Changes) -> None:
-        """The lanes of these channels, and all single ones, whose records are before or after pending barriers."""
+        """Redraw the lanes of these channels; if `whole`, all lanes of a single channel."""
         lanes: dict[str, Lane] = {}
         for number in sorted(channels):
             lane = self._lane_of.get(number)
@@ -129,7 +129,7 @@ class Drawing:
                 self._replace(name, lane_sprites(lane, channel, moment), changes)
 
     def _replace(self, part: str, sprites: Named, changes: Changes) -> None:
-        """A part looks like this now."""
+        """Replace the sprites of a part."""
         before, now = self._parts.get(part, {}), dict(sprites)
         changed = difference(before, now)
         if not changed:
@@ -147,7 +147,7 @@ _EMPTY = ChannelMoment()
 
 
 def difference(before: Scene, now: Scene) -> Changes:
-    """What changes one scene into the other: per sprite the new values (None: attribute gone), or None: sprite gone."""
+    """Return the changes from one scene to the other: the new values per sprite, with None for removed items."""
     changes: Changes = {name: None for name in before if name not in now}
     for name, sprite in now.items():
         old: Sprite = before.get(name, {})

@@ -1,8 +1,8 @@
-"""What is known of each thing on the stage, as small JSON-like values by name: what its details are shown from.
+"""The facts about each item on the stage, as small JSON-like values by name. The details panel shows them.
 
-The names are those that a click gives: `task:<vertex>/<subtask>`, `channel:<number>`, `checkpoint:<id>`,
+The names are those that a click selects: `task:<vertex>/<subtask>`, `channel:<number>`, `checkpoint:<id>`,
 `message:<record id>`, `job`. An acknowledgement is a fact of its own, `ack:<checkpoint>/<task>`: the time at which the
-JobMaster had it. They travel with the film, so the details need no kernel.
+JobMaster received it. The film contains the facts, so showing details takes no kernel.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from kit.draw.stage.drawing import Touched
 from kit.run.job_state import ChannelMoment, CheckpointMoment, Item, MessageMoment, Moment, TaskMoment
 
 Facts = dict[str, Any]
-"""By name; None for what is no more."""
+"""Facts by name; None for an item that was removed."""
 
 LAST_PHASES = 3
-"""Of so many checkpoints a task's phases are told."""
+"""The number of checkpoints for which a task's phases are included."""
 
 
 def facts_of(moment: Moment, touched: Touched) -> Facts:
@@ -66,7 +66,7 @@ def _task(task: TaskMoment, moment: Moment) -> Facts:
 
 
 def _told(known: Facts) -> Facts:
-    """Without what is nothing; a zero is something, though it equals False."""
+    """Return the facts without empty values. A zero is kept, although it equals False."""
     return {name: value for name, value in known.items() if value or (value == 0 and value is not False)}
 
 
@@ -84,7 +84,7 @@ def _channel(channel: ChannelMoment) -> Facts:
 
 
 def _item(item: Item) -> list[Any]:
-    """As [serial, kind, rows or checkpoint, the barrier before it, whether it overtakes], no None at the end."""
+    """Return [serial, kind, rows or checkpoint, the barrier before it, overtakes], without trailing None."""
     row: list[Any] = [item.serial, item.kind, item.rows if item.kind == "buffer" else item.checkpoint_id]
     if item.unaligned:
         return [*row, item.after, True]
@@ -109,7 +109,7 @@ def _checkpoint(checkpoint: CheckpointMoment, moment: Moment) -> Facts:
 
 
 MOST_MISSING = 6
-"""So many tasks whose acknowledgement is missing are told by name; others follow from the acknowledgements."""
+"""The most tasks with missing acknowledgements that are named; others follow from the acknowledgements."""
 
 
 def _message(message: MessageMoment, moment: Moment) -> list[Any]:

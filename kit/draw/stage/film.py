@@ -1,21 +1,21 @@
 """A run as a film for `stage.js`: what changes from frame to frame, with the words and the facts of each.
 
-A `Reel` makes the film of a run that goes on. It keeps the moment it has come to, and the drawing of it, so new frames
-cost what happened in them; when the run went back and another way, it goes on from the last moment marked on the common
-way. What it makes is JSON-like, and grows at the end:
+A `Reel` makes the film of a running job. It keeps its latest moment and the drawing of it, so the cost of new frames
+depends on what happened in them. If the run went back and took another way, the reel resumes from the last moment
+marked on the common way. The film is JSON-like and grows at the end:
 
-- `stages`: one for each shape of the job: the picture's size and fixed parts, where boxes are, what the lanes carry;
+- `stages`: one for each shape of the job: the picture's size and fixed parts, the boxes, the channels of each lane;
 - `frames`: each `{"stage", "told", "mark", "at", "n", "by", "about", "words", "set", "facts"}`. `told`: it belongs to
-  the story. `words`: what happened, what came of it, because of what. `by` is the task that acted, or "job"; `about`
-  names the things that it was about. `set` maps a sprite's name to the attributes that changed, or to None when it is
-  gone; the first frame of a stage sets everything. A new sprite refers to what it has in common with others by `look`,
-  its number in `looks`. `facts` are those of `kit.draw.stage.facts` that changed. `whole`: both say everything, not
-  what changed. `skipped` is how many steps before it have no frame;
+  the story. `words`: what happened, its results, its cause. `by` is the task that acted, or "job"; `about` names the
+  items that it was about. `set` maps a sprite's name to the attributes that changed, or to None if it was removed; the
+  first frame of a stage sets everything. `look` of a new sprite is the number, in `looks`, of the attributes that it
+  shares with others. `facts` are those of `kit.draw.stage.facts` that changed. `whole`: both are complete, not changes.
+  `skipped` is the number of steps before it without a frame;
 - `notes`, for the reader: each `[n, text]` is for the frames with more than `n` records.
 
-The film of a long run comes in two parts, so that its first picture is there soon: all frames with their words, and of
-the last one the picture, at once; `set` and `facts` of the others when `draw_more` is asked for them. Steps that have
-no frame get one when somebody asks (`insert`).
+The film of a long run comes in two parts, so that its first picture appears soon. At first it has all frames with their
+words, and the picture of the last frame. `draw_more` returns `set` and `facts` of the others. `insert` makes frames for
+steps that have none.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from kit.run.steps import Ordering, Step, event_of, in_order
 from kit.run.uncollected import uncollected
 
 MOST_FRAMES = 1500
-"""A film has at most about this many frames: of a longer run only those that matter more."""
+"""The greatest number of frames in a film, about. A longer run has only its more important frames."""
 WELL_FILLED = 1000
-"""A longer run has about so many at least: what happened around its turning points is told in full."""
+"""The least number of frames of a longer run, about. They show its turning points in full."""
 MOST_INSERTED = 200
-"""So many steps at most get a frame when somebody asks for those between two frames."""
+"""The most steps that get a frame at one request for those between two frames."""
 DEFER_FROM = 8_000
-"""Where one can ask for pictures, those of a run with more records come later."""
+"""With more records than this, pictures are drawn later if they can be requested."""
 MARK_EVERY = 1_000
-"""Moments that are marked are at least so many records apart, and a part of the run."""
+"""The least number of records between marked moments."""
 MARGIN = 30
 Film = dict[str, Any]
 
 
 def film(run: Any) -> Film:
-    """The film of a Lab, a SparkJob or a Trace."""
+    """Return the film of a Lab, a SparkJob or a Trace."""
     reel = Reel()
     reel.take(run_of(run))
     return reel.film
@@ -72,16 +72,16 @@ def film_layout(stage: Stage, closed: frozenset[str] | None = None) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A moment to go on from: the film had so many frames, the last of them this one."""
+    """A moment to resume from, the number of frames that the film had then, and the last of them."""
 
     frames: int
     moment: Moment
 
 
 class Reel:
-    """The film of one run, as far as it was taken in. `turned` are the vertices that somebody opened or closed.
+    """The film of one run, as far as it has been read. `turned` are the vertices that the user opened or closed.
 
-    Of a run with more than `defer_from` records only the last frame is drawn at first.
+    For a run with more than `defer_from` records, only the last frame is drawn at first.
     """
 
     def __init__(self, turned: Sequence[str] = (), *, defer_from: int | None = None) -> None:
@@ -116,14 +116,15 @@ class Reel:
     # --- taking in ----------------------------------------------------------------------------------------------------
 
     def take(self, run: Run) -> Film:
-        """Take in what the run has done since. Gives what is new: `keep`, the number of frames that stay, what follows
-        them under the names of the film, and `told` for those of the frames that stay whose part in the story changed.
-        `anew`: nothing of the film stays as it was.
+        """Read what the run has done since, and return what is new.
+
+        `keep` is the number of frames that stay; the names of the film hold what follows them. `told` has the kept
+        frames that have entered or left the story. With `anew`, the result replaces the whole film.
         """
         try:
             with uncollected():
                 return self._take(run)
-        except BaseException:  # half of it may have been taken in
+        except BaseException:  # part of it may have been read
             self._begin()
             raise
 
@@ -169,7 +170,7 @@ class Reel:
         return news | ({"anew": True} if anew else {})
 
     def _new_steps(self, run: Run) -> list[Step]:
-        """The steps that are to be shown, after those on the common way."""
+        """Return the steps to show after those on the common way."""
         known, trace = len(self._records), run.trace
         if trace.detailed and known <= len(trace):
             records = list(trace.since(0))
@@ -181,13 +182,13 @@ class Reel:
             self._back_to(common)
         ordered, starts = self._ordering.steps, self._ordering.starts
         left = bisect_left(starts, self._running.n)
-        if starts[left] != self._running.n:  # a step that was shown has become longer
+        if starts[left] != self._running.n:  # a step that was shown has grown
             self._back_to(starts[left - 1])
             return self._new_steps(run)
         return ordered[left:]
 
     def _take_in_any_order(self, trace: Trace) -> int:
-        """Order the records of a trace, causes first; how many begin the film as well as the run."""
+        """Order the records of a trace, causes first. Return the length of the prefix that the film already has."""
         ordering, known = self._ordering, len(self._ordering.taken)
         if not trace.detailed and known <= len(trace) and (not known or trace[known - 1] == ordering.taken[-1]):
             return min(len(self._records), ordering.starts[ordering.take(trace.since(known))])
@@ -195,7 +196,7 @@ class Reel:
         return _common(self._records, list(chain.from_iterable(self._ordering.steps)))
 
     def _back_to(self, n: int) -> None:
-        """Forget what came after the last mark within the first `n` records."""
+        """Drop everything after the last mark within the first `n` records."""
         while self._marks and self._marks[-1].moment.n > n:
             self._marks.pop()
         if not self._marks or self.is_owed:
@@ -210,7 +211,7 @@ class Reel:
         self._pen.draw_whole(self._layout(self._shape), self._running)
 
     def _least_level(self, new: Sequence[int]) -> int:
-        """The level of the frames that are shown when all are too many."""
+        """Return the least level of frames to show if there are too many."""
         levels = [*(told.level for told in self._told), *new]
         for level in (BULK, DETAIL):
             if sum(each >= level for each in levels) <= MOST_FRAMES:
@@ -218,7 +219,7 @@ class Reel:
         return MAIN
 
     def _matters(self, group: Step, level: int) -> bool:
-        """Whether it has a frame, when there cannot be one for each step: what comes last always has."""
+        """Return True if the step gets a frame although there are too many steps; the last one always does."""
         if level < self._least or level == MILESTONE:
             return level == MILESTONE
         if self._least < MAIN:
@@ -226,8 +227,8 @@ class Reel:
         return not is_minor(group) and not self._alike.intersection(record.checkpoint_id for record in group)
 
     def _chosen(self, new: Sequence[Step], levels: Sequence[int]) -> list[bool]:
-        """Which steps of a run have a frame: those that matter; and as long as there are few of these, what lies
-        nearest to its beginning, its end, and to what is told first of each epoch, a failure or a restore.
+        """Choose the steps that have a frame: the important ones and, if these are few, the steps nearest to the
+        beginning, to the end, and to the first failure or restore of each epoch.
         """
         shown = [self._matters(group, level) for group, level in zip(new, levels)]
         room = WELL_FILLED - sum(shown)
@@ -245,7 +246,7 @@ class Reel:
         return shown
 
     def _tell(self, keep: int) -> dict[int, int]:
-        """Which frames are the story now; gives those of the first ones for which that has changed."""
+        """Choose the frames of the story; return those of the first `keep` for which the choice has changed."""
         changed: dict[int, int] = {}
         for number, in_story in enumerate(story_of(self._told, self._met, self._running.checkpoints)):
             frame = self.film["frames"][number]
@@ -277,7 +278,7 @@ class Reel:
     def _packed_frame(
         self, moment: Moment, stage: Stage, shape: int, group: Sequence[TraceRecord], skipped: int
     ) -> tuple[Film, Told]:
-        """A frame but for its picture, and what decides whether it is told."""
+        """Return a frame without its picture, and the criteria for including it in the story."""
         frame = Frame(moment, stage, tuple(group), led_by(group[0].cause, self._by_id.get) if group else None)
         words = frame.words
         packed: dict[str, Any] = {"stage": shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
@@ -292,7 +293,7 @@ class Reel:
         return packed, Told(frame.level, frame.checkpoint_id, is_minor(group))
 
     def _stage_now(self, run: Run) -> Stage:
-        """The stage of the epoch."""
+        """Return the stage of the current epoch."""
         if self._stage is None or self._stage.epoch != self._running.epoch:
             self._stage = stage_for(run.stages, self._running.epoch)
             self._shape = self._shape_of(self._stage)
@@ -336,11 +337,11 @@ class Reel:
 
     @property
     def is_owed(self) -> bool:
-        """Whether there are frames that have no picture yet."""
+        """True if some frames have no picture yet."""
         return self._owed is not None
 
     def draw_more(self, most: int) -> list[tuple[int, Film, Film]]:
-        """Draw the next frames that have no picture yet, so many at most: their numbers, `set` and `facts`."""
+        """Draw up to `most` frames that have no picture yet; return their numbers, `set` and `facts`."""
         with uncollected():
             drawn = [] if self._owed is None else list(islice(self._owed, most))
         if len(drawn) < most:
@@ -349,7 +350,7 @@ class Reel:
         return [(number, frames[number]["set"], frames[number]["facts"]) for number in drawn]
 
     def _drawing_the_first(self, count: int) -> Iterator[int]:
-        """Draws frame after frame from the beginning; gives their numbers."""
+        """Draw the first frames one after the other; yield their numbers."""
         moment, pen = Running.watched(Moment()), Pen(self._looks)
         for number in range(count):
             frame = self.film["frames"][number]
@@ -358,8 +359,8 @@ class Reel:
             yield number
 
     def insert(self, number: int, n: int) -> Film:
-        """Give a frame to the steps that were skipped before frame `number`, or where there are many, to those around
-        the record `n`. Gives what is new: `keep` frames stay, the `replaced` ones after them are others now.
+        """Give a frame to the steps that were skipped before frame `number`; if there are many, to those around record
+        `n`. Return what is new: `keep` frames stay, and the `replaced` ones after them change.
         """
         with uncollected():
             self.draw_more(len(self.film["frames"]))
@@ -415,12 +416,12 @@ class Reel:
         return changed(moment, cause=cause)
 
     def frame_at(self, run: Run, n: int) -> Frame:
-        """The frame that ends with the n-th record taken in of this run."""
+        """Return the frame that ends with the n-th record read from this run."""
         moment = self.moment(n)
         return Frame(moment, stage_for(run.stages, moment.epoch), *self._step_at(n))
 
     def _step_at(self, n: int) -> tuple[tuple[TraceRecord, ...], TraceRecord | None]:
-        """The step that ends with the n-th record, and the record that led to it."""
+        """Return the step that ends with the n-th record, and the record that caused it."""
         group: list[TraceRecord] = []
         for record in reversed(self._records[:n]):
             if group and event_of(record) != event_of(group[0]):
@@ -429,7 +430,7 @@ class Reel:
         return tuple(group), led_by(group[0].cause, self._by_id.get) if group else None
 
     def _mark(self) -> None:
-        """Have a moment to come back to, now and then."""
+        """Mark the moment, if the last mark is far enough back."""
         moment = self._running
         last = self._marks[-1].moment.n if self._marks else 0
         if moment.n >= last + MARK_EVERY + len(self._records) // 20 + 2 * (len(moment.tasks) + len(moment.channels)):
@@ -440,8 +441,8 @@ class Reel:
 
 
 def _window(groups: Sequence[Step], n: int) -> int:
-    """The first of the steps that get a frame, when there are too many: the one that ends at the record `n` of theirs
-    is among them.
+    """Return the first of the steps that get a frame if there are too many. They include the one that ends at record
+    `n`.
     """
     if len(groups) <= MOST_INSERTED:
         return 0
@@ -461,7 +462,7 @@ def _common(known: Sequence[TraceRecord], now: Sequence[TraceRecord]) -> int:
 
 
 def _alike(groups: Sequence[Step], levels: Sequence[int]) -> set[int | None]:
-    """The checkpoints that completed after another one of the same epoch, so that they need not be told in full."""
+    """Return the checkpoints that completed after another of the same epoch; the story shortens them."""
     alike: set[int | None] = set()
     told = False
     turns = (group for group, level in zip(groups, levels) if level >= MILESTONE)
@@ -480,7 +481,7 @@ def _alike(groups: Sequence[Step], levels: Sequence[int]) -> set[int | None]:
 
 
 def _about(group: Sequence[TraceRecord]) -> list[str]:
-    """The things that these records are about, each once."""
+    """Return the items that these records are about, each once."""
     names: dict[str, None] = {}
     for record in group:
         if not is_of_the_job_master(record):

@@ -1,8 +1,8 @@
 """A run as frames to step through: one frame for each event that a machine handled, with the commands it gave.
 
-Each kind of record has a level, from the turn of a task that moves a buffer up to the completion of a checkpoint
-(`kit.run.kinds`). A frame's level is the highest of its records'; it speaks of that record first. The *story* is the
-frames that matter, not too many of them. `kit.draw.stage.film` packs the frames as differences between scenes.
+Each kind of record has a level, from moving a buffer up to completing a checkpoint (`kit.run.kinds`). The level of a
+frame is the highest of its records, and its words describe that record first. The *story* is a bounded number of
+important frames. `kit.draw.stage.film` stores the frames as differences between scenes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kit.run.stage import Stage, stage_for
 from kit.run.steps import event_of, steps
 
 STORY_LENGTH = 300
-"""A story has at most about this many frames."""
+"""The greatest number of frames in a story, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +43,22 @@ class Frame:
 
     @property
     def level(self) -> int:
-        """How much happened: the highest level of a record."""
+        """The importance of the frame: the highest level of its records."""
         return max(map(level_of, self.records), default=MILESTONE)
 
     @property
     def checkpoint_id(self) -> int | None:
-        """The checkpoint that the frame is about, if it is about one."""
+        """The checkpoint that the frame is about, if any."""
         return next((record.checkpoint_id for record in self.records if level_of(record) == self.level), None)
 
     @property
     def mark(self) -> str:
-        """What the frame is a mark of: "checkpoint", "failure" or "restore"; "" for most."""
+        """The kind of milestone that the frame is: "checkpoint", "failure" or "restore"; empty for most."""
         return next(filter(None, (kind_of(record).mark for record in self.records)), "")
 
     @property
     def words(self) -> Words:
-        """The most important record, then what else came of the event, then why."""
+        """The most important record, then the other results of the event, then its cause."""
         if not self.records:
             return Words(caption_of_moment(self.moment))
         ends = self.stage.ends()
@@ -74,7 +74,7 @@ class Frame:
         return words_at_the_end(self.moment, words)
 
     def scene(self) -> Scene:
-        """What is drawn of it."""
+        """The sprites of the frame."""
         return scene(picture_layout(self.stage), self.moment, self.words)
 
     def svg(self) -> Svg:
@@ -101,12 +101,12 @@ def _told(records: Sequence[TraceRecord], ends: Ends) -> str:
 
 
 def frames(run: Any) -> list[Frame]:
-    """The frames of a run (a Lab, a SparkJob or a Trace), the first before anything happened."""
+    """Return the frames of a Lab, a SparkJob or a Trace. The first is the state before anything happened."""
     return list(_frames_from(Moment(), run_of(run)))
 
 
 def present_frame(lab: Any) -> Frame:
-    """The last frame of a lab, whose present moment is known: only its last records are read."""
+    """Return the last frame of a lab. Its present moment is known, so only its last records are read."""
     run, moment = run_of(lab), lab.look.moment()
     stage = stage_for(run.stages, moment.epoch)
     if moment.record is None:
@@ -117,12 +117,12 @@ def present_frame(lab: Any) -> Frame:
 
 
 def last_frame(run: Any) -> Frame:
-    """The last frame of a Lab, a SparkJob or a Trace: the run as it stands."""
+    """Return the last frame of a Lab, a SparkJob or a Trace: its present state."""
     return deque(_frames_from(only_last(), run_of(run)), maxlen=1).pop()
 
 
 def _frames_from(moment: Moment, run: Run) -> Iterator[Frame]:
-    """The frame before anything happened, and one for each step."""
+    """Yield the frame before anything happened, and one for each step."""
     yield Frame(moment, stage_for(run.stages, moment.epoch))
     seen: dict[str, TraceRecord] = {}
     for group in steps(run.trace):
@@ -134,9 +134,7 @@ def _frames_from(moment: Moment, run: Run) -> Iterator[Frame]:
 
 
 def frame_at(run: Any, n: int | None = None) -> Frame:
-    """The frame of a Lab, a SparkJob or a Trace after its first `n` records: the last one with no more, by default the
-    last of all.
-    """
+    """Return the last frame of a Lab, a SparkJob or a Trace with at most `n` records; by default the last of all."""
     run = run_of(run)
     running = Running.of(Moment())
     seen: dict[str, TraceRecord] = {}
@@ -154,7 +152,7 @@ def frame_at(run: Any, n: int | None = None) -> Frame:
 
 
 def moment_svg(run: Any, n: int | None = None) -> Svg:
-    """The picture of a Lab, a SparkJob or a Trace after its first `n` records, by default of all."""
+    """Draw a Lab, a SparkJob or a Trace after its first `n` records, by default after all."""
     return frame_at(run, n).svg()
 
 
@@ -173,9 +171,10 @@ def is_minor(group: Sequence[TraceRecord]) -> bool:
 
 
 def story(made: Sequence[Frame], length: int = STORY_LENGTH) -> list[bool]:
-    """Which frames tell the story: all that matter, when these are at most `length`; else of the details only what a
-    reader cannot guess. A checkpoint like others before it is then told by its beginning and its end, and in a large
-    job not each barrier that comes.
+    """Return which frames belong to the story: all important ones, if these are at most `length`.
+
+    Otherwise details that a reader can guess are left out. A checkpoint like those before it has only its beginning and
+    its end, and in a large job the arrival of single barriers is left out.
     """
     met: dict[int, int] = {}
     for frame in made:
@@ -192,7 +191,7 @@ def story_of(
     checkpoints: Mapping[int, CheckpointMoment],
     length: int = STORY_LENGTH,
 ) -> list[bool]:
-    """The same, when `met` is the epoch in which each checkpoint was met, and this is what became of them."""
+    """Return the same as `story`, given the epoch of each checkpoint (`met`) and the outcomes (`checkpoints`)."""
     for level in (DETAIL, MAIN):
         told = [frame.level >= level for frame in made]
         if sum(told) <= length:
@@ -205,7 +204,7 @@ def story_of(
 
 
 def _alike(met: Mapping[int, int], checkpoints: Mapping[int, CheckpointMoment]) -> set[int | None]:
-    """The checkpoints that completed like an earlier one of the same epoch."""
+    """Return the checkpoints that completed like an earlier one of the same epoch."""
     alike: set[int | None] = set()
     shown: set[int] = set()
     for checkpoint_id, epoch in sorted(met.items()):

@@ -1,6 +1,6 @@
 """The words above a still picture, and the JobMaster's panel: the checkpoints under way and those that ended.
 
-A page to step through has both as text of its own beside the picture, where they stay in view (`stage.js`).
+A page to step through shows both as text beside the picture, where they stay in view (`stage.js`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROGRESS_CELLS, CHIP_WIDTH = 24, 166
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The lines above the picture: what happened, what came of it, and because of what."""
+    """The lines above the picture: what happened, its results, and its cause."""
 
     what: str
     then: str = ""
@@ -30,7 +30,7 @@ class Words:
 
 
 def words_of(stage: Stage, moment: Moment) -> Words:
-    """What the moment says of its last record, channels called by the tasks they join."""
+    """Describe the moment's last record, naming channels by the tasks that they connect."""
     if moment.record is None:
         return Words(caption_of_moment(moment))
     ends = stage.ends()
@@ -39,7 +39,7 @@ def words_of(stage: Stage, moment: Moment) -> Words:
 
 
 def words_at_the_end(moment: Moment, words: Words) -> Words:
-    """A job that has ended says so, and why, whatever happens after that; of one that has not the words as they are."""
+    """Return the words of a job that has ended: its end and the reason. For any other job, return `words`."""
     ended = _ENDED.get(moment.job)
     if ended is None:
         return words
@@ -57,13 +57,13 @@ _ENDED = {
 
 
 def in_two_lines(layout: Layout, words: Words) -> Words:
-    """What happened may take the line below it as well, where it is long."""
+    """Break a long first line into two lines."""
     what, *rest = wrap(words.what, most_characters(layout.width - 2 * 24, 16, bold=True)) or [""]
     return Words(what, " ".join(rest) or words.then, words.because)
 
 
 def words_sprites(layout: Layout, words: Words) -> Named:
-    """The lines above the picture, cut to its width."""
+    """Draw the lines above the picture, cut to its width."""
     width = layout.width - 2 * 24
     yield "what", cut(text("panel", 24, 28, "what", fit(words.what, width, 16, bold=True)), words.what)
     yield "then", cut(text("panel", 24, 49, "then", fit_line(words.then, width, 12.5)), words.then)
@@ -75,7 +75,7 @@ def words_sprites(layout: Layout, words: Words) -> Named:
 
 
 def panel_sprites(layout: Layout, moment: Moment) -> Named:
-    """The JobMaster's panel: the job's status, checkpoints under way, checkpoints that ended."""
+    """Draw the JobMaster's panel: the job's status, its pending checkpoints, and those that ended."""
     right = layout.width - 24
     acting = " acting" if moment.record is not None and is_of_the_job_master(moment.record) else ""
     yield "jm", rect("panel", 24, PANEL_TOP, right - 24, PANEL_HEIGHT, "jm" + acting, 8)
@@ -131,7 +131,7 @@ def _progress(layout: Layout, checkpoint: CheckpointMoment, row: int, y: float) 
 
 
 def _history(layout: Layout, moment: Moment) -> Named:
-    """A chip for each checkpoint that ended, the newest on the right."""
+    """Draw a chip for each checkpoint that ended, the newest on the right."""
     y = PANEL_TOP + PANEL_HEIGHT - 27
     ended = sorted(
         (checkpoint for checkpoint in moment.checkpoints.values() if checkpoint.status in (COMPLETED, ABORTED)),

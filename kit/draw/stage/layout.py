@@ -1,11 +1,11 @@
-"""Where each part of a stage is drawn.
+"""The positions of a stage's parts.
 
-The layout is made once, by Graphviz in this process: vertices become fixed-size nodes in ranks from source to sink,
-dot says where they go, and the subtasks stand inside in order. A moment never moves anything; it only fills places.
+Graphviz computes the layout once, in this process. Vertices are fixed-size nodes in ranks from source to sink; dot
+places them, and the subtasks are drawn inside in order. The layout is the same for all moments.
 
-A *place* is a subtask's box, or the box of a whole vertex that is closed. A *lane* is what is drawn between two places:
-one channel, or a bundle of channels when an end is closed. Both ends of a lane are straight:
-there the sender's and the receiver's queues are drawn; the wire between them bends.
+A *place* is a subtask's box, or the box of a whole vertex that is closed. A *lane* connects two places: one channel, or
+a bundle of channels if an end is closed. Both ends of a lane are straight, for the queues of the sender and the
+receiver; the wire between them bends.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ MOST_CELLS_IN_A_ROW = (TASK_WIDTH - 12) // CELL
 OUT_LENGTH, WIRE_LENGTH, IN_LENGTH = 50, 120, 100
 MARGIN = 64
 MOST_RANKS, RANKS_IN_A_ROW, WIRE_IN_ROWS = 6, 3, 60
-"""A job of more ranks is broken into rows of so many; with more ranks side by side than that wires are shorter: what
-is shrunk to a page's width stays readable.
+"""A job with more ranks than the first is broken into rows of the second. With more ranks in a row than that, wires
+are shortened, so the picture stays readable at a page's width.
 """
 TURN, TURN_STEP, MOST_TURNS, ROW_GAP = 44, 7, 70, 26
-"""How far the first lane that goes on in the next row swings out, each further one more, all of them; and the room
+"""How far the first lane to the next row swings out, the increment for each further lane, the maximum, and the space
 between a row and those lanes.
 """
 ONE_COLUMN, COLUMN_GAP, PASSING_STEP, PASSING_ROOM = 8, OUT_LENGTH + IN_LENGTH + 60, 6.0, 11.0
-"""A vertex of more subtasks than this that is open has them in rows, column beside column; between two rows pass the
-lanes of those further in, so far apart, and so far from the boxes.
+"""An open vertex with more subtasks than the first arranges them in columns, with this gap. The lanes of inner columns
+pass between the rows; they are a step apart, and have this space to the boxes.
 """
 MOST_PASSING = 3
-"""Where a subtask has more lanes on a side, all are in one column: rows would drown in lanes."""
+"""With more lanes on one side of a subtask, all subtasks are in one column, so the rows stay readable."""
 
 Point = tuple[float, float]
 
 
 def cells_in_a_row(many: int) -> int:
-    """So many subtasks of a closed vertex stand in each row of its box: rows that are about equally long."""
+    """Return the number of subtasks in each row of a closed vertex's box, so that rows are about equally long."""
     rows = math.ceil(many / MOST_CELLS_IN_A_ROW)
     return math.ceil(many / rows)
 
@@ -60,7 +60,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What is drawn between two places. `path` is SVG's; `start` and `end` are its ends at the boxes' edges."""
+    """The connection between two places. `path` is in SVG; `start` and `end` are at the boxes' edges."""
 
     name: str
     source: str
@@ -85,7 +85,7 @@ class Lane:
         return _path(self.corners)
 
     def on_wire(self, t: float) -> Point:
-        """The point at `t` in 0..1 of the wire, from the sender's queue to the receiver's."""
+        """Return the point at `t` in 0..1 of the wire, from the sender's queue to the receiver's."""
         stretches = len(self.corners) - 3
         position = min(max(t, 0.0), 1.0) * stretches
         index = min(int(position), stretches - 1)
@@ -100,7 +100,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything of a stage stands. The vertices in `closed` are one box each; `incoming`: a task's channels."""
+    """The layout of a stage. The vertices in `closed` are one box each; `incoming` are the channels of each task."""
 
     stage: Stage
     width: float
@@ -114,7 +114,7 @@ class Layout:
 
 
 def place_of(stage: Stage, task: str) -> str:
-    """The place where a task is drawn at first: its own, or its vertex' when that is closed."""
+    """Return the place where a task is drawn at first: its own, or that of its vertex if it is closed."""
     vertex = stage.vertex_of(task).name
     return vertex if vertex in stage.closed_at_first() else task
 
@@ -173,7 +173,7 @@ def _n(value: float) -> str:
 
 
 def _controls(a: Point, b: Point, before: Point) -> tuple[Point, Point]:
-    """Of the curve from `a` to `b`, on a lane that comes from `before`: where one lies below the other, it turns."""
+    """Return the control points of the curve from `a` to `b`, on a lane that comes from `before`."""
     if a[0] == b[0]:
         swing = math.copysign(TURN, a[0] - before[0])
         return (a[0] + swing, a[1]), (b[0] + swing, b[1])
@@ -202,11 +202,11 @@ Names = Mapping[str, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """How the places of a vertex stand: so many, in so many columns row by row, each so high; and the most lanes that
-    one of them has at its left and at its right.
+    """The arrangement of a vertex's places: their number, their columns, their height, and the most lanes that one of
+    them has at its left and at its right.
 
-    What goes to a place further in passes above its row, and below it what comes from there: the nearest lane lies
-    nearest to the boxes, so that none of them cross.
+    A lane to an inner place passes above its row; a lane from it passes below. The nearest lane is closest to the
+    boxes, so that none of them cross.
     """
 
     many: int
@@ -216,29 +216,31 @@ class _Columns:
 
     @property
     def width(self) -> float:
-        """Of all columns and the gaps between them."""
+        """The width of all columns and the gaps between them."""
         return self.columns * TASK_WIDTH + (self.columns - 1) * float(COLUMN_GAP)
 
     @property
     def tall(self) -> float:
-        """Of all rows, with the header."""
+        """The height of all rows, with the header."""
         rows = math.ceil(self.many / self.columns)
         return HEADER + rows * self.height + (rows - 1) * TASK_GAP + rows * sum(map(self._passing, (0, 1)))
 
     def _passing(self, side: int) -> float:
-        """The room for the lanes that pass a row on this side of it."""
+        """Return the height of the lanes that pass a row on this side."""
         slots = (self.columns - 1) * self.sides[side]
         return slots * PASSING_STEP + PASSING_ROOM - TASK_GAP / 2 if slots else 0.0
 
     def box(self, vertex: Box, number: int) -> Box:
-        """Where the place of this number stands."""
+        """Return the box of the place with this number."""
         row, column = divmod(number, self.columns)
         pitch = self.height + TASK_GAP + self._passing(0) + self._passing(1)
         x, y = vertex.x + column * (TASK_WIDTH + COLUMN_GAP), vertex.y + HEADER + self._passing(0) + row * pitch
         return Box(round(x, 1), round(y, 1), TASK_WIDTH, self.height)
 
     def past(self, vertex: Box, box: Box, side: int, port: int) -> list[Point]:
-        """Where a lane to this place, or from it, is straight beside other columns; `port` counts from the far end."""
+        """Return the straight stretch of a lane to or from this place, past other columns. `port` counts from the far
+        end.
+        """
         column = round((box.x - vertex.x) / (TASK_WIDTH + COLUMN_GAP))
         others = column if side == 0 else self.columns - 1 - column
         if not others:
@@ -252,7 +254,7 @@ class _Columns:
 
 
 def _columns(stage: Stage, names: Names, closed: frozenset[str], bundles: Bundles) -> dict[str, _Columns]:
-    """A box is as high as its text and the lanes on its busier side; many open subtasks stand in several columns."""
+    """Arrange the places of each vertex. The height of a box fits its text and the lanes on its busier side."""
     columns: dict[str, _Columns] = {}
     lanes: dict[tuple[int, str], list[int]] = {}
     for pair, channels in bundles.items():
@@ -272,14 +274,14 @@ def _columns(stage: Stage, names: Names, closed: frozenset[str], bundles: Bundle
 
 
 def _pitch(sizes: Sequence[int]) -> float:
-    """How far apart lanes of so many channels lie: a bundle's elements have their number above them."""
+    """Return the distance between lanes with these numbers of channels. A bundle has counts above its elements."""
     if max(sizes, default=1) > 1:
         return BUNDLE_PITCH
     return PITCH if len(sizes) <= 4 else DENSE_PITCH
 
 
 def _ranks(stage: Stage) -> dict[str, int]:
-    """Each vertex as far right as its longest path from a source."""
+    """Return the rank of each vertex: the length of its longest path from a source."""
     edges = {(_vertex_of_place(c.source), _vertex_of_place(c.target)) for c in stage.channels}
     ranks = {vertex.name: 0 for vertex in stage.vertices}
     for _ in stage.vertices:
@@ -325,8 +327,8 @@ def _vertex_boxes(stage: Stage, columns: Mapping[str, _Columns]) -> dict[str, Bo
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A job in rows: where each row but the last ends, how far lanes that go on in the next row reach out to the left
-    and to the right of the boxes, and how far apart they lie.
+    """A job in rows: the end of each row but the last, how far lanes to the next row extend to the left and to the
+    right of the boxes, and the distance between them.
     """
 
     bottoms: tuple[float, ...] = ()
@@ -336,9 +338,7 @@ class _Rows:
 
 
 def _in_rows(stage: Stage, bundles: Bundles, boxes: dict[str, Box]) -> tuple[dict[str, Box], _Rows]:
-    """A job of many ranks in rows, as a text is: between two of them there is room for the lanes that go on in the next
-    row.
-    """
+    """Break a job of many ranks into rows, like text, with space between two rows for the lanes to the next one."""
     ranks = _ranks(stage)
     if max(ranks.values()) < MOST_RANKS:
         return boxes, _Rows()
@@ -370,7 +370,7 @@ def _in_rows(stage: Stage, bundles: Bundles, boxes: dict[str, Box]) -> tuple[dic
 
 
 def _turned(every: Sequence[list[Point]], rows: _Rows) -> list[list[Point]]:
-    """The lanes' corners, where those that go on in the next row turn below their own: none crosses another there."""
+    """Return the lanes' corners. Lanes to the next row turn below their own row, where none crosses another."""
     turns: dict[int, list[tuple[float, int, int]]] = {}
     for number, corners in enumerate(every):
         for at in range(1, len(corners) - 1, 2):
@@ -398,7 +398,7 @@ def _rank_of_bend(name: str) -> int:
 
 
 def _bend(source: str, target: str, rank: object) -> str:
-    """The name of the place where an edge passes a rank that it does not stop in."""
+    """Return the name of the node where an edge passes a rank."""
     return f"\0{source}\0{target}\0{rank}"
 
 
@@ -417,7 +417,7 @@ def _lanes(
     columns: Mapping[str, _Columns],
     rows: _Rows,
 ) -> tuple[Lane, ...]:
-    """One lane a bundle; its port on each box follows the order of the boxes at the other end."""
+    """Return one lane per bundle. Its port on each box follows the order of the boxes at the other end."""
     order = {name: (box.x, box.y) for name, box in places.items()}
     leaving: dict[str, list[str]] = {}
     reaching: dict[str, list[str]] = {}
@@ -453,7 +453,7 @@ def _lanes(
 def _pitches(
     bundles: Bundles, leaving: Mapping[str, list[str]], reaching: Mapping[str, list[str]], source: str, target: str
 ) -> tuple[float, float]:
-    """How far apart the lanes are where this one leaves, and where it ends."""
+    """Return the distance between lanes at the start and at the end of this one."""
     out = _pitch([len(bundles[source, each]) for each in leaving[source]])
     return out, _pitch([len(bundles[each, target]) for each in reaching[target]])
 

@@ -1,4 +1,4 @@
-"""The legend of a stage: what each sign on it means. A picture has those that are on it, and no others."""
+"""The legend of a stage: the meaning of each sign. A picture's legend has only the signs that occur in it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kit.draw.stage.scene import Scene
 
 LEGEND_ROW = 24
 OF_A_CHECKPOINT = "cp0"
-"""The colour of a sign that has a checkpoint's; on a picture it has that of the first one there."""
+"""The colour of signs in a checkpoint's colour; in a picture, that of its first checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A sign: shown where some sprite has all these `classes`; `indent` is the width of what is drawn."""
+    """A sign, shown if some sprite has all these `classes`; `indent` is the width of its drawing."""
 
     classes: str
     sign: str
@@ -141,8 +141,10 @@ LEGEND = (
 
 
 def legend_svg(sprites: Scene, width: float, top: float) -> tuple[str, float]:
-    """The legend of these sprites, in their colours, in rows below `top`, and the height of the picture with it."""
-    drawn = (each for each in sprites.values() if each.get("layer") != "panel")  # the JobMaster's has words of its own
+    """Return the legend of these sprites, in rows below `top`, and the height of the picture with it."""
+    drawn = (
+        each for each in sprites.values() if each.get("layer") != "panel"
+    )  # the JobMaster's panel has its own words
     classes = dict.fromkeys(frozenset(str(sprite.get("class", "")).split()) for sprite in drawn)
     found = ((entry, next((e for e in classes if e >= set(entry.classes.split())), None)) for entry in LEGEND)
     shown = [(entry, like) for entry, like in found if like is not None]
@@ -162,7 +164,7 @@ def legend_svg(sprites: Scene, width: float, top: float) -> tuple[str, float]:
 
 
 def legend_data() -> list[Mapping[str, object]]:
-    """The same for a page, which shows what is on it at the moment: `{"has", "svg", "width", "says"}`."""
+    """Return all entries for a page, which shows those that occur at the moment: `{"has", "svg", "width", "says"}`."""
     return [
         {"has": "." + ".".join(e.classes.split()), "svg": e.sign, "width": e.indent - 4, "says": e.says} for e in LEGEND
     ]

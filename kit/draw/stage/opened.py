@@ -1,6 +1,6 @@
-"""The groups of a film that a page without a kernel can open: the same frames, with each subtask of one vertex drawn.
+"""The vertices of a film that a page without a kernel can open: the same frames, with each subtask of one vertex drawn.
 
-Where there is a kernel it draws them when somebody opens one. A page brings them with it, each compressed, as many as
+A kernel draws a vertex when it is opened. A page without one contains the opened vertices, each compressed, as many as
 `MOST_BYTES` allow: `{"stages", "looks", "sets"}`, where `sets` has the `set` of each frame of the film.
 """
 
@@ -14,11 +14,11 @@ from kit.draw.stage.film import Film, Reel
 from kit.run.run import Run
 
 MOST_BYTES = 4_000_000
-"""All of them together, as they lie in the page."""
+"""The largest total size of the opened vertices in the page, in characters."""
 
 
 def opened(run: Run, film: Film) -> dict[str, str]:
-    """By vertex, in the order of the job: the film of this run with that vertex open, compressed and in base64."""
+    """Return, by vertex in the order of the job, the film with that vertex open, compressed and in base64."""
     found: dict[str, str] = {}
     room = MOST_BYTES
     for vertex in dict.fromkeys(name for stage in film["stages"] for name in stage["closed"]):

@@ -1,7 +1,7 @@
-"""What draws the frames of a film one after another: each as what changed since the one before.
+"""Drawing the frames of a film one after another, each as the changes since the one before.
 
-A `Pen` holds the drawing and the facts of one moment. It draws the next moment as differences, or whole where a page
-is to begin with it. Several pens may share `Looks`, what sprites have in common, which grows at the end.
+A `Pen` holds the drawing and the facts of one moment. It draws the next moment as differences, or whole if a page
+starts with it. Several pens may share `Looks`, the attributes that sprites have in common, which grows at the end.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _OWN, _PLACED = frozenset({"x", "y", "d", "text"}), frozenset({"text", "transfor
 
 
 class Looks:
-    """What new sprites have in common with others, each once; `told` is the list of them."""
+    """The attributes that new sprites share with others, each set once; `told` is the list of them."""
 
     def __init__(self) -> None:
         self.told: list[Packed] = []
         self._numbers: dict[tuple[tuple[str, str | float | None], ...], int] = {}
 
     def shortened(self, changes: Changes) -> Changes:
-        """The same changes, with a `look` for every sprite that was not there before: only those have a tag."""
+        """Return the same changes, with a `look` for every new sprite. Only new sprites have a tag."""
         made: Changes = {}
         for name, sprite in changes.items():
-            if sprite is not None and "title" in sprite:  # a page tells more of the whole thing when pointed at it
+            if sprite is not None and "title" in sprite:  # on hover, a page shows more about the whole item
                 sprite = {key: value for key, value in sprite.items() if key != "title"}
                 if not sprite:
                     continue
@@ -54,9 +54,9 @@ class Pen:
         self._facts: dict[str, Any] = {}
 
     def draw(self, layout: Layout, moment: Moment, touched: Touched) -> Packed:
-        """The frame of this moment: what changed in the scene and in the facts, where only these things may be others.
+        """Return the frame of this moment: the changes in the scene and in the facts. Only `touched` items may differ.
 
-        On another layout the scene is drawn anew, and the page begins an empty one.
+        On another layout the whole scene is drawn again, and the page starts with an empty one.
         """
         drawing = self._drawing
         if drawing is None or drawing.layout is not layout:
@@ -66,7 +66,7 @@ class Pen:
         return {"set": scene, "facts": self._changed_facts(facts_of(moment, touched))}
 
     def draw_whole(self, layout: Layout, moment: Moment) -> Packed:
-        """The frame of this moment, without anything before it."""
+        """Return the frame of this moment, independent of those before it."""
         self._drawing, self._facts = None, {}
         whole = self.draw(layout, moment, Touched.all_of(layout, moment))
         return {**whole, "facts": {name: fact for name, fact in whole["facts"].items() if fact is not None}, "whole": 1}

@@ -1,11 +1,14 @@
-"""A moment's graph as shapes: what is drawn of each task and each channel, where, and in which class.
+"""A moment's graph as shapes: the sprites of each task and each channel, with their positions and classes.
 
-Everything is a flat dict of *sprites*, each an SVG element by a name that stays its own through the whole run. It is
-made part by part (`kit.draw.stage.drawing`), so that a step draws again only what it changed. A name says whose sprite
-it is: `t:<task or vertex>` and what follows a colon after that, `m:<task>:in` or `:out` for messages, `<lane>` and
-`<lane>.<serial>` for what is in a channel, `<lane>:gate` or `<lane>:lock` for the receiver's gate.
+A scene is a flat dict of *sprites*: SVG elements by name. A sprite keeps its name for the whole run. The scene is drawn
+part by part (`kit.draw.stage.drawing`), so that a step redraws only what it changed. These are the names of sprites:
 
-What a shape looks like is its class, and the classes are in `stage.css`.
+- `t:<task or vertex>`, with suffixes after a colon, belongs to a task or a vertex;
+- `m:<task>:in` and `:out` are messages;
+- `<lane>` and `<lane>.<serial>` are a channel and the elements in it;
+- `<lane>:gate` and `<lane>:lock` are the receiver's gate.
+
+The look of a sprite is its class; `stage.css` defines the classes.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ Scene = dict[str, Sprite]
 Named = Iterator[tuple[str, Sprite]]
 
 LAYERS = ("panel", "lanes", "tasks", "elements", "marks")
-"""From back to front."""
+"""The layers from back to front."""
 
 COLOURS = 4
 """Barriers of successive checkpoints take turns among this many colours (classes cp0, cp1, ...)."""
@@ -71,15 +74,13 @@ _PHASE_SIGNS = {
 
 
 def fit(words: str, width: float, size: float, *, bold: bool = False) -> str:
-    """The words, cut with an ellipsis to what surely fits into `width` at this font size (in px)."""
+    """Cut the words, with an ellipsis, to a length that fits into `width` at this font size (in px)."""
     most = most_characters(width, size, bold=bold)
     return words if len(words) <= most else words[: most - 1].rstrip() + "…"
 
 
 def fit_line(words: str, width: float, size: float, *, bold: bool = False) -> str:
-    """The words of a long line, cut with an ellipsis to what fits by the width of each: names of files are wider than
-    sentences.
-    """
+    """Cut a long line, with an ellipsis, by the width of each letter, because file names are wider than sentences."""
     room = width / (size * (BOLDER if bold else 1.0))
     ends = list(accumulate(_em(letter) for letter in words))
     if not ends or ends[-1] <= room:
@@ -91,7 +92,7 @@ BOLDER = 1.1
 
 
 def _em(letter: str) -> float:
-    """How wide a letter is at most in the fonts that pictures are shown in, in parts of the font's size."""
+    """Return the greatest width of a letter in the fonts of pictures, as a fraction of the font size."""
     if letter in " iIjlJ.,:;'|!/":
         return 0.33
     if letter in 'frt-()[]"':
@@ -102,7 +103,7 @@ def _em(letter: str) -> float:
 
 
 def fit_name(name: str, end: str, width: float, size: float) -> str:
-    """A name in bold with its end, cut in its middle where it is too long: by their ends neighbours differ."""
+    """Return a bold name with its end. A long name is cut in the middle, because neighbours differ at the end."""
     room = most_characters(width, size, bold=True) - len(end)
     if len(name) <= room:
         return name + end
@@ -111,17 +112,17 @@ def fit_name(name: str, end: str, width: float, size: float) -> str:
 
 
 def most_characters(width: float, size: float, *, bold: bool = False) -> int:
-    """How many characters surely fit."""
+    """Return the number of characters that fit for certain."""
     return max(1, int(width / (size * (0.58 if bold else 0.53))))
 
 
 def colour(checkpoint_id: int | None) -> str:
-    """The class of a checkpoint's colour."""
+    """Return the class of a checkpoint's colour."""
     return "" if checkpoint_id is None else f"cp{checkpoint_id % COLOURS}"
 
 
 def text(layer: str, x: float, y: float, classes: str, words: str, anchor: str = "") -> Sprite:
-    """A line of text."""
+    """Return a line of text as a sprite."""
     sprite: Sprite = {
         "tag": "text",
         "layer": layer,
@@ -136,7 +137,7 @@ def text(layer: str, x: float, y: float, classes: str, words: str, anchor: str =
 
 
 def cut(sprite: Sprite, full: str) -> Sprite:
-    """The line, with all of its words to be told on pointing at it, when it was cut."""
+    """Return the line; if it was cut, the full text is shown on hover."""
     return sprite if sprite["text"] == full else sprite | {"title": full}
 
 
@@ -151,9 +152,7 @@ def rect(layer: str, x: float, y: float, width: float, height: float, classes: s
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A moment as the parts look at it: besides, the ids of the pending checkpoints, the machine that acts, and each
-    task's messages under way.
-    """
+    """A moment, with the ids of the pending checkpoints, the machine that acts, and each task's messages in flight."""
 
     moment: Moment
     pending: frozenset[int]
@@ -162,7 +161,7 @@ class Sight:
 
     @classmethod
     def of(cls, moment: Moment) -> Sight:
-        """How the parts see this moment."""
+        """Return the sight of this moment."""
         acting = moment.record.machine if moment.record is not None else ""
         pending = frozenset(checkpoint.checkpoint_id for checkpoint in moment.pending)
         mail: dict[str, list[MessageMoment]] = {}
@@ -171,7 +170,7 @@ class Sight:
         return cls(moment, pending, acting, mail)
 
     def task(self, name: str) -> TaskMoment:
-        """What is known of a task."""
+        """Return the state of a task."""
         return self.moment.tasks.get(name, _NOT_YET)
 
 
@@ -183,7 +182,7 @@ _EMPTY = ChannelMoment()
 
 
 def task_sprites(layout: Layout, name: str, sight: Sight) -> Named:
-    """A task's box with what it is doing, and its messages under way."""
+    """Draw a task's box with its activity, and its messages in flight."""
     box, task = layout.places[name], sight.task(name)
     sprite = f"t:{name}"
     classes = _task_class(task, sight) + (" acting" if name == sight.acting.partition("@")[0] else "")
@@ -215,7 +214,7 @@ def _task_class(task: TaskMoment, sight: Sight) -> str:
 
 
 def _task_lines(layout: Layout, name: str, task: TaskMoment, sight: Sight) -> tuple[str, str]:
-    """What the task is doing, and one thing more that explains it."""
+    """Return the task's activity, and one line that explains it."""
     if task.state == "FAILED":
         return ("killed" if task.lost else "failed"), task.error
     if task.frozen:
@@ -231,7 +230,7 @@ def _task_lines(layout: Layout, name: str, task: TaskMoment, sight: Sight) -> tu
     if met is None or met[0] not in sight.pending:
         return "running", detail
     number, phase = met
-    if phase in BEGUN:  # unaligned, barriers may still be to come while it writes
+    if phase in BEGUN:  # in an unaligned checkpoint, barriers may still be missing while it writes
         came, awaited = _aligning(layout, name, number, sight.moment)
         if phase == ALIGNING:
             return came, awaited
@@ -257,7 +256,7 @@ def _aligning(layout: Layout, name: str, number: int, moment: Moment) -> tuple[s
 
 
 def _mail(name: str, box: Box, messages: Sequence[MessageMoment]) -> Named:
-    """Messages under way, as tabs on the box's upper edge: those to the task left, those from it right."""
+    """Draw messages in flight as tabs on the box's upper edge: those to the task left, those from it right."""
     for to_task in (True, False):
         waiting = [message for message in messages if message.to_task == to_task]
         if not waiting:
@@ -277,7 +276,7 @@ def _mail(name: str, box: Box, messages: Sequence[MessageMoment]) -> Named:
 
 
 def cell_sprites(layout: Layout, vertex: str, subtask: int, many: int, sight: Sight) -> Named:
-    """A subtask of a closed vertex, one of many: a cell in its box."""
+    """Draw a subtask of a closed vertex as a cell in its box."""
     box, task = layout.places[vertex], f"{vertex}/{subtask}"
     row, column = divmod(subtask, cells_in_a_row(many))
     classes = _task_class(sight.task(task), sight).replace("task", "cell-task", 1)
@@ -285,7 +284,7 @@ def cell_sprites(layout: Layout, vertex: str, subtask: int, many: int, sight: Si
 
 
 def crowd_sprites(layout: Layout, vertex: str, tasks: Sequence[str], sight: Sight) -> Named:
-    """A closed vertex: one box that says how many of its subtasks have come how far."""
+    """Draw a closed vertex as one box with the number of its subtasks in each phase."""
     box = layout.places[vertex]
     acting = " acting" if sight.acting.partition("@")[0].rpartition("/")[0] == vertex else ""
     yield f"t:{vertex}", rect("tasks", box.x, box.y, box.width, box.height, f"crowd{acting}", 7)
@@ -305,7 +304,7 @@ def crowd_sprites(layout: Layout, vertex: str, tasks: Sequence[str], sight: Sigh
 
 
 def lane_sprites(lane: Lane, channel: ChannelMoment, moment: Moment) -> Named:
-    """A lane that is one channel: the line, the receiver's gate, and every element at its place."""
+    """Draw a lane that is one channel: the line, the receiver's gate, and every element."""
     classes = "lane" + (" blocked" if channel.blocked else " awaited" if channel.awaited is not None else "")
     yield lane.name, {"tag": "path", "layer": "lanes", "d": lane.path, "class": classes}
     yield from _gate(lane, channel.blocked, channel.awaited)
@@ -313,7 +312,7 @@ def lane_sprites(lane: Lane, channel: ChannelMoment, moment: Moment) -> Named:
 
 
 def _gate(lane: Lane, blocked: int, awaited: int | None, many: bool = False) -> Named:
-    """A lock where the receiver keeps the channel shut, an open ring where it waits for the channel's barrier."""
+    """Draw a lock if the receiver blocks the channel, or an open ring if it waits for the channel's barrier."""
     x, y = lane.end
     if blocked:
         sprite: Sprite = {"tag": "use", "layer": "marks", "href": "#kit-lock", "class": "lock"}
@@ -326,7 +325,7 @@ def _gate(lane: Lane, blocked: int, awaited: int | None, many: bool = False) -> 
 
 
 def _channel(lane: Lane, channel: ChannelMoment, moment: Moment) -> Named:
-    """Every element at its place: queues at the straight ends, the wire between."""
+    """Draw every element: queues at the straight ends, the wire between them."""
     x, y = lane.end
     gate = 22 if channel.blocked or channel.awaited is not None else 3
     yield from _queue(lane, channel.arrived, x - gate, y, IN_LENGTH - gate, "arrived", moment)
@@ -339,7 +338,7 @@ def _channel(lane: Lane, channel: ChannelMoment, moment: Moment) -> Named:
 
 
 def _queue(lane: Lane, items: Sequence[Item], x: float, y: float, room: float, side: str, moment: Moment) -> Named:
-    """Items in a row, the oldest at `x`, as many as fit into `room`; the others are counted."""
+    """Draw items in a row, the oldest at `x`, as many as fit into `room`; the others are counted."""
     for index, item in enumerate(items):
         width = _width(item)
         last = index == len(items) - 1
@@ -378,29 +377,29 @@ def _element(lane: Lane, item: Item, x: float, y: float, moment: Moment) -> Name
 
 
 def _is_after(item: Item, moment: Moment) -> bool:
-    """Whether a barrier of a pending checkpoint is ahead of it: the checkpoint does not contain it."""
+    """Return True if a barrier of a pending checkpoint is ahead of the item, so the checkpoint excludes it."""
     checkpoint = moment.checkpoints.get(-1 if item.after is None else item.after)
     return item.after is not None and (checkpoint is None or checkpoint.status not in (COMPLETED, ABORTED))
 
 
 def short(count: int) -> str:
-    """A count in at most three characters where that can be."""
+    """Format a count in at most three characters where possible."""
     return str(count) if count < 1000 else f"{count // 1000}k" if count < 1_000_000 else f"{count // 1_000_000}M"
 
 
 Part = tuple[str, int | None]
-"""Of a bundle: queued, wire or arrived, with a barrier's checkpoint or None for buffers; held or awaited, with that."""
+"""A part of a bundle: queued, wire or arrived, with a barrier's checkpoint or None for buffers; or held or awaited."""
 
 
 class Tally:
-    """What is in the channels of a bundle, counted; a channel that changes is taken out and put in again."""
+    """Counts of the elements in the channels of a bundle. A channel that changes is removed and added again."""
 
     def __init__(self) -> None:
         self.counts: Counter[Part] = Counter()
         self._known: dict[int, list[Part]] = {}
 
     def take(self, number: int, channel: ChannelMoment) -> None:
-        """The channel is now like this."""
+        """Replace the state of a channel."""
         for part in self._known.get(number, ()):
             self.counts[part] -= 1
         parts = _parts(channel)
@@ -409,7 +408,7 @@ class Tally:
         self._known[number] = parts
 
     def of(self, what: str) -> list[tuple[int | None, int]]:
-        """How many there are of each checkpoint in this part, in order."""
+        """Return the count for each checkpoint in this part, in order."""
         found = [(number, count) for (part, number), count in self.counts.items() if part == what and count]
         return sorted(found, key=lambda each: (each[0] is None, each[0] or 0))
 
@@ -430,7 +429,7 @@ def _parts(channel: ChannelMoment) -> list[Part]:
 
 
 def bundle_sprites(lane: Lane, tally: Tally) -> Named:
-    """Many channels drawn as one: how many of them have each barrier, and how many buffers there are, in each part."""
+    """Draw many channels as one: in each part, the number of channels with each barrier, and the number of buffers."""
     held, awaited = tally.of("held"), tally.of("awaited")
     classes = "lane bundle" + (" blocked" if held else " awaited" if awaited else "")
     yield lane.name, {"tag": "path", "layer": "lanes", "d": lane.path, "class": classes}
@@ -454,5 +453,5 @@ def bundle_sprites(lane: Lane, tally: Tally) -> Named:
 
 
 def _half(number: int | None) -> float:
-    """Half the width of a barrier, which has its checkpoint's number on it."""
+    """Return half the width of a barrier, which carries its checkpoint's number."""
     return max(6.0, 2.0 + 3.6 * len(str(number))) if number is not None else 6.0

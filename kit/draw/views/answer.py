@@ -1,4 +1,4 @@
-"""An answer drawn: one box a fact, causes below what they explain, first causes with a heavy frame."""
+"""The drawing of an answer: one box per fact, causes below what they explain, first causes with a heavy frame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kit.why.fact import Told
 
 LEFT, TOP, INDENT, GAP, PAD, LINE = 28.0, 56.0, 34.0, 16.0, 8.0, 15.0
 CHARACTER = 6.4
-"""Width of a letter, about, in px."""
+"""The width of a letter, about, in px."""
 FILL, ROOT_FILL = "var(--kit-paper)", "var(--kit-align-fill)"
 STROKE, ROOT_STROKE, ARROW = "var(--kit-line)", "var(--kit-align)", "var(--kit-quiet)"
 HEAD_PX = 16.0
@@ -23,9 +23,7 @@ _DOT_WIDTH = 48
 
 
 def facts_svg(question: str, told: Sequence[Told]) -> Svg:
-    """The picture of an answer. A fact stands below the one that it explains, further to the right where that has
-    several causes.
-    """
+    """Draw an answer. A fact is below the one that it explains, and further to the right if that has several causes."""
     drawn: list[str] = []
     boxes: dict[int, tuple[float, float]] = {}
     y = TOP
@@ -77,7 +75,7 @@ def _box(each: Told, x: float, y: float, width: float, height: float, lines: lis
 
 
 def facts_graph(question: str, told: Sequence[Told]) -> Graph:
-    """The answer as a graph: an arrow leads from a cause to what it explains, the question is at the top."""
+    """Return the answer as a graph: an arrow leads from a cause to what it explains, and the question is at the top."""
     nodes = [Node("q", tuple(wrap(question, _DOT_WIDTH)), "question")]
     edges = []
     for each in told:

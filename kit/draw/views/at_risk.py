@@ -1,8 +1,9 @@
-"""What a failure right now would undo: what each task has done since the last completed checkpoint.
+"""The work that a failure right now would undo: everything that the tasks have done since the last completed
+checkpoint.
 
-After a failure the job goes back to the last checkpoint that is complete; a pending one does not count. Nothing is lost
-for good where sources can be read again: what was done since is done once more, from the positions that the checkpoint
-holds. A lab also says which entries of state would be undone, a trace alone how many records each task has taken.
+After a failure the job restores the last completed checkpoint; a pending one does not count. If the sources can be read
+again, nothing is lost: the work is repeated from the positions in the checkpoint. A trace gives the number of records
+that each task has taken since. Only a live lab can also list the state entries that would be rolled back.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _ENDED = frozenset({"FINISHED", "FAILED", "CANCELED", "SUSPENDED"})
 
 
 def at_risk(run: Any, *, n: int | None = None) -> AtRisk:
-    """What a failure of a Lab, a SparkJob or a Trace would undo, now or after its first `n` records."""
+    """Return the work that a failure of a Lab, a SparkJob or a Trace would undo, now or after its first `n` records."""
     return at_risk_view(Subject(run, n))
 
 
@@ -71,8 +72,8 @@ def at_risk_view(subject: Subject) -> AtRisk:
 
 @dataclass(slots=True)
 class Since:
-    """What one task has done since its part of the checkpoint: records it took of its channels or read of its source,
-    entries of keyed state that have changed, rows that its sink has not published. None where nothing tells.
+    """The work of one task since its snapshot: records taken from its channels or read from its source, changed entries
+    of keyed state, and unpublished rows of its sink. None if unknown.
     """
 
     taken: int | None = 0
@@ -83,13 +84,13 @@ class Since:
 
     @property
     def records(self) -> int:
-        """Taken and read together."""
+        """The number of records taken and read."""
         return (self.taken or 0) + (self.read or 0)
 
 
 @dataclass(frozen=True, eq=False)
 class AtRisk:
-    """What would be undone; `checkpoint` is None where the job would begin anew."""
+    """The work that would be undone; `checkpoint` is None if the job would restart from the beginning."""
 
     checkpoint: int | None
     pending: tuple[int, ...]
@@ -98,8 +99,8 @@ class AtRisk:
     job: str
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per task: task, taken and read (records since the checkpoint), changed (entries of keyed state),
-        unpublished (rows of a sink), Int64, and again: from where its source is read again.
+        """Return one row per task: task, taken and read (records since the checkpoint), changed (entries of keyed
+        state), unpublished (rows of a sink), all Int64, and again: the position from which its source is read again.
         """
         rows = [
             (task, each.taken, each.read, each.changed, each.unpublished, "; ".join(each.again))
@@ -125,7 +126,7 @@ class AtRisk:
 
     @property
     def under(self) -> str:
-        """What goes with it."""
+        """The line below the title."""
         told = ["Nothing is lost for good: what was done since is done again, and nothing of it was published."]
         told.append(f"Whichever worker it is, all tasks begin again: {_workers(self.tasks)}.")
         if self.pending:
@@ -150,7 +151,7 @@ class AtRisk:
         return panel(self.title, picture, table, under=self.under, styles=(STYLE,))
 
     def _drawn(self) -> tuple[float, str]:
-        """A bar per task, as long as the records it has had since."""
+        """Draw a bar per task, whose length is the number of records since the checkpoint."""
         tasks = sorted(self.tasks.items(), key=lambda each: -each[1].records)
         shown = dict(tasks[:MOST_ROWS])
         order = [task for task in self.tasks if task in shown]
@@ -174,7 +175,7 @@ class AtRisk:
 
 
 def _workers(tasks: Iterable[str]) -> str:
-    """Which tasks are on which worker: the subtasks of one number."""
+    """Say which of these tasks run on which worker: those with the same subtask number share one."""
     on: dict[int, list[str]] = defaultdict(list)
     for task in tasks:
         on[int(task.rpartition("/")[2])].append(task)
@@ -216,10 +217,10 @@ def _text(x: float, y: float, look: str, text: str) -> str:
 
 
 def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
-    """By task of the present epoch; records are counted from the task's cut, or from the epoch's beginning.
+    """Count the work of each task of the present epoch, from the task's cut or from the beginning of the epoch.
 
-    A task gives a credit back for each buffer that it takes, in the order in which they came: so a detailed trace tells
-    of each record whether it was taken.
+    A task returns a credit for each buffer that it takes, in the order of arrival. So a detailed trace shows for each
+    record whether it was taken.
     """
     found = {task: Since() for task, each in subject.moment.tasks.items() if each.state != "CREATED"}
     if not subject.whole.trace.detailed:
@@ -249,14 +250,14 @@ def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
 
 
 def _rows(element: Mapping[str, Any]) -> int | None:
-    """The records that a buffer completes; None for what is no buffer."""
+    """Return the number of records that a buffer completes; None for any other element."""
     if element["type"] == "Buffer":
         return int(element["batch"]["rows"])
     return int(element["last"]) if element["type"] == "RecordFragment" else None
 
 
 def _of_epoch(subject: Subject) -> list[TraceRecord]:
-    """The records since the present epoch was deployed."""
+    """Return the records since the present epoch was deployed."""
     trace, epoch = subject.trace, subject.moment.epoch
     for position, record in enumerate(trace):
         if record.kind == RecordKind.DEPLOY_TASK and record.data.get("attempt") == epoch:
@@ -265,7 +266,7 @@ def _of_epoch(subject: Subject) -> list[TraceRecord]:
 
 
 def _read_again(subject: Subject, held: StateTables) -> dict[str, list[str]]:
-    """From where each source's splits would be read."""
+    """Return the positions from which each source's splits would be read."""
     found: dict[str, list[str]] = {}
     names = {operator.name: operator.vertex for operator in subject.stage.operators}
     for task, split, position in positions(held):
@@ -277,13 +278,13 @@ def _read_again(subject: Subject, held: StateTables) -> dict[str, list[str]]:
 
 
 def _live(subject: Subject) -> StateTables | None:
-    """What the tasks hold, of a lab at its present."""
+    """Return the state of the tasks of a live lab, or None."""
     ask = of_look(subject.thing, "state")
     return ask() if callable(ask) and subject.is_present else None
 
 
 def _changed(held: StateTables, live: StateTables) -> dict[str, int]:
-    """How many entries of keyed state differ from those in the checkpoint, by task."""
+    """Return by task the number of entries of keyed state that differ from those in the checkpoint."""
     before = _entries(held)
     found: dict[str, int] = {}
     for (name, key), (task, value) in _entries(live).items():
@@ -295,7 +296,7 @@ def _changed(held: StateTables, live: StateTables) -> dict[str, int]:
 
 
 def _entries(tables: StateTables) -> dict[tuple[str, str], tuple[str, Any]]:
-    """Task and value of each entry, by state and key."""
+    """Return the task and value of each entry, by state and key."""
     found = {}
     for table in tables.of(state_tables.KEYED):
         for row in table.rows.to_pylist():

@@ -1,6 +1,6 @@
-"""Who blocks whom at a checkpoint's barriers, what stands before each, what each overtook, how long it was waited for.
+"""The barriers of a checkpoint: the tasks that wait for them, the buffers before each, those overtaken, and the delays.
 
-The picture is the wait-for graph (`kit.draw.views.wait_for_graph`), the table has every channel.
+The picture is the wait-for graph (`kit.draw.views.wait_for_graph`). The table has every channel.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Barriers:
 
     @property
     def caption(self) -> str:
-        """What is drawn, in words."""
+        """A description of the picture."""
         return "no checkpoint" if self.known is None else f"checkpoint {self.known.checkpoint_id}: {self._status()}"
 
     def _status(self) -> str:
@@ -75,7 +75,7 @@ class Barriers:
     # --- the answer -----------------------------------------------------------------------------------------------
 
     def answer(self) -> str:
-        """The answer in a sentence or three."""
+        """Return the answer in one to three sentences."""
         known, waits = self.known, self.wait_for.waits
         if known is None:
             return "No checkpoint has begun, so there is no barrier."
@@ -120,24 +120,24 @@ class Barriers:
     # --- the picture ----------------------------------------------------------------------------------------------
 
     def graph(self) -> Graph:
-        """The wait-for graph."""
+        """Return the wait-for graph."""
         return wait_for_graph(self.wait_for, self.caption)
 
     def svg(self) -> Svg:
-        """The wait-for graph as a picture that stands alone."""
+        """Return the wait-for graph as a picture of its own."""
         return self.graph().svg()
 
     def dot(self) -> Dot:
-        """The wait-for graph as an object of the `graphviz` package."""
+        """Return the wait-for graph as an object of the `graphviz` package."""
         return self.graph().dot()
 
     # --- the table ------------------------------------------------------------------------------------------------
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a channel: checkpoint_id, channel (its number), source, target, barrier (where it is); buffers,
-        records and bytes before it there; waited_ms (from the first barrier that the target took until this one, so
-        far if it has not come), blocked_ms (how long it was closed), and buffers, records and bytes that the barrier
-        overtook. What the trace does not tell is missing.
+        """Return one row per channel: checkpoint_id, channel (its number), source, target, barrier (its place);
+        buffers, records and bytes before the barrier; waited_ms (from the first barrier that the target took until this
+        one, or until now), blocked_ms (while the channel was blocked), and buffers, records and bytes that the barrier
+        overtook. Values that the trace does not contain are missing.
         """
         channels = () if self.known is None else self.stage.channels
         rows = [self._row(each.number, each.source, each.target) for each in channels]
@@ -172,7 +172,7 @@ class Barriers:
         return [checkpoint_id, number, source, target, place, *stands, waited, blocked, *overtaken]
 
     def _place(self, number: int) -> tuple[str, tuple[Item, ...]]:
-        """Where the barrier is on a channel, or was when the checkpoint ended, and what is before it there."""
+        """Return the barrier's place on a channel, now or when the checkpoint ended, and the items before it."""
         path, found = self.log.path(self.wait_for.checkpoint_id, number), self.wait_for.place(number)
         if path.taken_ms is not None:
             return TAKEN, ()
@@ -182,7 +182,7 @@ class Barriers:
 
     @cached_property
     def _until(self) -> int | None:
-        """Until when what is still waited for has been waited for."""
+        """Return the time up to which an open wait is counted."""
         known = self.known
         return (
             None
@@ -222,15 +222,16 @@ class Barriers:
 
 
 def barriers(run: Any, n: int | None = None, checkpoint: int | None = None) -> Barriers:
-    """The barriers of a checkpoint, by default the newest, of a Lab, a SparkJob or a Trace after its first `n` records.
+    """Return a checkpoint's barriers, by default the newest's, in a Lab, a SparkJob or a Trace after its first `n`
+    records.
 
-    Raises ValueError for a checkpoint that there was not by then.
+    Raises ValueError for a checkpoint that did not exist yet.
     """
     return draw_barriers(Subject(run, n, checkpoint))
 
 
 def draw_barriers(subject: Subject) -> Barriers:
-    """The view of a run at a moment."""
+    """Draw the view of a run at a moment."""
     evidence = Evidence.of(subject)
     moment = evidence.moment
     number = subject.checkpoint if subject.checkpoint is not None else max(moment.checkpoints, default=None)
@@ -246,7 +247,7 @@ VIEW = View("barriers", TITLE, QUESTION, draw_barriers)
 
 
 def _table(frame: pd.DataFrame) -> str:
-    """The channels, those waited for first, then by how long they were."""
+    """Return the channels as a table: those still waited for first, then by waiting time."""
     frame = frame.assign(taken=frame.barrier.isin((TAKEN, ENDED))).sort_values(
         ["taken", "waited_ms"], ascending=[True, False], kind="stable"
     )
@@ -263,7 +264,7 @@ def _table(frame: pd.DataFrame) -> str:
 
 
 def _counted(buffers: Any, records: Any, size: Any) -> str:
-    """Buffers and what is in them; nothing where that is not known."""
+    """Format buffers and their content; empty if unknown."""
     if buffers is pd.NA or not buffers:
         return "" if buffers is pd.NA else "none"
     return f"{buffers} ({records} record{'' if records == 1 else 's'}, {size:,} B)"

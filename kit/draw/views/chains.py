@@ -1,8 +1,9 @@
-"""One job in three layers: as it was written, as it is chained, as it is deployed.
+"""One job in three layers: the program, the chains, and the deployed subtasks.
 
-The *stream graph* has the operators. In the *job graph* operators in one frame are chained: they run in the same task
-and records pass between them by a call. Between frames records travel through channels; each such edge says why its two
-ends are not chained, as the graph's own rules say it. The *execution graph* is `kit.draw.views.execution_graph`'s.
+The *stream graph* has the operators. In the *job graph*, the operators in one frame are chained: they run in the same
+task, and records pass between them by a call. Between frames records travel through channels. The label on such an edge
+says why the two operators were not chained, in the words of the chaining rules. The *execution graph* is drawn by
+`kit.draw.views.execution_graph`.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ QUESTION = "Which operators share a task, which do not and why, and what is depl
 
 @dataclass(frozen=True)
 class Chains:
-    """A job in three layers. A notebook shows them all; `svg` and `dot` give the job graph."""
+    """A job in three layers. A notebook shows them all; `svg` and `dot` return the job graph."""
 
     stage: Stage
 
     @property
     def execution_graph(self) -> ExecutionGraphPicture:
-        """The layer of subtasks, gates and channels."""
+        """Return the layer of subtasks, gates and channels."""
         return ExecutionGraphPicture(self.stage)
 
     def stream_graph(self) -> Graph:
-        """The operators and how records find the next one."""
+        """Return the operators, with the partitioning on each edge."""
         nodes = self._nodes()
         edges = tuple(Edge(f"o{each.source}", f"o{each.target}", (each.shipping,)) for each in self.stage.edges)
         caption = f"{self.stage.job}: {_count(len(nodes), 'operator')}, {_count(len(edges), 'edge')}"
         return Graph("stream_graph", caption, nodes, edges, from_sides=True)
 
     def job_graph(self) -> Graph:
-        """The operators in their chains; each edge says whether it is chained, and why not."""
+        """Return the operators in their chains; each edge says whether it is chained, or why not."""
         groups = tuple(
             Group(
                 vertex.name,
@@ -66,7 +67,7 @@ class Chains:
 
     @property
     def caption(self) -> str:
-        """What is drawn, in words."""
+        """A description of the picture."""
         operators, vertices = len(self.stage.operators), len(self.stage.vertices)
         return f"{self.stage.job}: {_count(operators, 'operator')} in {_count(vertices, 'chain')}"
 
@@ -82,7 +83,7 @@ class Chains:
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row an edge: source, target, shipping (how records find their subtask), chained, reason (why not)."""
+        """Return one row per edge: source, target, shipping (its partitioning), chained, reason (why not)."""
         names = [operator.name for operator in self.stage.operators]
         rows = [
             [names[edge.source], names[edge.target], edge.shipping, not edge.reason, edge.reason]
@@ -91,12 +92,12 @@ class Chains:
         return pd.DataFrame(rows, columns=["source", "target", "shipping", "chained", "reason"])
 
     def svg(self) -> Svg:
-        """The job graph as a picture that stands alone."""
+        """Return the job graph as a picture of its own."""
         return self.job_graph().svg()
 
     def dot(self) -> Dot:
-        """The job graph as an object of the `graphviz` package; `stream_graph().dot()` and `execution_graph.dot()`
-        are those of the other layers.
+        """Return the job graph as an object of the `graphviz` package; use `stream_graph().dot()` and
+        `execution_graph.dot()` for the other layers.
         """
         return self.job_graph().dot()
 
@@ -124,17 +125,17 @@ class Chains:
 
 
 def chains(job: Any) -> Chains:
-    """The layers of a StreamEnvironment, a graph of one, a Lab, a SparkJob or a Trace."""
+    """Return the layers of a StreamEnvironment, one of its graphs, a Lab, a SparkJob or a Trace."""
     return Chains(shape_of(job))
 
 
 def chains_svg(job: Any) -> Svg:
-    """The picture of the chains of the same things, alone."""
+    """Return the job graph as a picture alone; see `chains` for the argument."""
     return chains(job).svg()
 
 
 def draw_chains(subject: Subject) -> Chains:
-    """The view: the layers of the epoch that ran then."""
+    """Draw the view: the layers of the epoch that ran then."""
     return Chains(subject.stage)
 
 

@@ -1,7 +1,7 @@
-"""The life of a checkpoint: what it went through and what it waits for now, its clocks, and the requests behind it.
+"""The life of a checkpoint: its finished and open steps, its clocks, and the requests behind it.
 
-Each step is a bar from when it was asked for until it was answered. What is not answered is open, and is what the
-checkpoint waits for. Below are the machines with their present states (`kit.draw.views.state_machines`).
+Each step is a bar from its request to its answer. The checkpoint waits for the open steps, which have no answer yet.
+Below are the machines with their present states (`kit.draw.views.state_machines`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _STEP_WORDS = {
 
 @dataclass(frozen=True)
 class LifeOfCheckpoint:
-    """One checkpoint at one moment. `svg` and `dot` give its state machine, `machines` has the others as well."""
+    """One checkpoint at one moment. `svg` and `dot` return its state machine; `machines` has the others as well."""
 
     stage: Stage
     log: CheckpointLog
@@ -71,7 +71,7 @@ class LifeOfCheckpoint:
 
     @property
     def caption(self) -> str:
-        """Where it stands, in words."""
+        """A one-line summary of its progress."""
         if self.life is None:
             return "no checkpoint"
         state = "" if self.life.state is None else self.life.state.value
@@ -80,7 +80,7 @@ class LifeOfCheckpoint:
     # --- the answer -----------------------------------------------------------------------------------------------
 
     def answer(self) -> str:
-        """Why it is still pending, or how it ended."""
+        """Say why the checkpoint is still pending, or how it ended."""
         life = self.life
         if life is None:
             return " ".join(["No checkpoint has a number yet.", *self._next()])
@@ -106,14 +106,14 @@ class LifeOfCheckpoint:
         return 0 if life is None else life.begun_ms if life.begun_ms is not None else life.states[0][1]
 
     def _late(self) -> list[str]:
-        """What had not come when it was aborted."""
+        """Return the acknowledgements that were missing when it was aborted."""
         life = self.life
         missing = [] if life is None or life.ended == "completed" else [step.of for step in life.open(ACK)]
         every = 0 if life is None else len(life.of_kind(ACK))
         return [f"{len(missing)} of {every} acknowledgements had not come: {listed(missing)}."] if missing else []
 
     def _next(self) -> list[str]:
-        """What is known of the next one."""
+        """Return what is known about the next checkpoint."""
         waiting = len(self.log.queue)
         if waiting:
             many = "1 request waits" if waiting == 1 else f"{waiting} requests wait"
@@ -124,7 +124,7 @@ class LifeOfCheckpoint:
         return [f"The next periodic one is due in {duration(max(0, due - self.now_ms))}."]
 
     def _missing(self, task: str) -> str:
-        """Why a task's acknowledgement is not there."""
+        """Say why a task's acknowledgement is missing."""
         assert self.life is not None
         return acknowledgement(self.evidence, missing(self.evidence, task, self.life.checkpoint_id))
 
@@ -139,7 +139,7 @@ class LifeOfCheckpoint:
         return max([life.ended_ms, *ends]) if life.ended_ms is not None else self.now_ms
 
     def rows(self) -> list[Row]:
-        """The bars of its life."""
+        """Return the rows of steps."""
         life = self.life
         if life is None:
             return []
@@ -175,7 +175,7 @@ class LifeOfCheckpoint:
         return [Row(f"{len(steps)} {word}s", (bar,), f"{len(done)} of {len(steps)} answered")]
 
     def _ack_rows(self) -> Iterator[Row]:
-        """A row for each vertex, a tick for each acknowledgement."""
+        """Yield a row for each vertex, with a tick for each acknowledgement."""
         assert self.life is not None
         vertices: dict[str, list[Step]] = defaultdict(list)
         for step in self.life.of_kind(ACK):
@@ -191,7 +191,7 @@ class LifeOfCheckpoint:
     # --- clocks and requests ----------------------------------------------------------------------------------------
 
     def clocks(self) -> list[Row]:
-        """What runs out: the timeout of the checkpoint, the interval, the minimum pause."""
+        """Return the rows of clocks: the timeout of the checkpoint, the interval, the minimum pause."""
         found = []
         expires = None if self.life is None else self.log.expires_ms(self.life.checkpoint_id)
         if self.life is not None and expires is not None:
@@ -206,7 +206,7 @@ class LifeOfCheckpoint:
         return found
 
     def _clock(self, name: str, start_ms: int, due_ms: int, what: str) -> Row:
-        """A clock's whole time is the whole row, as each has its own."""
+        """Return a clock's row; its whole time fills the row."""
         total, gone = max(due_ms - start_ms, 1), min(max(self.now_ms - start_ms, 0), max(due_ms - start_ms, 1))
         left = total - gone
         is_due = self.now_ms > due_ms
@@ -215,14 +215,14 @@ class LifeOfCheckpoint:
         return Row(name, bars, f"{says} ({duration(gone)} of {duration(total)} gone)")
 
     def _why_queued(self) -> str:
-        """Why the first request in the queue does not start."""
+        """Say why the first request in the queue does not start."""
         return why_queued(self.evidence, self.log.queue[0].label)
 
     # --- tables -----------------------------------------------------------------------------------------------------
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a step: checkpoint_id, step, of (operator, hook or task), start_ms, end_ms, took_ms (Int64; an open
-        step has neither an end nor a length), waits (why it is open), error.
+        """Return one row per step: checkpoint_id, step, of (operator, hook or task), start_ms, end_ms, took_ms (Int64;
+        missing for an open step), waits (why it is open), error.
         """
         life = self.life
         rows = []
@@ -238,7 +238,7 @@ class LifeOfCheckpoint:
         )
 
     def requests(self) -> pd.DataFrame:
-        """One row a request that waits: position, request, waits_ms, why (of the first)."""
+        """Return one row per queued request: position, request, waits_ms, why (of the first)."""
         rows = [
             [at, each.label, self.now_ms - each.at_ms, self._why_queued() if at == 0 else "it is not the first"]
             for at, each in enumerate(self.log.queue)
@@ -246,11 +246,11 @@ class LifeOfCheckpoint:
         return pd.DataFrame(rows, columns=["position", "request", "waits_ms", "why"])
 
     def svg(self) -> Svg:
-        """The checkpoint's state machine with its present state lit, alone."""
+        """Return the checkpoint's state machine alone, with its present state highlighted."""
         return self._machine().svg()
 
     def dot(self) -> Dot:
-        """The same as an object of the `graphviz` package."""
+        """Return the same as an object of the `graphviz` package."""
         return self._machine().dot()
 
     def _machine(self) -> Any:
@@ -282,7 +282,7 @@ class LifeOfCheckpoint:
         return view_html(title, *parts, styles=(STYLE,))
 
     def _acks(self) -> str:
-        """Every task, those that are missing first."""
+        """Return every task, those without acknowledgement first."""
         assert self.life is not None
         steps = sorted(self.life.of_kind(ACK), key=lambda step: step.end_ms is not None)
         over = bool(self.life.ended)
@@ -308,16 +308,17 @@ class LifeOfCheckpoint:
 def checkpoint_life(
     run: Any, n: int | None = None, checkpoint: int | None = None, task: str | None = None
 ) -> LifeOfCheckpoint:
-    """The life of a checkpoint, by default the newest, of a Lab, a SparkJob or a Trace after its first `n` records;
-    with a `task` its states alone are lit among those of tasks.
+    """Return the life of a checkpoint in a Lab, a SparkJob or a Trace after its first `n` records.
 
-    Raises ValueError for a checkpoint that there was not by then, and for a task that there is not.
+    `checkpoint` is by default the newest. With a `task`, only its states are highlighted in the machines of tasks.
+
+    Raises ValueError for a checkpoint that did not exist yet, and for an unknown task.
     """
     return draw_checkpoint_life(Subject(run, n, checkpoint), task)
 
 
 def draw_checkpoint_life(subject: Subject, task: str | None = None) -> LifeOfCheckpoint:
-    """The view of a run at a moment."""
+    """Draw the view of a run at a moment."""
     evidence = Evidence.of(subject)
     stage = stage_of(subject, evidence)
     log = CheckpointLog(evidence.reading, evidence.n)

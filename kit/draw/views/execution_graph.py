@@ -1,7 +1,7 @@
-"""What is deployed: every subtask with its gates and key groups, and the channels between.
+"""The execution graph: every subtask with its gates and key groups, and the channels between them.
 
-The subtasks of a vertex with many are one box, and the channels between two boxes one arrow that tells how many. A bar
-for each keyed vertex shows which subtask has which key groups, however many there are.
+A vertex with many subtasks is one box, and the channels between two boxes are one arrow with their number. A bar for
+each keyed vertex shows which subtask owns which key groups.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_ROWS = 60
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """An input of a vertex: from which vertex, and how its records find their subtask."""
+    """An input of a vertex: the sending vertex, and the partitioning of its records."""
 
     index: int
     source: str
@@ -50,13 +50,13 @@ class ExecutionGraphPicture:
 
     @cached_property
     def gates(self) -> dict[str, tuple[Gate, ...]]:
-        """The input gates of each vertex's subtasks."""
+        """Return the input gates of each vertex's subtasks."""
         operators = self.stage.operators
         found: dict[str, list[tuple[str, str]]] = {vertex.name: [] for vertex in self.stage.vertices}
         for edge in self.stage.edges:
             if edge.reason:
                 found[operators[edge.target].vertex].append((operators[edge.source].vertex, edge.shipping))
-        if not self.stage.edges:  # a shape that tells of no operators
+        if not self.stage.edges:  # this shape does not list operators
             for channel in self.stage.channels:
                 pair = split_task_name(channel.source)[0], channel.partitioner
                 inputs = found[split_task_name(channel.target)[0]]
@@ -66,7 +66,7 @@ class ExecutionGraphPicture:
 
     @cached_property
     def key_groups(self) -> dict[str, list[KeyGroupRange]]:
-        """The ranges of the subtasks of each vertex that has a keyed input."""
+        """Return the key group ranges of the subtasks of each vertex with a keyed input."""
         return {
             vertex.name: key_group_partitions(vertex.max_parallelism, vertex.parallelism)
             for vertex in self.stage.vertices
@@ -75,7 +75,7 @@ class ExecutionGraphPicture:
 
     @cached_property
     def _between(self) -> Counter[tuple[str, str]]:
-        """How many channels lead from one place of the picture to another."""
+        """Return the number of channels between each two boxes of the picture."""
         return Counter(
             (place_of(self.stage, channel.source), place_of(self.stage, channel.target))
             for channel in self.stage.channels
@@ -83,12 +83,12 @@ class ExecutionGraphPicture:
 
     @property
     def facts(self) -> str:
-        """How much there is, in words."""
+        """The numbers of subtasks and channels, in words."""
         tasks, channels = sum(vertex.parallelism for vertex in self.stage.vertices), len(self.stage.channels)
         return f"{tasks:,} subtask{'s' * (tasks != 1)}, {channels:,} channel{'s' * (channels != 1)}"
 
     def graph(self) -> Graph:
-        """Boxes of subtasks, those of a vertex below one another; arrows are channels."""
+        """Return boxes of subtasks, those of a vertex below one another; arrows are channels."""
         made = {vertex.name: tuple(self._nodes(vertex)) for vertex in self.stage.vertices}
         rows: dict[int, list[str]] = {}
         for vertex, rank in self._ranks().items():
@@ -110,7 +110,7 @@ class ExecutionGraphPicture:
         )
 
     def _ranks(self) -> dict[str, int]:
-        """Each vertex as far right as its longest path from a source."""
+        """Return the rank of each vertex: the length of its longest path from a source."""
         ranks = {vertex.name: 0 for vertex in self.stage.vertices}
         for _ in ranks:
             for name, gates in self.gates.items():
@@ -145,7 +145,7 @@ class ExecutionGraphPicture:
         return f"gate {gate.index}: {count} channel{many} {each}from {gate.source}, {gate.shipping}"
 
     def body(self) -> str:
-        """The picture and the key groups, as HTML."""
+        """Return the picture and the key groups as HTML."""
         bars = "".join(self._bar(vertex) for vertex in self.stage.vertices if vertex.name in self.key_groups)
         return graph_html(self.graph()) + bars
 
@@ -160,8 +160,8 @@ class ExecutionGraphPicture:
         return f'<h4>{escape(head)}</h4><div class="v-groups">{cells}</div>'
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a subtask: task, vertex, subtask, first_key_group and last_key_group (Int64, missing where no input
-        is keyed), gates, inputs and outputs (numbers of channels).
+        """Return one row per subtask: task, vertex, subtask, first_key_group and last_key_group (Int64, missing if no
+        input is keyed), gates, inputs and outputs (numbers of channels).
         """
         inputs = Counter(channel.target for channel in self.stage.channels)
         outputs = Counter(channel.source for channel in self.stage.channels)
@@ -177,16 +177,16 @@ class ExecutionGraphPicture:
         return frame.astype(dict.fromkeys(("first_key_group", "last_key_group"), "Int64"))
 
     def channels(self) -> pd.DataFrame:
-        """One row a channel: number, source, target, shipping."""
+        """Return one row per channel: number, source, target, shipping."""
         rows = [[each.number, each.source, each.target, each.partitioner] for each in self.stage.channels]
         return pd.DataFrame(rows, columns=["number", "source", "target", "shipping"])
 
     def svg(self) -> Svg:
-        """The picture alone, in light colours."""
+        """Return the picture alone, in light colours."""
         return self.graph().svg()
 
     def dot(self) -> Dot:
-        """The picture as an object of the `graphviz` package."""
+        """Return the picture as an object of the `graphviz` package."""
         return self.graph().dot()
 
     def _repr_html_(self) -> str:
@@ -206,8 +206,8 @@ class ExecutionGraphPicture:
 
 
 def execution_graph(job: Any) -> ExecutionGraphPicture:
-    """The tasks, gates, channels and key groups of a StreamEnvironment, a graph of one, a Lab, a SparkJob or a Trace;
-    of a run, those of its newest epoch.
+    """Return the tasks, gates, channels and key groups of a StreamEnvironment, one of its graphs, a Lab, a SparkJob or
+    a Trace. For a run, they are those of its newest epoch.
     """
     return ExecutionGraphPicture(shape_of(job))
 
@@ -228,5 +228,5 @@ def _range(each: KeyGroupRange) -> str:
 
 
 def _cell(subtask: int, each: KeyGroupRange, vertex: ShapeVertex) -> str:
-    """A subtask's number, where its part of the bar is wide enough on a small screen."""
+    """Draw a subtask's part of the bar, with its number if it fits on a small screen."""
     return str(subtask) if _size(each) / vertex.max_parallelism >= 0.03 * len(str(subtask)) else ""

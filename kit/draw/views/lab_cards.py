@@ -1,4 +1,4 @@
-"""Cards of a lab: a step that was taken, and a block of a play with what it did, as HTML."""
+"""Cards of a lab as HTML: a step that was taken, and a block of a play with its outcome."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kit.run.kinds import BULK, level_of
 
 STYLE = "played.css"
 SIGNS = {"<": "takes", ">": "gives", "*": "notes", "!": "fault"}
-"""What the signs of an outcome's lines mean (`kit.hosts.lab.scenarios.play_outcome`)."""
+"""The meanings of the signs in an outcome's lines (`kit.hosts.lab.scenarios.play_outcome`)."""
 MOST_LINES = 14
-"""More lines than this of what came of a block are folded away."""
+"""An outcome with more lines than this is folded."""
 _LINE = re.compile(r"(\S.*?) +([<>*!]) (.+)")
 _CHECKPOINT = re.compile(r"chk-(\d+)")
 _KIND = re.compile(r"\b(?!JobMaster\b)(?:[A-Z][a-z]+){2,}\b")
@@ -28,7 +28,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 def step_html(step: Step) -> str:
-    """Show what was done and what happened, in sentences; moved buffers and credits only if nothing else did."""
+    """Show the action and what happened, in sentences. Buffers and credits appear only if nothing else happened."""
     ends = step.stages[-1].ends() if step.stages else {}
     told = [record for record in step.records if level_of(record) > BULK] or step.records
     rows = [[record.machine, caption_of(record, ends), record.kind] for record in told]
@@ -36,7 +36,7 @@ def step_html(step: Step) -> str:
 
 
 def played_html(played: Played) -> str:
-    """Show a block as a card in the theme's colours; a long list of what came of it is folded away."""
+    """Show a block as a card in the theme's colours; a long outcome is folded."""
     done = "".join(f"<li>{_marked(command.text)}</li>" for command in played.block.commands)
     did = f'<ol class="p-done" aria-label="what is done">{done}</ol>'
     came, lines = _came(played.outcome), len(played.outcome)
@@ -56,7 +56,7 @@ def _code(found: re.Match[str]) -> str:
 
 
 def _came(outcome: Sequence[str]) -> str:
-    """The records as rows, who beside what; what is not a record (an answer, what was shown) as lines."""
+    """Return the records as rows, with the machine beside its record; anything else (answers, tables) as lines."""
     parts = []
     for who, lines in groupby(map(_split, outcome), key=itemgetter(0)):
         if who:
@@ -69,12 +69,12 @@ def _came(outcome: Sequence[str]) -> str:
 
 
 def _split(line: str) -> tuple[str, str, str]:
-    """Who, takes or gives, and what; a line that is no record's is all "what"."""
+    """Split a record's line into machine, sign and text; any other line is all text."""
     found = _LINE.fullmatch(line)
     return (found[1], SIGNS[found[2]], found[3]) if found else ("", "", line)
 
 
 def _marked(text: str) -> str:
-    """Checkpoints in their colours, Flink's words in bold."""
+    """Mark checkpoints in their colours, and Flink's terms in bold."""
     shown = _KIND.sub(lambda found: f"<b>{found[0]}</b>", escape(text))
     return _CHECKPOINT.sub(lambda found: f'<span class="p-chk cp{int(found[1]) % 4}">{found[0]}</span>', shown)

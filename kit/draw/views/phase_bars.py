@@ -1,6 +1,6 @@
-"""Where the time of one checkpoint went: a row of bars per subtask, finished or not, and what the unfinished wait for.
+"""The phases of one checkpoint: a row of bars per subtask, with the reason why an unfinished subtask waits.
 
-Of a vertex with many subtasks the slowest are shown, and all that are much slower than the others or not done.
+For a vertex with many subtasks, the slowest are shown, and all that are outliers or not finished.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kit.run.subject import Subject
 from kit.why.phases import phases_of, waits_for
 
 MOST_ROWS = 12
-"""Of a vertex with more subtasks only some are shown at once."""
+"""The most subtasks of a vertex that are all shown at first."""
 SLOWEST, MOST_SHOWN = 3, 6
 
 
 @dataclass(frozen=True)
 class PhaseBars:
-    """The phases of a checkpoint's subtasks; `checkpoint` is None where the run has none yet."""
+    """The phases of a checkpoint's subtasks; `checkpoint` is None if the run has none yet."""
 
     found: Journeys
     checkpoint: int | None
@@ -42,7 +42,7 @@ class PhaseBars:
         return None if self.checkpoint is None else self.found.last.checkpoints[self.checkpoint]
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per subtask: see `kit.draw.phases`."""
+        """Return one row per subtask: see `kit.draw.phases`."""
         return self.table
 
     @cached_property
@@ -52,7 +52,7 @@ class PhaseBars:
 
     @cached_property
     def _slow(self) -> dict[tuple[str, str], tuple[float, float]]:
-        """The outliers, by task and phase: how long that took, and the others of the operator, in ms."""
+        """The outliers, by task and phase: their duration and that of the operator's other subtasks, in ms."""
         return {} if self.known is None else slow_phases(self.found, self.known)
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ class PhaseBars:
         return row_html(task, self._spans[task], self._began_ms, self._until_ms, self._told(task), usual)
 
     def _told(self, task: str) -> tuple[str, str]:
-        """What is said of a subtask behind its bars, and how that looks."""
+        """Return the note after a subtask's bars, and its style."""
         row = self._by_task.loc[task]
         if row["status"] == "declined":
             return "declined", "bad"
@@ -144,7 +144,7 @@ SHORT = {
 
 
 def phase_bars(subject: Subject) -> PhaseBars:
-    """The phases of the subject's checkpoint."""
+    """Return the phases of the subject's checkpoint."""
     found, checkpoint = subject.journeys, subject.checkpoint_id
     checkpoint = checkpoint if checkpoint in found.last.checkpoints else None
     table = phases_of(found, -1 if checkpoint is None else checkpoint)

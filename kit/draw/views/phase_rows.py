@@ -1,4 +1,4 @@
-"""The phases of subtasks as rows of bars on one axis: a finished checkpoint's, one under way, one of a running job."""
+"""The phases of subtasks as rows of bars on one axis, for finished and pending checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TICKS = 4
 
 
 def axis_html(until_ms: float) -> str:
-    """The axis of all rows: from the trigger on."""
+    """Return the axis of all rows, from the trigger on."""
     marks = (
         f'<i style="left:{100 * step / TICKS:g}%"><span>{duration(round(until_ms * step / TICKS))}</span></i>'
         for step in range(TICKS + 1)
@@ -29,8 +29,8 @@ def row_html(
     told: tuple[str, str],
     usual_ms: Mapping[str, float] | None = None,
 ) -> str:
-    """One subtask. `told` is said behind its bars, and how that looks ("bad" or nothing); `usual_ms` is how long the
-    others of its operator took, for the phases in which it was much slower.
+    """Return the row of one subtask. `told` is the note after its bars and its style ("bad" or empty). `usual_ms` is
+    the time that the others of its operator took, for the phases in which it was much slower.
     """
     usual_ms = usual_ms or {}
     bars = "".join(
@@ -52,7 +52,7 @@ def _bar(span: Span, began_ms: float, until_ms: float, usual_ms: float | None) -
 
 
 def legend_html(spans: Iterable[Span], *, is_any_slow: bool = False) -> str:
-    """What the colours of these bars mean: of those alone that are there."""
+    """Return a legend of the colours that occur in these bars."""
     spans = list(spans)
     signs = [(f'<i class="{phase}"></i>', words) for phase, words in legend_of(spans)]
     if any(span.open for span in spans):

@@ -1,9 +1,9 @@
-"""A restore as a picture: for each state of each operator who wrote it, above, and who was given it, below.
+"""A restore as a picture: for each state, the subtasks that wrote it above, and those that restored it below.
 
-Keyed state lies along its key groups, so what changes hands is where the ranges above and below differ; the bars
-between them are the bytes of each key group. Entries of lists and buffers in flight are strands from writer to reader.
-Union state is one pool that everybody is given. Many subtasks are drawn as bands of several. A key that was asked for
-is followed from its key group to both owners.
+Keyed state is drawn along its key groups. State moves where the ranges above and below differ; the bars between them
+show the bytes of each key group. List entries and in-flight buffers are strands from writer to reader. Union state is
+one pool that every subtask receives. Many subtasks are drawn as bands of several. A key can be followed from its key
+group to both owners.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ MOST_KEYS = 200
 
 
 def rescaling(run: Any, epoch: int | None = None, *, key: Any = None) -> Rescaling:
-    """What a restore gave to whom, of a Lab, a SparkJob or a Trace: of the one that `epoch` began with, by default
-    the last. `key` is followed from its old owner to its new one.
+    """Return the redistribution of state in a restore of a Lab, a SparkJob or a Trace.
 
-    Raises ValueError when epoch `epoch` began with no restore.
+    It is the restore that started `epoch`, by default the last one. `key` is followed from its old owner to its new
+    one.
+
+    Raises ValueError if epoch `epoch` did not start with a restore.
     """
     restores = restores_of(run)
     found = [each for each in restores if epoch in (None, each.epoch)]
@@ -54,7 +56,7 @@ def rescaling(run: Any, epoch: int | None = None, *, key: Any = None) -> Rescali
 
 
 def rescaling_view(subject: Subject) -> Rescaling:
-    """The last restore by then, for the explorer's tab."""
+    """Draw the last restore by then, for the explorer's tab."""
     restores = subject.moment.restores
     restore = restore_of(subject, restores[-1]) if restores else None
     found = Rescaling(restore, None, _key_types(subject.thing))
@@ -62,7 +64,7 @@ def rescaling_view(subject: Subject) -> Rescaling:
 
 
 def _key_types(run: Any) -> dict[str, pa.DataType]:
-    """The key type of each keyed operator, where the job is at hand."""
+    """Return the key type of each keyed operator, if the job is available."""
     vertices = getattr(getattr(run, "job", None), "vertices", ())
     operators = (operator for vertex in vertices for operator in vertex.operators)
     return {each.name: each.spec.key_type for each in operators if each.spec.key_type is not None}
@@ -70,7 +72,7 @@ def _key_types(run: Any) -> dict[str, pa.DataType]:
 
 @dataclass(frozen=True, eq=False)
 class Rescaling:
-    """One restore looked at; `restore` is None where there was none by then."""
+    """One restore; `restore` is None if there was none by then."""
 
     restore: Restore | None
     key: Any = None
@@ -79,28 +81,30 @@ class Rescaling:
 
     @property
     def title(self) -> str:
-        """Which checkpoint was given to which epoch."""
+        """The checkpoint and the epoch that restored it, in a sentence."""
         if self.restore is None:
             return "Nothing has been restored yet"
         return f"Checkpoint {self.restore.checkpoint_id} was given to the tasks of epoch {self.restore.epoch}"
 
     @cached_property
     def deals(self) -> tuple[Deal, ...]:
-        """Each state of each operator, dealt out."""
+        """The redistribution of each state of each operator."""
         return () if self.restore is None else self.restore.deals
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per piece and reader, as `kit.snapshots.transfers.Restore.to_pandas` says; empty without a
+        """Return one row per piece and reader, as `kit.snapshots.transfers.Restore.to_pandas` does; empty without a
         restore.
         """
         return (self.restore or Restore(0, 0, ())).to_pandas()
 
     def pairs(self, operator: str | None = None) -> pd.DataFrame:
-        """One row per state, old and new subtask, as `kit.snapshots.transfers.Restore.pairs` says."""
+        """Return one row per state, old and new subtask, as `kit.snapshots.transfers.Restore.pairs` does."""
         return (self.restore or Restore(0, 0, ())).pairs(operator)
 
     def subtasks(self) -> pd.DataFrame:
-        """One row per state and new subtask: operator, kind, name, subtask, bytes, pieces, share (of an even part)."""
+        """Return one row per state and new subtask: operator, kind, name, subtask, bytes, pieces, share (of an even
+        part).
+        """
         rows = []
         for deal in self.deals:
             sizes, total = deal.bytes_by_reader, sum(deal.bytes_by_reader)
@@ -111,9 +115,9 @@ class Rescaling:
         return pd.DataFrame(rows, columns=["operator", "kind", "name", "subtask", "bytes", "pieces", "share"])
 
     def where(self, key: Any, operator: str | None = None) -> list[KeyMove]:
-        """Where a key was before this restore and where it is now, in each keyed operator, or in this one.
+        """Return the subtasks of a key before and after this restore, in each keyed operator or in `operator`.
 
-        Raises ValueError where no operator has keys of its type, or there is no such operator.
+        Raises ValueError if no operator has keys of its type, or for an unknown operator.
         """
         keyed = [deal for deal in self.deals if deal.kind == "keyed state" and operator in (None, deal.operator)]
         moves = []
@@ -128,8 +132,8 @@ class Rescaling:
         return moves
 
     def keys(self) -> pd.DataFrame:
-        """Every key in the checkpoint's keyed state, where its files can be read: operator, key, key_group, from, to
-        (subtasks), moved. A key that several states have is told once.
+        """Return every key in the checkpoint's keyed state, if its files can be read: operator, key, key_group, from,
+        to (subtasks), moved. A key that occurs in several states has one row.
         """
         columns = ["operator", "key", "key_group", "from", "to", "moved"]
         snapshot = None if self.restore is None else self.restore.snapshot
@@ -147,8 +151,8 @@ class Rescaling:
         return pd.DataFrame([found[each] for each in sorted(found)], columns=columns)
 
     def find(self, text: str) -> Rescaling:
-        """The same with the key that a person typed in, read as the type that the keys have; `note` says so where there
-        is none.
+        """Return the same restore with the key that the user typed, parsed as the type of the keys. If no such key
+        exists, `note` says so.
         """
         for key_type in dict.fromkeys([*(self.key_types or {}).values(), pa.string(), pa.int64()]):
             try:
@@ -164,16 +168,16 @@ class Rescaling:
         return [] if self.key is None else self.where(self.key)
 
     def svg(self) -> Svg:
-        """The picture alone, in light colours."""
+        """Return the picture alone, in light colours."""
         height, drawn = self._drawn()
         return light_svg(WIDTH, height, drawn, self.title, STYLE)
 
     def dot(self) -> Dot:
-        """Who wrote and who reads, as a graph: an arrow for each pair, with its bytes."""
+        """Return the writers and readers as a graph: an arrow for each pair, with its bytes."""
         return self.graph().dot()
 
     def graph(self) -> Graph:
-        """The same as boxes and arrows."""
+        """Return the same as boxes and arrows."""
         nodes: dict[str, Node] = {}
         edges: list[Edge] = []
         groups: list[Group] = []
@@ -206,7 +210,7 @@ class Rescaling:
         return panel(self.title, moves, picture, self._besides(), under=under, styles=(STYLE,))
 
     def _besides(self) -> str:
-        """Coordinators, hooks and mappings."""
+        """Return the state of coordinators and hooks, and the mappings."""
         assert self.restore is not None
         master = "".join(f"<li>{escape(what)}: {size_text(size)}</li>" for what, size in self.restore.to_master)
         to_master = f"<h4>To the JobMaster</h4><ul>{master}</ul>" if master else ""
@@ -217,7 +221,7 @@ class Rescaling:
         return self._keys_html() + to_master + mapped + note
 
     def _keys_html(self) -> str:
-        """Every key, one click away."""
+        """Return every key as a button."""
         keys = self.keys()
         if not len(keys):
             return ""

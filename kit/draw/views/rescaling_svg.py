@@ -1,6 +1,6 @@
-"""The drawing of a restore: for each state a band of who wrote it, a band of who was given it, and what went between.
+"""The drawing of a restore: for each state a row of its writers, a row of its readers, and the moves between them.
 
-Keyed state lies along its key groups; entries of lists and buffers are strands; union state is a pool. Many subtasks
+Keyed state is drawn along its key groups; list entries and buffers are strands; union state is a pool. Many subtasks
 are drawn as bands of several.
 """
 
@@ -21,10 +21,10 @@ from kit.snapshots.transfers import BY_GROUP, IN_FLIGHT, Deal, Transfer
 WIDTH, LEFT, RIGHT = 840.0, 64.0, 824.0
 BAR, BETWEEN, LINE = 24.0, 62.0, 14.0
 MOST_BARS, BANDS = 24, 16
-"""Up to so many subtasks each have a bar among lists; more are put together into so many bands at most."""
+"""The most subtasks with a bar each for list state, and the most bands into which more subtasks are grouped."""
 MOST_STRANDS = 90
 SKEWED = 1.5
-"""A subtask with so many times its even part is marked."""
+"""A subtask with more than this multiple of an even share is marked."""
 _MODES = {
     "split list state": "each entry goes to one subtask",
     "union list state": "all entries go to every subtask",
@@ -37,8 +37,8 @@ _NAMES = {"SourceReaderState": "the source's splits", "committables": "staged ou
 
 
 def drawn(deals: Sequence[Deal], moves: Sequence[KeyMove], nothing: str) -> tuple[float, str]:
-    """The height and the SVG of all these; `moves` are the keys that are followed, `nothing` is said where there is
-    nothing to draw.
+    """Return the height and the SVG of these deals. `moves` are the keys to follow; `nothing` is the text for an
+    empty picture.
     """
     if not deals:
         return 44.0, _text(16, 30, "rs-note", nothing)
@@ -53,7 +53,7 @@ def drawn(deals: Sequence[Deal], moves: Sequence[KeyMove], nothing: str) -> tupl
 
 
 def heading(deal: Deal) -> str:
-    """Which state of which operator it is."""
+    """Return the operator and the name of the state."""
     name = _NAMES.get(deal.name, deal.name)
     return f"{deal.operator}: {deal.kind}" + (f", {name}" if name else "")
 
@@ -77,7 +77,7 @@ def _summary(deal: Deal) -> str:
 
 
 def _keyed(deal: Deal, y: float, moves: Sequence[KeyMove]) -> tuple[float, str]:
-    """Bars as wide as their key groups, the same scale above and below."""
+    """Draw bars as wide as their key groups, on the same scale above and below."""
     scale = (RIGHT - LEFT) / deal.groups
     above = y + 36 + LINE * len(_said(deal))
     below = above + BAR + BETWEEN
@@ -129,7 +129,7 @@ def _keyed(deal: Deal, y: float, moves: Sequence[KeyMove]) -> tuple[float, str]:
 
 
 def _runs(deal: Deal) -> Iterator[tuple[int, int, int, int]]:
-    """Old and new owner of each run of key groups that went from one to the other: first and last group."""
+    """Yield the ranges of key groups with the same old and new owner: both owners, first and last group."""
     for (old, new), run in groupby(range(deal.groups), key=lambda group: owners(deal, group)):
         members = list(run)
         yield old, new, members[0], members[-1]
@@ -156,34 +156,34 @@ def _owner(
 
 @dataclass(frozen=True, slots=True)
 class _Bands:
-    """Subtasks side by side, several to a band where there are many."""
+    """Subtasks side by side; if there are many, several per band."""
 
     many: int
 
     @property
     def per_band(self) -> int:
-        """How many subtasks a band has."""
+        """The number of subtasks per band."""
         return 1 if self.many <= MOST_BARS else -(-self.many // BANDS)
 
     @property
     def count(self) -> int:
-        """How many bands."""
+        """The number of bands."""
         return -(-self.many // self.per_band)
 
     def place(self, band: int) -> tuple[float, float]:
-        """Left edge and width."""
+        """Return the left edge and the width of a band."""
         width = (RIGHT - LEFT) / self.count
         return LEFT + band * width + 2, max(width - 4, 1)
 
     def name(self, vertex: str, band: int) -> str:
-        """What it is called."""
+        """Return the name of a band."""
         first = band * self.per_band
         last = min(first + self.per_band, self.many) - 1
         return f"{vertex}/{first}" if first == last else f"{vertex}/{first}–{last}"
 
 
 def _listed(deal: Deal, y: float) -> tuple[float, str]:
-    """Equal bars above and below, and a strand for each entry; of many, a ribbon for each pair of bands."""
+    """Draw equal bars above and below, and a strand per entry, or a ribbon per pair of bands if there are many."""
     above = y + 22 + LINE * len(_said(deal))
     below = above + BAR + BETWEEN
     olds, news = _Bands(max(deal.before, 1)), _Bands(deal.after)
@@ -239,7 +239,7 @@ def _labelled(look: str, x: float, y: float, width: float, name: str, told: str)
 
 
 def _pool(deal: Deal, olds: _Bands, news: _Bands, y: float) -> Iterator[str]:
-    """All writers into one pool, the pool to all readers."""
+    """Draw strands from all writers to one pool, and from the pool to all readers."""
     entries = {each.entry: each.size for each in deal.transfers}
     middle = y + BETWEEN / 2
     for band in range(olds.count):
@@ -283,7 +283,7 @@ def _thick(given: Sequence[Transfer]) -> float:
 
 
 class _Stops:
-    """Where strands leave or reach a bar: side by side over its width."""
+    """The points at which strands leave or reach a bar, side by side over its width."""
 
     def __init__(self, bands: _Bands, members: Sequence[int], single: bool) -> None:
         self._bands = bands
@@ -293,11 +293,11 @@ class _Stops:
             self._counts[member] += 1
 
     def count(self, member: int) -> None:
-        """One strand more ends there."""
+        """Add a strand that ends there."""
         self._counts[member] += 1
 
     def next(self, member: int) -> float:
-        """The place of the next one."""
+        """Return the position of the next strand."""
         x, width = self._bands.place(member)
         self._used[member] += 1
         return x + width * self._used[member] / (self._counts[member] + 1)
@@ -320,7 +320,7 @@ def _head(deal: Deal, y: float) -> Iterator[str]:
 
 
 def _said(deal: Deal) -> list[str]:
-    """What is said of a state, in lines as long as there is room."""
+    """Return the text about a state, broken into lines that fit."""
     told = _summary(deal)
     if any(each.filtered for each in deal.transfers):
         told += "; dashed: given to several, each keeps the records of its own keys"

@@ -1,8 +1,8 @@
-"""Which file which checkpoint holds, and what discarding one would free.
+"""The files of each checkpoint, and the files that discarding one would delete.
 
-An incremental checkpoint refers to files that earlier ones wrote, and a file goes when the last that refers to it is
-gone. Rows are files, put together where the same checkpoints hold them; columns are checkpoints. Read from the handles
-in each checkpoint's `_metadata`.
+An incremental checkpoint refers to files that earlier ones wrote. A file is deleted when the last checkpoint that
+refers to it is discarded. Rows are files, grouped by the checkpoints that hold them; columns are checkpoints. The data
+come from the handles in each checkpoint's `_metadata`.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ MOST_COLUMNS, MOST_ROWS = 16, 40
 
 
 def shared_state(run: Any) -> SharedState:
-    """The files of the checkpoints that there are: of a Lab, a SparkJob or a Trace those that are complete and still
-    stored, of a directory those below it, of a list of paths those.
+    """Return the files of the stored checkpoints of a Lab, a SparkJob or a Trace, of those in a directory, or of those
+    in a list of paths.
 
-    Raises ValueError where there is none.
+    Raises ValueError if there is no checkpoint.
     """
     if isinstance(run, str | PathLike):
         paths = sorted({found.parent for found in Path(fspath(run)).rglob("_metadata")}, key=_in_order)
@@ -59,7 +59,7 @@ def _in_order(path: Path) -> tuple[int, str]:
 
 
 def shared_state_view(subject: Subject) -> SharedState:
-    """Those of a run by then, for the explorer's tab."""
+    """Draw the files of a run's checkpoints by then, for the explorer's tab."""
     complete = [each.checkpoint_id for each in subject.moment.checkpoints.values() if each.status == COMPLETED]
     found, gone = [], []
     for number in sorted(complete):
@@ -76,7 +76,7 @@ def shared_state_view(subject: Subject) -> SharedState:
 
 @dataclass(frozen=True, slots=True)
 class HeldFile:
-    """One file: who holds it, how large it is, and whether an incremental checkpoint shares it."""
+    """One file: the checkpoints that hold it, its size, and whether it is shared state of an incremental checkpoint."""
 
     path: str
     size: int
@@ -91,19 +91,19 @@ class HeldFile:
 
 @dataclass(frozen=True, eq=False)
 class SharedState:
-    """Files and checkpoints; `gone` are complete checkpoints whose files are not there any more."""
+    """Files and checkpoints; `gone` are completed checkpoints whose files no longer exist."""
 
     snapshots: tuple[Snapshot, ...]
     gone: tuple[int, ...] = ()
 
     @property
     def checkpoints(self) -> list[int]:
-        """The ids of those that there are."""
+        """The ids of the existing checkpoints."""
         return [snapshot.checkpoint_id for snapshot in self.snapshots]
 
     @cached_property
     def files(self) -> list[HeldFile]:
-        """Every file that any of them holds, its `_metadata` included, those held by most first."""
+        """The files of these checkpoints, `_metadata` included, ordered by the number of holders, largest first."""
         sizes: dict[str, int] = {}
         shared: set[str] = set()
         holders: dict[str, list[int]] = defaultdict(list)
@@ -118,8 +118,8 @@ class SharedState:
         return sorted(found, key=lambda each: (-len(each.holders), each.holders, each.path))
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per file: file, directory, bytes, shared, references (how many checkpoints hold it), and a column
-        of bools for each checkpoint.
+        """Return one row per file: file, directory, bytes, shared, references (the number of checkpoints that hold it),
+        and a bool column for each checkpoint.
         """
         rows = [
             (
@@ -136,9 +136,10 @@ class SharedState:
         return pd.DataFrame(rows, columns=columns)
 
     def freed_by(self, *checkpoints: int) -> pd.DataFrame:
-        """What discarding these would free: file, directory, bytes; what another one still holds stays.
+        """Return the files that discarding these checkpoints would delete: file, directory, bytes. A file that another
+        checkpoint holds is kept.
 
-        Raises ValueError for a checkpoint that is not there.
+        Raises ValueError for an unknown checkpoint.
         """
         wrong = [each for each in checkpoints if each not in self.checkpoints]
         if wrong:
@@ -154,12 +155,12 @@ class SharedState:
 
     @property
     def is_shared(self) -> bool:
-        """Whether any file belongs to more than one."""
+        """True if any file belongs to more than one checkpoint."""
         return any(len(each.holders) > 1 for each in self.files)
 
     @property
     def title(self) -> str:
-        """How much is held, and by how many."""
+        """The total size and the number of checkpoints, in a sentence."""
         if not self.snapshots:
             return "No complete checkpoint is stored"
         total = size_text(sum(each.size for each in self.files))
@@ -169,7 +170,7 @@ class SharedState:
 
     @property
     def under(self) -> str:
-        """Whether anything is shared."""
+        """A sentence about the shared files."""
         told = []
         if self.snapshots and not any(each.shared for each in self.files):
             told.append(
@@ -185,7 +186,7 @@ class SharedState:
         return " ".join(told)
 
     def svg(self) -> Svg:
-        """The matrix alone, in light colours."""
+        """Return the matrix alone, in light colours."""
         height, drawn = self._drawn()
         return light_svg(WIDTH, height, drawn, self.title, STYLE)
 
@@ -205,7 +206,7 @@ class SharedState:
             yield f"<details>{summary}{frame_html(freed, most=100)}</details>"
 
     def _drawn(self) -> tuple[float, str]:
-        """A row for each set of holders: how many files they hold together."""
+        """Draw a row for each set of holders, with the number of files that they share."""
         columns = self.checkpoints[-MOST_COLUMNS:]
         step = min(90.0, (WIDTH - LEFT - 150) / max(len(columns), 1))
         parts = [_text(16, TOP - 12, "ss-head", "files"), _text(LEFT - 90, TOP - 12, "ss-head", "bytes")]
@@ -239,7 +240,7 @@ class SharedState:
 
 
 def _files(snapshot: Snapshot) -> Iterator[tuple[str, tuple[int, bool]]]:
-    """Path, size and whether it is shared, of each file that a snapshot refers to, and of its metadata."""
+    """Yield path, size and whether it is shared, for each file of a snapshot, `_metadata` included."""
     sizes: dict[str, int] = {}
     shared: set[str] = set()
     for piece in snapshot.pieces:
@@ -254,7 +255,7 @@ def _files(snapshot: Snapshot) -> Iterator[tuple[str, tuple[int, bool]]]:
 
 
 def _groups(files: Iterable[HeldFile]) -> list[list[HeldFile]]:
-    """Files that the same checkpoints hold, of the same directory."""
+    """Group files by directory and by the checkpoints that hold them."""
     groups: dict[tuple[tuple[int, ...], str, bool], list[HeldFile]] = defaultdict(list)
     for each in files:
         groups[each.holders, each.directory, each.shared].append(each)

@@ -1,8 +1,7 @@
-"""What a snapshot holds: how far each task is with it, which bytes are where and whose, and the values in them.
+"""The contents of a snapshot: the progress of each task, a map of the bytes by owner, and the values in them.
 
-The byte map has a bar for each file, `_metadata` first, cut where one thing ends and the next begins; beside it stands
-the handle that refers to it. While a checkpoint is under way the bars appear as the files are written, dashed as long
-as they are not.
+The byte map has a bar for each file, `_metadata` first, divided into its pieces. Beside the bar is the handle that
+refers to it. While a checkpoint is pending, the bars of files that are not written yet are dashed.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ STYLE = "snapshot.css"
 WIDTH, LEFT, BAR, RIGHT = 840.0, 236.0, 350.0, 602.0
 ROW, TOP = 34.0, 34.0
 MOST_BARS = 30
-"""Up to so many files each have a bar; of more, the largest of each operator and kind have."""
+"""The most files with a bar each; of more, only the largest of each operator and kind get one."""
 MOST_POSITIONS = 12
 LOOKS = {
     KEYED: "keyed",
@@ -77,10 +76,12 @@ _PARTS = {
 
 
 def snapshot_contents(run: Any, checkpoint: int | None = None, *, n: int | None = None) -> SnapshotContents:
-    """What a checkpoint holds, of a Lab, a SparkJob or a Trace (the newest there is, or `checkpoint`; after the first
-    `n` records), or what the snapshot in a directory holds, when `run` is its path.
+    """Return the contents of a checkpoint or savepoint.
 
-    Raises ValueError for a checkpoint that the run has not, SavepointNotFoundError for a path without one.
+    `run` is the path of a snapshot's directory, or a Lab, a SparkJob or a Trace, looked at after its first `n` records.
+    For a run, `checkpoint` is by default the newest.
+
+    Raises ValueError for a checkpoint that the run does not have, and SavepointNotFoundError for a path without one.
     """
     if isinstance(run, str | PathLike):
         return SnapshotContents(snapshot_at(run))
@@ -92,30 +93,31 @@ def snapshot_contents(run: Any, checkpoint: int | None = None, *, n: int | None 
 
 
 def snapshot_view(subject: Subject) -> SnapshotContents:
-    """The same for the explorer's tab, which looks into a lab's past for files that are gone."""
+    """Draw the same for the explorer's tab, which finds deleted files in a lab's past."""
     return SnapshotContents(snapshot_of(subject, then=True))
 
 
 @dataclass(frozen=True, eq=False)
 class SnapshotContents:
-    """One snapshot looked into; `snapshot` is None where there was none yet."""
+    """The contents of one snapshot; `snapshot` is None if there was none yet."""
 
     snapshot: Snapshot | None
 
     @cached_property
     def values(self) -> StateTables:
-        """All values that can be read, as tables: `contents.values["totals"]`."""
+        """The readable values as tables, for example `contents.values["totals"]`."""
         return StateTables("Nothing", ()) if self.snapshot is None else values_of(self.snapshot)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per piece: whose it is (operator, subtask, kind, name, key_group, entry), where (file, inline, start,
-        end, bytes), and the class of the handle that refers to it.
+        """Return one row per piece: its owner (operator, subtask, kind, name, key_group, entry), its place (file,
+        inline, start, end, bytes), and the class of its handle.
         """
         return frame_of(() if self.snapshot is None else self.snapshot.pieces)
 
     def progress(self) -> pd.DataFrame:
-        """One row per task: when its state was copied (the synchronous part), written (the asynchronous one), its
-        in-flight data written, its acknowledgement received; in ms, Int64. Empty for a snapshot read from a directory.
+        """Return one row per task with the times, in ms (Int64), at which its state was copied (the synchronous phase)
+        and written (the asynchronous phase), its in-flight data written, and its acknowledgement received. Empty for a
+        snapshot read from a directory.
         """
         tasks = {} if self.snapshot is None else self.snapshot.tasks
         rows = [
@@ -127,7 +129,7 @@ class SnapshotContents:
 
     @property
     def title(self) -> str:
-        """What it is and how large."""
+        """The snapshot's kind, id and size, in a sentence."""
         if self.snapshot is None:
             return "No checkpoint has begun yet"
         size = size_text(self.snapshot.size)
@@ -135,7 +137,7 @@ class SnapshotContents:
 
     @property
     def under(self) -> str:
-        """Where it is, or how far."""
+        """The snapshot's path, or its progress."""
         snapshot = self.snapshot
         if snapshot is None:
             return "What it holds appears here as it is copied, written and acknowledged."
@@ -143,7 +145,7 @@ class SnapshotContents:
         return f"{where}{snapshot.note}".strip() or "Its _metadata, which makes it a checkpoint, is not written yet."
 
     def svg(self) -> Svg:
-        """The byte map alone, in light colours."""
+        """Return the byte map alone, in light colours."""
         height, drawn = _byte_map(self.snapshot)
         return light_svg(WIDTH, height, drawn, self.title, STYLE)
 
@@ -154,7 +156,7 @@ class SnapshotContents:
         return panel(self.title, *parts, under=self.under, styles=(STYLE,))
 
     def _which_records(self) -> str:
-        """Which record is in it and which is not."""
+        """Return a text about the records that the snapshot includes."""
         assert self.snapshot is not None
         at = [_position(*each) for each in positions(self.values)]
         if not at and not self.values.of(state_tables.COORDINATOR):
@@ -195,7 +197,7 @@ def _position(task: str, split: str, position: int) -> str:
 
 
 def _progress(snapshot: Snapshot) -> str:
-    """A table of the tasks, folded where there are many."""
+    """Return a table of the tasks, folded if there are many."""
     tasks = snapshot.tasks
     if not tasks:
         return ""
@@ -239,7 +241,7 @@ class _Bar:
     file: str
     size: int
     ranges: Sequence[tuple[int, int, str, str, str]]
-    """Start, end, look, label, hint."""
+    """Start, end, style, label and hint of each range."""
     handle: str
     written: bool = True
 
@@ -256,7 +258,7 @@ def _map_html(snapshot: Snapshot, title: str) -> str:
 
 
 def _byte_map(snapshot: Snapshot | None) -> tuple[float, str]:
-    """Height and drawing."""
+    """Return the height and the drawing."""
     if snapshot is None:
         return 60.0, _text(16, 34, "sn-label", "no checkpoint has begun yet")
     bars = _bars(snapshot)
@@ -296,7 +298,7 @@ def _metadata_bar(snapshot: Snapshot) -> Iterator[_Bar]:
 
 
 def _file_bars(snapshot: Snapshot) -> Iterator[_Bar]:
-    """A bar for each file; the files of an LSM tree, which belong together, share one."""
+    """Yield a bar for each file; the files of one LSM tree share a bar."""
     by_file: dict[tuple[str, bool], list[Piece]] = {}
     trees: dict[str, list[Piece]] = {}
     for piece in snapshot.pieces:
@@ -348,7 +350,7 @@ def _hint(piece: Piece) -> str:
 
 
 def _handles(pieces: Sequence[Piece]) -> str:
-    """The classes of the handles, and what they point at."""
+    """Return the classes of the handles and their targets."""
     names = ", ".join(dict.fromkeys(piece.handle for piece in pieces))
     groups = [piece.key_group for piece in pieces if piece.key_group is not None]
     if groups:
@@ -358,7 +360,7 @@ def _handles(pieces: Sequence[Piece]) -> str:
 
 
 def _unwritten(snapshot: Snapshot) -> Iterator[_Bar]:
-    """What was copied and is being written."""
+    """Yield a bar for each state that was copied and is being written."""
     if snapshot.status != PENDING:
         return
     for task, part in snapshot.tasks.items():
@@ -368,7 +370,7 @@ def _unwritten(snapshot: Snapshot) -> Iterator[_Bar]:
 
 
 def _folded(bars: Sequence[_Bar]) -> list[_Bar]:
-    """All of a few files; of many the largest of each operator and kind, which says how many are left out."""
+    """Return all bars if they are few; otherwise the largest of each operator and kind, with the number left out."""
     if len(bars) <= MOST_BARS:
         return list(bars)
     groups: dict[str, list[_Bar]] = {}
@@ -446,7 +448,7 @@ def _legend(looks: Iterable[str], y: float) -> Iterator[str]:
 
 
 def _fitted_name(text: str, width: float, size: float) -> str:
-    """A name and what is said of it; where that is too long the name loses its middle, not the subtask at its end."""
+    """Fit a name and its note into a width. A long name is cut in the middle, which keeps the subtask at its end."""
     owner, colon, said = text.partition(": ")
     name, slash, subtask = owner.rpartition("/") if "/" in owner else (owner, "", "")
     for kept in range(len(name), 5, -1):
@@ -457,7 +459,7 @@ def _fitted_name(text: str, width: float, size: float) -> str:
 
 
 def _fitted(text: str, width: float, size: float) -> str:
-    """The text, or its beginning and end where it is too long: names of files differ at their ends."""
+    """Return the text, or its beginning and end if it is too long, because file names differ at their ends."""
     if text_width(text, size) <= width:
         return text
     for kept in range(len(text) - 2, 2, -1):

@@ -11,17 +11,17 @@ from kit.draw.panel import ROWS, frame_html, panel
 from kit.snapshots.state_tables import IN_FLIGHT, StateTable, StateTables
 
 MOST_CHANNELS = 8
-"""The contents of more channels than this are counted, not shown."""
+"""The most channels whose contents are shown; those of more are counted."""
 
 
 def state_html(state: StateTable | StateTables) -> str:
-    """Show one table, or all, in a panel."""
+    """Return one table, or all, in a panel."""
     body = frame_html(state.to_pandas()) if isinstance(state, StateTable) else tables_html(state)
     return panel(state.title, body, under=state.note)
 
 
 def tables_html(tables: StateTables, most: int = ROWS, task: str = "") -> str:
-    """Show the tables one below the other, each cut after `most` rows. Of one `task` only its own columns are shown."""
+    """Return the tables one below the other, each cut after `most` rows. With a `task`, omit constant columns."""
     full = [table for table in tables if table.rows.num_rows]
     channels = [table for table in full if table.kind == IN_FLIGHT]
     if len(channels) > MOST_CHANNELS:
@@ -32,7 +32,7 @@ def tables_html(tables: StateTables, most: int = ROWS, task: str = "") -> str:
 
 
 def table_html(table: StateTable, most: int = ROWS, task: str = "") -> str:
-    """Show the heading and the table; of one `task` without the columns that are the same in all its rows."""
+    """Return the heading and the table. With a `task`, the columns that are the same in all its rows are left out."""
     note = f'<p class="kit-note">{escape(table.note)}</p>' if table.note else ""
     rows = table.to_pandas()
     if task:
@@ -41,7 +41,7 @@ def table_html(table: StateTable, most: int = ROWS, task: str = "") -> str:
 
 
 def _channels_together(tables: Iterable[StateTable]) -> StateTable:
-    """A row for each of many channels: how many elements and records wait there."""
+    """Return a table with a row per channel: the number of elements and records in it."""
     rows = [
         {
             "task": table.operator,

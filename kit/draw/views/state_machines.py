@@ -1,8 +1,8 @@
-"""The machines' tables of states as pictures, with the present state lit and those that were passed marked.
+"""The machines' transition tables as pictures, with the present state highlighted and passed states marked.
 
-Drawn from the very tables that the code goes by (`kit.core.protocol.transitions`). An event that leads from many states
-to the same one is told in that one's box and has no arrows; what leaves a state as it is, is told where the mouse
-rests.
+They are drawn from the tables that the code follows (`kit.core.protocol.transitions`). An event that leads from many
+states to the same one is listed in the box of that state, without arrows. Events that do not change a state appear on
+hover.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from kit.run.subject import Subject
 from kit.why.evidence import Evidence
 
 MANY = 3
-"""An event that leads from so many states to one is told in that one's box."""
+"""An event that leads from at least this many states to one is listed in the box of that state."""
 LINE = 22
 ALTERNATES = "Alternating"
-"""How the names of the states begin in which a handler may overtake."""
+"""The prefix of the states in which a barrier may overtake buffers."""
 _SUSPENSION = (Phase.SUSPENDING, Phase.SUSPENDED)
 ALIGNED, ALTERNATING, COUNTING = "aligned", "alternating", "counting"
-"""The kinds of barrier handlers that a job's tasks may have, as far as its checkpoints tell."""
+"""The kinds of barrier handlers that a job's tasks may have, according to its checkpoints."""
 
 
 @dataclass(frozen=True)
 class StateMachine:
-    """One table as a picture. `lit` says of states who is in them now, `been` are those passed before."""
+    """One table as a picture. `lit` maps present states to those in them; `been` are the states passed before."""
 
     title: str
     table: Transitions[Any]
     lit: Mapping[str, str]
     been: Collection[str] = ()
     only: Collection[str] = ()
-    """The states that are drawn; () for all."""
+    """The states to draw; () for all."""
 
     def graph(self) -> Graph:
-        """The states as boxes, the events on the arrows."""
+        """Return the states as boxes, with the events on the arrows."""
         edges: dict[tuple[str, str], list[str]] = defaultdict(list)
         stays: dict[str, list[str]] = defaultdict(list)
         shared = self._shared()
@@ -76,7 +76,7 @@ class StateMachine:
 
     @property
     def caption(self) -> str:
-        """What is lit, in words."""
+        """The present states, in words."""
         lit = "; ".join(f"{state}: {who}" if who else state for state, who in self.lit.items())
         return f"{self.title}: {lit}" if lit else self.title
 
@@ -86,7 +86,7 @@ class StateMachine:
                 yield state, event, target
 
     def _shared(self) -> dict[tuple[str, str], str]:
-        """Events that lead from many states to the same one, and from which, in words."""
+        """Return the events that lead from many states to the same one, with those states in words."""
         sources: dict[tuple[str, str], list[str]] = defaultdict(list)
         for state, event, target in self._steps():
             if state != target:
@@ -117,20 +117,20 @@ class StateMachine:
         return "lit" if state in self.been and (target in self.been or target in self.lit) else ""
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a step: state, event, target, and whether the state and the target are lit now."""
+        """Return one row per transition: state, event, target, and whether the state and the target are highlighted."""
         frame = self.table.to_pandas()
         return frame.assign(state_is_lit=frame.state.isin(self.lit), target_is_lit=frame.target.isin(self.lit))
 
     def svg(self) -> Svg:
-        """The picture alone, in light colours."""
+        """Return the picture alone, in light colours."""
         return self.graph().svg()
 
     def dot(self) -> Dot:
-        """The picture as an object of the `graphviz` package."""
+        """Return the picture as an object of the `graphviz` package."""
         return self.graph().dot()
 
     def body(self) -> str:
-        """Picture and legend, as HTML."""
+        """Return the picture and the legend as HTML."""
         entries = [("lit", "is here now")] * bool(self.lit) + [("been", "was here before")] * bool(self.been)
         return graph_html(self.graph()) + legend(entries)
 
@@ -145,7 +145,7 @@ class StateMachines(dict[str, StateMachine]):
     """The machines of a run at a moment, by name: job, checkpoint, task, barrier handler."""
 
     def body(self, *names: str) -> str:
-        """Some of them, or all, each to be opened."""
+        """Return these machines, or all, each in a fold."""
         chosen = [self[name] for name in names or self if name in self]
         return "".join(
             fold(each.title, each.caption.partition(": ")[2], each.body(), is_open=number == 0)
@@ -153,7 +153,7 @@ class StateMachines(dict[str, StateMachine]):
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a state that is lit: machine, state, who."""
+        """Return one row per present state: machine, state, who."""
         rows = [[name, state, who] for name, machine in self.items() for state, who in machine.lit.items()]
         return pd.DataFrame(rows, columns=["machine", "state", "who"])
 
@@ -167,10 +167,12 @@ class StateMachines(dict[str, StateMachine]):
 def state_machines(
     run: Any, n: int | None = None, checkpoint: int | None = None, task: str | None = None
 ) -> StateMachines:
-    """The machines of a Lab, a SparkJob or a Trace after its first `n` records: of a checkpoint (by default the newest)
-    and of one task, by default of all, each state with the tasks that are in it.
+    """Return the state machines of a Lab, a SparkJob or a Trace after its first `n` records.
 
-    Raises ValueError for a task that there is not.
+    They are those of `checkpoint`, by default the newest, and of `task`, by default of all tasks; each state lists the
+    tasks that are in it.
+
+    Raises ValueError for an unknown task.
     """
     subject = Subject(run, n, checkpoint)
     evidence = Evidence.of(subject)
@@ -179,7 +181,7 @@ def state_machines(
 
 
 def stage_of(subject: Subject, evidence: Evidence) -> Stage:
-    """The shape that ran then, whatever the moment knows."""
+    """Return the stage of the epoch that ran then."""
     started = evidence.last(RecordKind.START_EPOCH)
     return stage_for(subject.whole.stages, 1 if started is None else started.data["epoch"])
 
@@ -187,7 +189,7 @@ def stage_of(subject: Subject, evidence: Evidence) -> Stage:
 def machines_of(
     log: CheckpointLog, evidence: Evidence, stage: Stage, checkpoint: int | None, task: str | None = None
 ) -> StateMachines:
-    """The machines of a run at the moment of the evidence."""
+    """Return the machines of a run at the moment of the evidence."""
     names = stage.tasks()
     if task is not None and task not in names:
         raise ValueError(f"there is no task {task!r}; there are: {listed(names)}")
@@ -201,7 +203,7 @@ def machines_of(
         passed = {state.value for state, _ in before}
         found["checkpoint"] = StateMachine("A checkpoint", checkpoint_state.TRANSITIONS, lit, passed)
     phase = phase_of(evidence)
-    usual = [each.value for each in Phase if each not in _SUSPENSION]  # the others come with a second driver only
+    usual = [each.value for each in Phase if each not in _SUSPENSION]  # the others occur with a second driver only
     found["job"] = StateMachine(
         "A job", status.PHASES, {phase.value: "the job"}, only=() if phase in _SUSPENSION else usual
     )
@@ -217,7 +219,7 @@ def machines_of(
 
 
 def _where(states: Mapping[str, str]) -> dict[str, str]:
-    """By state, the tasks in it."""
+    """Return, by state, the tasks in it."""
     tasks_in: dict[str, list[str]] = defaultdict(list)
     for task, state in states.items():
         tasks_in[state].append(task)
@@ -225,7 +227,7 @@ def _where(states: Mapping[str, str]) -> dict[str, str]:
 
 
 def phase_of(evidence: Evidence) -> Phase:
-    """The phase of the job's life, which a user's status does not tell whole."""
+    """Return the phase of the job's life, which is finer than the status shown to users."""
     phase = Phase.STARTING
     for record in evidence.of_kinds(
         RecordKind.START_JOB, RecordKind.START_EPOCH, RecordKind.JOB_STATUS_CHANGED, RecordKind.STOP_EPOCH
@@ -254,7 +256,7 @@ def _phase_after(record: TraceRecord, phase: Phase) -> Phase:
 
 
 def handler_kind(evidence: Evidence) -> str:
-    """Which kind of barrier handler the job's tasks have, as far as its checkpoints told; "" before the first."""
+    """Return the kind of barrier handler of the job's tasks, according to its checkpoints; "" before the first."""
     found = ""
     for record in evidence.of_kind(RecordKind.TRIGGER_TASK_CHECKPOINT, role="command"):
         options = record.data["options"]
@@ -267,13 +269,13 @@ def handler_kind(evidence: Evidence) -> str:
 
 
 NEVER_MS = 2**62
-"""A timeout that is longer is none."""
+"""A timeout at least this long is no timeout."""
 
 
 def handlers_of(evidence: Evidence, stage: Stage, names: Iterable[str]) -> dict[str, str]:
-    """By task with inputs, the state of its barrier handler; empty where nothing tells, and where barriers are counted.
+    """Return the state of the barrier handler of each task with inputs; empty if unknown, or if barriers are counted.
 
-    A handler that may overtake waits unaligned from the timeout until the checkpoint's first barrier.
+    An alternating handler waits unaligned from the timeout until the first barrier of the checkpoint.
     """
     kind = handler_kind(evidence)
     if kind in ("", COUNTING):
@@ -292,9 +294,10 @@ def handlers_of(evidence: Evidence, stage: Stage, names: Iterable[str]) -> dict[
 
 
 def _collecting(evidence: Evidence) -> tuple[set[str], set[str]]:
-    """The tasks whose handler waits for more barriers, and those that take them unaligned: from the timeout on, or from
-    a snapshot that was taken while barriers were missing. That a checkpoint is aborted the handler learns from barriers
-    and markers only.
+    """Return the tasks whose handler waits for more barriers, and those that take them unaligned.
+
+    A task takes them unaligned from the timeout on, or if it took a snapshot while barriers were missing. A handler
+    learns only from barriers and markers that a checkpoint was aborted.
     """
     awaiting: dict[str, int | None] = {}
     overtaking: set[str] = set()

@@ -1,7 +1,7 @@
 """A view: one question about a run, and the picture that answers it at a moment of the run.
 
-`View.draw` takes a `Subject`, a run looked at after some of its records, and gives something `Drawn`. The explorer has
-a tab for each view of the table in `kit.draw.views.views`, the exported page a section, and a script calls the same
+`View.draw` takes a `Subject`, which is a run after some of its records, and returns something `Drawn`. The table in
+`kit.draw.views.views` lists the views. Each has a tab in the explorer and in an exported page; scripts call the same
 function.
 """
 
@@ -17,20 +17,20 @@ from kit.run.subject import Subject
 
 
 class Drawn(Protocol):
-    """What a view gives: a fragment of HTML in the theme's colours, and its numbers."""
+    """The result of a view: a fragment of HTML in the theme's colours, and its numbers."""
 
     def _repr_html_(self) -> str:
-        """The picture and its heading, inside one element of the class `kit-picture`; asks the network for nothing."""
+        """Return the picture and its heading in one element of the class `kit-picture`, without network requests."""
         ...
 
     def to_pandas(self) -> pd.DataFrame:
-        """What the picture says, as numbers."""
+        """Return the numbers in the picture."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One question and what answers it. `follows` says whether the answer changes with the moment that is looked at."""
+    """One question and the function that answers it. `follows` is True if the answer depends on the moment."""
 
     name: str
     title: str
@@ -38,9 +38,9 @@ class View:
     draw: Callable[[Subject], Drawn]
     follows: bool = True
     asks: str = ""
-    """What may be typed in, in a few words: "where is key"; empty where nothing may."""
+    """The label of the input field, such as "where is key"; empty if the view has none."""
     choices: Callable[[Any], Sequence[object]] = lambda drawn: ()
-    """Of what was drawn: what is worth typing in, the likeliest first."""
+    """Suggestions for the input field, from the drawn view, the likeliest first."""
 
     def __repr__(self) -> str:
         return f"View({self.name}: {self.question})"

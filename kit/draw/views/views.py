@@ -1,4 +1,4 @@
-"""The views that there are, in the order of the explorer's tabs: each answers one question about a run."""
+"""The table of views, in the order of the explorer's tabs. Each answers one question about a run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The wait-for graph: an arrow leads from who waits to what is waited for, and in the end to what it all comes down to.
+"""The wait-for graph: an arrow leads from each waiting task to what it waits for, down to the first causes.
 
-A barrier that has been sent is the end of a chain: only its receiver, or the wire, can bring it on. One that has not
-leads on to its sender. In a job of many subtasks those of a vertex that wait alike are one box.
+A barrier that has been sent ends a chain, because only its receiver or the wire can advance it. A barrier that has not
+been sent leads to its sender. In a job of many subtasks, the subtasks of a vertex that wait for the same share a box.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kit.why.wait_for import End, Held, WaitFor
 from kit.why.waits import NOT_SENT, Barrier
 
 MOST_TASKS = 14
-"""With more tasks in the picture, those of a vertex that wait alike are drawn as one."""
+"""With more tasks in the picture than this, the subtasks of a vertex that wait for the same are drawn as one box."""
 LINE = 38
 
 
 def wait_for_graph(wait_for: WaitFor, caption: str) -> Graph:
-    """The picture; one box that says so where nobody waits."""
+    """Return the graph; if no task waits, one box that says so."""
     if not wait_for.waits:
         return Graph("wait_for", caption, (Node("none", ("Nobody waits for a barrier",), "quiet"),))
     boxes = _boxes(wait_for)
@@ -40,7 +40,7 @@ def wait_for_graph(wait_for: WaitFor, caption: str) -> Graph:
 
 
 def merged(ends: Iterable[End]) -> list[str]:
-    """What chains end at, in words; what is alike once, with how many more."""
+    """Describe the ends of chains; equal ends are listed once, with their number."""
     alike: dict[str, list[End]] = defaultdict(list)
     for end in ends:
         alike[end.title].append(end)
@@ -48,7 +48,7 @@ def merged(ends: Iterable[End]) -> list[str]:
 
 
 def _boxes(wait_for: WaitFor) -> dict[str, list[str]]:
-    """The tasks of each box: each its own, or, of many, those of a vertex that wait alike."""
+    """Return the tasks of each box: one task, or in a large job those of a vertex that wait for the same."""
     waiting = dict.fromkeys(wait.target for wait in wait_for.waits)
     waited = dict.fromkeys(wait.source for wait in wait_for.waits if wait.place == NOT_SENT)
     tasks = waiting | waited | dict.fromkeys(each.source for each in wait_for.held)
@@ -75,7 +75,7 @@ def _node(wait_for: WaitFor, name: str, tasks: list[str]) -> Node:
 
 
 def _unsent(wait_for: WaitFor, box_of: dict[str, str]) -> Iterator[Edge]:
-    """From who waits to those whose barriers are not sent."""
+    """Yield the edges from waiting tasks to the tasks that have not sent their barriers."""
     between: dict[tuple[str, str], list[Barrier]] = defaultdict(list)
     for wait in wait_for.waits:
         if wait.place == NOT_SENT:
@@ -88,7 +88,7 @@ def _unsent(wait_for: WaitFor, box_of: dict[str, str]) -> Iterator[Edge]:
 
 
 def _held(wait_for: WaitFor, box_of: dict[str, str]) -> Iterator[Edge]:
-    """From those who are held back to who keeps their channels closed."""
+    """Yield the edges from blocked senders to the tasks that block their channels."""
     between: dict[tuple[str, str], list[Held]] = defaultdict(list)
     for each in wait_for.held:
         if each.target in box_of:
@@ -101,7 +101,7 @@ def _held(wait_for: WaitFor, box_of: dict[str, str]) -> Iterator[Edge]:
 
 
 def _ends(wait_for: WaitFor, box_of: dict[str, str]) -> list[tuple[str, str, str, list[Barrier]]]:
-    """Box, title, words and, for barriers that have been sent, the waits; what is alike in one box is said once."""
+    """Return box, title, words and, for barriers that have been sent, the waits; equal ends of a box are merged."""
     found: dict[tuple[str, str], tuple[dict[End, None], list[Barrier]]] = {}
     for wait in wait_for.waits:
         end = wait_for.end_of(wait)
