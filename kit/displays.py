@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kit.hosts.lab.scenarios.play import Play
     from kit.hosts.lab.scenarios.played import Played
     from kit.hosts.lab.step import Step
+    from kit.restore_check import RestoreCheck
     from kit.run.stage import Stage
     from kit.snapshots.state_tables import StateTable, StateTables
     from kit.stream.api import StreamEnvironment
@@ -100,6 +101,13 @@ def state_html(state: StateTable | StateTables) -> str:
     return state_html(state)
 
 
+def restore_check_html(check: RestoreCheck) -> str:
+    """Show the check of a checkpoint against a job."""
+    from kit.draw.views.restore_check import restore_check_html
+
+    return restore_check_html(check)
+
+
 provide(
     {
         each.__name__: each
@@ -115,6 +123,7 @@ provide(
             played_html,
             play_pages,
             state_html,
+            restore_check_html,
         )
     }
 )

@@ -36,6 +36,7 @@ FLOORS = (
     "kit.machines.restore",
     "kit.machines.coordinator",
     "kit.machines.job",
+    "kit.restore_check",
     "kit.files",
     "kit.glossary",
     "kit.course.reading",

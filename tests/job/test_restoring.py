@@ -9,11 +9,11 @@ from kit.core.protocol.tasks import TaskRestore, task_name
 from kit.core.state.handles import FileStateHandle, OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState, TaskStateSnapshot
 from kit.core.state.restored_state import RestoredSubtaskState
-from kit.machines.job.task_restores import assignment_edges, assignment_vertices, describe_assignments
+from kit.machines.job.task_restores import assignment_edges, assignment_vertices
 from kit.machines.restore import SharedHandles, assign_states
+from kit.machines.restore.assignment_rows import describe_assignments
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.graph.job_graph import JobGraph
 
 LISTS = st.dictionaries(
     st.sampled_from(["left", "right", "all", "more"]),
@@ -30,8 +30,10 @@ MODES = {
 
 def restored(
     parts: list[dict[str, tuple[int, ...]]], parallelism: int
-) -> tuple[JobGraph, dict[str, TaskRestore | None], dict[str, OperatorState]]:
-    """A job of one task with list states `parts`, old subtask by old subtask, restored at `parallelism`."""
+) -> tuple[dict[str, str], dict[str, TaskRestore | None], dict[str, OperatorState]]:
+    """A job of one task with list states `parts`, old subtask by old subtask, restored at `parallelism`: the names of
+    its operators, what each task restores, and the state before.
+    """
     env = StreamEnvironment("lists", parallelism=parallelism, max_parallelism=16)
     env.from_source(CollectionSource([{"n": 1}]), uid="rows").sink_to(CollectSink("out"), uid="out")
     job = env.job_graph()
@@ -53,7 +55,7 @@ def restored(
     graph = env.execution_graph()
     assigned = assign_states(assignment_vertices(graph), assignment_edges(job), before, 1)
     tasks = {task_name(vertex.name, index): restore for index, restore in enumerate(assigned.restores[0])}
-    return job, tasks, before
+    return {operator.operator_id: operator.name for operator in vertex.operators}, tasks, before
 
 
 def written_out(restore: TaskRestore | None) -> TaskRestore | None:
@@ -71,14 +73,14 @@ def written_out(restore: TaskRestore | None) -> TaskRestore | None:
 def test_a_shared_list_is_told_as_if_each_subtask_had_all_of_it(
     parts: list[dict[str, tuple[int, ...]]], parallelism: int
 ) -> None:
-    job, restores, before = restored(parts, parallelism)
+    names, restores, before = restored(parts, parallelism)
     in_full = {task: written_out(restore) for task, restore in restores.items()}
-    assert describe_assignments(job, restores, before) == describe_assignments(job, in_full, before)
+    assert describe_assignments(names, restores, before) == describe_assignments(names, in_full, before)
 
 
 def test_a_shared_list_is_added_up_once() -> None:
     """Else the telling would take old times new parallelism."""
-    job, restores, before = restored([{"all": (1, 2), "left": (1,)}] * 4, 3)
+    names, restores, before = restored([{"all": (1, 2), "left": (1,)}] * 4, 3)
     lists = [
         state.managed_operator_state
         for restore in restores.values()
@@ -86,7 +88,7 @@ def test_a_shared_list_is_added_up_once() -> None:
         if state.managed_operator_state
     ]
     assert all(isinstance(handles, SharedHandles) for handles in lists)
-    rows = describe_assignments(job, restores, before)
+    rows = describe_assignments(names, restores, before)
     assert [row["from"] for row in rows] == [[0, 1, 2, 3]] * 3
     assert len({id(row["from"]) for row in rows}) == 1
     assert [row["entries"] for row in rows] == [8 + 2, 8 + 1, 8 + 1]

@@ -1,0 +1,102 @@
+"""What a restore would do to a job: what fails, what is lost, what is repeated, and how that is known.
+
+The states that sources and sinks keep have fixed names, which the metadata holds: `KNOWN_STATES` says what becomes of
+rows when one of them is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from kit.core.state.operator_state import OperatorState
+
+
+class Severity(Enum):
+    """How bad a finding is: the restore fails, the job continues without something, or it is only worth knowing."""
+
+    FAILS = "fails"
+    WARNS = "warns"
+    TELLS = "tells"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Effect(Enum):
+    """What becomes of rows or state if the job is restored in spite of a finding."""
+
+    LOST = "lost"
+    REPEATED = "repeated"
+    EXACTLY_ONCE = "exactly once"
+    NONE = ""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Finding:
+    """One fact about a restore: about which operator, what was found, how it is known, and what to do.
+
+    `flink` is the message with which Flink fails, and is empty if it does not.
+    """
+
+    severity: Severity
+    operator: str
+    found: str
+    fix: str = ""
+    effect: Effect = Effect.NONE
+    known_by: str = ""
+    flink: str = ""
+
+    def __repr__(self) -> str:
+        return f"Finding({self.severity}, {self.operator}: {self.found})"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownState:
+    """A state with a fixed name: what it holds, and the effect on rows if it is dropped."""
+
+    holds: str
+    effect: Effect
+    then: str
+
+
+_POSITIONS = "the source begins where its settings say, and reads rows again that were counted already"
+_COMMITS = "output that was written and not committed when the checkpoint was taken never becomes visible"
+
+KNOWN_STATES = {
+    "SourceReaderState": KnownState("a source's splits and positions", Effect.REPEATED, _POSITIONS),
+    "topic-partition-offset-states": KnownState("offsets of a Kafka consumer", Effect.REPEATED, _POSITIONS),
+    "file-monitoring-state": KnownState("the time of the newest file that was read", Effect.REPEATED, _POSITIONS),
+    "from-elements-state": KnownState("the number of elements that were emitted", Effect.REPEATED, _POSITIONS),
+    "stateful-sequence-source-state": KnownState("the numbers that were not emitted", Effect.REPEATED, _POSITIONS),
+    "committables": KnownState("output that is staged", Effect.LOST, _COMMITS),
+    "streaming_committer_raw_states": KnownState("transactions that wait to be committed", Effect.LOST, _COMMITS),
+    "writer_raw_states": KnownState("a sink writer's state", Effect.LOST, _COMMITS),
+    "bucket-states": KnownState("part files that are written or wait to be committed", Effect.LOST, _COMMITS),
+    "_async_wait_operator_state_": KnownState("rows that wait for an answer", Effect.LOST, "these rows are lost"),
+}
+"""By name. The kit's sources and sinks use the names `SourceReaderState` and `committables`."""
+
+_COORDINATOR = KnownState("the state of its coordinator", Effect.REPEATED, _POSITIONS)
+_KEYED = KnownState("keyed state", Effect.LOST, "what it remembered for each key is lost")
+_IN_FLIGHT = KnownState("in-flight rows", Effect.LOST, "these rows are lost")
+_OTHER = KnownState("operator state", Effect.LOST, "the operator begins without it")
+
+
+def what_is_held(state: OperatorState) -> dict[str, KnownState]:
+    """Return what an operator's state consists of, by name: of list states their own, of the rest its kind."""
+    held: dict[str, KnownState] = {}
+    for part in state.subtask_states.values():
+        for handle in (*part.managed_operator_state, *part.raw_operator_state):
+            for name in handle.state_name_to_partition_offsets:
+                held[name] = KNOWN_STATES.get(name, _OTHER)
+        if part.managed_keyed_state or part.raw_keyed_state:
+            held["keyed state"] = _KEYED
+        if part.input_channel_state or part.result_subpartition_state:
+            held["in-flight rows"] = _IN_FLIGHT
+    if state.coordinator_state is not None and "SourceReaderState" not in held:
+        held["coordinator state"] = _COORDINATOR
+    return held

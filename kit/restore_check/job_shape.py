@@ -1,0 +1,123 @@
+"""The job that a checkpoint is checked against: its operators, their parallelism and, if known, its exchanges.
+
+A kit job has all of these. A checkpoint of a newer version of a job, or a list of uids, has no exchanges and no chains:
+each operator is then a vertex of its own, and in-flight data cannot be checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from kit.core.metadata import CheckpointMetadata
+from kit.core.state.key_groups import check_parallelism
+from kit.machines.job.task_restores import assignment_edges, assignment_vertices
+from kit.machines.restore import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.stream.api import StreamEnvironment
+from kit.stream.graph.execution_graph import ExecutionGraph
+from kit.stream.graph.hashing import operator_id_of_uid
+from kit.stream.graph.job_graph import JobGraph
+
+_OPERATOR_ID = re.compile(r"[0-9a-f]{32}")
+
+Parallelism = int | Mapping[str, int] | None
+"""One parallelism for all operators, or one for each of some, by uid or by the name of their vertex."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JobShape:
+    """The vertices of a job and its exchanges; `edges` is None if they are not known."""
+
+    vertices: tuple[AssignmentVertex, ...]
+    edges: tuple[AssignmentEdge, ...] | None
+
+    def __repr__(self) -> str:
+        exchanges = "exchanges unknown" if self.edges is None else f"{len(self.edges)} exchanges"
+        return f"JobShape({len(self.vertices)} vertices, {exchanges})"
+
+    def with_parallelism(self, parallelism: Parallelism) -> JobShape:
+        """Return the job at another parallelism. Raises ValueError for an operator that it does not have."""
+        if parallelism is None:
+            return self
+        if isinstance(parallelism, int):
+            check_parallelism(parallelism)
+            return replace(self, vertices=tuple(replace(v, parallelism=parallelism) for v in self.vertices))
+        left = dict(parallelism)
+        vertices = tuple(_at(vertex, left) for vertex in self.vertices)
+        if left:
+            known = sorted({name for vertex in self.vertices for name in _names(vertex)})
+            raise ValueError(
+                f"parallelism names {', '.join(map(repr, left))}, but the job has only {', '.join(map(repr, known))}"
+            )
+        return replace(self, vertices=vertices)
+
+
+Job = (
+    StreamEnvironment | JobGraph | ExecutionGraph | CheckpointMetadata | JobShape | Mapping[str, object] | Iterable[str]
+)
+"""What a job may be given as: a job of the kit, another checkpoint, or uids with parallelism and its maximum."""
+
+
+def shape_of(job: Job, parallelism: Parallelism = None) -> JobShape:
+    """Return the shape of a job, at another parallelism if one is given.
+
+    A mapping of uids gives for each the parallelism, or a pair of parallelism and maximum parallelism. Where a uid is
+    expected, an operator id of 32 hex digits will do. Raises TypeError for anything else, and ValueError for a
+    parallelism that cannot be.
+    """
+    return _shape_of(job).with_parallelism(parallelism)
+
+
+def _shape_of(job: Job) -> JobShape:
+    if isinstance(job, JobShape):
+        return job
+    if isinstance(job, StreamEnvironment):
+        job = job.job_graph()
+    if isinstance(job, JobGraph):
+        job = ExecutionGraph(job)
+    if isinstance(job, ExecutionGraph):
+        return JobShape(tuple(assignment_vertices(job)), tuple(assignment_edges(job.job_graph)))
+    if isinstance(job, CheckpointMetadata):
+        return JobShape(tuple(_of_checkpoint(job)), None)
+    if isinstance(job, Mapping):
+        return JobShape(tuple(_of_uid(uid, numbers) for uid, numbers in job.items()), None)
+    if isinstance(job, str | bytes) or not isinstance(job, Iterable):
+        raise TypeError(
+            f"a job is expected as a StreamEnvironment, another checkpoint, or uids like {{'totals': 4}}, not as "
+            f"{type(job).__name__} {job!r}"
+        )
+    return JobShape(tuple(_of_uid(uid, 1) for uid in job), None)
+
+
+def _of_checkpoint(metadata: CheckpointMetadata) -> Iterable[AssignmentVertex]:
+    for state in metadata.operator_states:
+        pair = OperatorIDPair(state.operator_id, None, state.name, state.uid)
+        yield AssignmentVertex(state.label, state.parallelism, (pair,), state.max_parallelism)
+
+
+def _of_uid(uid: object, numbers: object) -> AssignmentVertex:
+    parallelism, maximum = numbers if isinstance(numbers, tuple) and len(numbers) == 2 else (numbers, None)
+    if not (isinstance(uid, str) and isinstance(parallelism, int) and isinstance(maximum, int | None)):
+        raise TypeError(
+            "expected a uid with a parallelism, or with (parallelism, maximum parallelism), but found "
+            f"{uid!r}: {numbers!r}"
+        )
+    check_parallelism(parallelism)
+    known = _OPERATOR_ID.fullmatch(uid)
+    pair = OperatorIDPair(uid if known else operator_id_of_uid(uid), None, None, None if known else uid)
+    return AssignmentVertex(uid, parallelism, (pair,), maximum)
+
+
+def _at(vertex: AssignmentVertex, left: dict[str, int]) -> AssignmentVertex:
+    found = {left.pop(name) for name in _names(vertex) if name in left}
+    if len(found) > 1:
+        raise ValueError(f"the operators of '{vertex.name}' are one task, but are given parallelism {sorted(found)}")
+    for parallelism in found:
+        check_parallelism(parallelism)
+        return replace(vertex, parallelism=parallelism)
+    return vertex
+
+
+def _names(vertex: AssignmentVertex) -> set[str]:
+    return {vertex.name} | {pair.uid for pair in vertex.operators if pair.uid}
