@@ -1,8 +1,8 @@
-"""`docs/FAULTS.md`, made from the tables that the lab goes by.
+"""`docs/FAULTS.md`, made from the tables of faults.
 
     python -m tests.house.faults_page        writes it
 
-A test compares the file with what the tables give now.
+A test compares the file with the present tables.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from tests.mutants.surroundings import SURROUNDINGS
 PAGE = ROOT / "docs" / "FAULTS.md"
 INTRODUCTION = """# Faults in the lab, and on Spark
 
-Everything that may go wrong around a job can be injected in the lab, by name, at any step. Every fault is a step: it is
-among `lab.past.actions`, `lab.back()` undoes it, `lab.replay()` does it again, and it leaves a record in the trace (the
-machine is `lab`, the role `fault`; `SlotLost` tells of a worker that is killed, `SlotsChanged` of slots).
-`lab.faults.possible()` lists what may be made to fail now, and what may not and why; `lab.step(fault)` takes one from
-the list.
+In the lab, you can inject every fault around a job, by name, at any step. A fault is a step like any other: it is
+among `lab.past.actions`, `lab.back()` undoes it, and `lab.replay()` repeats it. It leaves a record in the trace with
+the machine `lab` and the role `fault`. A killed worker is recorded as `SlotLost` instead, and a change of slots as
+`SlotsChanged`. `lab.faults.possible()` lists the faults that are possible now, and the others with the reasons.
+`lab.step(fault)` injects one from the list.
 
-A method that names a target takes a few words, as below, an action of `lab.enabled()` or `lab.faults.possible()`, its
-key, or a record of the trace or its id. Words that fit several things, or none, are rejected with the nearest matches.
+A method with a target takes a few words, as below, an action of `lab.enabled()` or `lab.faults.possible()`, an action's
+key, or a record of the trace or its id. Words that match several targets, or none, are rejected with the nearest
+matches.
 
-`python -m tests.house.faults_page` writes this page from the tables that the lab goes by.
+`python -m tests.house.faults_page` writes this page from the tables of faults.
 """
 
 
@@ -39,20 +40,20 @@ def page() -> str:
 
 
 def _faults() -> Iterator[str]:
-    yield "\n## What can be done\n"
-    yield "| fault | brought about by | what happens |\n|---|---|---|"
+    yield "\n## Faults in the lab\n"
+    yield "| fault | injected by | effect |\n|---|---|---|"
     for name, fault in faults.FAULTS.items():
         yield f"| `{name}` | `{fault.example}` | {words_of(fault)} |"
 
 
 def _failures() -> Iterator[str]:
     yield "\n## How commands fail\n"
-    yield "Each command declares it (`Command.failures`), and the lab lets it fail as a host does: with what the"
-    yield "command makes of the error. A failure after the deed leaves what was done.\n"
+    yield "Each command declares its failures (`Command.failures`). In the lab it fails as on any host, and is answered"
+    yield "with the event that the command makes of the error. After a failure that is marked so, the work is done.\n"
     yield "| command | failure | error | answered with |\n|---|---|---|---|"
     for command in COMMANDS:
         for failure in command.failures:
-            told = f"{failure.text}{', after the deed' if failure.done else ''}"
+            told = f"{failure.text}{', after the work is done' if failure.done else ''}"
             answers = " or ".join(f"`{each.__name__}`" for each in command.answers if "Failed" in each.__name__)
             with_error = " or ".join(f"`{each.__name__}` with an error" for each in command.answers[-1:])
             yield f"| `{command.__name__}` | `{failure.name}` | {told} | {answers or with_error} |"
@@ -60,9 +61,9 @@ def _failures() -> Iterator[str]:
 
 def _messages() -> Iterator[str]:
     yield "\n## Which messages may be lost or doubled\n"
-    yield "Two processes hear each other in order and nothing twice, and when something is lost the connection is over."
-    yield "The lab lets happen to one message what the protocol has an answer to, and refuses the rest. An element of a"
-    yield "channel can be neither lost nor doubled; any message can be held back, and holds back what is behind it.\n"
+    yield "Messages between two processes arrive in order and once. If one is lost, the connection is closed."
+    yield "The lab loses or doubles a single message if the protocol handles that, and rejects the rest."
+    yield "Elements of a channel can be neither lost nor doubled. Any message can be delayed, with those behind it.\n"
     yield "| message | lost | doubled |\n|---|---|---|"
     for message, rule in MESSAGE_RULES.items():
         lost = rule.lost or f"no: {rule.why_not_lost}"
@@ -71,18 +72,18 @@ def _messages() -> Iterator[str]:
 
 def _on_spark() -> Iterator[str]:
     yield "\n## On Spark, for real\n"
-    yield "What may befall a job's surroundings. Each has a test, below `tests/spark`, that brings it about and"
-    yield "compares the output with the batch result. `python -m examples.faults` brings most of them about from"
-    yield "outside, as a stranger would.\n"
-    yield "| fault | what comes of it | shown by | seen to by |\n|---|---|---|---|"
+    yield "Faults of a job's environment. Each has a test in `tests/spark` that injects it and"
+    yield "compares the output with the batch result. `python -m examples.faults` injects most of them from"
+    yield "outside the job.\n"
+    yield "| fault | effect | test | mutant that disables the handling |\n|---|---|---|---|"
     for fault in FAULTS:
         told = (", ".join(f"`{each}`" for each in names) for names in (fault.tests, fault.mutants))
         yield f"| {fault.what} | {fault.comes} | {' | '.join(told)} |"
-    yield "\n### What sees to them, taken out\n"
-    yield "Each line is one handling, named after the mutant that takes it out: `make mutants ARGS=silence-not-noticed`"
-    yield "runs the kit without it, and the test on its line fails. A worker that hangs on the driver's machine is"
-    yield "ended by itself and by the driver, whoever is first; elsewhere by itself.\n"
-    yield "| taken out by | what is taken out | fails then |\n|---|---|---|"
+    yield "\n### Handling that is tested by mutants\n"
+    yield "A mutant disables one part of the handling: `make mutants ARGS=silence-not-noticed` runs the kit without it,"
+    yield "and the test in its row fails. A worker that hangs ends itself. On the driver's machine the driver ends it too,"
+    yield "whichever is first.\n"
+    yield "| mutant | handling that it disables | test that fails |\n|---|---|---|"
     for name, handling, *_, finder in SURROUNDINGS:
         yield f"| `{name}` | {handling} | `{str(finder).removeprefix('spark/')}` |"
 

@@ -1,8 +1,8 @@
-"""`docs/state-machines.md`, made from the tables that the machines go by.
+"""`docs/state-machines.md`, made from the tables that the machines follow.
 
     python -m tests.house.figures        writes it
 
-A test compares the file with what the tables give now.
+A test compares the file with the present tables.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ TABLES: Mapping[str, Transitions[Any]] = {
     "A task": tasks.TRANSITIONS,
     "A barrier handler that aligns, overtakes, or does one after the other": barrier_states.TRANSITIONS,
 }
-"""What the page shows, by the heading it goes under."""
+"""The tables on the page, by heading."""
 INTRODUCTION = """# State machines
 
-Each figure is drawn from the table that the code goes by (`kit.core.protocol.transitions`), and so is this page:
-`python -m tests.house.figures` writes it anew. `table.dot()` gives a figure to Graphviz, `table.to_pandas()` its steps
-as rows. `kit.draw.state_machines(run)` draws them with the states lit that a run is in.
+Each figure on this page is drawn from the table that the code follows (`kit.core.protocol.transitions`).
+`python -m tests.house.figures` writes the page. `table.dot()` returns a figure for Graphviz, `table.to_pandas()` its
+transitions as rows. `kit.draw.state_machines(run)` draws the machines and highlights the present states of a run.
 """
 
 
 def page() -> str:
-    """The page as the tables are now."""
+    """Return the page of the present tables."""
     return INTRODUCTION + "\n".join(_lines()) + "\n"
 
 

@@ -1,7 +1,6 @@
-"""Mutants that take out, one at a time, what sees to a fault of a job's surroundings on Spark.
+"""Mutants that disable, one at a time, the handling of a fault of a job's environment on Spark.
 
-Each row of `tests.house.spark_faults` names those that belong to it, so that `docs/FAULTS.md` says what was taken out
-and which test fails then.
+Each row of `tests.house.spark_faults` names its mutants, and `docs/FAULTS.md` lists them with the tests that fail.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from tests.mutants.finders import ByTest, Finder
 
 PATIENCE_S = 90
-"""What nobody sees to is often waited for without end."""
+"""The most seconds of a test; a fault without handling often blocks it forever."""
 DRIVERS_END = "test_faults.py::test_a_lost_link_costs_no_row_and_repeats_none"
 USERS = "test_faults_on_spark.py::test_a_function_of_the_users_that"
 FULL = "test_faults_on_spark.py::test_a_full_disk_costs_checkpoints_and_nothing_else"
@@ -20,7 +19,7 @@ STRANGER = "test_strangers.py::test_a_stranger_is_cut_off_and_one_line_says_when
 _TAKEN_OUT = (
     (
         "lost-connection-not-told",
-        "a connection that breaks is a slot lost",
+        "a broken connection counts as a lost slot",
         "kit.hosts.spark.driver.slots:Slots.left",
         "if epoch.stop is None:",
         "if False:",
@@ -28,7 +27,7 @@ _TAKEN_OUT = (
     ),
     (
         "silence-not-noticed",
-        "the driver loses who is silent",
+        "the driver considers silent peers dead",
         "kit.hosts.spark.wire.switchboard:Line.look",
         "awake_s - self._heard_s >= self._timeout_s:",
         "awake_s - self._heard_s >= 1e9:",
@@ -36,7 +35,7 @@ _TAKEN_OUT = (
     ),
     (
         "own-stall-counted",
-        "who did not run itself calls nobody silent",
+        "a process that was suspended itself does not consider its peers silent",
         "kit.hosts.spark.driver.waking:WakingClock.look",
         "max(0.0, now_s - self._looked_s - self._most_s)",
         "0.0",
@@ -52,7 +51,7 @@ _TAKEN_OUT = (
     ),
     (
         "silent-executor-counted",
-        "an executor that does not answer is given up",
+        "an executor that does not answer is replaced",
         "kit.hosts.spark.driver.executors:replace_silent",
         "_replace(spark, executor)",
         "pass",
@@ -60,7 +59,7 @@ _TAKEN_OUT = (
     ),
     (
         "end-of-gang-not-told",
-        "a stage that ends too early is a slot lost",
+        "a stage that ends too early counts as a lost slot",
         "kit.hosts.spark.driver.slots:Slots.gang_ended",
         "if epoch.stop is None:",
         "if False:",
@@ -68,7 +67,7 @@ _TAKEN_OUT = (
     ),
     (
         "start-not-limited",
-        "slots that do not come in time are lost",
+        "slots that do not register in time are lost",
         "kit.hosts.spark.driver.slots:Slots.start",
         "int(driver.settings.start_timeout_s * 1000)",
         "10**9",
@@ -84,7 +83,7 @@ _TAKEN_OUT = (
     ),
     (
         "lost-peer-not-told",
-        "a slot tells the driver whom it cannot reach",
+        "a slot reports to the driver the slots that it cannot reach",
         "kit.hosts.spark.slot.slot:Slot._peer_lost",
         "self._driver.send(",
         "print if self._driver else (",
@@ -92,7 +91,7 @@ _TAKEN_OUT = (
     ),
     (
         "lost-peer-not-heard",
-        "the driver loses whom another slot cannot reach",
+        "the driver considers a slot lost if another slot cannot reach it",
         "kit.hosts.spark.driver.slots:Slots._peer_lost",
         "self._lose(epoch, lost, said)",
         "print(said)",
@@ -100,7 +99,7 @@ _TAKEN_OUT = (
     ),
     (
         "slot-stays-without-driver",
-        "a slot leaves that no longer reaches the driver",
+        "a slot that can no longer reach the driver ends",
         "kit.hosts.spark.slot.slot:Slot._driver_left",
         "self._over = True",
         "self._over = False",
@@ -108,7 +107,7 @@ _TAKEN_OUT = (
     ),
     (
         "failed-write-not-answered",
-        "what cannot be written declines its checkpoint",
+        "a failed write declines its checkpoint",
         "kit.files.answers:carry_out",
         "answer = command.failed(error)",
         "raise",
@@ -116,7 +115,7 @@ _TAKEN_OUT = (
     ),
     (
         "half-a-snapshot-stays",
-        "what of a snapshot was written goes when the rest cannot be",
+        "the files of a snapshot are deleted if the rest cannot be written",
         "kit.files.task_files:TaskFiles._write_snapshot",
         "self._output.drop(command.effects)",
         "pass",
@@ -132,7 +131,7 @@ _TAKEN_OUT = (
     ),
     (
         "no-failure-is-tolerated",
-        "so many checkpoints may fail in a row",
+        "a number of checkpoints may fail in a row",
         "kit.machines.coordinator.failure_manager:CheckpointFailureManager._count",
         "if self.counter > self.tolerable:",
         "if self.counter > 0:",
@@ -140,7 +139,7 @@ _TAKEN_OUT = (
     ),
     (
         "store-not-read",
-        "the next driver begins with what is stored",
+        "the next driver starts from the store",
         "kit.files.job_files:JobFiles._recover",
         "self._store.checkpoints() if command.recover else []",
         "[]",
@@ -148,7 +147,7 @@ _TAKEN_OUT = (
     ),
     (
         "dead-drivers-files-stay",
-        "the next driver removes what no checkpoint needs",
+        "the next driver removes files that no checkpoint needs",
         "kit.files.job_files:JobFiles._remove_orphans",
         "set(self._store.ids()).difference(command.keep)",
         "set()",
@@ -156,7 +155,7 @@ _TAKEN_OUT = (
     ),
     (
         "slot-stays-for-good",
-        "a slot that does not leave in time ends its process",
+        "a slot that does not stop in time ends its process",
         "kit.hosts.spark.slot.slot:LastWord._start",
         "self._timer.start()",
         "pass",
@@ -164,7 +163,7 @@ _TAKEN_OUT = (
     ),
     (
         "straggler-not-killed",
-        "the driver kills a worker that does not leave",
+        "the driver kills a worker that does not stop",
         "kit.hosts.spark.driver.epoch:Epoch.kill_stragglers",
         "self.kill(slot)",
         "pass",
@@ -180,7 +179,7 @@ _TAKEN_OUT = (
     ),
     (
         "exit-not-told",
-        "a function that asks the process to end is trouble that the slot tells",
+        "a slot reports a function that asks the process to exit",
         "kit.hosts.spark.slot.slot:Slot.run",
         "(Exception, SystemExit)",
         "Exception",
@@ -188,7 +187,7 @@ _TAKEN_OUT = (
     ),
     (
         "any-proof-will-do",
-        "who does not prove that he has the secret is cut off",
+        "a connection that does not prove the secret is closed",
         "kit.hosts.spark.wire.auth:admit",
         'not hmac.compare_digest(proof, _tag(secret, b"dials", hello, challenge))',
         "False",
@@ -204,7 +203,7 @@ _TAKEN_OUT = (
     ),
     (
         "stranger-not-written-down",
-        "who is cut off is told in the log",
+        "a closed connection is logged",
         "kit.hosts.spark.wire.strangers:CutOffs.say",
         "logger.log(",
         "str.format(",
@@ -212,7 +211,7 @@ _TAKEN_OUT = (
     ),
     (
         "handshake-without-end",
-        "a handshake has so long, however many bytes come",
+        "a handshake has a time limit, however many bytes arrive",
         "kit.hosts.spark.wire.endpoint:Listener._shake_hands",
         "self._settings.handshake_timeout_ms / 1000",
         "1e6",
@@ -220,7 +219,7 @@ _TAKEN_OUT = (
     ),
     (
         "nobody-gives-way",
-        "the oldest handshake of who has most gives way",
+        "a new connection replaces the oldest handshake of the host with the most",
         "kit.hosts.spark.wire.endpoint:Listener._make_place",
         "oldest.end()",
         "pass",
@@ -228,7 +227,7 @@ _TAKEN_OUT = (
     ),
     (
         "any-length-of-frame",
-        "a frame has a greatest length",
+        "a frame has a maximum length",
         "kit.hosts.spark.wire.wire:parse_header",
         "if length > max_frame_bytes:",
         "if False:",
@@ -236,7 +235,7 @@ _TAKEN_OUT = (
     ),
     (
         "frame-without-end",
-        "a frame has so long to come",
+        "a frame has a time limit",
         "kit.hosts.spark.wire.connection:lateness",
         "if taken_s <= limit_s:",
         "if True:",
@@ -244,7 +243,7 @@ _TAKEN_OUT = (
     ),
     (
         "last-put-wins",
-        "an object is only put where there is none",
+        "an object is written only if it does not exist",
         "kit.files.object_stores:put_if",
         'mode="create" if version is None else version',
         'mode="overwrite"',
@@ -252,7 +251,7 @@ _TAKEN_OUT = (
     ),
     (
         "leader-not-replaced",
-        "a driver that takes over gets the records under a token of its own",
+        "a driver that takes over moves the records under its own token",
         "kit.files.stores.file_records:FileRecords.lead",
         "self._storage.move(self._directory(found), self._directory(leader.token))",
         "leader = Leader(found, driver)",
@@ -268,7 +267,7 @@ _TAKEN_OUT = (
     ),
     (
         "copy-not-compared",
-        "what is published already is compared with what is staged",
+        "a published file is compared with the staged one",
         "kit.stream.connectors.files:_commit",
         "_check_same(system, effect, staged, final)",
         "pass",

@@ -1,10 +1,11 @@
-"""Which action is meant: by itself, by its key, by the id of the record that led to it, or by a few words.
+"""Finding the action that a user names: by itself, by its key, by the id of the record that caused it, or by a few
+words.
 
     "ack of sums/1"  "metadata of chk-3"  "StoreCheckpoint"  "turn sums/0"  "notification of checkpoint 2 to sums/0"
 
-Words are compared with those of the actions' sentences. Small ones ("of", "the", "to") are passed over; a word of
-letters may be a part of another ("ack" of "AcknowledgeCheckpoint"), names of tasks and checkpoints must be whole. Where
-several fit, they must be the same thing on one way, of which the first is meant; else the error names them.
+The words are compared with the actions' sentences. Small words ("of", "the", "to") are ignored. A word of letters may
+be a part of another ("ack" of "AcknowledgeCheckpoint"); names of tasks and checkpoints must be complete. If several
+actions match, they must be equal messages on one route, and the first is taken; otherwise the error names them.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ SYNONYMS = {
     "hook": "masterhook",
     "counter": "allocatecheckpointid",
 }
-"""What people say, and how it is called here."""
+"""Synonyms, and the words used here."""
 
 
 def meant(what: str, actions: Sequence[A], doing: str) -> A:
-    """The one of these actions that is meant by words. Raises LabError, with the nearest there are, when that is none
-    of them or several different ones; `doing` completes "nothing ... ".
+    """Return the action that the words name. Raises LabError, with the nearest matches, if it is none or several.
+
+    `doing` completes "nothing ... ".
     """
     for action in actions:
         if what in (action.key, action.text):
@@ -52,7 +54,7 @@ def meant(what: str, actions: Sequence[A], doing: str) -> A:
 
 
 def chosen(what: Action | int | str, enabled: Sequence[Action]) -> Action:
-    """The action of `lab.enabled()` that is meant: itself, its number, its key or a few words. Raises LabError."""
+    """Return the action of `lab.enabled()` given by itself, its number, its key or a few words. Raises LabError."""
     if isinstance(what, int) and not isinstance(what, bool):
         if 0 <= what < len(enabled):
             return enabled[what]
@@ -72,7 +74,7 @@ def chosen(what: Action | int | str, enabled: Sequence[Action]) -> Action:
 
 
 def matching(what: str, actions: Sequence[A]) -> list[A]:
-    """The actions whose sentences have all these words."""
+    """Return the actions whose sentences contain all these words."""
     wanted = _words(re.sub(r"\bcheckpoint (\d+)\b", r"chk-\1", what.lower()))
     wanted = [SYNONYMS.get(word, word) for word in wanted if word not in PASSED_OVER]
     return [action for action in actions if wanted and all(_has(action, word) for word in wanted)]
@@ -86,6 +88,6 @@ def _has(action: Action, wanted: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Words, and of paths also their parts."""
+    """Split a text into words, and paths into their parts as well."""
     words = [word for word in re.split(r"[\s:,()]+", text) if word]
     return words + [part for word in words if word.startswith("/") for part in word.split("/") if part]

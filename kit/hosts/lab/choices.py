@@ -1,6 +1,6 @@
-"""Lists of actions that a user holds: what may happen, what may be made to fail, and what may not happen now.
+"""Lists of actions for the user: those enabled, the possible faults, and those that are not allowed now.
 
-Each is a sequence, prints itself by group with the number by which `step` finds it, and gives itself as a DataFrame.
+Each is a sequence. It prints its actions by group, with the number that `step` accepts, and converts to a DataFrame.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 20
-"""As many are printed; a notebook's table has five times as many."""
+"""The number of actions printed; a notebook's table has five times as many."""
 
 
 class Choices(Sequence[Action]):
-    """Actions of one moment, in a fixed order. `refused` has those that may not happen now, each with the reason."""
+    """The actions of one moment, in a fixed order. `refused` has those not allowed now, with the reasons."""
 
     def __init__(self, actions: Iterable[Action], *, what: str, refused: Iterable[tuple[Action, str]] = ()) -> None:
         self._actions = tuple(actions)
@@ -42,7 +42,7 @@ class Choices(Sequence[Action]):
         return iter(self._actions)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per action, those that are refused too: number (none for these), group, action, whom it happens to,
+        """Return one row per action, refused ones included: number (missing if refused), group, action, its subject,
         key, and why not.
         """
         import pandas as pd

@@ -1,4 +1,4 @@
-"""What a lab may step until: a checkpoint, a record, a time, the end, or whatever a function of the lab says."""
+"""The conditions of `Lab.run_until`: a checkpoint, a record, a time, the end, or a function of the lab."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kit.hosts.lab.errors import LabError, enumerated, nearest
 from kit.hosts.lab.scenarios.record_kinds import record_kinds
 
 Condition = Callable[[int], bool]
-"""Whether it is so, after a step before which the trace had so many records."""
+"""Returns True if the condition holds after a step; takes the number of records before the step."""
 
 
 def condition_of(
@@ -22,8 +22,8 @@ def condition_of(
     *,
     ended: bool,
 ) -> Condition:
-    """What `Lab.run_until` was asked for, of several things any. Raises LabError for what can never be so, and for
-    nothing.
+    """Return the condition for the arguments of `Lab.run_until`: True if any of them holds. Raises LabError for one
+    that can never hold, and if there are none.
     """
     conditions: list[Condition] = []
     if until is not None:

@@ -1,4 +1,4 @@
-"""What the lab says when it cannot do what was asked, and what there is instead."""
+"""The errors and warnings of the lab, and helpers for their texts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ LONGEST_LINE, KEPT_AT_START = 500, 200
 
 
 class LabError(Exception):
-    """The lab cannot do what was asked: the text says why, and what can be done, in six lines at most."""
+    """The lab cannot do what was asked. The text says why, and what to do, in at most six lines."""
 
 
 class LabJobEndedError(LabError, JobEndedError):
-    """The job in the lab has ended: the error that `SparkJob` raises, too."""
+    """The job in the lab has ended. `SparkJob` raises the base class, JobEndedError, as well."""
 
 
 class LabJobFailedError(LabError, JobFailedError):
-    """The job in the lab has failed, or a snapshot asked of it: the error that `SparkJob` raises, too."""
+    """The job in the lab, or a requested snapshot, has failed. `SparkJob` raises the base class, JobFailedError, as
+    well.
+    """
 
 
 class Interrupted(KeyboardInterrupt):
-    """A long search was interrupted; `found` is what it had found by then."""
+    """A long search was interrupted; `found` is its result so far."""
 
     def __init__(self, found: object) -> None:
         super().__init__(f"{found!r} (sys.last_value.found)")
@@ -34,12 +36,13 @@ class Interrupted(KeyboardInterrupt):
 
 
 class LabWarning(UserWarning):
-    """What the lab gives is less than it looks like: the job has failed, or loses rows."""
+    """The result is incomplete: the job has failed, or loses rows."""
 
 
 def said(*lines: str) -> str:
-    """Return a message of these lines without the empty ones: of too many lines, and of too long a line, the middle is
-    left out, since the reason of an error is at its end.
+    """Return a message of the lines that are not empty.
+
+    If there are too many lines, or a line is too long, the middle is left out: the reason of an error is at its end.
     """
     parts = [part for line in lines for part in line.splitlines() if part.strip()]
     if len(parts) > MOST_LINES:
@@ -54,7 +57,7 @@ def _cut(line: str) -> str:
 
 
 def whole_number(name: str, found: object, meaning: str, least: int | None = None) -> int:
-    """Return the number. Raises LabError for what is no whole number, or less; `meaning` says what it is."""
+    """Return the number. Raises LabError if it is not an integer, or below `least`; `meaning` describes it."""
     if isinstance(found, int) and not isinstance(found, bool) and (least is None or found >= least):
         return found
     bound = "" if least is None else f", {least} or more"
@@ -62,13 +65,13 @@ def whole_number(name: str, found: object, meaning: str, least: int | None = Non
 
 
 def nearest(wrong: str, known: Sequence[str]) -> list[str]:
-    """What may have been meant: the names most like this one, the likeliest first; else the first ones there are."""
+    """Return the known names most similar to this one, the most similar first; if none is, the first known ones."""
     folded = {name.lower(): name for name in known}
     alike = get_close_matches(wrong.lower(), folded, MOST_NAMED, 0.6)
     return [folded[name] for name in alike] or list(known[:MOST_NAMED])
 
 
 def enumerated(names: Sequence[str], empty: str = "nothing") -> str:
-    """Some names in a sentence, and how many more there are."""
+    """List some of the names in a sentence, and the number of the others."""
     shown = ", ".join(names[:MOST_NAMED])
     return (shown + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")) or empty

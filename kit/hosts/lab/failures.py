@@ -1,9 +1,9 @@
-"""Why a job in the lab failed, told with the line of the user's code and the exception itself.
+"""The reason why a job in the lab failed: the line of user code, and the exception itself.
 
-Flink restarts a job with periodic checkpoints for ever, ever more slowly, unless told otherwise; in a lesson, where
-time is virtual, that never ends. So here a job that says nothing of restarts is restarted `LAB_ATTEMPTS` times, a
-second after each failure, and then fails. An environment's own setting always holds. A failure that comes again and
-again ends the job sooner, as on every host (`kit.machines.job.failures`).
+By default, Flink restarts a job with periodic checkpoints forever, with growing delays. In the lab, where time is
+virtual, that would never end. So a job without a restart setting is restarted `LAB_ATTEMPTS` times here, a second after
+each failure, and then fails. A setting of the environment always takes precedence. A failure that repeats ends the job
+sooner, as on every host (`kit.machines.job.failures`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kit.stream.operators.spec import UserFunctionError
 from kit.stream.settings.job_settings import FixedDelay, NoRestart
 
 LAB_ATTEMPTS = 10
-"""So often a job that says nothing of restarts is restarted in the lab."""
+"""The number of restarts, in the lab, of a job without a restart setting."""
 LAB_DELAY_MS = 1_000
 
 
 def for_the_lab(job: JobGraph) -> JobGraph:
-    """The job, with the lab's own restart strategy if it restarts but does not say how."""
+    """Return the job, with the lab's restart strategy if it restarts without a setting."""
     settings = job.settings
     if not settings.restart_is_default or isinstance(settings.restart, NoRestart):
         return job
@@ -38,7 +38,7 @@ def for_the_lab(job: JobGraph) -> JobGraph:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What ended an epoch: the task that failed first, and why. `place` is the last line of the user's own code."""
+    """The failure that ended an epoch: the task that failed first, and why. `place` is the last line of user code."""
 
     epoch: int
     task: str
@@ -47,7 +47,7 @@ class Failure:
 
     @classmethod
     def of(cls, record: TraceRecord) -> Failure:
-        """The failure that the JobMaster heard of with this record."""
+        """Return the failure of which the JobMaster was notified with this record."""
         place = Raised.of(str(record.data.get("traceback") or "")).place
         return cls(record.data["attempt"], record.data["task"], record.data["error"], _shown(place) if place else "")
 
@@ -70,7 +70,7 @@ def last_failure(world: World) -> Failure | None:
 
 
 def job_failed(world: World, position: int) -> LabError:
-    """The error that says that the job has failed, and why."""
+    """Return the error that says that the job has failed, and why."""
     failure = last_failure(world)
     job = world.job
     if failure is not None and failure.error not in world.master.error:
@@ -86,7 +86,7 @@ def job_failed(world: World, position: int) -> LabError:
 
 
 def why_not_restarted(world: World) -> str:
-    """Why the job's failure was its last, where that is not its strategy's own count; "" elsewhere."""
+    """Say why the job was not restarted, unless the restart strategy's own limit was reached; then ""."""
     settings = world.job.settings
     if isinstance(settings.restart, NoRestart) and world.master.epoch == 1:
         why = "the job takes no periodic checkpoints" if settings.restart_is_default else "restart=NoRestart()"
@@ -103,7 +103,7 @@ def _caused(error: LabError, world: World, failure: Failure | None) -> LabError:
 
 
 def _users(failure: BaseException | None) -> BaseException | None:
-    """The user's own exception, with the user's own part of its traceback."""
+    """Return the user code's exception, with the part of its traceback that is in user code."""
     while isinstance(failure, SnapshotError | UserFunctionError) and failure.__cause__ is not None:
         failure = failure.__cause__
     if failure is None:
@@ -119,13 +119,13 @@ def _users_part(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _shown(place: Frame) -> str:
-    """A line of a traceback, with its code."""
+    """Return a line of a traceback, with its code."""
     code = linecache.getline(place.file, place.line).strip()
     return f'  File "{_short(place.file)}", line {place.line}, in {place.function}' + (code and f": {code}")
 
 
 def _short(file: str) -> str:
-    """A file of a notebook's cell, or below the working directory, by its short name."""
+    """Return the short name of a notebook's cell, or of a file below the working directory."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except ValueError:

@@ -5,9 +5,9 @@
             interrupts.deliver()      # raises KeyboardInterrupt if one is pending
             perform(action)           # is not interrupted
 
-While such a block runs, the first interrupt is only noted. It is delivered at the next call of `deliver`, or where the
-block ends, by calling the handler that was installed before; usually that raises KeyboardInterrupt. A step that hangs,
-for instance in a function of the user's, must not hold an interrupt back for ever: a second interrupt, or `GRACE_S`
+While such a block runs, the first interrupt is only noted. It is delivered at the next call of `deliver`, or at the end
+of the block, by calling the handler that was installed before; usually that raises KeyboardInterrupt. A step that
+hangs, for instance in a user function, must not hold an interrupt back forever. So at a second interrupt, or `GRACE_S`
 after the first one, the handler is called at once. Code in such a block must therefore still be able to recover from an
 exception at any point; deferral only makes that rare.
 
@@ -43,7 +43,7 @@ class Interrupts:
         self._owner: FrameType | None = None
         self._grace: _Grace | None = None
         self._delivering = False
-        self._handler = self._note  # one object: what is installed is compared with it
+        self._handler = self._note  # keep one object, because the installed handler is compared with it
 
     def __enter__(self) -> Interrupts:
         if self._depth == 0:
@@ -65,7 +65,7 @@ class Interrupts:
             self._deliver()
 
     def deliver(self) -> None:
-        """Raise the pending interrupt, if there is one: call this only where everything is in order."""
+        """Raise the pending interrupt, if any. Call this only when the state is consistent."""
         if self.pending:
             self._deliver()
 
@@ -87,14 +87,14 @@ class Interrupts:
         """Handle SIGINT: note the first one, and deliver the second one at once."""
         if self._delivering:
             return
-        if not self._is_in_owner(frame):  # its block was left by an exception from outside, which skipped `__exit__`
+        if not self._is_in_owner(frame):  # an exception from outside left the block without calling `__exit__`
             self._depth = 0
             self._uninstall()
             self._deliver()
         elif not self.pending:
             self._grace = _Grace()
             self.pending = True
-        elif not _is_ours(frame):  # this module delivers what is pending as soon as it is done
+        elif not _is_ours(frame):  # this module delivers the pending interrupt when it is done
             self._deliver()
 
     def _is_in_owner(self, frame: FrameType | None) -> bool:
@@ -110,8 +110,9 @@ def _is_ours(frame: FrameType | None) -> bool:
 
 
 class _Grace:
-    """A thread that sends SIGINT again when `GRACE_S` have passed. It is started from a signal handler, so it takes no
-    lock that the interrupted code may hold: `threading.Thread` has such a lock.
+    """A thread that sends SIGINT again after `GRACE_S`.
+
+    A signal handler starts it, so it must take no lock that the interrupted code may hold, as `threading.Thread` does.
     """
 
     def __init__(self) -> None:
@@ -126,13 +127,13 @@ class _Grace:
         self._over.release()
 
     def call_off(self) -> None:
-        """From when this returns no signal is sent any more."""
+        """Stop the thread; no signal is sent after this returns."""
         self._called_off.release()
         self._over.acquire()
 
 
 class _NotInterrupted:
-    """The same for a thread that receives no signals."""
+    """The interrupts of a thread that receives no signals."""
 
     pending = False
 
@@ -140,10 +141,10 @@ class _NotInterrupted:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing was installed."""
+        """Leave the block; no handler was installed."""
 
     def deliver(self) -> None:
-        """Nothing is ever pending."""
+        """Do nothing; no interrupt is ever pending."""
 
 
 _of_main_thread = Interrupts()

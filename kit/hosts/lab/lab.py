@@ -7,13 +7,13 @@
     lab.step(3)                      # do the fourth of these
     other = lab.fork()               # a second lab with the same past
 
-The same job, input, seed and choices give the same run. The lab keeps the list of what was done and, every so often,
-a copy of its world; going to a step means taking the last copy before it and doing the rest again. After `back` the
-undone steps are kept until another one is taken, so `goto` leads forward again as well.
+The same job, input, seed and choices give the same run. The lab keeps the list of steps and, at intervals, a copy of
+its world. To go to a step, it takes the last copy before that step and repeats the steps in between. After `back`, the
+undone steps are kept until another step is taken, so `goto` can also go forward again.
 
-A step is taken as a whole or not at all. An interrupt waits until the current step is complete
-(`kit.hosts.lab.interrupts`). If an exception breaks a step off all the same, the lab makes its world again: it takes
-the last copy, and repeats the steps up to the one that was broken off.
+A step is taken completely or not at all. An interrupt waits until the current step is complete
+(`kit.hosts.lab.interrupts`). If an exception aborts a step all the same, the lab rebuilds its world: it takes the last
+copy, and repeats the steps before the aborted one.
 """
 
 from __future__ import annotations
@@ -78,53 +78,57 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 1_000_000
 CHECK_EVERY = 16
-"""A machine's invariants are checked after every so many of its events, at the end of a task and of a run, and when the
-world is copied. When one is broken the lab goes back to the last copy, does the rest again with a check after each
-event, and stands where it broke.
+"""The number of events between two checks of a machine's invariants. They are also checked at the end of a task and of
+a run, and when the world is copied. If one is broken, the lab goes back to the last copy, repeats the steps with a
+check after each event, and stops at the event that broke the invariant.
 """
 SAVEPOINTS = "/savepoints"
-"""The directory of savepoints that are given none, in a job without any directory."""
+"""The default directory of savepoints in a job without a configured directory."""
 _GROUPED = {
     name: f"it is lab.{group}.{name}"
     for group, kind in (("faults", Faults), ("look", Look), ("past", Past))
     for name in dir(kind)
     if not name.startswith("_")
 }
-"""Where to find the names that a lab has in a group."""
+"""The group in which to find each name that the lab itself does not have."""
 Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
 class InALab(Named, total=False):
-    """The names by which a lab is asked; they include those of a value in state."""
+    """The keyword arguments of `Lab.why`, with those for a value in state."""
 
     key: Any
     state: str | None
 
 
 class Lab(Asking):
-    """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
+    """A job in one process.
 
-    `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
-    writes stays in the lab's memory, so that a run leaves nothing behind and can be rewound. `after` is a lab that
-    ran before this one: what it wrote (savepoints, output) is there at the start; FileExistsError when the job begins
-    anew and would mix its rows with those (see `ParquetSink(mode=...)`). With `recover` this lab is the driver
-    that comes after that one's, which died where it stands now; the job must have a durable store
-    (`CheckpointConfig(store="filesystem", directory=...)`). `claim_mode` says whose the snapshot at `restore_path` is
-    from now on: NO_CLAIM (the user's; the first checkpoint is a full one), CLAIM (the job's) or LEGACY. `later_output`
-    says what becomes of output that was published after the snapshot, whose rows come again: "error" rejects the
-    restore, "discard" deletes that output, "keep" has those rows twice.
+    `job` is a StreamEnvironment or a JobGraph. `seed` determines all random choices. The job reads real files. It
+    writes to the lab's memory, so a run leaves nothing behind and can be rewound.
 
-    `hooks` are master hooks. `scheduler` chooses what happens next when `step` is not told: by default `Random()`,
-    by the seed; see `kit.hosts.lab.world.schedulers`. `parts` are parts of the protocol of your own; a PartError names
-    one that breaks its contract.
+    `restore_path` is a savepoint or retained checkpoint to start from. `after` is a lab that ran before this one, whose
+    savepoints and output exist at the start. FileExistsError is raised if the job starts from scratch and would mix its
+    rows with that output (see `ParquetSink(mode=...)`). With `recover`, this lab is the next driver of the same job,
+    after the driver of `after` died; the job must have a durable store
+    (`CheckpointConfig(store="filesystem", directory=...)`).
 
-    A job whose environment was given no `restart` is restarted ten times at most, a second after each failure, if it
-    takes periodic checkpoints, and not at all otherwise; Flink goes on forever. A failure that comes three times in the
-    same way, with no checkpoint completed in between, ends a job whose restarts nobody counts
+    `claim_mode` says who owns the snapshot at `restore_path` from now on: NO_CLAIM (the user; the first checkpoint is a
+    full one), CLAIM (the job) or LEGACY. Output that was published after the snapshot
+    will be emitted again: with `later_output="error"` the restore is rejected, "discard" deletes that output, and
+    "keep" keeps both copies of the rows.
+
+    `hooks` are master hooks. `scheduler` chooses the next action when `step` is called without one, by default
+    `Random()` with the seed; see `kit.hosts.lab.world.schedulers`. `parts` are your own implementations of parts of
+    the protocol; a PartError names one that breaks its contract.
+
+    Without a `restart` setting, a job with periodic checkpoints is restarted at most ten times, a second after each
+    failure, where Flink restarts it forever; any other job is not restarted. If restarts have no limit, the same
+    failure three times in a row, without a completed checkpoint in between, fails the job
     (`kit.machines.job.failures`).
 
-    Raises LabError for what cannot be run, a `restore_path` that leads nowhere among it.
+    Raises LabError for a job that cannot run, for example if `restore_path` does not exist.
     """
 
     @takes(**dict.fromkeys(("path", "savepoint", "checkpoint"), RESTORE_PATH))
@@ -152,7 +156,7 @@ class Lab(Asking):
         )
         graph = for_the_lab(job_graph(job, parts))
         if risk := output_at_risk(graph):
-            warnings.warn(LabWarning(risk), stacklevel=3)  # `takes` is between this and the caller
+            warnings.warn(LabWarning(risk), stacklevel=3)  # the decorator `takes` is between this frame and the caller
         self._open(World(graph, open_edge(graph, start, hooks, _edge_of(after))), seed, scheduler)
         self._do(start)
 
@@ -182,11 +186,11 @@ class Lab(Asking):
         `kit.hosts.spark.recorded` for a driver that died. `job` must read the same input. A run that resumed from a
         snapshot needs this snapshot on the disk, or `after`, the lab whose run left it.
 
-        The lab stands at the end. `back` and `goto` lead to any moment of the run, which then has all that happened to
-        single buffers too; whatever is done there is done otherwise than recorded, and the run goes on from it.
+        The lab is at the end of the run. `back` and `goto` lead to any moment of it, with the details of single
+        buffers. A step taken there departs from the recording, and the run continues from it.
 
-        Raises LabError at the first record that differs, or when what was recorded cannot happen; ValueError for a
-        trace that is no recording.
+        Raises LabError at the first record that differs, or if a recorded event cannot happen, and ValueError if the
+        trace is not a recording.
         """
         trace = recording if isinstance(recording, Trace) else Trace.load(recording)
         world = world_of_recording(job_graph(job), trace, hooks, _edge_of(after))
@@ -201,7 +205,7 @@ class Lab(Asking):
 
     @cached_property
     def _world(self) -> World:
-        """The world after the last complete step. This makes it again when a step was broken off."""
+        """The world after the last complete step. Rebuilds it if a step was aborted."""
         at, world = self._keyframes.last_before(self.position)
         with interrupts_deferred() as interrupts, garbage_among_new_objects_only():
             for position, action in enumerate(self._done[at:], at + 1):
@@ -212,7 +216,7 @@ class Lab(Asking):
 
     # --- looking --------------------------------------------------------------------------------------------------
 
-    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+    if not TYPE_CHECKING:  # otherwise mypy would accept every attribute
 
         def __getattr__(self, name: str) -> Any:
             raise no_attribute(self, name, LAB, _GROUPED)
@@ -239,33 +243,34 @@ class Lab(Asking):
 
     @property
     def error(self) -> str:
-        """Why the job has failed, or is being restarted; "" while all is well."""
+        """The reason why the job has failed or is being restarted; "" otherwise."""
         return self._world.master.error
 
     @property
     def look(self) -> Look:
-        """All else that a lab holds now: `lab.look.state()`, `.queue(0)`, `.statistics`, `.svg()`, `.tasks`, ..."""
+        """The rest of the lab's state: `lab.look.state()`, `.queue(0)`, `.statistics`, `.svg()`, `.tasks`, ..."""
         return Look(self)
 
     @property
     def past(self) -> Past:
-        """The steps so far: `lab.past.actions`, which another lab does again by `replay`."""
+        """The steps so far: `lab.past.actions`, which `replay` repeats in another lab."""
         return Past(self)
 
     @property
     def faults(self) -> Faults:
-        """The faults: `lab.faults.kill(0)` injects one, `lab.faults.possible()` lists what may fail now."""
+        """The faults: `lab.faults.kill(0)` injects one, `lab.faults.possible()` lists those that are possible now."""
         return Faults(self)
 
     def enabled(self) -> Choices:
-        """What may happen next, by group. Empty when the job has ended and nothing is under way."""
+        """Return the actions that may happen next, by group. Empty if the job has ended and nothing is in flight."""
         return Choices(self._world.enabled(), what="things may happen next")
 
     def output(self, sink: str = "") -> pd.DataFrame:
-        """All rows committed so far by a sink: its path, the end of it, or its uid (of the only one nothing is needed).
+        """Return the rows that a sink has committed so far.
 
-        When the job has failed these are the rows committed before that: a LabWarning says so, and why. Raises LabError
-        when there is no such sink, or more than one.
+        `sink` is its path, the end of its path, or its uid; it may be left out if there is only one. If the job has
+        failed, these are the rows committed before the failure, and a LabWarning gives the reason. Raises LabError if
+        no sink matches, or more than one.
         """
         path = self._world.edge.sink_path(sink)
         if self._world.master.status.is_failure:
@@ -273,18 +278,18 @@ class Lab(Asking):
         return self._world.edge.output.read(path)
 
     def checkpoints(self) -> pd.DataFrame:
-        """One row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
+        """Return one row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         return self._world.master.checkpoints.statistics.to_pandas()
 
     @named_by(InALab)
     def why(self, about: object = None, **named: Unpack[InALab]) -> Why:
-        """Return why something is as it is: the chain of causes, as `kit.why.why` has it.
+        """Explain something by its chain of causes, as `kit.why.why` does.
 
-        With `key` it is a value in keyed state: that of this key in the state named `state`, of the task or operator
-        `about`; either may be left out where only one state holds the key. The steps that changed it are found by
-        taking the steps of this epoch again.
+        With `key`, it is the value of this key in the keyed state named `state` of the task or operator `about`. Either
+        may be left out if only one state has the key. The lab finds the steps that changed the value by repeating the
+        steps of this epoch.
 
-        An action is asked about as `lab.look.why_not` does. Raises WhyError for what the run does not have.
+        For an action, see `lab.look.why_not`. Raises WhyError for something that the run does not have.
         """
         if isinstance(about, Action):
             return self.look.why_not(about)
@@ -299,10 +304,11 @@ class Lab(Asking):
     # --- stepping -------------------------------------------------------------------------------------------------
 
     def step(self, action: Action | int | str | None = None) -> Step:
-        """Do one thing: the given action (itself, its place in `enabled()`, its key, or a few words such as
-        "turn sums/0"), or whichever the lab chooses.
+        """Take one step: the given action, or one that the scheduler chooses.
 
-        Raises LabError when that cannot happen now, or when nothing can.
+        `action` is an action, its index in `enabled()`, its key, or a few words such as "turn sums/0".
+
+        Raises LabError if the action cannot happen now, or if no action can.
         """
         if isinstance(action, Fault):
             return self.faults.inflict(action)
@@ -317,13 +323,13 @@ class Lab(Asking):
         at_ms: int | None = None,
         ended: bool = False,
     ) -> Step:
-        """Step until something is so; returns the last step.
+        """Step until a condition holds; return the last step.
 
         `checkpoint`: that checkpoint is complete; `record`: a record of this kind was added to the trace; `at_ms`:
-        this time has come; `ended`: the job has ended; `until`: any condition on the lab.
+        this time was reached; `ended`: the job has ended; `until`: any function of the lab returns True.
 
-        Raises LabError when the job comes to rest before, with the reason if it has failed; with `ended` also when
-        it has failed.
+        Raises LabError if no more steps are possible before, with the reason if the job has failed; with `ended`, also
+        if the job fails.
         """
         step = self._step_until(condition_of(self, until, checkpoint, record, at_ms, ended=ended))
         if step is None:
@@ -333,7 +339,7 @@ class Lab(Asking):
         return step
 
     def run(self) -> Step:
-        """Step until the job has ended and nothing is left to be done. Raises LabError when it fails, and says why."""
+        """Step until the job has ended and nothing is left to do. Raises LabError, with the reason, if it fails."""
         step = self._step_until(lambda before: self._world.is_at_rest)
         if self._world.master.status.is_failure:
             raise job_failed(self._world, self.position)
@@ -344,7 +350,7 @@ class Lab(Asking):
         return step or Step(self.position, self._done[-1], self.trace, 0, 0)
 
     def _step_until(self, condition: Condition) -> Step | None:
-        """Step until it is so; None when nothing can happen any more before."""
+        """Step until the condition holds; return None if no more steps are possible before."""
         with (
             interrupts_deferred() as interrupts,
             Progress(self._world, self.position) as progress,
@@ -365,7 +371,7 @@ class Lab(Asking):
         raise LabError(f"not reached within {MOST_STEPS} steps")
 
     def _came_to_rest(self, checkpoint: int | None = None, record: str | None = None) -> LabError:
-        """What was waited for will not come any more."""
+        """Return the error for a condition that can no longer become true."""
         if self._world.master.status.is_failure:
             return job_failed(self._world, self.position)
         completed = [str(each) for each in sorted(self.checkpoints().query("status == 'COMPLETED'")["id"])]
@@ -382,12 +388,12 @@ class Lab(Asking):
         )
 
     def _choose(self) -> Action:
-        """Whichever the scheduler says; time is among the rest only when nothing else can happen."""
+        """Return the scheduler's choice. Letting time pass is a choice only if nothing else can happen."""
         if self._world.follows:
             return LEAVE
         agenda = self._world.agenda
         if type(self.scheduler) is Random and agenda:
-            return agenda[self.scheduler(agenda, self)]  # only how many there are is looked at
+            return agenda[self.scheduler(agenda, self)]  # only the number of actions is needed
         enabled = Enabled(agenda)
         if not enabled:
             what = f"nothing can happen: the job is {self.status}"
@@ -412,10 +418,10 @@ class Lab(Asking):
     def trigger_checkpoint(self, *, full: bool = False, wait: Literal[False] = False) -> int: ...
 
     def trigger_checkpoint(self, *, full: bool = False, wait: bool = False) -> int | str:
-        """Ask for a checkpoint now; returns the number of the request, for `lab.look.answer`.
+        """Request a checkpoint now; return the number of the request, for `lab.look.answer`.
 
-        With `wait` the lab steps until there is an answer, here and in the two below, and returns the snapshot's path,
-        as a `SparkJob` does. Raises JobFailedError when there is none.
+        With `wait`, here and in the two methods below, the lab steps until there is an answer, and returns the path of
+        the snapshot, as a `SparkJob` does. Raises JobFailedError if the snapshot fails.
         """
         return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
 
@@ -426,7 +432,7 @@ class Lab(Asking):
     def savepoint(self, target: Target = None, *, wait: Literal[False] = False) -> int: ...
 
     def savepoint(self, target: Target = None, *, wait: bool = False) -> int | str:
-        """Ask for a savepoint below `target`, by default in the configured directory, or else in `/savepoints`."""
+        """Request a savepoint below `target`, by default in the configured directory, or else in `/savepoints`."""
         path = self._savepoints(target)
         return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
 
@@ -437,7 +443,7 @@ class Lab(Asking):
     def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[False] = False) -> int: ...
 
     def stop(self, target: Target = None, *, drain: bool = False, wait: bool = False) -> int | str:
-        """Ask for stop-with-savepoint; the answer comes when the job has ended."""
+        """Request stop-with-savepoint; the answer arrives when the job has ended."""
         path = self._savepoints(target)
         return self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
 
@@ -456,12 +462,14 @@ class Lab(Asking):
     ) -> int: ...
 
     def rescale(self, parallelism: int | Mapping[str, int], *, at_once: bool = True, wait: bool = False) -> int | str:
-        """Ask for another parallelism: of all vertices that are as wide as the widest, or of each by its name, or the
-        uid or name of an operator in it. The answer is the checkpoint that the job continued from, and comes when all
-        tasks run again.
+        """Request another parallelism. The answer, when all tasks run again, is the checkpoint that the job resumed
+        from.
 
-        A checkpoint is taken for it now; unless `at_once`, it waits for the next one, and before that for the cooldown
-        and the stabilization time (`RescaleConfig`). Raises ValueError for an impossible parallelism.
+        A number applies to all vertices that have the highest parallelism. A mapping gives the parallelism of single
+        vertices, by the vertex' name or by the uid or name of an operator in it.
+
+        A checkpoint is taken now for the rescale. Unless `at_once`, the job waits for the cooldown, the stabilization
+        time (`RescaleConfig`), and the next checkpoint. Raises ValueError for an impossible parallelism.
         """
         wanted = parallelism_of(self.job, parallelism)
         return self._ask(
@@ -469,14 +477,14 @@ class Lab(Asking):
         )
 
     def cancel(self) -> str:
-        """Cancel the job; returns its status. Its workers leave in the next steps."""
+        """Cancel the job; return its status. Its workers shut down in the next steps."""
         self._do(RequestCancel())
         return self.status
 
     def wait_until(self, at_ms: int) -> Step:
-        """Let time pass in which nothing happens, as when every task is busy; timers due meanwhile fire late.
+        """Let time pass until `at_ms` without any action, as if every task were busy; timers due meanwhile fire late.
 
-        A time that has passed already changes nothing. Raises LabError for a negative one.
+        A time in the past has no effect. Raises LabError for a negative time.
         """
         at_ms = whole_number("at_ms", at_ms, "a time of the lab, as lab.look.at_ms is", 0)
         return self._do(LetTimePass(at_ms))
@@ -495,7 +503,7 @@ class Lab(Asking):
         return str(self.look.answer(number))
 
     def replay(self, actions: Iterable[Action | Word]) -> Lab:
-        """Do all this, as another lab's `past.actions` have it. Raises LabError at an action that cannot happen."""
+        """Repeat the steps of another lab, its `past.actions`. Raises LabError at an action that cannot happen."""
         with interrupts_deferred() as interrupts:
             for action in actions:
                 interrupts.deliver()
@@ -515,10 +523,10 @@ class Lab(Asking):
         return self.goto(self.position - steps)
 
     def goto(self, position: int) -> Lab:
-        """Go to the moment after `position` steps, back or forth among those that have been taken.
+        """Go to the moment after `position` steps, back or forward among the steps taken.
 
-        When this is interrupted, a lab that was to go back stays where it was; one that was to go forward stands at
-        one of the steps between.
+        If this is interrupted on the way back, the lab stays where it was; on the way forward, it stops at a step in
+        between.
         """
         path = self._done + self._undone
         whole_number("position", position, "the number of a step, such as lab.position - 1")
@@ -540,7 +548,7 @@ class Lab(Asking):
         return self
 
     def fork(self, seed: int | None = None) -> Lab:
-        """A second lab with the same past, whose future is its own; with another `seed` it chooses otherwise there."""
+        """Return a second lab with the same past and a future of its own; another `seed` leads to other choices."""
         seed = self._seed if seed is None else checked_seed(seed)
         with interrupts_deferred():
             other = self._with(copy.deepcopy(self._world), self.position, self._keyframes.copy())
@@ -552,7 +560,7 @@ class Lab(Asking):
         return self.fork().goto(position)._world
 
     def _with(self, world: World, position: int, keyframes: Keyframes) -> Lab:
-        """Return a lab with the same past up to `position`, which owns this world and these copies."""
+        """Return a lab with the same past up to `position`, which takes over this world and these copies."""
         other = copy.copy(self)
         other._world, other._keyframes = world, keyframes
         other._done, other._undone = self._done[:position], []
@@ -560,7 +568,7 @@ class Lab(Asking):
         return other
 
     def _rewind(self, position: int) -> None:
-        """Go back. Another lab repeats the steps, and this one takes everything over at once at the end."""
+        """Go back. Another lab repeats the steps, and this one takes over its state at the end, all at once."""
         keyframes = self._keyframes.copy()
         at, world = keyframes.last_before(position)
         other = self._with(world, at, keyframes)
@@ -575,7 +583,7 @@ class Lab(Asking):
         return Step(self.position, action, self.trace, before, len(self.trace))
 
     def _take(self, action: Action | Word) -> int:
-        """Take one step; returns how many records there were before."""
+        """Take one step; return the number of records before it."""
         if self._world.follows and not isinstance(action, Follow | LeaveRecording):
             self._take(LEAVE)
         world, undone = self._world, self._undone
@@ -606,7 +614,7 @@ class Lab(Asking):
             raise
 
     def _find_breach(self, path: list[Action | Word]) -> None:
-        """An invariant was found broken: go from the last copy on, which was sound, and check after each event."""
+        """Find the event that broke an invariant: repeat the steps since the last copy, checking after each event."""
         at, world = self._keyframes.last_before(len(path) - 1)
         world.check_every = 1
         self._world = world
@@ -631,7 +639,7 @@ class Lab(Asking):
     # --- pictures -------------------------------------------------------------------------------------------------
 
     def _repr_svg_(self) -> str | None:
-        """The picture, unless that would take long: then it is a table, until `lab.look.svg` was asked for once."""
+        """Return the picture, or None if it would take long and `lab.look.svg` was never called; then see the table."""
         return None if self._is_much_to_draw else self.look.svg()._repr_svg_()
 
     def _repr_html_(self) -> str:
@@ -655,7 +663,7 @@ class Lab(Asking):
 
 
 def _perform(world: World, action: Action | Word) -> None:
-    """Do one thing in a world."""
+    """Take one step in a world."""
     if isinstance(action, Action):
         world.perform(action)
     elif world.driver_is_dead:

@@ -1,8 +1,7 @@
-"""The state of a lab's tasks as tables, at the lab's present: what their operators hold, and what is in the channels.
+"""The present state of a lab's tasks as tables: the state of their operators, and the contents of the channels.
 
-Only looks; nothing is copied that is not shown. Operator state is what the operator has put there: one that fills it
-in `snapshot_state`, as sources and sinks do, does so at each checkpoint, so what these hold right now has tables of
-its own.
+Reading it changes nothing, and copies only what is shown. Sources and sinks fill their operator state in
+`snapshot_state`, so it is as old as the last checkpoint. Their present state has tables of its own.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ Found = tuple[str, str, str, pa.Table, str]
 
 
 def state_tables(world: World, task: str | None = None) -> StateTables:
-    """What all tasks hold, or this one (`sums/1`), or those of a vertex (`sums`). Raises LabError for a name that
-    there is not.
+    """Return the state of all tasks, of one task (`sums/1`), or of a vertex (`sums`). Raises LabError for an unknown
+    name.
     """
     names = _named(world, task)
     found: dict[tuple[str, str, str], StateTable] = {}
@@ -70,8 +69,9 @@ def state_tables(world: World, task: str | None = None) -> StateTables:
 
 
 def queue_table(world: World, channel: int | str) -> StateTable:
-    """What is in a channel, oldest first, record by record; `channel` is its number, or "left/0 -> sums/0". Raises
-    LabError for a channel that there is not.
+    """Return the contents of a channel, oldest first, a row per record.
+
+    `channel` is its number, or "left/0 -> sums/0". Raises LabError for an unknown channel.
     """
     if isinstance(channel, str):
         channel = _channel_of(world, channel)
@@ -84,7 +84,7 @@ def queue_table(world: World, channel: int | str) -> StateTable:
 
 
 def _channel_of(world: World, words: str) -> int:
-    """The number of the first channel from the one task to the other."""
+    """Return the number of the first channel from one task to the other."""
     named: dict[str, int] = {}
     for number in range(world.graph.channel_count):
         ends = world.graph.channels[number]
@@ -217,7 +217,7 @@ def _held(operator: SinkOperator) -> pa.Table:
 
 
 def _elements(world: World, number: int) -> pa.Table:
-    """A channel's elements, those first that will be taken first; a buffer has a row for each of its records."""
+    """Return a channel's elements, the next to be taken first; a buffer has a row for each of its records."""
     ends = world.graph.channels[number]
     heads: list[dict[str, Any]] = []
     batches: list[pa.RecordBatch] = []

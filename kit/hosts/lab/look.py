@@ -1,4 +1,4 @@
-"""The state of a lab beyond its everyday names: `lab.look`. Looking changes nothing."""
+"""The rest of a lab's state, beyond its everyday names: `lab.look`. Nothing in it changes the lab."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Tasks(dict[str, StreamTask]):
-    """Tasks by name, with an error for a name that is none of them."""
+    """Tasks by name, with an error that lists the names for an unknown one."""
 
     def __missing__(self, name: str) -> StreamTask:
         there = ", ".join([*self][:MOST_NAMED]) or "none yet: lab.run_until(record='AllTasksRunning')"
@@ -43,7 +43,7 @@ class Tasks(dict[str, StreamTask]):
 
 
 class Looked(Protocol):
-    """A lab, as far as `lab.look` needs it."""
+    """The part of a lab that `lab.look` uses."""
 
     _latest: Latest
 
@@ -69,7 +69,7 @@ class Looked(Protocol):
 
 
 class Look:
-    """The present of a lab: its machines, state, queues, files and time, and what waits."""
+    """The present of a lab: its machines, state, queues, files, time, and waiting actions."""
 
     def __init__(self, lab: Looked) -> None:
         self._lab = lab
@@ -77,10 +77,11 @@ class Look:
     # --- state and machines ---------------------------------------------------------------------------------------
 
     def state(self, task: str | None = None, *, position: int | None = None) -> StateTables:
-        """Return what the tasks hold now, as tables: keyed state, windows, timers, operator state by its mode, source
-        positions, output that is not published, what is in flight. `task` is one task (`sums/1`) or a vertex
-        (`sums`); `lab.look.state()["totals"]` is the DataFrame of one state. With `position` it is what they held
-        after that step; the lab itself stays where it is.
+        """Return the present state of the tasks as tables: keyed state, windows, timers, operator state by its mode,
+        source positions, unpublished output, in-flight data.
+
+        `task` is one task (`sums/1`) or a vertex (`sums`). `lab.look.state()["totals"]` is the DataFrame of one state.
+        With `position`, it is the state after that step; the lab itself does not move.
 
         Raises LabError for an unknown task or position.
         """
@@ -88,9 +89,11 @@ class Look:
         return state_tables(self._lab._world if here else self._lab._world_at(position or 0), task)
 
     def queue(self, channel: int | str) -> pd.DataFrame:
-        """Return what is in a channel now, first what is taken first, a row for each record: task, source, channel,
-        place (where it waits), element (its number in the queue), kind, checkpoint_id and
-        timestamp_ms (of a barrier or watermark), bytes, record. A channel is a number, or "left/0 -> sums/0".
+        """Return the present contents of a channel, the next to be taken first, a row per record.
+
+        The columns are task, source, channel, place (where it waits), element (its number in the queue), kind,
+        checkpoint_id and timestamp_ms (of a barrier or watermark), bytes, record. `channel` is a number, or
+        "left/0 -> sums/0".
 
         Raises LabError for an unknown channel.
         """
@@ -103,7 +106,7 @@ class Look:
 
     @property
     def tasks(self) -> dict[str, StreamTask]:
-        """The machines of the tasks that are deployed, by name; look, do not touch."""
+        """The machines of the deployed tasks, by name; look, do not touch."""
         return Tasks(self._lab._world.tasks)
 
     @property
@@ -118,14 +121,16 @@ class Look:
 
     @property
     def late_rows_dropped(self) -> dict[str, int]:
-        """Rows of this epoch that came after the watermark had passed their time, by the operators that dropped some
+        """The number of rows of this epoch that were dropped because the watermark had passed their time, by operator
         (Flink: `numLateRecordsDropped`).
         """
         return late_rows_of(self._lab._world.late_rows.values())
 
     def metrics(self) -> pd.DataFrame:
-        """Return the metrics of each operator, one row per metric: operator, subtask, metric, value, own (whether the
-        user's function keeps it), of the present epoch or the last one that ended. See `job.look.metrics`.
+        """Return the metrics of each operator in the present epoch, or in the last one that ended. See
+        `job.look.metrics`.
+
+        There is one row per metric: operator, subtask, metric, value, own (True if the user's function keeps it).
         """
         world = self._lab._world
         return metrics_table(world.metrics, state_bytes_of(world.master), world.master)
@@ -133,8 +138,10 @@ class Look:
     # --- checkpoints and requests ---------------------------------------------------------------------------------
 
     def answer(self, request: int) -> str | None:
-        """Return where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed.
-        For a rescale it is the checkpoint that the job continued from, "" where it began from scratch.
+        """Return the path of the snapshot of a request, or None while it is pending. Raises JobFailedError if it
+        failed.
+
+        For a rescale, it is the checkpoint that the job resumed from, or "" if it started from scratch.
         """
         answer = self._lab._world.answers.get(request)
         if answer is None:
@@ -146,12 +153,12 @@ class Look:
         return answer.path
 
     def restores(self) -> pd.DataFrame:
-        """Return what each restore gave to which task: one row per epoch, task, operator and kind of state."""
+        """Return the state that each restore assigned: one row per epoch, task, operator and kind of state."""
         return restores_table(self._lab.trace)
 
     @property
     def statistics(self) -> CheckpointStatistics:
-        """All that Flink's web UI shows of the checkpoints so far, and more: `.counts`, `.history`, `.subtasks(3)`."""
+        """The checkpoint statistics of Flink's UI, and more: `.counts`, `.history`, `.subtasks(3)`."""
         world = self._lab._world
         snapshot = world.master.checkpoints.statistics.snapshot()
         return CheckpointStatistics(snapshot, world.job, world.trace, world.late_rows)
@@ -159,21 +166,24 @@ class Look:
     # --- what may not happen --------------------------------------------------------------------------------------
 
     def waiting(self) -> Choices:
-        """Return what may not happen yet: turns of tasks, timers, messages that are held back, work of frozen
-        workers. `.refused` has each with what it waits for; `why_not` says more.
+        """Return the actions that may not happen yet: turns of tasks, timers, delayed messages, work of frozen workers.
+
+        `.refused` has each with what it waits for; `why_not` says more.
         """
         return Choices((), what="things may happen at once", refused=refusals.waiting(self._lab._world))
 
     def refusal(self, action: Action) -> str | None:
-        """Return why an action may not happen now, in a sentence; None for one that may."""
+        """Return why an action may not happen now, in a sentence, or None if it may."""
         return refusals.refusal(self._lab._world, action)
 
     def why_not(self, action: Action | str) -> Why:
-        """Return why an action may not happen now, and what it waits for, down to the first cause. `action` is one of
-        `lab.enabled()` or `lab.faults.possible()` of any moment, its key ("turn:sums/1", "receive:3",
-        "timer:job:checkpoint-trigger", "deliver:AcknowledgeCheckpoint:chk-1:sums/1:job"), or a few words that name one.
+        """Explain why an action may not happen now, and what it waits for, down to the first cause.
 
-        Raises LabError for words that name none.
+        `action` is one of `lab.enabled()` or `lab.faults.possible()` of any moment, its key ("turn:sums/1",
+        "receive:3", "timer:job:checkpoint-trigger", "deliver:AcknowledgeCheckpoint:chk-1:sums/1:job"), or a few words
+        that name one.
+
+        Raises LabError if the words name no action.
         """
         from kit.hosts.lab.faults.why_not import named_action, why_not
 
@@ -184,25 +194,25 @@ class Look:
 
     @property
     def wait(self) -> LetTimePass | None:
-        """To let time pass until something is due; None when nothing will be."""
+        """The action that lets time pass until something is due; None if nothing will be."""
         return self._lab._world.agenda.wait
 
     def validate(self) -> None:
-        """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
+        """Check the invariants of every machine and every wire. Raises AssertionError, with names, if one is broken."""
         self._lab._validate()
 
     # --- pictures -------------------------------------------------------------------------------------------------
 
     @property
     def stages(self) -> list[Stage]:
-        """The shape of each epoch so far, as pictures need it."""
+        """The shape of each epoch so far, for pictures."""
         return list(run_of(self._lab).known)
 
     def moment(self) -> Moment:
-        """Return the present moment as pictures see it. The first look reads the whole run, others what came since."""
+        """Return the present moment, for pictures. The first call reads the whole run, later ones only what is new."""
         return self._lab._latest.moment(self._lab.trace)
 
     def svg(self) -> Picture:
-        """Return the present moment as a picture, with the last step in words."""
+        """Return a picture of the present moment, with the last step in words."""
         picture: Picture = display("lab_svg", self._lab)
         return picture

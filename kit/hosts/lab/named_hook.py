@@ -1,13 +1,11 @@
-"""Master hooks of a swarm's random jobs: each is given its own state back, or says whose it was given, or that it was
-given none.
-"""
+"""Master hooks of a swarm's random jobs. Each checks that it gets its own state back, and not another's or none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 NAMES = ("log", "LOG", "Log")
-"""They differ in case only."""
+"""Names that differ in case only."""
 
 
 class NamedHook:
@@ -22,19 +20,19 @@ class NamedHook:
 
     @property
     def serializer(self) -> NamedHook:
-        """It is its own."""
+        """The hook itself."""
         return self
 
     def serialize(self, value: str) -> bytes:
-        """The state as bytes."""
+        """Return the state as bytes."""
         return value.encode()
 
     def deserialize(self, version: int, data: bytes) -> str:
-        """The state again."""
+        """Return the state."""
         return data.decode()
 
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> str:
-        """Give its state; RuntimeError before the hook was reset or restored."""
+        """Return its state. Raises RuntimeError if the hook was neither reset nor restored."""
         if not self._has_begun:
             raise RuntimeError(f"master hook {self.identifier!r} was neither reset nor restored")
         return self._state_of(checkpoint_id)
@@ -43,20 +41,20 @@ class NamedHook:
         return f"{self.identifier} at {checkpoint_id}"
 
     def restore_checkpoint(self, checkpoint_id: int, value: str | None) -> None:
-        """Check the state that it is given; ValueError for that of another hook or checkpoint, or for none."""
+        """Check the state. Raises ValueError for that of another hook or checkpoint, or for none."""
         self._has_begun = True
         mine = self._state_of(checkpoint_id)
         if value != mine:
             raise ValueError(f"master hook {self.identifier!r} was given {value!r}, but should be given {mine!r}")
 
     def reset(self) -> None:
-        """Begin from nothing."""
+        """Start without state."""
         self._has_begun = True
 
     def close(self) -> None:
-        """Do nothing: it holds nothing open."""
+        """Do nothing: the hook holds no resources."""
 
 
 def named_hooks(number: int) -> Sequence[NamedHook]:
-    """As many hooks, with names that differ in case only."""
+    """Return this number of hooks, with names that differ in case only."""
     return [NamedHook(name) for name in NAMES[:number]]

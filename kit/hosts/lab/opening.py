@@ -1,4 +1,4 @@
-"""How a lab is opened: what it is given, checked, and what is outside its world."""
+"""Opening a lab: checks of its arguments, and its files and output."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kit.stream.settings.parts import Parts
 
 
 def job_graph(job: object, parts: Parts | None = None) -> JobGraph:
-    """The job to run, with parts of the user's own if any. Raises LabError for what is none, GraphError for one that is
-    not complete.
+    """Return the job to run, with the user's own parts, if any. Raises LabError for anything but a job, and GraphError
+    for an incomplete one.
     """
     if isinstance(job, StreamEnvironment):
         job = job.job_graph()
@@ -32,8 +32,8 @@ def job_graph(job: object, parts: Parts | None = None) -> JobGraph:
 def open_edge(
     job: JobGraph, start: StartJob, hooks: Sequence[MasterHook], before: LabEdge | Before | None, checkpoints: str = ""
 ) -> LabEdge:
-    """Files and output of a lab whose job begins so, after the lab that had `before`. Raises LabError and
-    FileExistsError when it cannot.
+    """Return the files and the output of a lab, after the lab that had `before`. Raises LabError or FileExistsError if
+    the job cannot start like this.
     """
     files = MemoryFiles() if before is None else before.files.copy()
     output = MemoryOutput() if before is None else before.output.copy()
@@ -44,12 +44,12 @@ def open_edge(
         (check_new_output if durable else begin_new_output)(job, output)
     if start.restore_path is not None:
         edge.check_restore_path(start.restore_path)
-    edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
+    edge.for_tasks.forget_local_state()  # a new driver has new workers
     return edge
 
 
 def checked_seed(seed: object) -> int:
-    """The seed. Raises LabError for what is no integer."""
+    """Return the seed. Raises LabError if it is not an integer."""
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise LabError(f"seed is {seed!r}, but must be an integer: the same one gives the same run")
     return seed

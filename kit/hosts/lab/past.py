@@ -1,4 +1,4 @@
-"""The past of a lab, as values that another lab can do again: `lab.past`."""
+"""The past of a lab, as values that another lab can repeat: `lab.past`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kit.hosts.lab.world.world import World
 
 
 class WithPast(Protocol):
-    """A lab, as far as `lab.past` needs it."""
+    """The part of a lab that `lab.past` uses."""
 
     _done: list[Action | Word]
     _keyframes: Keyframes
@@ -31,7 +31,7 @@ class Past:
 
     @property
     def actions(self) -> tuple[Action | Word, ...]:
-        """All steps so far; `lab.replay` does it again in another lab of the same job and seed."""
+        """All steps so far; `lab.replay` repeats them in another lab of the same job and seed."""
         return tuple(self._lab._done)
 
     @property
@@ -41,7 +41,7 @@ class Past:
 
     @property
     def seed(self) -> int:
-        """The seed that decides between equals."""
+        """The seed of all random choices."""
         return self._lab._seed
 
     def position_of(self, records: int) -> int:
@@ -50,6 +50,6 @@ class Past:
 
     @property
     def agreement(self) -> Agreement | None:
-        """The agreement with the recording that this lab follows; None where it follows no recording."""
+        """The agreement with the recording that this lab follows; None if it follows none."""
         world = self._lab._world
         return world.agreement if isinstance(world, FollowingWorld) else None

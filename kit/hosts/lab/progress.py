@@ -1,8 +1,8 @@
-"""A line that shows how far a lab has come, where a run takes longer than a second and somebody looks.
+"""A progress line for runs in the lab that take longer than a second.
 
-Somebody looks at a terminal, or at a notebook; nobody at a file or a pipe, nor where TQDM_DISABLE is set, as for
-notebooks whose output is compared. Nothing of it is in the trace. In a notebook the line empties itself when the run
-is over: what is stored then does not tell how slow the machine was, as tqdm's own widget would.
+It appears in a terminal or a notebook, but not in a file or a pipe, nor if TQDM_DISABLE is set, as for notebooks whose
+output is compared. The trace has nothing of it. In a notebook the line is cleared at the end of the run. So, unlike
+tqdm's own widget, it does not store the speed of the machine in the notebook.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Progress:
             self._bar.close()
 
     def step(self, position: int) -> None:
-        """One more step was taken."""
+        """Count one more step."""
         if position >= self._next_look:
             self._next_look = position + LOOK_EVERY
             self._look(position)
@@ -60,7 +60,7 @@ class Progress:
 
 
 def told(world: World) -> str:
-    """Where the job stands, in a few words."""
+    """Return the progress of the job in a few words."""
     completed = world.master.checkpoints.statistics.counts.completed
     restarts = max(0, world.master.epoch - 1)
     parts = [f"{world.at_ms:,} ms", f"{completed} checkpoint" + "s" * (completed != 1)]
@@ -68,8 +68,8 @@ def told(world: World) -> str:
 
 
 def passing_line(**settings: Any) -> Any:
-    """A line of tqdm's that is gone when it is closed; `settings` are tqdm's."""
-    from tqdm import tqdm  # not before there is something to show
+    """Return a tqdm progress line that is cleared when it is closed; `settings` are tqdm's."""
+    from tqdm import tqdm  # import tqdm only when there is something to show
 
     if in_notebook():
         return tqdm(file=NotebookLine(), leave=False, ncols=NOTEBOOK_COLUMNS, **settings)
@@ -77,7 +77,7 @@ def passing_line(**settings: Any) -> Any:
 
 
 def somebody_looks() -> bool:
-    """Whether this is a terminal or a notebook, and progress is not switched off."""
+    """Return True in a terminal or a notebook, unless progress is disabled."""
     if progress_is_off() or find_spec("tqdm") is None:
         return False
     return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())

@@ -1,7 +1,7 @@
-"""The stages of a swarm's random jobs: what the rows of a `kit.hosts.lab.jobs.random_jobs.RandomJob` pass on their way.
+"""The stages of a swarm's random jobs (`kit.hosts.lab.jobs.random_jobs.RandomJob`).
 
-Each stage hands every row on once, over some exchange; where its state is lost or doubled, its rows show it. Some say
-at their end what they counted, in rows of their own (`LAST_WORDS`).
+Each stage passes every row on once, over some exchange; its rows show whether its state was lost or doubled. Some
+stages report their counts at the end, in additional rows (`LAST_WORDS`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from kit.stream.operators import (
 KEYS = "abcde"
 RULES = 3
 TALLY, RULE, HEARD = "tally", "rule", "heard"
-"""The `k` of rows that a stage adds at its end: what it counted, which rules it knows, what it heard of event time."""
+"""The `k` of the rows that a stage adds at its end: its count, its rules, the event time that it received."""
 LAST_WORDS = ("tally", "rules", "paced")
-"""The stages that add such rows; a job has one of them at most, and it is the last."""
+"""The stages that add such rows. A job has at most one of them, as its last stage."""
 IDLE_MS = 30
 WAIT_MS = 15
 SCHEMA = pa.schema([("n", pa.int64()), ("k", pa.string()), ("t", pa.int64()), ("number", pa.int64())])
@@ -44,18 +44,18 @@ EXCHANGES: dict[str, Callable[[DataStream], DataStream]] = {
     "global": lambda stream: stream.global_(),
     "custom": lambda stream: stream.partition_custom(lambda n, subtasks: n // 2 % subtasks, "n"),
 }
-"""What may lie before a stage without a key."""
+"""The exchanges that may precede a stage without a key."""
 
 
 def drawn_stage(chance: Random) -> str:
-    """One of all there are, as a job's text names it."""
+    """Return a random stage, by its name in a job's text."""
     kind = chance.choice(sorted(STAGES))
     ways = WAYS.get(kind)
     return f"{kind} {chance.choice(ways)}" if ways else kind
 
 
 def source(env: StreamEnvironment, uid: str, rows: list[dict[str, Any]], splits: int, batch_rows: int) -> DataStream:
-    """A stream of these rows."""
+    """Return a stream of these rows."""
     return env.from_source(CollectionSource(rows, SCHEMA, splits=splits, batch_rows=batch_rows), uid=uid)
 
 
@@ -95,7 +95,7 @@ def _paced(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> Da
 
 
 def _alone(stream: OperatorStream, uid: str) -> OperatorStream:
-    """One subtask, whatever the job's parallelism."""
+    """Give a stage one subtask, whatever the job's parallelism."""
     return stream.uid(uid).set_parallelism(1).set_max_parallelism(1)
 
 
@@ -129,7 +129,7 @@ WAYS = {
     "rules": sorted(EXCHANGES),
     "tally": ["split", "union"],
 }
-"""What some stages are drawn with: an exchange, or another choice."""
+"""The variants of some stages: an exchange, or another choice."""
 
 
 class NumberRows(KeyedProcessFunction):
@@ -144,7 +144,7 @@ class NumberRows(KeyedProcessFunction):
 
 
 class HoldRows(KeyedProcessFunction):
-    """Keeps each row until event time has passed it by some."""
+    """Keeps each row until event time is a little past it."""
 
     HELD = MapStateDescriptor("held", pa.int64(), pa.int64())
 
@@ -175,7 +175,7 @@ class SetOddAside(ProcessFunction):
 
 
 class WaitForAWhile(KeyedProcessFunction):
-    """Keeps each row until the host's time has gone on by `WAIT_MS`, or until the end of event time."""
+    """Keeps each row for `WAIT_MS` of the host's time, or until the end of event time."""
 
     WAITING = MapStateDescriptor("waiting", pa.int64(), pa.int64())
 
@@ -195,7 +195,7 @@ class WaitForAWhile(KeyedProcessFunction):
 
 @dataclass(frozen=True)
 class Tally(OperatorSpec):
-    """Counts rows in operator state; its name says how that is dealt out: "split" or "union"."""
+    """Counts rows in operator state; its name is the redistribution mode: "split" or "union"."""
 
     def create(self) -> TallyOperator:
         """One subtask's operator."""
@@ -203,7 +203,7 @@ class Tally(OperatorSpec):
 
 
 class TallyOperator(Operator):
-    """Keeps the number of each row as an entry. Of a union list each subtask adopts those that are its own today."""
+    """Keeps the number of each row as an entry. From a union list, each subtask takes the entries that it now owns."""
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
@@ -234,7 +234,7 @@ class TallyOperator(Operator):
 
 @dataclass(frozen=True)
 class Rules(OperatorSpec):
-    """Hands on the rows of its first input, and remembers those of its second, which is broadcast."""
+    """Passes on the rows of its first input, and keeps those of its second, broadcast input."""
 
     def create(self) -> RulesOperator:
         """One subtask's operator."""
@@ -316,7 +316,7 @@ class PaceOperator(Operator):
 
 @dataclass(frozen=True)
 class Hear(OperatorSpec):
-    """Hands rows on, and says at its end what it heard of event time: each sign of `Pace` once."""
+    """Passes rows on, and reports at its end the event time that it received: each sign of `Pace` once."""
 
     def create(self) -> HearOperator:
         """One subtask's operator."""
@@ -324,8 +324,8 @@ class Hear(OperatorSpec):
 
 
 class HearOperator(Operator):
-    """Keeps what it heard. It has one channel, so what a checkpoint holds in flight and what was heard before it are
-    all that was said.
+    """Keeps the signs that it received. It has one channel, so these and those in flight in a checkpoint are all that
+    were sent.
     """
 
     def initialize_state(self) -> None:

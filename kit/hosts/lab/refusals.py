@@ -25,7 +25,7 @@ DRIVER_IS_DEAD = (
 
 
 def waiting(world: World) -> Iterator[tuple[Action, str]]:
-    """Yield what may not happen yet, each with what it waits for."""
+    """Yield the actions that may not happen yet, each with what it waits for."""
     for each in _awaited(world):
         why_not = refusal(world, each)
         if why_not is not None:
@@ -44,7 +44,7 @@ def _awaited(world: World) -> Iterator[Action]:
 
 
 def stands_still(world: World) -> Iterator[str]:
-    """Yield the faults that keep a world from continuing, in sentences."""
+    """Yield the faults that keep a world from continuing, as sentences."""
     if world.driver_is_dead:
         yield DRIVER_IS_DEAD
     if world.frozen:
@@ -52,7 +52,7 @@ def stands_still(world: World) -> Iterator[str]:
 
 
 def refusal(world: World, action: Action) -> str | None:
-    """Return why an action may not happen now, and what it waits for; None for one that may."""
+    """Return why an action may not happen now, and what it waits for, or None if it may."""
     if world.driver_is_dead and not isinstance(action, FileFault):
         return DRIVER_IS_DEAD
     if isinstance(action, Fault):

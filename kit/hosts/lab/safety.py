@@ -1,20 +1,22 @@
-"""What must hold whatever happens to a job, whoever does it: a swarm's trial, or a play's `check`.
+"""The safety properties of a job under any faults, as checked by a swarm's trials and by `check` in a play.
 
-    output       what was put out in the end is what a run without faults puts out
-    restorable   whenever a checkpoint has completed, every file that it needs is there
-    ids          checkpoint ids grow, from that of the snapshot the job began with, over restarts and drivers
-    files        when the job has ended, nothing is left behind that no snapshot refers to, and nothing is under way
-    invariant    every machine's own invariants
-    ends         once it is left in peace, the job completes a checkpoint and comes to its end
-    failed       it fails only where it says which savepoint to go on from
-    parallelism  what a durable store holds of the parallelism that is wanted is what was asked for last
-    tolerance    as many checkpoints have failed in a row as the job says when it fails or restarts for that reason
+| property    | meaning |
+|---|---|
+| output      | the final output equals that of a run without faults |
+| restorable  | every file of a completed checkpoint exists |
+| ids         | checkpoint ids grow, from that of the initial snapshot on, over restarts and drivers |
+| files       | when the job has ended, every file belongs to a snapshot, and nothing is in flight |
+| invariant   | every machine's own invariants hold |
+| ends        | without further faults, the job completes a checkpoint and ends |
+| failed      | the job fails only with the savepoint to resume from in its error |
+| parallelism | the parallelism in a durable store is the one requested last |
+| tolerance   | a job that fails over failed checkpoints has had as many of them in a row as it reports |
 
-A file that the disk has lost or damaged may be missed by nobody. Whoever needs it says so, by its name, and that is the
-end of what can be asked of the job (`DamageTold`): what must not be is that it goes on and its output is wrong.
+If the disk loses or damages a file, the job must name the file in an error when it needs it (`DamageTold`). Nothing
+more can be asked of the job then. It must not continue with wrong output.
 
-A job may have several *lives*, one `Lab` each: one that was stopped or cancelled, or lost its driver, goes on in the
-next.
+A job may have several *lives*, one `Lab` each. A job that was stopped or cancelled, or lost its driver, resumes in the
+next life.
 """
 
 from __future__ import annotations
@@ -36,36 +38,36 @@ from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 
 VALIDATED_EVERY = 50
-"""Steps between two checks of the machines' own invariants: what is wrong with one of them stays so for a while."""
+"""The number of steps between two checks of the machines' invariants; a broken one stays broken for a while."""
 MOST_STEPS = 6_000
-"""A life that has not ended after so many steps in peace will not."""
+"""The most steps without faults after which a life must have ended."""
 GO_ON = re.compile(r"go on from this savepoint, restore_path='([^']+)', and from no older checkpoint")
 IN_A_ROW = re.compile(r"(\d+) checkpoints? failed in a row")
 REFUSED = "start with recover=True to resume it"
-"""What the refusal of a job says whose end could not be noted in the store."""
+"""Part of the error for a job whose end could not be written to the store."""
 INCONSISTENT = "PossibleInconsistentState"
 FAILED = ("CheckpointAborted", "TriggeringFailed")
-"""The kinds of record of a checkpoint that failed."""
+"""The kinds of record of a failed checkpoint."""
 ERRORS = ("error", "detail")
-"""Where a record says what went wrong."""
+"""The fields of a record that contain an error."""
 METADATA, STORE = "/_metadata", "/store/"
 
 
 class TriedJob(Protocol):
-    """What is asked of a job that is tried."""
+    """The interface of a job under test."""
 
     @property
     def parallelism(self) -> int:
-        """How many subtasks an operator has."""
+        """The number of subtasks per operator."""
 
     def environment(self) -> StreamEnvironment | JobGraph:
-        """The job, to be run."""
+        """Return the job to run."""
 
     def master_hooks(self) -> Sequence[MasterHook]:
         """Return new master hooks for one life of the job."""
 
     def at(self, parallelism: int) -> TriedJob:
-        """The same job at another parallelism, if it has others."""
+        """Return the same job at another parallelism, if it supports others."""
 
     @property
     def rescales(self) -> bool:
@@ -73,24 +75,24 @@ class TriedJob(Protocol):
 
     @property
     def has_last_words(self) -> bool:
-        """Whether draining it would bring other rows."""
+        """Return True if draining the job would emit different rows."""
 
     def problems(self, output: Callable[[str], pd.DataFrame]) -> Iterator[str]:
-        """What is wrong with what was put out, when all input has been."""
+        """Yield the errors in the output after all input was read."""
 
     def small(self) -> Iterator[TriedJob]:
-        """The same job in small."""
+        """Yield smaller versions of the job."""
 
     def simpler(self) -> Iterator[TriedJob]:
-        """Jobs that are a little simpler, the boldest first."""
+        """Yield slightly simpler jobs, the largest simplification first."""
 
     @property
     def text(self) -> str:
-        """The job as the head of a play names it."""
+        """The job as the header of a play names it."""
 
 
 class Violation(LabError):
-    """Something that should hold does not; `kind` is one of those above."""
+    """A property that does not hold; `kind` is one of those above."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}")
@@ -98,11 +100,11 @@ class Violation(LabError):
 
 
 class DamageTold(Exception):
-    """The job has said that a file is damaged, or gone, that was made so: nothing more can be asked of it."""
+    """The job has reported a file that a fault damaged or removed, so the trial is over."""
 
 
 class Safety:
-    """What must hold of a job's lives, held against the newest."""
+    """The properties of a job's lives, checked against the newest life."""
 
     def __init__(self) -> None:
         self.damaged: set[str] = set()
@@ -117,7 +119,7 @@ class Safety:
         self._highest_id = 0
 
     def begin(self, lab: Lab) -> None:
-        """Another life begins."""
+        """Start another life."""
         start = lab.past.actions[0]
         assert isinstance(start, StartJob)
         self._seen = self._records_seen = 0
@@ -130,8 +132,8 @@ class Safety:
             self._highest_id = _snapshot_id(lab, str(start.restore_path))
 
     def look(self, lab: Lab) -> None:
-        """After each step: a checkpoint that has completed meanwhile can be restored. Raises Violation, and DamageTold
-        where the job has come upon a file that was damaged.
+        """Check, after each step, that a checkpoint completed by it can be restored. Raises Violation, and DamageTold
+        if the job has reported a damaged file.
         """
         for action in lab._done[self._seen :]:
             if isinstance(action, FileFault):
@@ -166,7 +168,7 @@ class Safety:
                 raise Violation("parallelism", f"the store holds {noted}, but wanted is {master.rescaling.wanted}")
 
     def _check_tolerance(self, lab: Lab) -> None:
-        """A checkpoint that completed, or a savepoint, begins the count of failures again."""
+        """Check the count of failed checkpoints, which a completed checkpoint or savepoint resets."""
         failures = 0
         for record in lab.trace:
             if record.kind == "CheckpointCompleted":
@@ -187,7 +189,7 @@ class Safety:
                 self.told(str(record.data.get(name, "")))
 
     def told(self, error: str) -> None:
-        """Raises DamageTold if an error names a damaged file."""
+        """Raise DamageTold if an error names a damaged file."""
         for path in self.damaged if error else ():
             directory, _, name = path.rpartition("/")
             below, _, record = path.partition(STORE)
@@ -197,9 +199,9 @@ class Safety:
                 raise DamageTold(error)
 
     def run_in_peace(self, lab: Lab, step: Callable[[], object]) -> None:
-        """Take steps to the end of this life, in which a checkpoint must complete."""
+        """Take steps without faults to the end of this life, in which a checkpoint must complete."""
         checkpoint = lab.job.settings.coordinator
-        # More than a job may take: while something lost is waited for, its timers go on.
+        # More than a job may need: its timers continue while it waits for something lost.
         most = MOST_STEPS + 4 * (checkpoint.timeout_ms // max(1, checkpoint.interval_ms))
         for _ in range(most):
             if lab.ended:
@@ -213,7 +215,7 @@ class Safety:
             raise Violation("ends", "left in peace, the job has ended without a checkpoint")
 
     def end(self, lab: Lab) -> str | None:
-        """A life has ended, and nothing is under way any more: where the next one begins, None for the last one."""
+        """Check the end of a life. Return the snapshot that the next one starts from, or None if it was the last."""
         lab.look.validate()
         self._check_ids(lab)
         self._check_tolerance(lab)
@@ -224,7 +226,7 @@ class Safety:
         return goes_on
 
     def check_output(self, job: TriedJob, lab: Lab) -> None:
-        """All has been put out."""
+        """Check the final output."""
         for problem in job.problems(lab.output):
             raise Violation("output", problem)
 
@@ -248,8 +250,8 @@ class Safety:
     # --- the next life --------------------------------------------------------------------------------------------
 
     def goes_on_from(self, lab: Lab) -> str | None:
-        """The snapshot that the next life begins with: that to which the job was stopped, or which its failure names,
-        or, when it was cancelled, the newest.
+        """Return the snapshot from which the next life starts: the one with which the job was stopped, the one that its
+        failure names, or the newest if it was cancelled.
         """
         answers = [answer for request in _stops(lab) if (answer := lab._world.answers.get(request)) is not None]
         if lab.status == "FAILED":
@@ -264,7 +266,7 @@ class Safety:
         return self._newest_snapshot(lab) if lab.status == "CANCELED" else None
 
     def _newest_snapshot(self, lab: Lab) -> str | None:
-        """Whoever looks for it on the disk sees a `_metadata` that is damaged, and misses one that is gone."""
+        """Return the newest snapshot. Raises DamageTold if its `_metadata` is damaged or missing."""
         for path in self.damaged:
             if path.endswith(METADATA):
                 raise DamageTold(f"{path} is damaged, or gone")
@@ -272,7 +274,7 @@ class Safety:
 
 
 def newest_snapshot(lab: Lab) -> str | None:
-    """Where the newest snapshot is that lies on the lab's disk, None when there is none."""
+    """Return the path of the newest snapshot on the lab's disk, or None."""
     found = {
         read_metadata(data, "")[0].checkpoint_id: path.removesuffix(METADATA)
         for path, data in lab.look.files.contents.items()
@@ -282,7 +284,7 @@ def newest_snapshot(lab: Lab) -> str | None:
 
 
 def _stops(lab: Lab) -> list[int]:
-    """The requests to stop that this life's driver was given."""
+    """Return the stop requests of this life."""
     return [action.request_id for action in lab._done if isinstance(action, RequestStop)]
 
 
@@ -291,7 +293,7 @@ def _snapshot_id(lab: Lab, location: str) -> int:
 
 
 def _state_files(lab: Lab) -> set[str]:
-    """The files in checkpoints and savepoints, except for `_metadata`, and for what a durable store notes there."""
+    """Return the files of checkpoints and savepoints, except `_metadata` and the records of a durable store."""
     config = lab.job.settings.checkpoint
     below = {config.directory or "/", config.default_savepoint_directory or SAVEPOINTS}
     found = {path for each in below for path in lab.look.files.paths(each)}
@@ -299,7 +301,7 @@ def _state_files(lab: Lab) -> set[str]:
 
 
 def _referenced_files(lab: Lab) -> set[str]:
-    """The files that the `_metadata` on the disk refer to."""
+    """Return the files to which the `_metadata` on the disk refer."""
     found: set[str] = set()
     for path, data in lab.look.files.contents.items():
         if path.endswith(METADATA):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step that was taken: its number, what was done, and the `records` that it left in the trace."""
+    """One step: its number, its action, and the `records` that it left in the trace."""
 
     number: int
     action: Action | Word
@@ -29,7 +29,7 @@ class Step:
 
     @property
     def records(self) -> tuple[TraceRecord, ...]:
-        """What happened in this step."""
+        """The records of this step."""
         return self._trace.since(self._start, self._end)
 
     def __repr__(self) -> str:
@@ -45,5 +45,5 @@ class Step:
         return str(display("step_html", self))
 
     def to_pandas(self) -> pd.DataFrame:
-        """The step's records, one row each."""
+        """Return the step's records, one row each."""
         return Trace(self.records).to_pandas()

@@ -1,4 +1,4 @@
-"""A lab in a few lines: what is shown where the picture would take too long, one row per operator."""
+"""A lab in a few lines, one row per operator, shown if a picture would take too long."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LARGE = 20_000
-"""More records than this, half a second's worth, are not taken in for a picture that nobody asked for by name."""
+"""With more records than this, which take half a second to read, a picture is drawn only on request."""
 
 
 def summary(world: World) -> pd.DataFrame:
-    """One row per vertex: its operators, how many subtasks are in which state, how many elements are on the way to it,
-    and how many of its subtasks have acknowledged the newest pending checkpoint ("" when there is none).
+    """Return one row per vertex: its operators, the number of subtasks in each state, the number of elements in flight
+    to it, and the number of its subtasks that have acknowledged the newest pending checkpoint ("" if there is none).
     """
     import pandas as pd
 
@@ -44,7 +44,7 @@ def summary(world: World) -> pd.DataFrame:
 
 
 def summary_html(world: World, headline: str) -> str:
-    """The same as HTML, with what it stands in for."""
+    """Return the summary as HTML, with a note on the picture that it replaces."""
     records = f"{len(world.trace):,} records are many to draw at once: here is each operator as a whole."
     table = summary(world).to_html(index=False)
     return (

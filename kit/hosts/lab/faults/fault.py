@@ -1,10 +1,11 @@
-"""The base of all faults: what each declares once, from its sentence to its effect.
+"""The base class of faults. A fault declares everything once, from its sentence to its effect.
 
 `kit.hosts.lab.faults.faults` is the table of faults. Everything else derives from it:
 
-- what may fail now, the methods of `lab.faults` and the lines of a play (`kit.hosts.lab.faults.fault_verbs`);
-- what random runs do to a job (`kit.verify.swarm.trials`), and what an exploration tries (`kit.verify.explore`);
-- the explorer's offers, and `docs/FAULTS.md`.
+- the list of possible faults, the methods of `lab.faults`, and the lines of a play
+  (`kit.hosts.lab.faults.fault_verbs`);
+- the faults of random runs (`kit.verify.swarm.trials`) and of explorations (`kit.verify.explore`);
+- the explorer's menus, and `docs/FAULTS.md`.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ LAB, FAULT = "lab", "fault"
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The chance of a fault in random runs (`kit.verify.swarm.swarm`). Faults that share one are drawn as one.
+    """The chance of a fault in random runs (`kit.verify.swarm.swarm`). Faults with the same object are drawn as one.
 
-    `text` is a sentence; its `{}` is the number that chooses among several. `weight` says how often the fault is drawn
-    beside the others, `share` in what share of all runs it is drawn at all. `choose` returns the candidates and which
-    of them is meant; by default every possible one is a candidate. With `waits` the run goes on until one is possible.
+    `text` is a sentence; its `{}` is the number that chooses among candidates. `weight` is the fault's frequency
+    relative to the others, `share` the fraction of runs in which it occurs at all. `choose` returns the candidates and
+    the index of the chosen one; by default every possible fault is a candidate. With `waits`, the run continues until
+    one is possible.
     """
 
     name: str
@@ -41,7 +43,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """The name of a fault in explorations, and what they try."""
+    """The name of a fault in explorations, and the variants that they try."""
 
     kind: str
     text: str
@@ -49,30 +51,30 @@ class Explored:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fault(Action):
-    """An action that never happens by itself. A run remembers its faults like any other step: they are undone and
+    """An action that never happens by itself. A run keeps its faults like any other step, so they are undone and
     replayed.
     """
 
     recorded: ClassVar[bool] = True
-    """Whether the trace has a record of it; False where the message that a machine receives at once says the same."""
+    """True if the trace gets a record of it; False if a machine at once receives a message that says the same."""
     method: ClassVar[str] = ""
-    """The method of `lab.faults` that does it; by default its verb. Several faults may share one."""
+    """The method of `lab.faults` that injects it, by default its verb. Several faults may share one."""
     line: ClassVar[str] = ""
-    """The line of a play that does it, by default its sentence: `{what}` stands for words that name one of several
-    targets, any other name for an argument of the method; what is in brackets may be left out.
+    """The line of a play that injects it, by default its sentence. `{what}` stands for words that name one of several
+    targets, any other name for an argument of the method. Parts in brackets are optional.
     """
     doing: ClassVar[str] = ""
-    """Completes "nothing ... now is 'lunch'", where words name a target."""
+    """The text that completes "nothing ... now is 'lunch'", if words name a target."""
     example: ClassVar[str]
     """A call of the method."""
     drawn: ClassVar[Drawn | None] = None
     explored: ClassVar[Explored | None] = None
     offer: ClassVar[str] = ""
-    """The label of the explorer's button on what it befalls; "" where the explorer lists faults by their sentences."""
+    """The label of the explorer's button on the target; "" if the explorer lists the fault by its sentence."""
 
     @classmethod
     def possible(cls, world: World) -> Iterator[Self]:
-        """Yield this fault for everything that it could befall, with default numbers; `refusal` judges each."""
+        """Yield this fault for every target, with default numbers; `refusal` says whether each is allowed."""
         raise NotImplementedError
 
     @classmethod
@@ -81,11 +83,11 @@ class Fault(Action):
         return cls.possible(world)
 
     def adjusted(self, world: World) -> Fault:
-        """Return the fault with what its method was given besides the words; a fault adds parameters of its own."""
+        """Return the fault with the other arguments of its method; subclasses add parameters."""
         return self
 
     def refusal(self, world: World) -> str | None:
-        """Return why this may not happen now, None if it may."""
+        """Return why the fault may not happen now, or None if it may."""
         raise NotImplementedError
 
     def happen(self, world: World) -> None:
@@ -93,11 +95,11 @@ class Fault(Action):
         raise NotImplementedError
 
     def happen_again(self, world: World) -> None:
-        """Do it in a lab that follows a recording, where what it leads to in a machine is recorded by itself."""
+        """Inject it in a lab that follows a recording, which has the machines' reactions already."""
         self.happen(world)
 
     def perform(self, world: World) -> None:
-        """Let it happen, and leave a record of it."""
+        """Inject the fault, and record it."""
         if self.recorded:
             world.faults_told += 1
             told = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
@@ -109,16 +111,16 @@ class Fault(Action):
         self.happen(world)
 
     def befalls(self, world: World) -> str:
-        """Return the id of the message or command that it befalls, as the trace has it; "" for another fault."""
+        """Return the trace's id of the message or command that it affects; "" for other faults."""
         return ""
 
     def is_about(self, action: Action) -> bool:
-        """Return True if the fault befalls what the action would do."""
+        """Return True if the fault affects the message or command of the action."""
         return False
 
     @property
     def code(self) -> str:
-        """Python that does this to `lab`."""
+        """Return the Python call that injects it."""
         return f"lab.faults.{self.name()}({self.text!r})" if self.is_named else f"lab.step(faults.{self.literal})"
 
     @property
@@ -140,7 +142,7 @@ class Fault(Action):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlainFault(Fault):
-    """A fault whose fields are all that a user has to say."""
+    """A fault that is fully described by its fields."""
 
     @property
     def code(self) -> str:
@@ -149,19 +151,19 @@ class PlainFault(Fault):
 
 
 def not_asked(world: World, command: str, number: int) -> str | None:
-    """Return why nothing can be done to a command, None if it is under way."""
+    """Return why a command cannot be affected, or None if it is pending."""
     if number in world.agenda.work:
         return None
     return f"{command} is not under way: it was not asked for, is done, or is not wanted any more"
 
 
 def not_there(world: World, machine: str) -> str:
-    """Say that a machine does not exist, and which do."""
+    """Say that a machine does not exist, and list those that do."""
     return f"there is no {machine} now; there are {enumerated(world.machine_names)}"
 
 
 def words_of(fault: type[Fault]) -> str:
-    """Return the docstring of a type of fault in one line."""
+    """Return the docstring of a fault class in one line."""
     return " ".join((fault.__doc__ or "").split())
 
 

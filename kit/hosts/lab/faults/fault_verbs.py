@@ -1,6 +1,6 @@
-"""The methods of `lab.faults`, and the lines of a play that do the same.
+"""The methods of `lab.faults`, and the corresponding lines of a play.
 
-Both derive from the table of faults. Faults that share a method share its line, which is that of the first of them.
+Both derive from the table of faults. Faults that share a method share the line of the first of them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kit.hosts.lab.world.actions import Action
 from kit.hosts.lab.world.world import World
 
 What = Action | TraceRecord | str
-"""What names a target: an action, a record of the trace or its id, a key, or a few words (`kit.hosts.lab.by_words`)."""
+"""The name of a target: an action, a trace record or its id, a key, or a few words (`kit.hosts.lab.by_words`)."""
 WHAT = "what"
 _PLACEHOLDER = re.compile(r"\{(\w+)\}|\[|\]")
 
 
 @dataclass(frozen=True)
 class FaultVerb:
-    """A method of `lab.faults`, and the faults that it can do."""
+    """A method of `lab.faults`, and the faults that it can inject."""
 
     name: str
     kinds: tuple[type[Fault], ...]
@@ -56,12 +56,12 @@ class FaultVerb:
 
     @property
     def does(self) -> str:
-        """The sentences that say what it does."""
+        """The sentences that describe its effect."""
         return " ".join(dict.fromkeys(words_of(kind) for kind in self.kinds))
 
     @property
     def usage(self) -> str:
-        """The line with its arguments in capitals: WORDS for what names a target, N for a number."""
+        """The line with its arguments in capitals: WORDS for the name of a target, N for a number."""
         return _PLACEHOLDER.sub(lambda found: self._shown(found[1]) if found[1] else found[0], self.line)
 
     @property
@@ -89,7 +89,7 @@ class FaultVerb:
 
     @property
     def _names(self) -> dict[str, str]:
-        """The names of its parameters, and their types."""
+        """Return the names of its parameters, and their types."""
         return {each.name: str(each.annotation) for each in self.parameters}
 
     def _is_number(self, name: str) -> bool:
@@ -101,7 +101,7 @@ class FaultVerb:
         return "N" if name in self._names and self._is_number(name) else name.upper()
 
     def _form(self, name: str) -> str:
-        """Return the pattern of an argument; of one that is no parameter, of names and values of parameters."""
+        """Return the pattern of an argument. If it is not a parameter, it stands for names and values of parameters."""
         if name == WHAT:
             return ".+?"
         if name in self._names:
@@ -116,15 +116,15 @@ def _verbs() -> Iterable[FaultVerb]:
     for kind in FAULTS.values():
         kinds[kind.name()] = (*kinds.get(kind.name(), ()), kind)
     verbs = [FaultVerb(name, of_name) for name, of_name in kinds.items()]
-    return sorted(verbs, key=lambda verb: verb.takes_words)  # a line with words may look like any other
+    return sorted(verbs, key=lambda verb: verb.takes_words)  # a line with words may match any other line
 
 
 VERBS: dict[str, FaultVerb] = {verb.name: verb for verb in _verbs()}
-"""The methods of `lab.faults`, by name; those whose lines are the most particular come first."""
+"""The methods of `lab.faults`, by name; those with the most specific lines come first."""
 
 
 class TakesSteps(Protocol):
-    """A lab, as far as `lab.faults` needs it."""
+    """The part of a lab that `lab.faults` uses."""
 
     @property
     def _world(self) -> World: ...
@@ -133,7 +133,7 @@ class TakesSteps(Protocol):
 
 
 class Faults:
-    """The faults of a lab: `possible()` lists what may be made to fail, the methods do it. Each is a step.
+    """The faults of a lab: `possible()` lists those that can be injected, the methods inject them. Each is a step.
 
     `what` is an action of `lab.enabled()` or `possible()`, a record of the trace or its id, an action's key, or a few
     words (`kit.hosts.lab.by_words`).
@@ -143,8 +143,8 @@ class Faults:
         self._lab = lab
 
     def possible(self) -> Choices:
-        """Return what may be made to fail now, by group; `.refused` has what may not, and why. `lab.step` takes any
-        of it.
+        """Return the faults that can be injected now, by group; `lab.step` accepts each. `.refused` has the others,
+        with the reasons.
         """
         world = self._lab._world
         judged = [(fault, refusal(world, fault)) for fault in possible_faults(world)]
@@ -155,11 +155,11 @@ class Faults:
         )
 
     def inflict(self, fault: Fault) -> Step:
-        """Let a fault happen. Raises LabError with the reason why it may not."""
+        """Inject a fault. Raises LabError with the reason if it is not allowed."""
         return self._lab._do(self.checked(fault))
 
     def checked(self, fault: Fault) -> Fault:
-        """Return a fault that may happen now. Raises LabError with the reason for any other."""
+        """Return the fault if it is allowed now. Raises LabError with the reason otherwise."""
         why_not = refusal(self._lab._world, fault)
         if why_not is not None:
             raise LabError(why_not)
@@ -199,7 +199,7 @@ def _method(verb: FaultVerb) -> Callable[..., Step]:
     whole = Signature([me, *verb.parameters], return_annotation="Step")
 
     def do(*arguments: Any, **named: Any) -> Step:
-        given = whole.bind(*arguments, **named).arguments  # a TypeError names what is none of them
+        given = whole.bind(*arguments, **named).arguments  # the TypeError names the unknown argument
         faults: Faults = given.pop("self")
         if not verb.takes_words:
             return faults.inflict(verb.kinds[0](**given))

@@ -1,16 +1,15 @@
-"""The table of faults: an entry has all that the kit knows of one fault (`kit.hosts.lab.faults.fault` says what that
-is).
+"""The table of faults. An entry is the complete definition of one fault; see `kit.hosts.lab.faults.fault`.
 
-A fault befalls what is under way, a worker, the driver, a file or a clock; what the machines make of it is their
-business. Where a real host would notice, the machines receive the event that this host would send:
+A fault affects a message, a command, a worker, the driver, a file or a clock. The machines react as to any event. If a
+real host would notice the fault, the machines receive that host's event:
 
-- a command that fails is answered with what the command itself makes of the error;
-- the JobMaster receives `OperatorEventLost` for a lost operator event, `SlotLost` for a worker that is gone.
+- a failed command is answered with the event that the command itself makes of the error;
+- the JobMaster receives `OperatorEventLost` for a lost operator event, and `SlotLost` for a lost worker.
 
-A fault leaves a record in the trace, of the machine "lab" in the role "fault".
+A fault leaves a record in the trace, with the machine "lab" and the role "fault".
 
-To add a fault, add its entry here, what it does included, and a test; `python -m tests.house.faults_page` writes it
-into `docs/FAULTS.md`.
+To add a fault, add its class here, its effect included, and a test; `python -m tests.house.faults_page` adds it to
+`docs/FAULTS.md`.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from kit.hosts.lab.world.world import World, failure_of
 from kit.machines.job.status import JobStatus
 
 DELAY_MS = 1_000
-"""By how much something is delayed, or a clock turned, where nothing else is said."""
+"""The default by which a message is delayed, or a clock turned."""
 EVERY_BIT = 0xFF
 MOST_ARGUMENTS = 36
-"""What chooses among several in a random run is a number below this."""
+"""In a random run, the number that chooses among candidates is below this."""
 NOBODY_HEARS = "nobody hears whether it is done; lab.faults.never() leaves it undone"
 
 
@@ -52,7 +51,7 @@ def _delayed(world: World, argument: int) -> tuple[Sequence[Fault], int]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MessageFault(Fault):
-    """It befalls the `place`-th message under way from `sender` to `receiver`, counted from 0."""
+    """A fault of the `place`-th message in flight from `sender` to `receiver`, counted from 0."""
 
     message: str
     """The name of its type."""
@@ -71,7 +70,7 @@ class MessageFault(Fault):
 
     @classmethod
     def defaults(cls, world: World) -> tuple[int, ...]:
-        """Return the values of the fields that it adds, if there are any."""
+        """Return the values of the fields that the subclass adds, if any."""
         return ()
 
     def refusal(self, world: World) -> str | None:
@@ -81,7 +80,7 @@ class MessageFault(Fault):
         return self.refusal_of(world, meant.word)
 
     def refusal_of(self, world: World, message: Word) -> str | None:
-        """Return why this may not happen to a message that is under way, None if it may."""
+        """Return why this may not happen to a message in flight, or None if it may."""
         raise NotImplementedError
 
     def befalls(self, world: World) -> str:
@@ -97,14 +96,14 @@ class MessageFault(Fault):
 
 
 def _lost(world: World, argument: int) -> tuple[Sequence[Fault], int]:
-    """Return the messages whose loss a checkpoint survives: it expires."""
+    """Return the messages whose loss only makes a checkpoint expire."""
     lost = ("TriggerTaskCheckpoint", "AcknowledgeCheckpoint", "DeclineCheckpoint")
     return [fault for fault in DropMessage.possible(world) if fault.message in lost], argument
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DropMessage(MessageFault):
-    """A message never arrives; those behind it do."""
+    """A message is lost; those behind it still arrive."""
 
     verb: ClassVar = "drop"
     pattern: ClassVar = "lose {message}{of_checkpoint} from {sender} to {receiver}"
@@ -127,7 +126,7 @@ class DropMessage(MessageFault):
         return None
 
     def happen(self, world: World) -> None:
-        """The host notices that an operator event does not arrive, as a cluster's does; no other message."""
+        """Drop the message. Like a cluster's, the host notices only the loss of an operator event."""
         lost, cause = world.agenda.take_message(self.sender, self.receiver, self.place)
         if isinstance(lost, OperatorEventToTask):
             told = OperatorEventLost(
@@ -145,7 +144,7 @@ class DropMessage(MessageFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DuplicateMessage(MessageFault):
-    """A message arrives twice: its copy is the next behind it."""
+    """A message arrives twice: its copy is right behind it."""
 
     verb: ClassVar = "duplicate"
     pattern: ClassVar = "duplicate {message}{of_checkpoint} from {sender} to {receiver}"
@@ -166,8 +165,8 @@ class DuplicateMessage(MessageFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DelayMessage(MessageFault):
-    """A message arrives at `until_ms` at the earliest, and those behind it after it, because messages keep their
-    order.
+    """A message arrives at `until_ms` at the earliest. Messages keep their order, so those behind it arrive later
+    still.
     """
 
     until_ms: int = 0
@@ -198,8 +197,8 @@ class DelayMessage(MessageFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ForgeMessage(MessageFault):
-    """A task's report on a checkpoint is followed by a forged copy of it, which claims another job, task, attempt or
-    checkpoint, and brings copies of the files unless it claims another job.
+    """A task's report on a checkpoint is followed by a forged copy, which claims another job, task, attempt or
+    checkpoint. Unless it claims another job, it refers to copies of the files.
     """
 
     claims: str = STRANGER
@@ -212,7 +211,7 @@ class ForgeMessage(MessageFault):
 
     @classmethod
     def possible(cls, world: World) -> Iterator[Self]:
-        """The usual forgeries of each report."""
+        """Yield the usual forgeries of each report."""
         for (sender, receiver), place, message in world.agenda.messages():
             if isinstance(message.word, REPORTS):
                 for claims in USUAL:
@@ -245,7 +244,7 @@ class ForgeMessage(MessageFault):
         contents, number = world.edge.files.contents, world.faults_told
 
         def copied(path: str) -> str:
-            """Copy a file, if it still exists, and return the path of the copy, beside it."""
+            """Copy a file, if it still exists, and return the path of the copy in the same directory."""
             directory, _, name = path.rpartition("/")
             copy = f"{directory}/forged-{number}-{name}"
             if path in contents:
@@ -261,14 +260,14 @@ class ForgeMessage(MessageFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CommandFault(Fault):
-    """It befalls a command that a machine has given and that is not carried out yet."""
+    """A fault of a command that a machine has issued and the host has not carried out yet."""
 
     machine: str
     command: str
     """The name of its type."""
     checkpoint_id: int | None
     number: int
-    """The same as that of the `CarryOut` that would carry it out."""
+    """The number of the `CarryOut` action that would carry it out."""
 
     group: ClassVar = Group.WORK
     whom: ClassVar = "machine"
@@ -289,7 +288,7 @@ class CommandFault(Fault):
 
 
 def _failure_named(how: str, failures: Sequence[Failure], about: str) -> str:
-    """Return the name of the failure that is meant, whatever its case."""
+    """Return the name of the failure that was named, ignoring case."""
     names = [failure.name for failure in failures]
     for name in names:
         if name.lower() == how.lower():
@@ -298,8 +297,10 @@ def _failure_named(how: str, failures: Sequence[Failure], about: str) -> str:
 
 
 def _failing(world: World, argument: int) -> tuple[Sequence[Fault], int]:
-    """The next command of one of these kinds, in one of its ways: those that may fail without failing the job for good.
-    A deletion that fails leaves something behind.
+    """Return the possible failures of one kind of command, and the index of the chosen one.
+
+    These kinds may fail without failing the job permanently. Deletions are not among them, because a failed deletion
+    leaves files behind.
     """
     kinds = (
         *("AllocateCheckpointId", "InitializeLocation", "ScheduleCoordinatorCheckpoint", "WriteSnapshot"),
@@ -372,7 +373,7 @@ class FailCommand(CommandFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NeverAnswer(CommandFault):
-    """A command is not carried out, and nobody ever says so."""
+    """A command is never carried out, and no answer is sent."""
 
     verb: ClassVar = "never"
     pattern: ClassVar = "never answer {command}{of_checkpoint} of {machine}"
@@ -395,7 +396,7 @@ class LoseAnswer(CommandFault):
 
     @classmethod
     def possible(cls, world: World) -> Iterator[Self]:
-        """Commands with an answer, but for the workers' leaving, which no disk carries out."""
+        """Yield commands with an answer, except a worker's shutdown, which involves no disk."""
         for number, (machine, asked) in world.agenda.work.items():
             if asked.word.answers and not isinstance(asked.word, StopEpoch):
                 yield cls(machine, *named(asked.word), number)
@@ -407,7 +408,7 @@ class LoseAnswer(CommandFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FailNextRead(Fault):
-    """A source's next read, which is answered at once, fails in one of the ways that `ReadSplit` declares."""
+    """A source's next read fails, in one of the ways that `ReadSplit` declares."""
 
     task: str
     failure: str
@@ -455,14 +456,14 @@ class FailNextRead(Fault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WorkerFault(PlainFault):
-    """It befalls a worker, that is the slot of all subtasks with this index."""
+    """A fault of a worker, which is the slot of all subtasks with this index."""
 
     worker: int
 
     group: ClassVar = Group.WORKERS
     whom: ClassVar = "worker"
     frozen: ClassVar[bool | None] = None
-    """Whether the worker must stand still, or must not; None where either will do."""
+    """True if the worker must be frozen, False if it must not be, None if either is fine."""
 
     @classmethod
     def possible(cls, world: World) -> Iterator[Self]:
@@ -484,7 +485,7 @@ class WorkerFault(PlainFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KillWorker(WorkerFault):
-    """A worker's process dies: its subtasks are gone at once, with all that was under way to and from them."""
+    """A worker's process dies. Its subtasks are gone at once, with everything in flight to and from them."""
 
     verb: ClassVar = "kill"
     pattern: ClassVar = "kill worker {worker}"
@@ -499,8 +500,8 @@ class KillWorker(WorkerFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoseMachine(WorkerFault):
-    """A worker dies together with its machine's disk: the local copies of its state are lost, so its tasks are restored
-    from the checkpoint directory while the other tasks read their copies.
+    """A worker dies together with its machine's disk. The local copies of its state are lost, so its tasks are restored
+    from the checkpoint directory, while the other tasks read their local copies.
     """
 
     verb: ClassVar = "lose_machine"
@@ -518,8 +519,8 @@ class LoseMachine(WorkerFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FreezeWorker(WorkerFault):
-    """A worker stands still, as in a long garbage collection: its tasks take no turn, its timers do not fire, what it
-    reads and writes is not done, what is sent to it stays under way. What it had sent arrives.
+    """A worker freezes, as in a long garbage collection: its tasks take no turn, its timers do not fire, its reads and
+    writes do not complete, and messages to it stay in flight. Messages that it had sent still arrive.
     """
 
     verb: ClassVar = "freeze"
@@ -534,7 +535,7 @@ class FreezeWorker(WorkerFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ThawWorker(WorkerFault):
-    """A frozen worker continues, as if nothing had happened."""
+    """A frozen worker continues as if nothing had happened."""
 
     verb: ClassVar = "thaw"
     pattern: ClassVar = "thaw worker {worker}"
@@ -547,7 +548,7 @@ class ThawWorker(WorkerFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MissHeartbeat(WorkerFault):
-    """The host has received no heartbeat of a frozen worker for too long: it considers the worker dead, and ends it."""
+    """The host receives no heartbeat from a frozen worker for too long, considers it dead, and ends it."""
 
     verb: ClassVar = "miss_heartbeat"
     pattern: ClassVar = "miss the heartbeat of worker {worker}"
@@ -558,7 +559,7 @@ class MissHeartbeat(WorkerFault):
         world.end_worker(self.worker, "its heartbeat was missed")
 
     def happen_again(self, world: World) -> None:
-        """The JobMaster is told, as is recorded."""
+        """End the worker; the recording has the message to the JobMaster."""
 
 
 def _refused_by_slots(world: World) -> str | None:
@@ -568,7 +569,7 @@ def _refused_by_slots(world: World) -> str | None:
 @dataclass(frozen=True, slots=True, repr=False)
 class LoseSlot(WorkerFault):
     """A worker dies together with its slot, as when its machine fails. A reactive job continues without the slot; any
-    other waits for a new one.
+    other job waits for a new one.
     """
 
     verb: ClassVar = "lose_slot"
@@ -585,7 +586,7 @@ class LoseSlot(WorkerFault):
         return WorkerFault.refusal(self, world) or _refused_by_slots(world)
 
     def happen(self, world: World) -> None:
-        """The slot is known to be gone before its worker is missed."""
+        """Remove the slot before the worker, so that the JobMaster learns of the slot first."""
         known = world.master.rescaling.slots
         slots = max(world.master.graph.parallelism.values()) if known is None else known
         world.deliver(world.master, SlotsChanged(slots=slots - 1))
@@ -623,8 +624,8 @@ class OfferSlots(PlainFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KillDriver(PlainFault):
-    """The process of the JobMaster dies, and with it everything but the disk. Nothing happens any more in this lab;
-    with a durable store another driver continues: `Lab(job, after=lab, recover=True)`.
+    """The process of the JobMaster dies, and with it everything except the disk. Nothing more happens in this lab. With
+    a durable store, another driver can continue: `Lab(job, after=lab, recover=True)`.
     """
 
     group: ClassVar = Group.DRIVER
@@ -647,8 +648,10 @@ class KillDriver(PlainFault):
 
 
 def _damaged(world: World, argument: int) -> tuple[Sequence[Fault], int]:
-    """One file of all, in one way, that something can be done about: only a durable store knows of the checkpoint that
-    it has noted; and Flink's format of `_metadata` has no checksum, so a wrong byte in it may mean anything.
+    """Return the chosen damage to a file, of those that the job can detect.
+
+    Losing the file in which a durable store notes a checkpoint is excluded, because nothing else knows of that
+    checkpoint. A wrong byte in `_metadata` is excluded too: Flink's format has no checksum, so it could mean anything.
     """
     files = [*LoseFile.possible(world), *TruncateFile.possible(world), *CorruptFile.possible(world)]
     found = [
@@ -666,7 +669,7 @@ DAMAGE = Drawn("damage", "a file is lost or damaged ({})", share=0.1, choose=_da
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FileFault(Fault):
-    """It befalls a file on the lab's disk. `about` says in words what is in it, where its name tells."""
+    """A fault of a file on the lab's disk. `about` describes the content in words, if the file's name tells it."""
 
     path: str
     about: str = field(default="", compare=False, kw_only=True)
@@ -691,7 +694,7 @@ class FileFault(Fault):
         return f"there is no file {self.path}" if data is None else self.refusal_of(len(data))
 
     def refusal_of(self, size_bytes: int) -> str | None:
-        """Return why this may not happen to a file of this size, None if it may."""
+        """Return why this may not happen to a file of this size, or None if it may."""
         return None
 
     def is_about(self, action: Action) -> bool:
@@ -699,7 +702,7 @@ class FileFault(Fault):
 
 
 def _what_is_in(world: World, path: str) -> str:
-    """Return whose state a file holds, and of which kind, as its name says; "" for other files."""
+    """Return the owner and the kind of the state in a file, according to its name; "" for other files."""
     written = parts_of(path.rpartition("/")[2])
     if written is None:
         return ""
@@ -710,7 +713,7 @@ def _what_is_in(world: World, path: str) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoseFile(FileFault):
-    """A file is gone."""
+    """A file is deleted."""
 
     verb: ClassVar = "lose"
     pattern: ClassVar = "lose {path}{about}"
@@ -730,7 +733,7 @@ class LoseFile(FileFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TruncateFile(FileFault):
-    """Only the first `size_bytes` of a file are left."""
+    """A file is cut to its first `size_bytes`."""
 
     size_bytes: int
 
@@ -753,7 +756,7 @@ class TruncateFile(FileFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CorruptFile(FileFault):
-    """Every bit of the byte at `offset` of a file is flipped."""
+    """All bits of the byte at `offset` in a file are flipped."""
 
     offset: int
 
@@ -784,9 +787,9 @@ def _turned(world: World, argument: int) -> tuple[Sequence[Fault], int]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TurnClock(PlainFault):
-    """The clock of a machine ("job", a task, a slot) is turned by `by_ms`, and stays so as long as the machine exists.
-    Forward it jumps; backward it stands still until its time has come again, because a host's time never goes back.
-    Timers that are set keep their length.
+    """The clock of a machine ("job", a task, a slot) is turned by `by_ms` for as long as the machine exists. Forward,
+    it jumps. Backward, it stops until its time is reached again, because a host's time never goes back. The durations
+    of timers that are already set do not change.
     """
 
     machine: str
@@ -817,10 +820,10 @@ FAULTS: dict[str, type[Any]] = {
     for name, kind in vars().copy().items()
     if isinstance(kind, type) and issubclass(kind, Fault) and "verb" in vars(kind)
 }
-"""The types of fault by name, as they are listed."""
+"""The types of fault by name, in the order in which they are listed."""
 
 
 def possible_faults(world: World) -> Iterator[Fault]:
-    """Yield every fault that there is something for, in a fixed order; `refusal` says of each whether it may happen."""
+    """Yield every fault that has a target, in a fixed order; `refusal` says whether each is allowed."""
     for kind in FAULTS.values():
         yield from kind.possible(world)

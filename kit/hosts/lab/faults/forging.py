@@ -1,7 +1,7 @@
-"""Forged reports: copies of what a task says of a checkpoint, which claim to come from elsewhere.
+"""Forged reports: copies of a task's report on a checkpoint that claim to come from elsewhere.
 
-No task of a healthy cluster sends such a message, but a coordinator must not be confused by one: it has a branch for
-each (`kit.machines.coordinator.acknowledging`).
+No task of a healthy cluster sends such a message. The coordinator still handles each case
+(`kit.machines.coordinator.acknowledging`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIELDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "attempt": ("attempt", int),
     "checkpoint": ("checkpoint_id", int),
 }
-"""What a report may claim: the field of the message, and its type."""
+"""The fields of a report that can be forged, with their types."""
 STRANGER = "task=stranger/0"
 USUAL = ("job=another-job", STRANGER, "checkpoint=1000")
 """The claims that the lab proposes."""
@@ -34,7 +34,7 @@ def claims_of(**claims: str | int | None) -> str:
 
 
 def why_not(claims: str) -> str | None:
-    """Return what is wrong with claims, None if nothing is."""
+    """Return what is wrong with the claims, or None."""
     parts = [part.partition("=") for part in claims.split(",")]
     for name, _, value in parts:
         if name not in FIELDS or not value:
@@ -49,8 +49,8 @@ def why_not(claims: str) -> str | None:
 def forged(report: Word, claims: str, copied: Callable[[str], str]) -> Word:
     """Return the report with these claims.
 
-    It brings files of its own, which `copied` makes of the report's. A report of another job keeps the originals: the
-    coordinator must not touch them.
+    It refers to copies of the files, which `copied` makes. A report of another job keeps the originals, which the
+    coordinator must not touch.
     """
     claimed = dict(part.split("=", 1) for part in claims.split(","))
     facts = {FIELDS[name][0]: FIELDS[name][1](value) for name, value in claimed.items()}
@@ -60,7 +60,7 @@ def forged(report: Word, claims: str, copied: Callable[[str], str]) -> Word:
 
 
 def _moved(value: Any, copied: Callable[[str], str]) -> Any:
-    """The same state in copies of its files."""
+    """Return the same state with copies of its files."""
     if isinstance(value, FileStateHandle | RelativeFileStateHandle):
         return FileStateHandle(copied(value.path), value.size)
     if isinstance(value, tuple):

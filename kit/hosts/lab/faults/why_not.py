@@ -1,4 +1,4 @@
-"""Why an action may not happen now: what the lab says to it, and below that the chain of causes."""
+"""The explanation of a rejected action: the lab's reason, and below it the chain of causes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kit.why.questions import ANSWERS
 
 
 def why_not(world: World, evidence: Evidence, action: Action) -> Why:
-    """Why an action may not happen now; that it may, if so."""
+    """Explain why an action may not happen now, or say that it may."""
     question = f"Why may this not happen now: {action.text}?"
     refused = refusal(world, action)
     if refused is None:
@@ -33,7 +33,7 @@ def why_not(world: World, evidence: Evidence, action: Action) -> Why:
 
 
 def _below(inquiry: Inquiry, action: Action) -> Iterator[Fact]:
-    """What lies behind a refusal, as far as the trace tells."""
+    """Yield the causes of a rejection, as far as the trace contains them."""
     for kind in type(action).__mro__:
         if kind in _BELOW:
             yield from _BELOW[kind](inquiry, action)
@@ -111,7 +111,7 @@ _KEY = re.compile(
 
 
 def named_action(what: str, evidence: Evidence, enabled: Choices, faults: Choices) -> Action:
-    """The action that a key or a few words name, whether it may happen or not. Raises LabError for what names none."""
+    """Return the action that a key or a few words name, allowed or not. Raises LabError if they name none."""
     known = [*enabled, *faults, *(action for action, _ in faults.refused)]
     for action in known:
         if what in (action.key, action.text):
@@ -127,7 +127,7 @@ def named_action(what: str, evidence: Evidence, enabled: Choices, faults: Choice
 
 
 def _of_key(verb: str, parts: list[str], evidence: Evidence) -> Action | None:
-    """The action with this key."""
+    """Return the action with this key."""
     checkpoint_id = next((int(part[4:]) for part in parts if re.fullmatch(r"chk-\d+", part)), None)
     words = [part for part in parts if part and not part.startswith("chk-")]
     if verb == "turn":

@@ -1,10 +1,9 @@
-"""A user's own job in a swarm, and how its output is judged.
+"""A user's own job in a swarm, and the check of its output.
 
-Unless the user says how, what a trial put out is compared with runs that nothing was done to, each in another order:
-some at random, and one for each task in which that one comes last.
-Columns in which these differ among themselves depend on the order of records, as a running total does: they are not
-compared. What is left must be there as often as in those runs. Of a job that promises its records at least once
-nothing is compared.
+Unless the user provides a check, the output of a trial is compared with runs without faults. Each of these runs takes
+its actions in another order: some at random, and one per task in which that task is slowest. Columns that differ
+between these runs depend on the order of records, as a running total does, and are not compared. In the other columns,
+each row must occur as often as in these runs. The output of an at-least-once job is not compared.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ Check = Callable[[Output], Iterable[str]]
 
 @dataclass(frozen=True)
 class Promise:
-    """What one sink puts out when nothing goes wrong: how often each row comes, of these columns."""
+    """The output of one sink without faults: the number of times that each row of these columns occurs."""
 
     columns: tuple[str, ...]
     rows: Counter[tuple[Any, ...]]
 
     @classmethod
     def of(cls, frames: list[pd.DataFrame]) -> Promise:
-        """What these runs agree on: as many columns as have the same rows in each, from the first on."""
+        """Return the part in which these runs agree: the leading columns that have the same rows in each."""
         columns: tuple[str, ...] = ()
         for name in frames[0].columns:
             tried = (*columns, str(name))
@@ -51,7 +50,7 @@ class Promise:
         return cls(columns, _rows(frames[0], columns))
 
     def problems(self, sink: str, frame: pd.DataFrame) -> Iterator[str]:
-        """Where a sink's output differs."""
+        """Yield the differences of a sink's output."""
         found = _rows(frame, self.columns)
         for what, difference in (("lost", self.rows - found), ("too many", found - self.rows)):
             if difference:
@@ -70,13 +69,13 @@ def _rows(frame: pd.DataFrame, columns: tuple[str, ...]) -> Counter[tuple[Any, .
 
 
 def _held_back(task: str, until_ms: int) -> Adversarial:
-    """An order in which this task has no turn for so long, if anything else can happen."""
+    """Return a scheduler that gives this task no turn until `until_ms` while anything else can happen."""
     return Adversarial(lambda action: isinstance(action, TakeTurn) and action.task == task, until_ms=until_ms)
 
 
 @dataclass(frozen=True, eq=False)
 class GivenJob:
-    """The user's job at a parallelism; `make` gives it anew."""
+    """The user's job at a parallelism; `make` returns a new instance."""
 
     make: Callable[[int], StreamEnvironment | JobGraph]
     parallelism: int
@@ -88,7 +87,7 @@ class GivenJob:
     def of(
         cls, job: StreamEnvironment | JobGraph | Callable[[int], StreamEnvironment | JobGraph], check: Check | None
     ) -> GivenJob:
-        """The job as `swarm` was given it. Raises LabError for what is none."""
+        """Return the job that was passed to `swarm`. Raises LabError for anything that is not a job."""
         if isinstance(job, StreamEnvironment | JobGraph):
             given = cls(lambda parallelism: job, 2, False, check)
         elif callable(job):
@@ -110,7 +109,7 @@ class GivenJob:
         return self
 
     def environment(self) -> StreamEnvironment | JobGraph:
-        """The job, to be run."""
+        """Return the job to run."""
         return self.make(self.parallelism)
 
     def master_hooks(self) -> Sequence[MasterHook]:
@@ -118,34 +117,34 @@ class GivenJob:
         return ()
 
     def at(self, parallelism: int) -> GivenJob:
-        """The same job at another parallelism, if it has others."""
+        """Return the same job at another parallelism, if it supports others."""
         return replace(self, parallelism=parallelism) if self.rescales else self
 
     @property
     def has_last_words(self) -> bool:
-        """Nobody knows, so it is never drained."""
+        """Return True, since this is unknown; so the job is never drained."""
         return True
 
     def problems(self, output: Output) -> Iterator[str]:
-        """What is wrong with what was put out."""
+        """Yield the errors in the output."""
         if self.check is not None:
             yield from self.check(output)
         for path, promise in self._promises.items():
             yield from promise.problems(path, output(path))
 
     def small(self) -> Iterator[GivenJob]:
-        """Nobody knows how."""
+        """Yield nothing; how to make the job smaller is unknown."""
         yield from ()
 
     def simpler(self) -> Iterator[GivenJob]:
-        """The same at a smaller parallelism."""
+        """Yield the same job at a smaller parallelism."""
         if self.rescales:
             for parallelism in range(1, self.parallelism):
                 yield self.at(parallelism)
 
     @property
     def text(self) -> str:
-        """Its name; a play of it is opened with the job."""
+        """Its name; a play of it must be opened with the job."""
         return f"{job_graph(self.environment()).name}, parallelism={self.parallelism}"
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """A checkpoint with incremental state, as Flink's RocksDB backend leaves it, on a lab's disk.
 
-The kit's own backend writes all of its state each time, so nothing that it writes is shared. What a job of Flink's has
-left behind may be: plays begin from such a checkpoint, and show what becomes of the files that it shares.
+The kit's own backend writes all of its state each time, so its files are never shared. The files of a Flink job may be.
+Plays start from such a checkpoint, and show what happens to its shared files.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from kit.files.memory import MemoryFiles
 
 MAX_PARALLELISM = 8
 SHARED = ("000009.sst", "000012.sst")
-"""The tables of each subtask: an earlier checkpoint, long gone, has written them."""
+"""The tables of each subtask, written by an earlier checkpoint that no longer exists."""
 
 
 def leave_incremental_snapshot(files: MemoryFiles, path: str, checkpoint_id: int, operator_id: str) -> None:
-    """Put the checkpoint into the directory `path`, what it shares beside that: of this operator two subtasks, each
-    with two shared tables and two files of its own.
+    """Write the checkpoint into the directory `path`, and its shared files beside that directory.
+
+    The operator has two subtasks, each with two shared tables and two files of its own.
     """
     root = path.rpartition("/")[0]
     subtasks = {

@@ -1,22 +1,22 @@
-"""Random small jobs for a swarm, and what each of them must have put out when it has ended.
+"""Random small jobs for a swarm, and the expected output of each.
 
-A source counts rows 0, 1, ... in some splits. They pass some stages, each with its kind of exchange and of state, and
-each hands on every row once; where a stage's state is lost or doubled its rows show it:
+A source counts rows 0, 1, ... in some splits. They pass some stages, each with its kind of exchange and of state. Every
+stage passes each row on once, and its rows show whether its state was lost or doubled:
 
     map        no state, over some exchange
-    branches   even and odd rows take two ways, which meet again
-    aside      every second row takes the way of a side output
+    branches   sends even and odd rows along two branches, which meet again
+    aside      sends every second row to a side output
     numbered   numbers the rows of each key: value state
     held       keeps each row until event time is past it: map state and timers; `idle` channels do not hold it back
-    waits      keeps each row until the host's time has gone on a while: processing-time timers
-    tally      counts rows in operator state, dealt out entry by entry (`split`) or given to all (`union`), and says at
-               the end how many they were
-    rules      a second stream is broadcast; at the end each subtask says how many rules it knows: broadcast state
-    paced      watermarks and idle statuses follow the rows over one channel, and the receiver says at the end which of
-               them it heard: event time that was in flight at a checkpoint
+    waits      keeps each row for a while of the host's time: processing-time timers
+    tally      counts rows in operator state, redistributed entry by entry (`split`) or to all (`union`), and reports
+               the count at the end
+    rules      has a second, broadcast input; at the end each subtask reports the rules that it knows: broadcast state
+    paced      sends watermarks and idle statuses behind the rows over one channel; at the end the receiver reports
+               those that it received: event time that was in flight at a checkpoint
 
-The rows end in the sink `rows`; from the source a branch may go by keyed totals to `totals`, by windows to `windows`,
-or by sessions, which merge, to `sessions`. With `hooks` the job has master hooks whose names differ in case only.
+The rows end in the sink `rows`. A branch from the source may lead by keyed totals to `totals`, by windows to `windows`,
+or by merging sessions to `sessions`. With `hooks`, the job has master hooks whose names differ in case only.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 DIRECTORY = "/checkpoints"
 WINDOW_MS = 10
 SESSION_GAP_MS = 11
-"""A little more than there is between two rows of a key."""
+"""A little more than the time between two rows of a key."""
 MODES: dict[str, dict[str, Any]] = {
     "aligned": {},
     "aligned two at a time": {"max_concurrent": 2},
@@ -57,9 +57,7 @@ RESTARTS = 1_000
 
 @dataclass(frozen=True)
 class RandomJob:
-    """One small job: what flows, how it is cut, which way it takes, how it is checkpointed. `settings` are those of
-    its `CheckpointConfig`.
-    """
+    """One small job: its rows, splits, stages and checkpoints. `settings` are those of its `CheckpointConfig`."""
 
     rows: int = 12
     splits: int = 2
@@ -76,7 +74,9 @@ class RandomJob:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> RandomJob:
-        """The job that `text` names: `stages` are one string, and what is not a field is of its `CheckpointConfig`."""
+        """Return the job with the settings of its `text`. `stages` is one string; unknown names are checkpoint
+        settings.
+        """
         own = {name: value for name, value in settings.items() if name in _FIELDS}
         if "stages" in own:
             own["stages"] = tuple(own["stages"].split(ARROW))
@@ -84,7 +84,7 @@ class RandomJob:
 
     @property
     def text(self) -> str:
-        """The job as the head of a play names it."""
+        """The job as the header of a play names it."""
         plain = RandomJob()
         own = {name: getattr(self, name) for name in _FIELDS if getattr(self, name) != getattr(plain, name)}
         if "stages" in own:
@@ -93,7 +93,7 @@ class RandomJob:
 
     @classmethod
     def drawn(cls, chance: Random) -> RandomJob:
-        """One of all there are."""
+        """Return a random job."""
         mode = chance.choice(sorted(MODES))
         stages = [drawn_stage(chance) for _ in range(chance.choice([0, 1, 1, 1, 2]))]
         if sum(stage.startswith(LAST_WORDS) for stage in stages) > 1:
@@ -126,32 +126,32 @@ class RandomJob:
         )
 
     def at(self, parallelism: int) -> RandomJob:
-        """The same job at another parallelism."""
+        """Return the same job at another parallelism."""
         return replace(self, parallelism=parallelism)
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether nothing may come twice."""
+        """True if no row may occur twice."""
         return self.mode != "at least once"
 
     @property
     def rescales(self) -> bool:
-        """It does, but for stages of one subtask."""
+        """True unless it has stages of one subtask."""
         return True
 
     @property
     def has_last_words(self) -> bool:
-        """Whether its end is more than the end of its rows: draining it would bring other rows."""
+        """True if it emits rows at its end, so that draining it would emit different rows."""
         return self.branch in ("windows", "sessions") or any(stage.startswith(LAST_WORDS) for stage in self.stages)
 
     # --- the job --------------------------------------------------------------------------------------------------
 
     def master_hooks(self) -> Sequence[MasterHook]:
-        """The hooks of one life."""
+        """Return the hooks of one life."""
         return named_hooks(self.hooks)
 
     def environment(self) -> StreamEnvironment:
-        """The job. All its checkpoints may fail without failing it, and what it leaves when it is cancelled stays."""
+        """Return the job. Its checkpoints may all fail without failing it, and cancelling it retains its files."""
         env = StreamEnvironment(
             "random",
             parallelism=self.parallelism,
@@ -180,13 +180,13 @@ class RandomJob:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """What the source reads: row number, key, event time."""
+        """Return the rows of the source: row number, key, event time."""
         return [{"n": n, "k": KEYS[n * 7 % len(KEYS)], "t": 2 * n, "number": 0} for n in range(self.rows)]
 
     # --- its output -----------------------------------------------------------------------------------------------
 
     def problems(self, output: Callable[[str], pd.DataFrame]) -> Iterator[str]:
-        """What is wrong with what was put out, when all input has been."""
+        """Yield the errors in the output after all input was read."""
         rows = _records_of(output("rows"))
         found = Counter(row["n"] for row in rows if row["n"] >= 0)
         wanted = Counter(range(self.rows))
@@ -263,7 +263,7 @@ class RandomJob:
             yield f"{what}: lost {sorted((wanted - got).elements())}, too many {sorted((got - wanted).elements())}"
 
     def _groups(self, key: Callable[[dict[str, Any]], Any]) -> dict[Any, tuple[int, int]]:
-        """Rows and total of each group."""
+        """Return the number of rows and the total of each group."""
         groups: dict[Any, tuple[int, int]] = {}
         for row in self.records:
             rows, total = groups.get(key(row), (0, 0))
@@ -271,13 +271,13 @@ class RandomJob:
         return groups
 
     def small(self) -> Iterator[RandomJob]:
-        """The same job with a few rows, the smallest first."""
+        """Yield the same job with a few rows, the smallest first."""
         for rows, parallelism in itertools.product((2, 4, 8), (1, 2)):
             if rows < self.rows and parallelism <= self.parallelism:
                 yield replace(self, rows=rows, parallelism=parallelism, splits=parallelism, batch_rows=1, branch="")
 
     def simpler(self) -> Iterator[RandomJob]:
-        """Jobs that are a little simpler, the boldest first."""
+        """Yield slightly simpler jobs, the largest simplification first."""
         if self.branch:
             yield replace(self, branch="")
         for number in range(len(self.stages)):
@@ -329,12 +329,12 @@ def _branch_off(branch: str, stream: DataStream) -> None:
 
 
 def _is_of_a_session(n: int) -> bool:
-    """Leaves gaps in the rows of each key, which are `5 * 2` ms apart."""
+    """Return True for all rows but those left out to make gaps; the rows of a key are `5 * 2` ms apart."""
     return n % 25 < 15
 
 
 def _cut_at_gaps(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The sessions of one key's rows."""
+    """Yield the sessions of one key's rows."""
     session: list[dict[str, Any]] = []
     for row in rows:
         if session and row["t"] - session[-1]["t"] > SESSION_GAP_MS:
@@ -346,6 +346,6 @@ def _cut_at_gaps(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a frame, times as ms."""
+    """Return the rows of a frame, with times in ms."""
     times = {name: frame[name].astype("int64") for name in frame.columns if name.startswith("window_")}
     return frame.assign(**times).to_dict("records")

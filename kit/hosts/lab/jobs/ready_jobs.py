@@ -2,9 +2,8 @@
 
     lab = Lab(ready_job("keyed-sum", rows=12, unaligned=True))
 
-Each is a few rows long, one row a buffer, and takes checkpoints when asked to. What may be set of one is in
-`ready_jobs()` and in the settings of `StreamEnvironment`, `CheckpointConfig` and `RescaleConfig`; `restart=3` restarts
-it three times.
+Each reads a few rows, one row per buffer, and takes checkpoints on request. `ready_jobs()` lists their settings; those
+of `StreamEnvironment`, `CheckpointConfig` and `RescaleConfig` apply too. `restart=3` restarts the job three times.
 """
 
 from __future__ import annotations
@@ -50,23 +49,23 @@ NUMBERS = pa.schema([("n", pa.int64())])
 
 @dataclass(frozen=True)
 class Rows:
-    """What a ready job reads: rows `{"k": ..., "n": ...}` numbered from 0, one in a buffer."""
+    """The input of a ready job: rows `{"k": ..., "n": ...}` numbered from 0, one per buffer."""
 
     rows: int = 20
     """Rows of each source."""
     splits: int | None = None
-    """Parts that a source has, None for one per subtask."""
+    """The splits of a source; None for one per subtask."""
     backlog_splits: int = 0
-    """So many of them were there before the job began."""
+    """The number of splits that existed before the job started."""
     short: int = 2
     """Rows of the source that ends early."""
     bad: int = -1
-    """The row whose number no function can work with; -1: none is so."""
+    """The number of the row at which functions fail; -1 for none."""
     rows_per_second: float | None = None
-    """How fast each subtask of a source reads; None: as fast as it can."""
+    """The rate of each subtask of a source; None for no limit."""
 
     def source(self, rows: int | None = None, schema: pa.Schema = SCHEMA) -> CollectionSource:
-        """The source of that many rows."""
+        """Return a source of this many rows."""
         made = [{"k": KEYS[n % len(KEYS)], "n": n} for n in range(self.rows if rows is None else rows)]
         return CollectionSource(
             [{name: row[name] for name in schema.names} for row in made],
@@ -78,19 +77,19 @@ class Rows:
         )
 
     def work(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The row again; ValueError for the bad one."""
+        """Return the row. Raises ValueError for the bad one."""
         if row["n"] == self.bad:
             raise ValueError(f"row {self.bad} is bad")
         return dict(row)
 
 
 class ReadyJobError(LabError):
-    """There is no such ready job, or it has no such setting."""
+    """The ready job does not exist, or does not have the setting."""
 
 
 @dataclass(frozen=True)
 class ReadyJob:
-    """A job by name: what it does, how it is built, and what is set of it unless somebody says otherwise."""
+    """A job by name: its description, the function that builds it, and its default settings."""
 
     name: str
     what: str
@@ -121,7 +120,7 @@ class Join(KeyedCoProcessFunction):
 
 
 class Merge(CoProcessFunction):
-    """Hands on the rows of both inputs."""
+    """Passes on the rows of both inputs."""
 
     def process_element1(self, row: dict[str, Any], ctx: ProcessFunctionContext) -> None:
         """A row of the first input."""
@@ -138,17 +137,17 @@ class ByRule(BroadcastProcessFunction):
     RULES = MapStateDescriptor("rules", pa.string(), pa.int64())
 
     def process_element(self, row: dict[str, Any], ctx: ReadOnlyContext) -> None:
-        """A row, and the rule that holds for it."""
+        """Process a row with the newest rule of its key."""
         factor = ctx.broadcast_state(self.RULES).get(row["k"])
         ctx.emit({"k": row["k"], "n": row["n"] * (1 if factor is None else factor)})
 
     def process_broadcast_element(self, rule: dict[str, Any], ctx: BroadcastContext) -> None:
-        """A rule, which every subtask keeps."""
+        """Keep a rule; every subtask receives it."""
         ctx.broadcast_state(self.RULES).put(rule["k"], rule["n"])
 
 
 class _Remembering(ProcessFunction, CheckpointedFunction):
-    """Hands each row on, and remembers its number in operator state."""
+    """Passes each row on, and keeps its number in operator state."""
 
     SEEN = ListStateDescriptor("seen", pa.int64())
     seen: OperatorListState
@@ -160,38 +159,38 @@ class _Remembering(ProcessFunction, CheckpointedFunction):
         ctx.emit({"n": row["n"], "entries": len(self.own)})
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """All that this subtask remembers goes into the checkpoint."""
+        """Store the numbers of this subtask."""
         self.seen.update(self.own)
 
 
 class SplitState(_Remembering):
-    """List state that is dealt out among the subtasks (`OperatorStateHandle.Mode.SPLIT_DISTRIBUTE`)."""
+    """List state that is split among the subtasks (`OperatorStateHandle.Mode.SPLIT_DISTRIBUTE`)."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Each subtask takes up what falls to it."""
+        """Read the entries assigned to this subtask."""
         self.seen = context.operator_state.get_list_state(self.SEEN)
         self.own = self.seen.get()
 
 
 class UnionState(_Remembering):
-    """List state that every subtask gets whole (`OperatorStateHandle.Mode.UNION`): and writes back whole."""
+    """List state that every subtask restores and writes back completely (`OperatorStateHandle.Mode.UNION`)."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Each subtask takes up everything: this is how union state grows."""
+        """Read all entries, which is how union state grows."""
         self.seen = context.operator_state.get_union_list_state(self.SEEN)
         self.own = self.seen.get()
 
 
 class FailingSnapshot(_Remembering):
-    """Cannot take its part in checkpoint 2."""
+    """Fails to take its snapshot for checkpoint 2."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Nothing to take up but the list."""
+        """Read the list only."""
         self.seen = context.operator_state.get_list_state(self.SEEN)
         self.own = self.seen.get()
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """The second checkpoint meets an error."""
+        """Fail for the second checkpoint."""
         if context.checkpoint_id == 2:
             raise ValueError("snapshot_state does not like the number 2")
         super().snapshot_state(context)
@@ -205,15 +204,15 @@ class ReadyHook:
 
     @property
     def serializer(self) -> ReadyHook:
-        """It is its own."""
+        """The hook itself."""
         return self
 
     def serialize(self, value: int) -> bytes:
-        """The number as text."""
+        """Return the number as text."""
         return str(value).encode()
 
     def deserialize(self, version: int, data: bytes) -> int:
-        """The number again."""
+        """Return the number."""
         return int(data)
 
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> int:
@@ -221,15 +220,15 @@ class ReadyHook:
         return checkpoint_id
 
     def restore_checkpoint(self, checkpoint_id: int, value: int | None) -> None:
-        """ValueError for the state of another checkpoint."""
+        """Check the state. Raises ValueError for that of another checkpoint."""
         if value not in (None, checkpoint_id):
             raise ValueError(f"the log was given the state of chk-{value} for chk-{checkpoint_id}")
 
     def reset(self) -> None:
-        """Nothing to do: it keeps nothing."""
+        """Do nothing: the hook keeps no state."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 # ---- jobs -----------------------------------------------------------------------------------------------------------
@@ -367,8 +366,9 @@ _OF_ENVIRONMENT = set(signature(StreamEnvironment).parameters) - {
 
 
 def ready_job(name: str, **settings: Any) -> StreamEnvironment:
-    """The ready job of this name, with these settings. Raises LabError with the nearest names for what there is not,
-    SettingError for a value that is not allowed.
+    """Return the ready job of this name, with these settings.
+
+    Raises LabError, with the nearest names, for an unknown name, and SettingError for a value that is not allowed.
 
     "random" is one of the jobs of a swarm (`kit.hosts.lab.jobs.random_jobs`).
     """
@@ -395,14 +395,14 @@ def ready_job(name: str, **settings: Any) -> StreamEnvironment:
 
 
 def default_settings(name: str) -> dict[str, Any]:
-    """What is set of a ready job unless somebody says otherwise: all its settings. Raises KeyError."""
+    """Return all settings of a ready job with their defaults. Raises KeyError for an unknown name."""
     of_classes = {each.name: each.default for kind in (Rows, CheckpointConfig, RescaleConfig) for each in fields(kind)}
     of_environment = {each: signature(StreamEnvironment).parameters[each].default for each in _OF_ENVIRONMENT}
     return {**of_classes, **of_environment, **_DEFAULTS, **READY_JOBS[name].settings}
 
 
 def random_job(settings: Mapping[str, Any]) -> RandomJob:
-    """The job of a swarm with these settings. Raises ReadyJobError for one that there is not."""
+    """Return the swarm's job with these settings. Raises ReadyJobError for an unknown setting."""
     known = {each.name for each in fields(RandomJob)} | _OF_CHECKPOINTS
     for wrong in settings.keys() - known:
         meant = enumerated(nearest(wrong, sorted(known)))
@@ -411,13 +411,13 @@ def random_job(settings: Mapping[str, Any]) -> RandomJob:
 
 
 def job_of(text: str) -> tuple[str, dict[str, Any]]:
-    """A ready job as text has it, `keyed-sum, rows=12, unaligned`: its name and settings. Raises LabError."""
+    """Parse a ready job such as `keyed-sum, rows=12, unaligned` into its name and settings. Raises LabError."""
     name, _, rest = text.partition(",")
     return name.strip(), settings_of(rest)
 
 
 def settings_of(text: str) -> dict[str, Any]:
-    """Settings as text has them, `rows=12, unaligned`: one without a value is True. Raises LabError."""
+    """Parse settings such as `rows=12, unaligned`; one without a value is True. Raises LabError."""
     settings: dict[str, Any] = {}
     for part in filter(None, map(str.strip, text.replace("\n", " ").split(","))):
         name, equals, value = map(str.strip, part.partition("="))
@@ -428,7 +428,7 @@ def settings_of(text: str) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """A number, a list, True; anything else is a word."""
+    """Parse a number, a list or True; anything else is a string."""
     try:
         return literal_eval(text)
     except (SyntaxError, ValueError):
@@ -436,7 +436,7 @@ def _value(text: str) -> Any:
 
 
 class _InFull(pd.DataFrame):
-    """A table of sentences: nothing of a cell is left out where it is shown."""
+    """A table of sentences, whose cells are always shown in full."""
 
     def _repr_html_(self) -> str:
         with pd.option_context("display.max_colwidth", None):
@@ -447,7 +447,7 @@ class _InFull(pd.DataFrame):
 
 
 def ready_jobs() -> pd.DataFrame:
-    """The ready jobs: one row each with what it does."""
+    """Return the ready jobs: one row each with its description."""
     return _InFull([(job.name, job.what) for job in READY_JOBS.values()], columns=["name", "what"])
 
 

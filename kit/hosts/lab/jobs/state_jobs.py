@@ -1,4 +1,4 @@
-"""A ready job whose one operator keeps state of every kind there is: what a snapshot can hold, in one snapshot."""
+"""A ready job with one operator that keeps state of every kind, so that one snapshot has all of them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _LENGTH = struct.Struct(">H")
 
 
 class EveryKind(KeyedProcessFunction, CheckpointedFunction):
-    """Adds up delays by carrier, and keeps something of each other kind beside it.
+    """Adds up delays by carrier, and keeps some state of every other kind.
 
     Managed: `delay` by key; a timer per key, at which the carrier is reported; `late` (split list), `flights` (union
-    list) and `limits` (broadcast). Raw: the carriers of each key group, and how many flights this subtask saw.
+    list) and `limits` (broadcast). Raw: the carriers of each key group, and the number of flights in this subtask.
     """
 
     DELAY = ReducingStateDescriptor("delay", pa.int64(), lambda one, other: one + other)
@@ -55,7 +55,7 @@ class EveryKind(KeyedProcessFunction, CheckpointedFunction):
         self.seen = sum(int(_read(stream)) for stream in context.raw_operator_state_inputs)
 
     def process_element(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
-        """A flight: each kind of state hears of it."""
+        """Add a flight to each kind of state."""
         delay: Any = ctx.state(self.DELAY)
         delay.add(row["delay"])
         ctx.timer_service.register_event_time_timer(row["at"] // REPORT_AFTER * REPORT_AFTER + REPORT_AFTER)
@@ -68,12 +68,12 @@ class EveryKind(KeyedProcessFunction, CheckpointedFunction):
         ctx.emit({"carrier": row["carrier"], "delay": delay.get()})
 
     def on_timer(self, timestamp_ms: int, ctx: KeyedProcessFunctionContext) -> None:
-        """The carrier's delay so far, once more."""
+        """Report the carrier's delay so far."""
         delay: Any = ctx.state(self.DELAY)
         ctx.emit({"carrier": ctx.current_key, "delay": delay.get()})
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """What is not kept in a managed state all the time is put in now."""
+        """Fill the states that are only written at a checkpoint."""
         self.flights.update([self.seen])
         keyed, raw = context.raw_keyed_state_output, context.raw_operator_state_output
         for key_group in sorted(self.carriers):
@@ -84,7 +84,7 @@ class EveryKind(KeyedProcessFunction, CheckpointedFunction):
 
 
 def _written(text: str) -> bytes:
-    """Text with its length before it: raw state must say itself how long it is."""
+    """Return the text with its length before it; raw state has no length of its own."""
     return _LENGTH.pack(len(text)) + text.encode()
 
 
@@ -94,7 +94,7 @@ def _read(stream: RawStateStream) -> str:
 
 
 def every_kind(env: StreamEnvironment, how_many: HowMany) -> None:
-    """Flights, by carrier to an operator with state of every kind, and to a sink."""
+    """Build the job: flights, keyed by carrier, an operator with state of every kind, a sink."""
     read = env.from_source(flight_source(how_many), uid="flights", name="flights")
     timed = read.assign_timestamps("at").uid("times").name("times")
     returns = pa.schema([("carrier", pa.string()), ("delay", pa.int64())])

@@ -1,6 +1,6 @@
-"""Ready jobs with rows that mean something: flights, words, sessions of visitors, a sink that cannot keep up.
+"""Ready jobs with realistic rows: flights, words, sessions of visitors, a sink that cannot keep up.
 
-Each is a function of the environment and of how many rows it reads; `kit.hosts.lab.jobs.ready_jobs` has them by name.
+Each is a function of the environment and of its input; `kit.hosts.lab.jobs.ready_jobs` has them by name.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kit.stream.operators import EventTimeSessionWindows, TumblingEventTimeWindo
 HOUR_MS = 3_600_000
 GAP_MS = 10
 RARE = 50
-"""Rows a second of the source whose channel is all but empty."""
+"""The rows per second of the source whose channel is almost empty."""
 
 
 class HowMany(Protocol):
-    """How many rows a job reads, in how many parts, and how fast."""
+    """The input of a job: its rows, its splits, and its rate."""
 
     @property
     def rows(self) -> int: ...
@@ -54,7 +54,7 @@ def _source(made: list[dict[str, Any]], how_many: HowMany) -> CollectionSource:
 
 
 def flight_source(how_many: HowMany) -> CollectionSource:
-    """The flights, one after another, each at a time of its own."""
+    """Return a source of the flights, one after another, each with its own time."""
     made = []
     for flight in _FLIGHTS.replace("\n", " ").split(","):
         carrier, dest, delay = flight.split()
@@ -63,7 +63,7 @@ def flight_source(how_many: HowMany) -> CollectionSource:
 
 
 def flights(env: StreamEnvironment, how_many: HowMany) -> None:
-    """Per carrier the flights and their delay, as running totals; per destination the same in windows of ten flights'
+    """Build running totals of flights and delays by carrier, and the same by destination in windows of ten flights'
     time.
     """
     read = env.from_source(flight_source(how_many), uid="flights", name="flights").assign_timestamps("at")
@@ -81,7 +81,7 @@ def _words(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def word_count(env: StreamEnvironment, how_many: HowMany) -> None:
-    """Lines cut into words, and each word counted."""
+    """Split lines into words, and count each word."""
     lines = env.from_source(_source([{"line": line} for line in _WORDS], how_many), uid="lines", name="lines")
     words = lines.flat_map(_words, returns=pa.schema([("word", pa.string())])).uid("words").name("words")
     counts = words.key_by("word").aggregate(times=count()).uid("counts").name("counts")
@@ -89,7 +89,7 @@ def word_count(env: StreamEnvironment, how_many: HowMany) -> None:
 
 
 def sessions(env: StreamEnvironment, how_many: HowMany) -> None:
-    """Clicks of visitors in sessions, which merge when a late click comes between two of them."""
+    """Group visitors' clicks into sessions, which merge when a late click falls between two of them."""
     made = [{"who": who} for who in ("ann", "bob", "ann", "eve", "bob", "bob")]
     rows = [
         each | {"at": n * 4 + (30 if n % 5 == 4 else 0)}
@@ -103,9 +103,10 @@ def sessions(env: StreamEnvironment, how_many: HowMany) -> None:
 
 
 def slow_sink(env: StreamEnvironment, how_many: HowMany) -> None:
-    """All write to one sink: with few credits the channels from `numbers` are full, and barriers stand behind what
-    waits there. From `rare` a row comes now and then, so its barrier is there at once: it waits for the others, and
-    what is read behind it queues up.
+    """Write two sources to one slow sink.
+
+    With few credits the channels from `numbers` are full, so their barriers wait behind buffers. `rare` sends a row now
+    and then, so its barrier arrives at once and waits for the others, while rows queue behind it.
     """
     both = pa.schema([("n", pa.int64()), ("at", pa.int64())])
     numbers = env.from_source(_source([{"n": n} for n in range(8)], how_many), uid="numbers", name="numbers")

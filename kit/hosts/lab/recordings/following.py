@@ -1,16 +1,17 @@
-"""A recorded run done again in the lab, word for word.
+"""A recorded run, repeated in the lab event by event.
 
-A recording (`Trace.save_recording`, of a lab or of a job on Spark) has what each process of the run handled, in its
-order, and when. The lab hands its machines the same events at the same times: messages, elements and answers as its own
-machines and files give them, and from outside what the recording has of it. Between processes any order will do that
-lets every cause come before its effect; here the earliest event that can happen is next.
+A recording (`Trace.save_recording`, of a lab or of a job on Spark) has the events that each process of the run handled,
+in order and with their times. The lab passes its machines the same events at the same times. Messages, elements and
+answers come from its own machines and files, external events from the recording. Between processes, any order in which
+causes precede effects is valid; the lab takes the earliest event that can happen.
 
-After each event the lab's records are held against those of the recording, which may lack the bulk of single buffers;
-the first that differs ends it. Of a worker that was killed the trace lacks the last records, but the worker had written
-down what it handled before anybody could hear of it: the lab has them.
+After each event, the lab compares its records with those of the recording, which may lack the details of single
+buffers. The first difference ends the run. The trace of a killed worker lacks its last records. But a worker writes an
+event down before others can see its effects, so the lab has these records.
 
-Work to which the recording has an answer is done when it is asked for, and the answer waits for its time. What is under
-way when the recording ends, or the user takes another step, is so in the lab too, and goes on as in any lab.
+If the recording has the answer to a command, the lab carries the command out at once, and delays the answer until its
+recorded time. Whatever is pending when the recording ends, or when the user takes another step, continues as in any
+lab.
 """
 
 from __future__ import annotations
@@ -68,12 +69,12 @@ _FROM_OUTSIDE = [word.__name__ for word in FROM_OUTSIDE]
 _FAILURES = {word.__name__ for word in FAILURES}
 
 Take = Callable[[], Envelope]
-"""Takes the word that is there, with the id of what led to it."""
+"""Takes the pending message or event, with the id of its cause."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Follow(Action):
-    """The event that a recording has next."""
+    """The next event of a recording."""
 
     event: Handled
 
@@ -89,7 +90,7 @@ class Follow(Action):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LeaveRecording(Action):
-    """From here on the lab goes its own way."""
+    """Leave the recording; the lab continues by itself."""
 
     group: ClassVar = Group.RECORDING
     verb: ClassVar = "leave"
@@ -101,7 +102,7 @@ LEAVE = LeaveRecording()
 
 @dataclass(frozen=True, slots=True)
 class _InHand:
-    """A word for a machine, which will be handed it when the recording says so, and the command that it answers."""
+    """An event that a machine will receive at its recorded time, and the command that it answers."""
 
     machine: str
     word: Word
@@ -109,7 +110,7 @@ class _InHand:
 
 
 class FollowingWorld(World):
-    """A world that does a recorded run again, event by event, until something else is done in it."""
+    """A world that repeats a recorded run, event by event, until another action is taken in it."""
 
     def __init__(self, job: JobGraph, edge: LabEdge, recording: Recording) -> None:
         super().__init__(job, edge)
@@ -124,7 +125,7 @@ class FollowingWorld(World):
         self._checked_every = self.check_every
 
     def perform(self, action: Action) -> None:
-        """Do what is recorded next, or leave the recording. Raises LabError where the run differs from it."""
+        """Repeat the next recorded event, or leave the recording. Raises LabError if the run differs from it."""
         if isinstance(action, Follow):
             self._follow(action.event)
         elif isinstance(action, LeaveRecording):
@@ -133,7 +134,7 @@ class FollowingWorld(World):
             super().perform(action)
 
     def enabled(self) -> list[Action]:
-        """As long as the world follows the recording, only to leave it."""
+        """Return the enabled actions; while the world follows the recording, only leaving it."""
         if not self.follows:
             return super().enabled()
         return [] if self.is_at_rest else [LEAVE]
@@ -149,7 +150,7 @@ class FollowingWorld(World):
     # --- following ------------------------------------------------------------------------------------------------
 
     def find(self, event: Handled) -> Take | None:
-        """How to take what leads to the event; None as long as it is not there."""
+        """Return the function that takes the message or answer behind the event; None while it is missing."""
         machine = self.machine(event.machine)
         if event.identity == LAB:
             return partial(Envelope, None)
@@ -216,7 +217,7 @@ class FollowingWorld(World):
         return Envelope(word, event.cause)
 
     def _find_message(self, event: Handled) -> Take | None:
-        """By the id of what led to it: a host may lose what was said to tasks that have left, and goes on."""
+        """Find a message by the id of its cause. A host may lose messages to tasks that have left, and continues."""
         sender, receiver = (event.facts["task"], JOB) if event.machine == JOB else (JOB, event.machine)
         place = self.agenda.place_of(sender, receiver, event.cause)
         if place is not None:
@@ -225,7 +226,7 @@ class FollowingWorld(World):
         return None if place is None else partial(self._take_answer_for_unknown, sender, place)
 
     def _take_answer_for_unknown(self, task: str, place: int) -> Envelope:
-        """What the slot said in the place of a task that had left."""
+        """Take the slot's answer for a task that had left."""
         message = self.agenda.take_message(JOB, task, place)
         answer = answer_for_unknown_task(message.word, self.tasks.get(task), self.job.job_id)
         return Envelope(answer, message.cause)
@@ -234,7 +235,7 @@ class FollowingWorld(World):
         return Envelope(self._in_hand.pop(cause).word, cause)
 
     def _find_end_of_epoch(self, event: Handled) -> Take | None:
-        """Nobody is in the epoch any more when it has ended."""
+        """Find the end of an epoch: no task or slot is left in it."""
         asked = any(isinstance(work.word, StopEpoch) for _, work in self.agenda.pending_io)
         return partial(self._take_end_of_epoch, event) if asked else None
 
@@ -254,12 +255,12 @@ class FollowingWorld(World):
         EpochEnded.__name__: _find_end_of_epoch,
         **dict.fromkeys(_FROM_OUTSIDE, _find_outside),
     }
-    """How each kind of event is found that is neither a message nor an answer."""
+    """The functions that find each kind of event that is neither a message nor an answer."""
 
     # --- faults ---------------------------------------------------------------------------------------------------
 
     def _befall(self, event: Handled) -> None:
-        """A fault of a lab: what it led to is recorded, what it did to files and to what is under way is done again."""
+        """Inject a recorded fault again: its effect on files and pending work. Its effect on machines is recorded."""
         (record,) = self.recording.records[event.id]
         kind = FAULTS[event.kind]
         told = {**record.data, "checkpoint_id": record.checkpoint_id}
@@ -275,13 +276,13 @@ class FollowingWorld(World):
             fault.happen_again(self)
 
     def _fail_again(self, fault: FailCommand, cause: str) -> None:
-        """A failure that comes after the deed leaves what was done."""
+        """Repeat a failed command. A failure after the work was done leaves its result."""
         held = self._in_hand.get(cause)
         if held is not None and held.command is not None and failure_of(type(held.command), fault.failure).done:
             self.files_of(held.machine).carry_out(held.command)
 
     def _command_again(self, fault: CommandFault, cause: str) -> None:
-        """Here the command may have another number, or be done already because its answer is recorded."""
+        """Inject a command fault again. Here the command may have another number, or be finished already."""
         for number, (_, work) in list(self.agenda.work.items()):
             if work.cause == cause:
                 replace(fault, number=number).happen(self)
@@ -290,10 +291,10 @@ class FollowingWorld(World):
         FailCommand: _fail_again,
         CommandFault: _command_again,
     }
-    """How a fault of a command is done again: the recording may have the answer."""
+    """The functions that repeat a fault of a command, whose answer the recording may have."""
 
     def time_of(self, machine: Machine) -> int:
-        """The recorded time is that of the machine's clock."""
+        """Return the recorded time, which is that of the machine's clock."""
         return self.at_ms if self.follows else super().time_of(machine)
 
     # --- comparing ------------------------------------------------------------------------------------------------
@@ -364,15 +365,15 @@ class FollowingWorld(World):
         self._cancel_timer(machine, command, cause)
 
     def _keep_fired(self, machine: Machine, timer: str) -> None:
-        """A timer that is set anew, or not wanted any more, and that the recording has fire all the same was due
-        already: what tells of it is under way.
+        """Keep a timer that the recording fires although it is being reset or cancelled: it was already due, so its
+        event is in flight.
         """
         known = self.agenda.timer(machine.name, timer)
         if self.follows and known is not None and known.cause in self.recording.answers:
             self._in_hand[known.cause] = _InHand(machine.name, TimerFired(timer=timer))
 
     def _begin_work(self, machine: Machine, command: Command, cause: str) -> None:
-        """Done at once, unless it has an answer and nobody has recorded that it was done."""
+        """Carry out a command at once, unless it has an answer that was never recorded."""
         answer = self.recording.answers.get(cause)
         was_done = answer is not None or cause in self.recording.schedule.done
         if self.follows and (was_done or not command.answers or command.duty is Duty.CLEAN_UP):
@@ -405,13 +406,13 @@ class FollowingWorld(World):
     # --- checking -------------------------------------------------------------------------------------------------
 
     def check_later(self) -> None:
-        """Invariants are checked again when the recording is left. Until then words within a slot are under way, which
-        in a lab they never are; what the machines do is held against the records instead.
+        """Do nothing: invariants are checked when the recording is left. Until then messages within a slot can be in
+        flight, which never happens in a lab, and the comparison of records replaces the check.
         """
         self._checked_every, self.check_every = self.check_every, NEVER
 
     def validate(self) -> None:
-        """Check every machine's invariants; those of slots once no word is under way to one."""
+        """Check every machine's invariants; those of slots only if no message is in flight to one."""
         if self.follows:
             for machine in (self.master, *self.tasks.values()):
                 machine.validate()
@@ -421,8 +422,8 @@ class FollowingWorld(World):
     # --- leaving --------------------------------------------------------------------------------------------------
 
     def _leave(self) -> None:
-        """From here on this is a lab like any other: whom the recording lost is gone, and what waits for its time
-        arrives.
+        """Leave the recording, and continue as any other lab. Workers that the recording lost are removed, and delayed
+        answers arrive.
         """
         self.follows = False
         self.check_every = self._checked_every
@@ -442,8 +443,8 @@ class FollowingWorld(World):
 def world_of_recording(
     job: JobGraph, trace: Trace, hooks: Sequence[MasterHook], before: LabEdge | None
 ) -> FollowingWorld:
-    """A world that is to do again what the trace tells of the job: by the id that it had there, with the settings that
-    the host took where it has none. Raises ValueError, LabError and FileExistsError when that cannot be begun.
+    """Return a world that repeats a recorded run of the job, with its recorded id, and with the host's settings where
+    the job has none. Raises ValueError, LabError or FileExistsError if it cannot start.
     """
     recording = Recording(trace)
     schedule, start = recording.schedule, recording.start
@@ -454,8 +455,8 @@ def world_of_recording(
 
 
 def follow(world: FollowingWorld) -> Iterator[Follow]:
-    """What the recording has, event by event, each once the one before it was done. Raises LabError when it cannot go
-    on: what is next in every process lacks its cause.
+    """Yield the recorded events, each after the one before it was handled. Raises LabError if the next event of every
+    process lacks its cause.
     """
     world.check_later()
     processes = {name: deque(handled) for name, handled in world.recording.schedule.processes.items() if handled}
@@ -467,9 +468,7 @@ def follow(world: FollowingWorld) -> Iterator[Follow]:
 
 
 def _next_process(world: FollowingWorld, processes: dict[str, deque[Handled]]) -> str:
-    """The process whose next event comes earliest among those that can happen; an epoch ends when its slots have no
-    more.
-    """
+    """Return the process with the earliest event that can happen. An epoch ends when its slots have no events left."""
     for name in sorted(processes, key=lambda each: processes[each][0].at_ms):
         event = processes[name][0]
         if event.kind == EpochEnded.__name__ and any(_is_of(world, each[0]) for each in processes.values()):
@@ -481,7 +480,7 @@ def _next_process(world: FollowingWorld, processes: dict[str, deque[Handled]]) -
 
 
 def _as_recorded(answer: Word, recorded: Handled) -> Word:
-    """The lab's answer with what the host measured; where that had none but an error, the error."""
+    """Return the lab's answer with the host's measurements, or the recorded error if the host had an error instead."""
     if type(answer).__name__ == recorded.kind:
         return answer if recorded.kind in _FAILURES else replace(answer, **recorded.facts)
     return recorded.word() if _failed(recorded) else answer
@@ -492,7 +491,7 @@ def _failed(answer: Handled) -> bool:
 
 
 def _is_of(world: World, event: Handled) -> bool:
-    """Whether the event is of a task or slot that is there now."""
+    """Return True if the event belongs to an existing task or slot."""
     return event.identity.endswith(f"@{world.master.epoch}")
 
 

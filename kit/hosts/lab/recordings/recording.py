@@ -1,4 +1,4 @@
-"""A recorded run as a lab holds its own against it: events, records, and where two records differ."""
+"""A recorded run with which a lab compares its own: events, records, and the difference between two records."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kit.core.protocol.schedule import Handled
 from kit.core.protocol.trace import Trace, TraceRecord
 
 HOSTS_OWN = {"TaskStateChanged": ("traceback",)}
-"""By kind of record, what of its data is the host's rather than the run's, and not compared."""
+"""The fields, by kind of record, that depend on the host and are not compared."""
 LONGEST_VALUE = 300
-"""Characters of a value that differs, as an error shows it."""
+"""The most characters of a differing value in an error."""
 
 
 class Recording:
-    """A recorded run: its schedule, and its records to hold the lab's against. It never changes.
+    """A recorded run: its schedule, and its records for comparison. It never changes.
 
     Raises ValueError for a trace that is not a recording (`Trace.told_schedule`).
     """
@@ -39,13 +39,13 @@ class Recording:
 
     @property
     def start(self) -> StartJob:
-        """How the run began."""
+        """The event that started the run."""
         start = next(event for event in self.schedule if event.kind == StartJob.__name__).word()
         assert isinstance(start, StartJob)
         return start
 
     def has_heard_of(self, event: Handled) -> bool:
-        """Whether there are records of this event's machine from before, or from then, and from then or later."""
+        """Return True if the event's machine has records at or before it, and at or after it."""
         machine, number = _parts(event.id)
         return number in self._heard.get(machine, ())
 
@@ -58,10 +58,10 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far a lab has done what was recorded: so many `events`, and `records` of the trace that are the same.
+    """The progress of a lab along a recording: the number of `events` repeated, and of equal `records`.
 
-    `unheard` are records that the recording lacks, by machine and attempt: a worker that is killed takes its last ones
-    with it.
+    `unheard` counts records that the recording lacks, by machine and attempt, because a killed worker loses its last
+    ones.
     """
 
     events: int = 0
@@ -69,7 +69,7 @@ class Agreement:
     unheard: Mapping[str, int] = field(default_factory=dict)
 
     def without(self, machine: str, records: int) -> Agreement:
-        """The same with so many more records of this machine that the recording lacks."""
+        """Return the same with additional records of this machine that the recording lacks."""
         if not records:
             return self
         return replace(self, unheard={**self.unheard, machine: self.unheard.get(machine, 0) + records})
@@ -81,7 +81,7 @@ class Agreement:
 
 
 def difference_of(lab: TraceRecord | None, recorded: TraceRecord | None, led_here: set[str]) -> str:
-    """What tells the records apart; "" when nothing does."""
+    """Describe the difference between the records; "" if there is none."""
     if lab is None or recorded is None:
         there, where = (recorded, "recording") if lab is None else (lab, "lab")
         return f"only the {where} has {there!r}"
@@ -99,7 +99,7 @@ def difference_of(lab: TraceRecord | None, recorded: TraceRecord | None, led_her
 
 
 def _innermost(where: str, mine: Any, theirs: Any) -> tuple[str, Any, Any]:
-    """The first place within two values that differ at which they do."""
+    """Return the first place at which two values differ."""
     if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
         name = next(each for each in {**mine, **theirs} if mine.get(each) != theirs.get(each))
         return _innermost(f"{where}.{name}", mine.get(name), theirs.get(name))
@@ -115,7 +115,7 @@ def _shown(value: object) -> str:
 
 
 def _event_of(record_id: str) -> str:
-    """The id of the event to which a record belongs, itself or as a command."""
+    """Return the id of the event to which a record belongs, as the event or as a command."""
     machine, _, number = record_id.rpartition("#")
     return f"{machine}#{number.partition('.')[0]}"
 

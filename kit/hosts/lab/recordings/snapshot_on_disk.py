@@ -1,7 +1,7 @@
-"""What a run began with that went on from a snapshot on a real disk, for a lab that does it again.
+"""The initial files and output of a recorded run that resumed from a snapshot on a real disk.
 
-The snapshot's files are read into the lab's memory, under their own paths. Of what the earlier run put out, the lab has
-what this one publishes again: rows that were staged with the snapshot, and may have been published since.
+The snapshot's files are read into the lab's memory, under their own paths. From the output of the earlier run, the lab
+has the rows that this run publishes again: those staged with the snapshot, which may have been published since.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kit.stream.connectors.sink import MEMORY
 
 
 class OutputOfAnEarlierRun(MemoryOutput):
-    """Tables in memory. What was never staged here the earlier run had staged, and may have published: it is read from
-    the disk; rows that are not there any more, as those that a sink had collected in memory, are left out.
+    """Tables in memory. Rows that were not staged here were staged by the earlier run, and may be published; they are
+    read from the disk. Rows that no longer exist, such as those collected in memory, are left out.
     """
 
     def commit(self, effects: Iterable[Effect]) -> None:
-        """Make rows visible; twice is once."""
+        """Publish rows; idempotent."""
         super().commit([effect for effect in effects if effect.staged in self.staged or self._is_there(effect)])
 
     def _is_there(self, effect: Effect) -> bool:
@@ -40,14 +40,14 @@ class OutputOfAnEarlierRun(MemoryOutput):
 
 @dataclass(frozen=True)
 class Before:
-    """Files and output that are there when a lab begins."""
+    """Files and output that exist when a lab starts."""
 
     files: MemoryFiles
     output: MemoryOutput = field(default_factory=OutputOfAnEarlierRun)
 
 
 def snapshot_on_disk(path: str) -> Before:
-    """All files of the checkpoint or savepoint at `path`. Raises LabError, with what to do, where one is missing."""
+    """Read all files of the checkpoint or savepoint at `path`. Raises LabError, with what to do, if one is missing."""
     location = path.removesuffix("/_metadata").rstrip("/")
     data = _bytes_of(f"{location}/_metadata", location)
     try:

@@ -1,8 +1,7 @@
-"""How a value in keyed state came about: the steps that changed it, found by taking them again.
+"""The history of a value in keyed state: the steps that changed it, found by repeating the run.
 
-A lab's run can be repeated, so nothing need be kept for this: a copy of the lab goes back to the beginning of the
-epoch, takes the same steps, and looks at the one value whenever its task has handled an event. So it costs as much as
-the steps did.
+A lab's run can be repeated, so no history is stored. A copy of the lab goes back to the beginning of the epoch, takes
+the same steps, and reads the value whenever its task has handled an event. This costs as much as the steps did.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ ROWS_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value is: the task that owns the key, the operator in it, and the name of the state."""
+    """The place of a value: the task that owns the key, the operator in it, and the name of the state."""
 
     task: str
     operator: str
@@ -42,7 +41,7 @@ class Place:
         return f"{self.state} of key {self.key!r} in {self.task}"
 
     def read(self, world: World) -> Any:
-        """The value now, by namespace where there are any; None where there is none."""
+        """Return the present value, by namespace if the state has any; None if there is no value."""
         task = world.tasks.get(self.task)
         if task is None:
             return None
@@ -66,7 +65,7 @@ def _value(table: StateTable, key: Any) -> Any:
 
 @dataclass(slots=True)
 class Change:
-    """One step that changed the value: how it was before and after, the event, and what was taken with it."""
+    """A step that changed the value: the value before and after, the event, and the element taken with it."""
 
     before: Any
     after: Any
@@ -76,7 +75,7 @@ class Change:
 
 
 def places(world: World, key: Any, state: str | None, about: str | None) -> list[Place]:
-    """Where a key may have a value: in the state of this name, of this task or operator, where one is given."""
+    """Return the places where a key may have a value, limited to this state, task or operator if given."""
     found = []
     for task, machine in world.tasks.items():
         for link in machine.chain.links:
@@ -88,7 +87,7 @@ def places(world: World, key: Any, state: str | None, about: str | None) -> list
 
 
 def _owns(link: ChainLink, key: Any) -> bool:
-    """Whether a key belongs to this subtask of a keyed operator."""
+    """Return True if a key belongs to this subtask of a keyed operator."""
     if link.keyed is None:
         return False
     try:
@@ -101,7 +100,7 @@ def _owns(link: ChainLink, key: Any) -> bool:
 
 
 def why_value(lab: Any, evidence: Evidence, key: Any, state: str | None, about: str | None) -> Why:
-    """Why a value is what it is. Raises WhyError when no state has the key, or several have."""
+    """Explain a value by the steps that changed it. Raises WhyError if no state has the key, or several have."""
     world: World = lab._world
     found = places(world, key, state, about)
     if len(found) != 1:
@@ -142,7 +141,7 @@ def _told(evidence: Evidence, place: Place, change: Change) -> Fact:
 
 
 def _first(evidence: Evidence, place: Place, value: Any) -> Fact:
-    """What the value was when the epoch began."""
+    """Return the fact about the value at the beginning of the epoch."""
     began = beginning(evidence, place.task)
     if value is None:
         return fact(f"there was none when epoch {evidence.moment.epoch} began", began)
@@ -150,7 +149,7 @@ def _first(evidence: Evidence, place: Place, value: Any) -> Fact:
 
 
 def history(lab: Any, place: Place) -> Iterator[Change]:
-    """The changes of a value since its task was restored, oldest first."""
+    """Yield the changes of a value since its task was restored, oldest first."""
     actions = lab.past.actions
     other = lab.fork()
     other.goto(_beginning_of_epoch(other))
@@ -169,7 +168,7 @@ def history(lab: Any, place: Place) -> Iterator[Change]:
 
 
 def _beginning_of_epoch(lab: Any) -> int:
-    """The number of the step before the present epoch began."""
+    """Return the number of the step before the present epoch."""
     epoch, low, high = lab.look.master.epoch, 1, lab.position
     while low < high:
         middle = (low + high) // 2
@@ -196,7 +195,7 @@ def _change(
 
 
 def _own_rows(world: World, place: Place, channel: int, batch: pa.RecordBatch) -> list[Any]:
-    """The rows of a buffer that have the key."""
+    """Return the rows of a buffer that have the key."""
     gates = world.graph.task(place.task).gates
     columns = next((gate.edge.key_columns for gate in gates if channel in gate.channels), ())
     rows = batch.to_pylist()
@@ -206,5 +205,5 @@ def _own_rows(world: World, place: Place, channel: int, batch: pa.RecordBatch) -
 
 
 def _same(stored: Any, key: Any) -> bool:
-    """Whether a key, of several columns maybe, is the one that was asked for."""
+    """Return True if a stored key, possibly of several columns, equals the given one."""
     return bool(stored == key or (isinstance(stored, dict) and tuple(stored.values()) == key))

@@ -1,12 +1,12 @@
 """Plays: hard cases of checkpointing as small scripts, each a lesson, a test and a replay.
 
     play = open_play("late-ack")
-    play.next()             # one block: what is done, why, what comes of it, and how the job stands then
+    play.next()             # one block: the reason, the commands, their outcome, and the state of the job
     play.run()              # the rest
-    play.lab                # the lab where it stands: step on, look, ask why
+    play.lab                # the lab at this moment: step further, look, ask why
 
-`plays()` lists those there are; each is found by its name, and by the tests of Flink's whose behaviour it shows.
-`kit.hosts.lab.scenarios.play_text` has the format, `kit.hosts.lab.scenarios.play_commands` what can be said in it.
+`plays()` lists them. `open_play` finds a play by its name, or by the Flink tests whose behaviour it shows.
+`kit.hosts.lab.scenarios.play_text` has the format, `kit.hosts.lab.scenarios.play_commands` the commands.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from kit.run.run import Run, run_of
 SUFFIX = ".play"
 PAGE_HEIGHT = 900
 DIRECTORY = Path(__file__).parent / "plays"
-"""The plays that come with the kit."""
+"""The directory of the plays that come with the kit."""
 
 
 class Play(Showing):
-    """A play in progress. `played` are its blocks so far, `lab` is the lab where they have led; whatever shows a run
-    shows a play as well.
+    """A play in progress. `played` are the blocks so far, and `lab` is the lab after them. Anything that shows a run
+    also shows a play.
     """
 
     def __init__(self, text: PlayText, where: str = "", job: Job | None = None) -> None:
@@ -60,7 +60,7 @@ class Play(Showing):
 
     @property
     def lab(self) -> Lab:
-        """The lab that the play has come to."""
+        """The lab at the present block."""
         return self._scene.lab
 
     @property
@@ -70,22 +70,22 @@ class Play(Showing):
 
     @property
     def trace(self) -> Trace:
-        """What has happened in that lab."""
+        """The trace of that lab."""
         return self.lab.trace
 
     @property
     def notes(self) -> tuple[tuple[int, str], ...]:
-        """What the reader of that lab's run is told, each with the number of records before it."""
+        """The prose for that lab's run, each text with the number of records before it."""
         return tuple(self._notes[-1])
 
     @property
     def runs(self) -> list[Run]:
-        """The runs of all labs, with what the reader is told."""
+        """The runs of all labs, with the prose for each."""
         return [Run(lab.trace, run_of(lab).stages, tuple(notes)) for lab, notes in zip(self.labs, self._notes)]
 
     @property
     def done(self) -> bool:
-        """Whether all blocks have been played."""
+        """True if all blocks have been played."""
         return len(self.played) == len(self.text.blocks)
 
     def next(self) -> Played:
@@ -124,7 +124,7 @@ class Play(Showing):
         return played
 
     def _told(self, level: int, before: Lab) -> list[str]:
-        """What came of the last command: of the records, and of what was asked to be shown."""
+        """Return the outcome of the last command: its records, and the output of `show`."""
         if self.lab is not before:
             self._shown = 0
             self._notes.append([(0, text) for _, text in self._notes[-1][-1:]])
@@ -134,19 +134,19 @@ class Play(Showing):
         return [*outcome(records, run_of(self.lab).stages, level), *said]
 
     def run(self) -> Play:
-        """Play all that is left."""
+        """Play all remaining blocks."""
         while not self.done:
             self.next()
         return self
 
     @property
     def as_played(self) -> PlayText:
-        """The text with what came of it; the play must be at its end."""
+        """Return the text with the actual outcomes; the play must be at its end."""
         return self.run().text.with_outcomes([played.outcome for played in self.played])
 
     @property
     def differences(self) -> str:
-        """Where what came of it is not what the text says, as a diff; "" when nowhere."""
+        """Return the differences between the actual and the expected outcomes, as a diff; "" if there are none."""
         told, came = str(self.text).splitlines(), str(self.as_played).splitlines()
         return "\n".join(unified_diff(told, came, self._where, "as played", lineterm=""))
 
@@ -154,16 +154,18 @@ class Play(Showing):
         return f"Play({self.text.name}: {self.text.title}; {len(self.played)} of {len(self.text.blocks)} blocks played)"
 
     def pages(self) -> list[str]:
-        """The whole play to step through, one page of HTML for each of its runs, whatever has been played so far."""
+        """Return the whole play, to step through: a page of HTML for each of its runs. Blocks not played yet are
+        included.
+        """
         pages: list[str] = display("play_pages", self.whole())
         return pages
 
     def whole(self) -> Play:
-        """Return this play when all of it has been played, else a copy that is played to its end."""
+        """Return this play if all of it has been played, otherwise a copy played to its end."""
         return self if self.done else Play(self.text, self._where, self._job).run()
 
     def _repr_html_(self) -> str:
-        """In a notebook a play opens in the player that an exported page has."""
+        """Return the player of an exported page."""
         style = f"width: 100%; height: {PAGE_HEIGHT}px; border: 0"
         return "".join(f'<iframe style="{style}" srcdoc="{escape(page)}"></iframe>' for page in self.pages())
 
@@ -172,14 +174,14 @@ class Play(Showing):
 
 
 def read_play(path: str | PathLike[str]) -> PlayText:
-    """The play in a file. Raises PlayError, and OSError."""
+    """Read a play from a file. Raises PlayError or OSError."""
     file = Path(path)
     return parse(file.stem, file.read_text(encoding="utf-8"), str(path))
 
 
 @lru_cache
 def all_plays() -> dict[str, PlayText]:
-    """The plays that come with the kit, by name."""
+    """Return the plays that come with the kit, by name."""
     return {file.stem: parse(file.stem, file.read_text(encoding="utf-8"), file.name) for file in _files()}
 
 
@@ -188,14 +190,16 @@ def _files() -> Iterator[Path]:
 
 
 def plays() -> pd.DataFrame:
-    """The plays that come with the kit: one row each with its name, title, question, Flink's names and job."""
+    """Return the plays that come with the kit, one row each: name, title, question, Flink's names, job."""
     rows = [(play.name, play.title, play.question, ", ".join(play.flink), play.job) for play in all_plays().values()]
     return pd.DataFrame(rows, columns=["name", "title", "question", "flink", "job"])
 
 
 def find_play(name: str) -> PlayText:
-    """The play of this name, or the first one that shows a test of Flink's of this name (`Class.method`, `method` or
-    `Class`), in whatever case; a part of one name that only one play has is enough. Raises LabError with the nearest.
+    """Return the play of this name, or the first that shows the Flink test of this name.
+
+    A test is `Class.method`, `method` or `Class`. Case is ignored, and a part of a name that is unique is enough.
+    Raises LabError with the nearest names.
     """
     texts = all_plays()
     wanted = name.lower().replace("_", "-").strip()
@@ -212,7 +216,7 @@ def find_play(name: str) -> PlayText:
 
 @lru_cache
 def _by_flink_name() -> dict[str, PlayText]:
-    """The first play for each test, in lower case, by method alone and with its class, and by class."""
+    """Return the first play for each test, keyed in lower case by method, by class and method, and by class."""
     found: dict[str, PlayText] = {}
     for text in all_plays().values():
         for full in text.flink:
@@ -223,8 +227,9 @@ def _by_flink_name() -> dict[str, PlayText]:
 
 
 def open_play(name: str | PathLike[str], job: Job | None = None) -> Play:
-    """The play of this name, or in this file, at its beginning; a play of one's own `job` is given that, or a function
-    that makes it for a parallelism.
+    """Open the play of this name, or in this file, at its beginning.
+
+    A play of your own job takes `job`: that job, or a function that makes it for a parallelism.
     """
     if not isinstance(name, str) or name.endswith(SUFFIX):
         return Play(read_play(name), str(name), job)
@@ -232,10 +237,10 @@ def open_play(name: str | PathLike[str], job: Job | None = None) -> Play:
 
 
 def save_play(lab: Lab, path: str | PathLike[str], job: str = "", title: str = "", question: str = "") -> Path:
-    """Write what was done in a lab as a play, with what came of it, and return the path, which ends in `.play`.
+    """Write the steps of a lab and their outcomes as a play, and return its path, which ends in `.play`.
 
-    `job` is the ready job with the lab's settings; a play of another job is opened with that. Raises LabError for a run
-    that went on from another lab's, or that the play does not bring about again, FileNotFoundError when the file's
+    `job` is the ready job with the lab's settings. A play of any other job must be opened with that job. Raises
+    LabError if the run resumed from another lab's, or if the play does not reproduce it, and FileNotFoundError if the
     directory does not exist.
     """
     file = file_of(path)

@@ -1,7 +1,7 @@
-"""What a play can do: one table from lines of text to what they do in the lab.
+"""The commands of plays: one table from lines of text to their effects in the lab.
 
-In a usage, words in CAPITALS stand for what is named, brackets for what may be left out. WORDS mean the action whose
-sentence has them all, for instance `AcknowledgeCheckpoint from sums/1`: see `lab.enabled()` and
+In a usage, words in CAPITALS are placeholders, and parts in brackets are optional. WORDS mean the action whose sentence
+contains them all, for instance `AcknowledgeCheckpoint from sums/1`: see `lab.enabled()` and
 `kit.hosts.lab.by_words`.
 """
 
@@ -45,13 +45,13 @@ from kit.why import Why
 MOST_STEPS = 20_000
 LONGEST_WHY = 200
 Job = StreamEnvironment | JobGraph | Callable[[int], StreamEnvironment | JobGraph]
-"""A job of one's own, or a function that makes it for a parallelism."""
+"""A job, or a function that makes it for a parallelism."""
 _OF_THE_LAB = ("allow_non_restored_state", "claim_mode")
 
 
 class Scene:
-    """The lab that a play works on, with the job that it runs, a ready one or the user's `own`, and what commands hold
-    back. `said` gathers what `show` has to say, until somebody takes it.
+    """The lab of a play, with its job (a ready one or the user's `own`) and the actions that commands hold back. `said`
+    collects the output of `show`.
     """
 
     def __init__(self, job: str, own: Job | None = None) -> None:
@@ -86,18 +86,18 @@ class Scene:
         self.lab.goto(position)
 
     def begin(self, **how: Any) -> None:
-        """Another lab of the job, behind the present one if there is one; what is held back stays so."""
+        """Open another lab of the job, after the present one, if any. Actions held back stay held back."""
         after = self.labs[-1] if self.labs else None
         if self._own is None and self.name == RANDOM:
             self.hooks = random_job(self.settings).master_hooks()
-        with warnings.catch_warnings():  # a play shows what comes of the settings it chooses
+        with warnings.catch_warnings():  # a play shows the effects of the settings it chooses
             warnings.simplefilter("ignore", LabWarning)
             self.labs.append(Lab(self._job(), after=after, hooks=self.hooks, **how))
         self._how = how
         self.safety.begin(self.lab)
 
     def recover(self) -> None:
-        """Another driver of the same job."""
+        """Start another driver of the same job."""
         self.begin(**{**self._how, "recover": True})
 
     def _job(self) -> StreamEnvironment | JobGraph:
@@ -106,14 +106,14 @@ class Scene:
         return self._own(self.settings.get("parallelism", 2)) if callable(self._own) else self._own
 
     def come_to_the_end(self) -> str | None:
-        """Leave the job in peace until it has ended; where the next one begins. Raises Violation, and DamageTold."""
+        """Run the job to its end; return where the next one starts. Raises Violation and DamageTold."""
         self.safety.run_in_peace(self.lab, self.watched_step)
         while self.lab._world.agenda:
             self.watched_step()
         return self.safety.end(self.lab)
 
     def watched_step(self) -> None:
-        """Do what is next; whoever is frozen goes on when nothing else can happen. Raises Violation, and DamageTold."""
+        """Take the next step; thaw frozen workers if nothing else can happen. Raises Violation and DamageTold."""
         action = self.next_action()
         frozen = sorted(self.lab._world.frozen)
         if action is None and not frozen:
@@ -122,7 +122,7 @@ class Scene:
         self.safety.look(self.lab)
 
     def check_output(self) -> None:
-        """What was put out is held against what should have been. Raises Violation."""
+        """Compare the output with the expected output. Raises Violation."""
         if self._own is None and self.name == RANDOM:
             job: TriedJob = random_job(self.settings)
         else:
@@ -132,14 +132,14 @@ class Scene:
     # --- choosing ---------------------------------------------------------------------------------------------------
 
     def next_action(self, *, waits: bool = True) -> Action | None:
-        """The first action that nothing holds back; time passes only when nothing else can happen."""
+        """Return the first action that is not held back; time passes only if nothing else can happen."""
         for action in self.lab.enabled():
             if (waits or not _is_wait(action)) and not any(matching(words, [action]) for words in self.held):
                 return action
         return None
 
     def step(self) -> Sequence[TraceRecord]:
-        """Do that. Raises LabError when there is none."""
+        """Take that action. Raises LabError if there is none."""
         action = self.next_action()
         if action is None:
             held = f" while this is held back: {'; '.join(self.held)}" if self.held else ""
@@ -147,14 +147,14 @@ class Scene:
         return self.lab.step(action).records
 
     def step_until(self, condition: Callable[[Sequence[TraceRecord]], bool]) -> None:
-        """Step until the records of a step are such."""
+        """Step until the records of a step meet the condition."""
         for _ in range(MOST_STEPS):
             if condition(self.step()):
                 return
         raise LabError(f"not reached within {MOST_STEPS} steps")
 
     def find(self, words: str) -> Action:
-        """The action that is meant, the first of several. Raises LabError with what there is when it is none."""
+        """Return the first action that the words name. Raises LabError with the enabled actions if there is none."""
         enabled = self.lab.enabled()
         found = matching(words, enabled)
         if not found:
@@ -198,7 +198,7 @@ def _run_until_record(scene: Scene, kind: str, checkpoint: str | None, machine: 
 
 
 def _element_of(record: TraceRecord) -> str:
-    """The element that a record sends or receives, by its type's name."""
+    """Return the type name of the element that a record sends or receives."""
     element = record.data.get("element")
     return str(element["type"]) if isinstance(element, Mapping) else ""
 
@@ -290,7 +290,7 @@ def _wait(scene: Scene, at_ms: str) -> None:
 
 
 def _break(name: str, scene: Scene, **groups: str | None) -> None:
-    """Do a fault by its method; words that mean a file of a snapshot give its path."""
+    """Inject a fault by its method; words that name a file of a snapshot are replaced with its path."""
     given = VERBS_OF_FAULTS[name].arguments(groups)
     if WHAT in given:
         given[WHAT] = file_path(scene.lab, given[WHAT])
@@ -393,7 +393,7 @@ def _show(scene: Scene, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A command: its form, a pattern for its line, what it does, and the least level of record that it tells."""
+    """A command: its form, the pattern of its line, its effect, and the least level of records in its outcome."""
 
     usage: str
     what: str
@@ -410,113 +410,127 @@ VERBS = (
         _run_until_checkpoint,
         MILESTONE,
     ),
-    Verb("run until N ms", "until it is so late", r"run until (\d+) ms", _run_until_time, MILESTONE),
+    Verb("run until N ms", "until this time is reached", r"run until (\d+) ms", _run_until_time, MILESTONE),
     Verb("run until finished", "until the job has ended", "run until finished", _run_until_finished, MILESTONE),
     Verb(
         "run until RECORD [of chk-N] [at MACHINE]",
-        "until the trace has such a record, or one of such an element",
+        "until the trace has such a record, or one about such an element",
         r"run until ([A-Z]\w+)(?: of chk-(\d+))?(?: at (\S+))?",
         _run_until_record,
         MILESTONE,
     ),
     Verb(
-        "run to the end", "until nothing can happen that is not held back", "run to the end", _run_to_the_end, MILESTONE
+        "run to the end",
+        "until only actions that are held back can happen",
+        "run to the end",
+        _run_to_the_end,
+        MILESTONE,
     ),
-    Verb("settle", "all that is under way, without waiting for a timer", "settle", _settle, MILESTONE),
-    Verb("do KEYS", "actions by their keys, one after another", r"do (.+)", _do_keys, DETAIL),
+    Verb("settle", "everything in flight, without waiting for a timer", "settle", _settle, MILESTONE),
+    Verb("do KEYS", "take actions by their keys, one after another", r"do (.+)", _do_keys, DETAIL),
     Verb("deliver WORDS", "let a message arrive", r"(deliver .+)", _do),
     Verb("let TASK receive WORDS", "let an element arrive", r"(let \S+ receive .+)", _do),
     Verb("carry out WORDS", "let a command be carried out and answered", r"carry out (.+)", _do),
     Verb("fire WORDS", "let a timer that is due fire", r"fire (.+)", _do),
-    Verb("turn TASK [N times]", "a task's turn: one element, or one batch", r"turn (\S+)(?: (\d+) times)?", _turn),
-    Verb("hold WORDS", "these actions do not happen by themselves from now on", r"hold (.+)", _hold),
-    Verb("release WORDS", "they do again; 'everything' is all that is held", r"release (.+)", _release),
-    Verb("trigger checkpoint [full]", "the user asks for one", r"trigger checkpoint( full)?", _trigger_checkpoint),
     Verb(
-        "trigger checkpoint N times", "and for more", r"trigger checkpoint (\d+) times", _trigger_checkpoints, MILESTONE
+        "turn TASK [N times]",
+        "let a task take its turn: one element, or one batch",
+        r"turn (\S+)(?: (\d+) times)?",
+        _turn,
     ),
-    Verb("trigger savepoint [at PATH]", "the user asks for one", r"trigger savepoint(?: at (\S+))?", _savepoint),
+    Verb("hold WORDS", "hold these actions back from now on", r"hold (.+)", _hold),
+    Verb("release WORDS", "no longer hold them back; 'everything' releases all", r"release (.+)", _release),
+    Verb("trigger checkpoint [full]", "request a checkpoint", r"trigger checkpoint( full)?", _trigger_checkpoint),
+    Verb(
+        "trigger checkpoint N times",
+        "request N checkpoints",
+        r"trigger checkpoint (\d+) times",
+        _trigger_checkpoints,
+        MILESTONE,
+    ),
+    Verb("trigger savepoint [at PATH]", "request a savepoint", r"trigger savepoint(?: at (\S+))?", _savepoint),
     Verb(
         "stop with savepoint [and drain] [at PATH]",
-        "the user ends the job so",
+        "request stop-with-savepoint",
         r"stop with savepoint( and drain)?(?: at (\S+))?",
         _stop,
     ),
     Verb(
         "rescale [VERTEX] to N [at the next checkpoint]",
-        "the user asks for another parallelism, of all or of these",
+        "request another parallelism, of all vertices or of these",
         r"rescale ((?:to \d+)|(?:\S+ to \d+(?:, \S+ to \d+)*))( at the next checkpoint)?",
         _rescale,
     ),
-    Verb("cancel", "the user ends the job", "cancel", _cancel),
-    Verb("wait until N ms", "time passes in which nothing happens", r"wait until (\d+) ms", _wait),
+    Verb("cancel", "cancel the job", "cancel", _cancel),
+    Verb("wait until N ms", "let time pass without any action", r"wait until (\d+) ms", _wait),
     *(
         Verb(each.usage, each.does, each.pattern.pattern, partial(_break, name))
         for name, each in VERBS_OF_FAULTS.items()
     ),
     Verb(
         "inflict FAULT(FIELDS)",
-        "a fault, as a run that was saved has it",
+        "inject a fault, in the form of a saved run",
         r"inflict (.+)",
         _inflict,
     ),
     Verb(
         "another driver goes on",
-        "this one dies where it stands; the next reads the durable store",
+        "this driver dies now; the next one reads the durable store",
         "another driver goes on",
         _another_driver,
     ),
     Verb(
         "a job of Flink's has left PATH/chk-N with state of OPERATOR",
-        "a checkpoint with incremental keyed state, whose files others may share",
+        "write a checkpoint with incremental keyed state, whose files others may share",
         r"a job of Flink's has left (\S+/chk-(\d+)) with state of (\S+)",
         _leave_incremental,
     ),
     Verb(
         "restore NAME [into JOB] [with SETTINGS]",
-        "another run begins from chk-N or savepoint, perhaps with other settings",
+        "start another run from chk-N or savepoint, perhaps with other settings",
         r"restore (\S+)(?: into (\S+))?(?: with (.+))?",
         _restore,
     ),
-    Verb("take N steps", "the first of what can happen, as often", r"take (\d+) steps", _take, MILESTONE),
-    Verb("follow KEYS", "actions by their keys, those of them that can happen", r"follow (.+)", _follow, DETAIL),
+    Verb("take N steps", "take the first enabled action N times", r"take (\d+) steps", _take, MILESTONE),
+    Verb("follow KEYS", "take actions by their keys; skip those that cannot happen", r"follow (.+)", _follow, DETAIL),
     Verb(
         "go on [with SETTINGS]",
-        "the run comes to its end; if it was stopped or cancelled, another begins where it left off",
+        "run the job to its end; if it was stopped or cancelled, another run resumes from there",
         r"go on(?: with (.+))?",
         _go_on,
         MILESTONE,
     ),
     Verb(
         "another driver takes over",
-        "unless the job has ended: this driver dies where it stands, as the workers do",
+        "unless the job has ended, this driver dies now, with the workers",
         "another driver takes over",
         _take_over,
         MILESTONE,
     ),
     Verb(
         "check",
-        "left in peace the job comes to its end, and all holds that must (`kit.hosts.lab.safety`)",
+        "run the job to its end without faults, and check its properties (`kit.hosts.lab.safety`)",
         "check",
         _check,
         MILESTONE,
     ),
-    Verb("why chk-N", "why a checkpoint is, or has ended, as it did", r"why chk-(\d+)", _why_checkpoint),
-    Verb("why request N", "why there is no answer, or this one", r"why request (\d+)", _why_request),
+    Verb("why chk-N", "why a checkpoint is pending, or how it ended", r"why chk-(\d+)", _why_checkpoint),
+    Verb("why request N", "why a request has no answer, or this one", r"why request (\d+)", _why_request),
     Verb("why TASK -> TASK", "why a channel is blocked", r"why (\S+/\d+) -> (\S+/\d+)", _why_channel),
-    Verb("why TASK", "why a task is as it is", r"why (\S+/\d+)", _why_task),
+    Verb("why TASK", "why a task is in its state", r"why (\S+/\d+)", _why_task),
     Verb("show WHAT", "status, checkpoints, output...: see `VIEWS`", r"show (.+)", _show),
 )
 _WATCHED = (_take, _follow, _go_on, _take_over, _check)
-"""These look after each step whether all holds that must."""
+"""The commands that check the safety properties after each step."""
 _COMPILED = [(re.compile(verb.pattern), verb) for verb in VERBS]
 _CLOSELY, _TRY, _PERHAPS = "closely ", "try ", "perhaps "
 
 
 def carry_out(scene: Scene, text: str) -> int:
-    """Do what a line says; returns the least level of record that it tells. After `closely` that is lower; after `try`
-    an error is what comes of it, and anything else is one; after `perhaps` what cannot be done is passed over. Raises
-    LabError.
+    """Carry out a line; return the least level of records in its outcome.
+
+    `closely` lowers that level. After `try`, the error is the outcome, and success is an error. After `perhaps`, a
+    command that cannot be carried out is skipped. Raises LabError.
     """
     if text.startswith(_TRY):
         try:
@@ -556,5 +570,5 @@ def _do_verb(scene: Scene, verb: Verb, line: re.Match[str]) -> None:
 
 
 def play_commands() -> pd.DataFrame:
-    """All commands of a play: one row each with its form and what it does."""
+    """Return the commands of plays: one row each with its form and its effect."""
     return pd.DataFrame([(verb.usage, verb.what) for verb in VERBS], columns=["command", "what it does"])

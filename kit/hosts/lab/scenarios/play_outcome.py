@@ -1,11 +1,11 @@
-"""What came of a play's commands, as lines: the protocol's records, in short.
+"""The outcome of a play's commands as lines: the protocol's records in short form.
 
     job        * CheckpointTriggered chk-1: letters/0, letters/1
     job        > letters/0, letters/1: TriggerTaskCheckpoint chk-1
     letters/0  < TriggerTaskCheckpoint chk-1
 
-`<` is what a machine took, `>` what it gave, to whom if to somebody, `*` what it noted, `!` what was made to fail.
-Neither times nor buffers are told, so that a line changes when the protocol does something else, and not otherwise.
+`<` is an event that a machine took, `>` a command that it issued, with its receiver if any, `*` a note, `!` a fault.
+Times and buffers are left out, so a line changes only if the protocol does something else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FACTS = (
     "operator", "outcome", "task", "tasks", "awaited", "epoch", "slot", "next_id", "last_subsumed_id",
     "latest_completed_id", "drain",
 )  # fmt: skip
-"""What is told of a record's data, in this order; all else is left out."""
+"""The fields of a record's data that are shown, in this order; all others are left out."""
 _JOB = re.compile(r"/[0-9a-f]{32}(?=/)")
 _OPERATOR = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{26}(?=-\d)")
 _SAVEPOINT = re.compile(r"/savepoints/savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
@@ -42,14 +42,14 @@ _NOTES = frozenset(NoteKind.__args__)  # type: ignore[attr-defined]
 
 
 def outcome(records: Sequence[TraceRecord], stages: Iterable[Stage], level: int) -> list[str]:
-    """The records of this level and above, a line each; where there are none those of the next level that has any."""
+    """Return a line for each record of this level or above; if there are none, of the next level that has any."""
     ends = {stage.epoch: stage.ends() for stage in stages}
     wanted = _of_level(records, level)
     return _folded(_Line.of(record, ends) for record in wanted) if wanted or not records else [ROWS_ONLY]
 
 
 def _of_level(records: Sequence[TraceRecord], level: int) -> list[TraceRecord]:
-    """Of one action everything is told if there is nothing else; of a run no rows."""
+    """Return the records of at least this level. For one action without any, return all; for a run, no rows."""
     for least in range(level, (BULK if level <= PLUMBING else DETAIL) - 1, -1):
         found = [record for record in records if _level(record) >= least]
         if found:
@@ -58,19 +58,19 @@ def _of_level(records: Sequence[TraceRecord], level: int) -> list[TraceRecord]:
 
 
 def _level(record: TraceRecord) -> int:
-    """As pictures have it, but what operators and their coordinators say to each other is no bulk in a play."""
+    """Return a record's level as in pictures, but higher for messages between operators and their coordinators."""
     return max(level_of(record), PLUMBING if record.kind.startswith("OperatorEvent") else BULK)
 
 
 class _Line:
-    """A record in three parts: who, to whom, what."""
+    """A record in three parts: machine, receiver, text."""
 
     def __init__(self, who: str, sign: str, to: str, what: str) -> None:
         self.who, self.sign, self.to, self.what = who, sign, to, what
 
     @classmethod
     def of(cls, record: TraceRecord, ends: Mapping[int, Ends]) -> _Line:
-        """A note, an event with where it came from, or a command with whom it is for."""
+        """Return the line of a note, of an event with its sender, or of a command with its receiver."""
         data = record.data
         channel = data.get("channel")
         epoch = _epoch_of(record, ends)
@@ -100,7 +100,7 @@ class _Line:
 
 
 def _folded(lines: Iterable[_Line]) -> list[str]:
-    """Lines that say the same to one after another become one."""
+    """Merge successive lines that differ in the receiver only."""
     folded: list[_Line] = []
     for line in lines:
         last = folded[-1] if folded else None
@@ -122,7 +122,7 @@ def _what(kind: str, record: TraceRecord, whence: str, facts: str) -> str:
 
 
 def _epoch_of(record: TraceRecord, ends: Mapping[int, Ends]) -> int:
-    """A task's attempt is its epoch; else the latest."""
+    """Return the epoch of a record: a task's attempt, otherwise the latest epoch."""
     attempt = re.search(r"@(\d+)#", record.id)
     return int(attempt[1]) if attempt else max(ends, default=0)
 
@@ -163,7 +163,7 @@ def _facts(record: TraceRecord, ends: Ends) -> str:
 
 
 def _added(detail: str, reason: str) -> str:
-    """What a detail says beyond its reason."""
+    """Return the part of a detail that goes beyond its reason."""
     known = CheckpointFailureReason.__members__.get(reason)
     return detail.removeprefix(known.message).strip() if known else detail
 
@@ -185,11 +185,11 @@ _TOLD: dict[str, Callable[[Any, Ends], str]] = {
 
 
 def in_one_line(text: str, longest: int = LONGEST) -> str:
-    """The first line of a text, cut where it is long."""
+    """Return the first line of a text, cut if it is long."""
     line = without_ids(text.splitlines()[0]) if text else ""
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def without_ids(text: str) -> str:
-    """A path without the directory that is named after the job's id, a request without its number."""
+    """Remove from a path the directory named after the job's id, and from a request its number."""
     return _SAVEPOINT.sub("savepoint", _REQUEST.sub("", _OPERATOR.sub(r"\1", _JOB.sub("", text))))

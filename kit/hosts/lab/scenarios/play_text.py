@@ -1,4 +1,4 @@
-"""A play as text: a head, then blocks of commands, `----`, and what comes of them.
+"""The format of plays: a header, then blocks of commands, `----`, and their outcomes.
 
     title: A late acknowledgement
     question: What becomes of an acknowledgement whose checkpoint is over?
@@ -11,9 +11,9 @@
     ----
     job        * CheckpointTriggered chk-1: letters/0, letters/1
 
-An entry of the head goes on in indented lines. A blank line ends the head, and each block. A block has prose (`# ...`),
-then commands, one a line, then what comes of them, which `make plays REWRITE=1` writes. After CockroachDB's datadriven
-tests.
+Indented lines continue an entry of the header. A blank line ends the header, and each block. A block has prose (`#
+...`), then commands, one per line, then their outcomes, which `make plays REWRITE=1` writes. The format follows
+CockroachDB's datadriven tests.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ RULE = "----"
 
 
 class PlayError(LabError):
-    """A play cannot be read or played: the text begins with file and line."""
+    """A play cannot be read or played. The text starts with file and line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One line to carry out, and where it stands."""
+    """One line to carry out, and its place in the file."""
 
     text: str
     line: int
@@ -42,7 +42,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Prose, commands, and what comes of them, a line each."""
+    """Prose, commands and their outcomes, as lines."""
 
     prose: str
     commands: tuple[Command, ...]
@@ -55,7 +55,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class PlayText:
-    """A play as it stands in its file, `name` without the ending."""
+    """A play as in its file; `name` is the file's name without its suffix."""
 
     name: str
     head: Mapping[str, str]
@@ -63,26 +63,26 @@ class PlayText:
 
     @property
     def title(self) -> str:
-        """What it is about, in a few words."""
+        """The subject of the play, in a few words."""
         return self.head["title"]
 
     @property
     def question(self) -> str:
-        """What a learner asks, and the play answers."""
+        """The question that the play answers."""
         return self.head["question"]
 
     @property
     def flink(self) -> tuple[str, ...]:
-        """The tests of Flink's whose behaviour it shows, as `Class.method`."""
+        """The Flink tests whose behaviour it shows, as `Class.method`."""
         return tuple(self.head.get("flink", "").replace(",", " ").split())
 
     @property
     def job(self) -> str:
-        """The ready job that it plays, with settings."""
+        """The ready job that it runs, with settings."""
         return self.head["job"]
 
     def with_outcomes(self, outcomes: Sequence[Sequence[str]]) -> PlayText:
-        """The same play with these lines below its commands."""
+        """Return the same play with these outcomes."""
         blocks = (replace(block, outcome=tuple(lines)) for block, lines in zip(self.blocks, outcomes, strict=True))
         return replace(self, blocks=tuple(blocks))
 
@@ -95,7 +95,7 @@ class PlayText:
 
 
 def parse(name: str, text: str, where: str = "") -> PlayText:
-    """The play that a file holds; `where` is the file as errors name it. Raises PlayError."""
+    """Parse the text of a play; `where` is the file's name for errors. Raises PlayError."""
     where = where or f"{name}.play"
     lines = list(enumerate(text.splitlines(), 1))
     start = next((at for at, (_, line) in enumerate(lines) if not line.strip()), len(lines))
@@ -127,7 +127,7 @@ def _head(lines: list[_Line], where: str) -> dict[str, str]:
 
 
 def _parts(lines: list[_Line]) -> Iterator[list[_Line]]:
-    """What stands between blank lines."""
+    """Yield the groups of lines between blank lines."""
     part: list[_Line] = []
     for number, line in lines:
         if line.strip():

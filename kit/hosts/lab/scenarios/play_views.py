@@ -1,4 +1,4 @@
-"""What a play's `show` says of its lab: a line for each thing, without times and sizes."""
+"""The output of `show` in a play: a line per item, without times and sizes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SNAPSHOTS = ("/checkpoints", "/savepoints")
 
 
 def snapshot_path(lab: Lab, name: str) -> str:
-    """The directory of checkpoint 3 (`chk-3`), or of the savepoint with this number (`savepoint-3`), on the lab's disk.
-    Raises LabError when there is none.
+    """Return the directory of a checkpoint (`chk-3`) or savepoint (`savepoint-3`) on the lab's disk. Raises LabError if
+    it does not exist.
     """
     there = {_named(path, lab): path for path in _snapshots(lab)}
     if name not in there:
@@ -38,8 +38,10 @@ def snapshot_path(lab: Lab, name: str) -> str:
 
 
 def file_path(lab: Lab, words: str) -> str:
-    """The file meant by `keyed state of sums/0 in chk-1`, `copy of operator state of out/1 in chk-1` (on the task's own
-    machine); other words as they are. Raises LabError for a file that there is not.
+    """Return the path of the file that the words name; other words are returned unchanged.
+
+    Such words are `keyed state of sums/0 in chk-1`, or `copy of operator state of out/1 in chk-1` for the copy on the
+    task's own machine. Raises LabError if the file does not exist.
     """
     found = _STATE_FILE.fullmatch(words)
     if found is None:
@@ -55,7 +57,7 @@ def file_path(lab: Lab, words: str) -> str:
 
 
 def _snapshots(lab: Lab) -> dict[str, CheckpointMetadata]:
-    """The directories with a `_metadata`, in the order of their checkpoints, and what that says."""
+    """Return the directories with a `_metadata`, in the order of their checkpoints, and its content."""
     contents = lab.look.files.contents
     found = [path.removesuffix("/_metadata") for path in contents if path.endswith("/_metadata")]
     read = {path: read_metadata(contents[f"{path}/_metadata"], path)[0] for path in found}
@@ -63,7 +65,7 @@ def _snapshots(lab: Lab) -> dict[str, CheckpointMetadata]:
 
 
 def _named(path: str, lab: Lab) -> str:
-    """The last name of a path; of a savepoint, whose name says nothing, with its number."""
+    """Return the last name of a path. A savepoint's name is random, so its number replaces it."""
     name = path.rpartition("/")[2]
     metadata = _snapshots(lab).get(path) if name.startswith("savepoint-") else None
     return name if metadata is None else f"savepoint-{metadata.checkpoint_id}"
@@ -73,7 +75,7 @@ def _named(path: str, lab: Lab) -> str:
 
 
 def status(lab: Lab) -> Iterator[str]:
-    """How the job is, and why."""
+    """The job's status, and the reason."""
     error = " ".join(lab.error.splitlines())
     yield f"{lab.status}, epoch {lab.look.master.epoch}" + (f": {in_one_line(error, LONGEST_ERROR)}" if error else "")
 
@@ -89,14 +91,14 @@ def checkpoints(lab: Lab) -> Iterator[str]:
 
 
 def counts(lab: Lab) -> Iterator[str]:
-    """How many checkpoints there were, and what became of them; savepoints count as well."""
+    """The number of checkpoints by outcome, savepoints included."""
     counted = lab.look.master.checkpoints.statistics.counts
     yield f"{counted.completed} completed, {counted.failed} failed, {counted.in_progress} in progress"
     yield f"{counted.total} in all, {counted.restored} restored"
 
 
 def subtasks(lab: Lab, name: str) -> Iterator[str]:
-    """What is known of each subtask's part in a checkpoint."""
+    """The statistics of each subtask in a checkpoint."""
     stats = lab.look.statistics.subtasks(int(name.removeprefix("of ").removeprefix("chk-")))
     for row in stats.itertuples():
         unaligned = ", unaligned" if row.unaligned else ""
@@ -104,7 +106,7 @@ def subtasks(lab: Lab, name: str) -> Iterator[str]:
 
 
 def pending(lab: Lab) -> Iterator[str]:
-    """What is under way, and for whom it waits."""
+    """Pending checkpoints, and the tasks that they wait for."""
     for each in lab.look.moment().checkpoints.values():
         if each.status == PENDING:
             waits = f"waits for {', '.join(each.missing)}" if each.missing else each.step or "has all acknowledgements"
@@ -112,13 +114,13 @@ def pending(lab: Lab) -> Iterator[str]:
 
 
 def store(lab: Lab) -> Iterator[str]:
-    """The completed checkpoints that a restore can begin with."""
+    """The completed checkpoints that a restore can use."""
     for each in lab.look.master.checkpoints.store.checkpoints:
         yield f"chk-{each.checkpoint_id}"
 
 
 def shared(lab: Lab) -> Iterator[str]:
-    """The files that checkpoints share, with those who brought them and use them; and which are on the disk."""
+    """The files that checkpoints share, with the checkpoints that wrote and use them, and whether they exist."""
     entries = lab.look.master.checkpoints.store.registry.entries.values()
     for each in sorted(entries, key=lambda each: str(each.handle)):
         name = ", ".join(file.rpartition("/")[2] for file in each.handle.files())
@@ -128,13 +130,13 @@ def shared(lab: Lab) -> Iterator[str]:
 
 
 def requests(lab: Lab) -> Iterator[str]:
-    """What the user asked for, and the answers."""
+    """The user's requests, and the answers."""
     for number, (request_id, name) in enumerate(requested(lab), 1):
         yield f"{number}. {name}: {_answer(lab, request_id)}"
 
 
 def requested(lab: Lab) -> list[tuple[int, str]]:
-    """The numbers of the user's requests, and what each was."""
+    """Return the user's requests: number and kind."""
     asked = (action for action in lab.past.actions if isinstance(action, Word) and hasattr(action, "request_id"))
     return [(action.request_id, type(action).__name__) for action in asked]
 
@@ -148,7 +150,7 @@ def _answer(lab: Lab, number: int) -> str:
 
 
 def output(lab: Lab, sink: str = "") -> Iterator[str]:
-    """What the sink has published so far."""
+    """The rows that the sink has published so far."""
     with catch_warnings():
         simplefilter("ignore")
         frame = lab.output(sink)
@@ -158,7 +160,7 @@ def output(lab: Lab, sink: str = "") -> Iterator[str]:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Numbers in a row are compared as numbers."""
+    """Return a sort key that compares the numbers in a row as numbers."""
     return [(int(part) if is_number else 0, "" if is_number else part) for is_number, part in _parts(text)]
 
 
@@ -168,7 +170,7 @@ def _parts(text: str) -> Iterator[tuple[bool, str]]:
 
 
 def files(lab: Lab) -> Iterator[str]:
-    """What is on the disk, by snapshot, with what no snapshot refers to."""
+    """The files on the disk by snapshot, and those to which no snapshot refers."""
     metadata = _snapshots(lab)
     referred = {file for each in metadata.values() for state in each.operator_states for file in state.files()}
     below = Counter(path.rpartition("/")[0] for root in SNAPSHOTS for path in lab.look.files.paths(root))
@@ -183,7 +185,7 @@ def files(lab: Lab) -> Iterator[str]:
 
 
 def state(lab: Lab, name: str) -> Iterator[str]:
-    """What a snapshot on the disk holds, operator by operator."""
+    """The contents of a snapshot on the disk, by operator."""
     metadata = _snapshots(lab)[snapshot_path(lab, name.removeprefix("of "))]
     names = {operator.operator_id: operator.name for vertex in lab.job.vertices for operator in vertex.operators}
     for operator in metadata.operator_states:
@@ -215,7 +217,7 @@ def _told(held: OperatorSubtaskState) -> Iterator[str]:
 
 
 def restores(lab: Lab) -> Iterator[str]:
-    """What the last restore gave to whom."""
+    """The state that the last restore assigned to each task."""
     frame = lab.look.restores()
     for row in frame[frame["epoch"] == frame["epoch"].max()].itertuples():
         given = ", ".join(map(str, row[6]))
@@ -234,14 +236,14 @@ def tasks(lab: Lab) -> Iterator[str]:
 
 
 def reads(lab: Lab) -> Iterator[str]:
-    """How many files each task read from its own machine when it began."""
+    """The number of files that each task read from its own machine when it started."""
     for record in lab.trace:
         if record.kind == "StateRead" and record.id.startswith(f"{record.machine}@{lab.look.master.epoch}#"):
             yield f"{record.machine}: {record.data['from_local']} files read from its own machine"
 
 
 def channels(lab: Lab) -> Iterator[str]:
-    """What is in the channels: still at the sender, on the wire, in the receiver's queue."""
+    """The contents of the channels: at the sender, on the wire, in the receiver's queue."""
     moment: Moment = lab.look.moment()
     ends = {stage.epoch: stage.ends() for stage in lab.look.stages}[moment.epoch]
     for number, channel in sorted(moment.channels.items()):
@@ -260,7 +262,7 @@ def _items(items: Iterable[Item]) -> str:
 
 
 def time(lab: Lab) -> Iterator[str]:
-    """What the clock shows."""
+    """The time."""
     yield f"{lab.look.at_ms} ms"
 
 
@@ -283,7 +285,7 @@ _ALL = (
     output,
 )
 VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {view.__name__: view for view in _ALL}
-"""By what comes after `show`."""
+"""The views by name, as in `show NAME`."""
 _EMPTY = {
     "channels": "nothing is in the channels",
     "pending": "no checkpoint is pending",
@@ -295,7 +297,7 @@ TAKES_NAME = ("output", "state", "subtasks")
 
 
 def show(lab: Lab, what: str) -> list[str]:
-    """The lines of `show WHAT`; one that says so where there is nothing. Raises LabError for what cannot be shown."""
+    """Return the lines of `show WHAT`, or one that says that there are none. Raises LabError for an unknown view."""
     name, _, rest = what.partition(" ")
     view = VIEWS.get(name)
     if view is None or (rest and name not in TAKES_NAME):

@@ -1,10 +1,10 @@
-"""Any run of a lab as a play: what was done, step by step, as commands.
+"""Writing any run of a lab as a play: its steps as commands.
 
     do turn:letters/0 receive:0:letters/0:sums/0
     inflict KillWorker(worker=1)
     trigger checkpoint
 
-Actions stand by their keys, faults with all their fields, what the user asked for as in any play.
+Actions are written by their keys, faults with all their fields, and the user's requests as in any play.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ MATTERS_OF_COURSE = ("do ", "follow ", "take ")
 
 
 def play_of(actions: Sequence[Action | Word], name: str, job: str, title: str, question: str) -> PlayText:
-    """The play in which all this is done, in a lab of the ready job `job` or of one's own; outcomes are still to come.
+    """Return the play that takes these actions in a lab of the ready job `job`, or of your own job, without outcomes.
 
-    Raises LabError for a run that did not begin from scratch.
+    Raises LabError if the run did not start from scratch.
     """
     return play_of_lines(play_lines(actions), name, job, title, question)
 
 
 def play_of_lines(lines: Iterable[str], name: str, job: str, title: str, question: str) -> PlayText:
-    """The play of these commands; outcomes are still to come."""
+    """Return the play of these commands, without outcomes."""
     return PlayText(name, {"title": title, "question": question, "job": job}, tuple(_blocks(list(lines))))
 
 
 def play_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
-    """What was done as commands of a play. Raises LabError for a start that was not from scratch."""
+    """Yield the actions as commands of a play. Raises LabError if the run did not start from scratch."""
     keys: list[str] = []
     for action in actions:
         if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass):
@@ -70,7 +70,7 @@ def play_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
 
 
 def fault_of(text: str) -> Fault:
-    """The fault that `inflict` has: `KillWorker(worker=1)`. Raises LabError."""
+    """Parse the fault of an `inflict` line, such as `KillWorker(worker=1)`. Raises LabError."""
     try:
         call = ast.parse(text, mode="eval").body
         assert isinstance(call, ast.Call)
@@ -84,7 +84,7 @@ def fault_of(text: str) -> Fault:
 
 
 def line_of(action: Action | Word) -> str:
-    """The command that does a fault, lets time pass, or asks what a user asked. Raises LabError for what has none."""
+    """Return the command of a fault, a wait or a user's request. Raises LabError for an action without one."""
     if isinstance(action, LetTimePass):
         return f"wait until {action.until_ms} ms"
     if isinstance(action, Fault):
@@ -108,7 +108,7 @@ def _at(target: str | None) -> str:
 
 
 def _blocks(lines: list[str]) -> Iterator[Block]:
-    """Some lines each; one that is not a matter of course begins a block."""
+    """Yield blocks of some lines each; an unusual line starts a block."""
     block: list[str] = []
     for line in lines:
         if block and (not line.startswith(MATTERS_OF_COURSE) or len(block) == LINES_PER_BLOCK):

@@ -1,7 +1,7 @@
-"""A block of a play that was played: its prose, what was done and what came of it, and how the job stands then.
+"""A played block: its prose, its commands, their outcome, and the state of the job after it.
 
-In a notebook it is one card to read: the prose, the commands, what each machine took, gave and noted because of them,
-and the job at the end of the block.
+A notebook shows it as one card: the prose, the commands, the events, commands and notes of each machine that they led
+to, and the job at the end of the block.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from kit.run.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A block that was played: what stands in the play, what came of it, and the records of the trace (of its last
-    lab) from `begin` to `end`. `run` is that lab's run until then, `title` the play's with the number of the block.
+    """A played block: its text, its outcome, and the records of its last lab's trace from `begin` to `end`. `run` is
+    that lab's run so far, `title` the play's title with the number of the block.
     """
 
     block: Block
@@ -28,7 +28,7 @@ class Played:
 
     @property
     def is_as_told(self) -> bool:
-        """Whether the play says what came of it."""
+        """True if the outcome equals the expected one."""
         return self.outcome == self.block.outcome
 
     def __str__(self) -> str:

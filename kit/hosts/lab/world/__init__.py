@@ -1,1 +1,1 @@
-"""The world of a lab: messages, timers and files, and what may happen next."""
+"""The world of a lab: messages, timers, files, and the enabled actions."""

@@ -1,9 +1,9 @@
-"""What may happen next in the lab: the actions that a step chooses from, each a type of its own.
+"""The actions from which a step of the lab chooses, each a type of its own.
 
-An action is a value: its `key` is one word, the same in every replay of the same run, so a list of keys *is* the run.
-Messages between one task and the JobMaster keep their order, and so do the elements of a channel; apart from that any
-enabled action may be the next, which is all the freedom that a real cluster has. What never happens by itself, but may
-be made to, is a `Fault` (`kit.hosts.lab.faults.faults`).
+An action is a value. Its `key` is one word, the same in every replay of a run, so a list of keys *is* the run. Messages
+between one task and the JobMaster keep their order, and so do the elements of a channel. Otherwise any enabled action
+may be next; a real cluster has no more freedom than that. An action that never happens by itself is a `Fault`
+(`kit.hosts.lab.faults.faults`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kit.core.protocol.words import Word
 
 
 class Group(Enum):
-    """What an action is about; the value is the heading of its list."""
+    """The subject of an action; the value is the heading of its list."""
 
     TIMERS = "timers that are due"
     MESSAGES = "messages under way"
@@ -41,15 +41,15 @@ class Action:
 
     group: ClassVar[Group]
     verb: ClassVar[str]
-    """Begins the key; no two types have the same."""
+    """The first part of the key, unique for each type."""
     pattern: ClassVar[str]
     """The sentence; `{of_checkpoint}` is "" or " of chk-3"."""
     whom: ClassVar[str] = ""
-    """The field that says whom it happens to."""
+    """The field that names the subject."""
 
     @property
     def key(self) -> str:
-        """The action as one word, the same in every replay: the verb and what tells actions of this type apart."""
+        """The action as one word, the same in every replay: the verb, and the identifying fields."""
         parts = (_as_part(each.name, getattr(self, each.name)) for each in fields(self) if each.compare)
         return ":".join(part for part in (self.verb, *parts) if part)
 
@@ -62,16 +62,16 @@ class Action:
 
     @property
     def subject(self) -> str:
-        """Whom it happens to: a task, a slot, "job"; "" for what concerns no one machine."""
+        """The machine that it concerns: a task, a slot or "job"; "" for none in particular."""
         return str(getattr(self, self.whom)) if self.whom else ""
 
     @property
     def remembered(self) -> Action:
-        """The action as a lab keeps it once it is done: it says the same, and holds no records."""
+        """Return the action as a lab keeps it afterwards: with the same sentence, and without records."""
         return self
 
     def perform(self, world: Any) -> None:
-        """Do it in a world (`kit.hosts.lab.world.world`) that has no way of its own to do it."""
+        """Perform the action in a world (`kit.hosts.lab.world.world`) that has no function of its own for it."""
         raise KeyError(f"{self!r} is nothing that a world knows how to do")
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ def named(word: Word) -> tuple[str, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What something looked like that is not kept."""
+    """The text of an object that is not kept."""
 
     text: str
 
@@ -104,7 +104,7 @@ def _as_part(name: str, value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DeliverMessage(Action):
-    """The first message under way from `sender` to `receiver`, one of which is "job", arrives."""
+    """The first message in flight from `sender` to `receiver` arrives; one of the two is "job"."""
 
     message: str
     """The name of its type."""
@@ -120,7 +120,7 @@ class DeliverMessage(Action):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReceiveElement(Action):
-    """The first element under way on a channel reaches the task at its end, and waits there in the input queue."""
+    """The first element in flight on a channel arrives in the input queue of the receiving task."""
 
     channel: int
     sender: str
@@ -151,7 +151,7 @@ class TakeTurn(Action):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CarryOut(Action):
-    """A command that takes its time, the `number`-th that was given in this run, is carried out and answered."""
+    """An asynchronous command, the `number`-th of this run, is carried out and answered."""
 
     machine: str
     command: str
@@ -180,7 +180,7 @@ class FireTimer(Action):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LetTimePass(Action):
-    """Nothing happens until `until_ms`, as when every task is busy; timers that come due meanwhile fire late."""
+    """Time passes until `until_ms` without any action, as if every task were busy; timers due meanwhile fire late."""
 
     until_ms: int
 

@@ -1,11 +1,11 @@
-"""What is under way in the lab, and so what may happen next: kept up to date as it changes, never searched for.
+"""The pending work of the lab, and so its enabled actions, updated incrementally.
 
-Messages between one task and the JobMaster keep their order, and so do the elements of a channel; timers are due or
-not yet; a read or write that was asked for may end at any time; a task whose turn it may be has its number here. Each
-kind has the numbers of what may happen next in order. The order is fixed: due timers in the order in which they were
-first set, messages by route in the order in which the routes were first used, reads and writes, channels, turns.
+Messages between one task and the JobMaster keep their order, and so do the elements of a channel. A timer is due or
+not. A pending read or write may finish at any time. A task that can take a turn is listed by its number. For each kind,
+the agenda has the numbers of the enabled actions in a fixed order: due timers in the order in which they were first
+set, messages by route in the order in which the routes were first used, reads and writes, channels, turns.
 
-So the i-th of the actions is found, and done, at the same cost whether the job has five tasks or five hundred.
+So finding and performing the i-th action costs the same in a job of five tasks or of five hundred.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Way = tuple[str, str]
 
 
 class Agenda:
-    """Everything that is under way between the machines of a lab. `len` counts the actions that may be next, waiting
-    not among them; `agenda[i]` is the i-th of them.
+    """The pending work between the machines of a lab. `len` counts the enabled actions, without letting time pass;
+    `agenda[i]` is the i-th of them.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Agenda:
 
     @property
     def wait(self) -> LetTimePass | None:
-        """To wait for the next timer that is not due yet; None when there is none."""
+        """Return the action that waits for the next timer; None if no timer is set."""
         later = self._later
         while later and not self._is_set(*later[0]):
             heappop(later)
@@ -104,7 +104,7 @@ class Agenda:
         return LetTimePass(later[0][0]) if later else None
 
     def allows(self, action: Action) -> bool:
-        """Whether this action, one of those that were enabled some actions ago, still is."""
+        """Return True if this action, which was enabled earlier, still is."""
         return _ALLOWS[type(action)](self, action)
 
     def _allows_turn(self, action: TakeTurn) -> bool:
@@ -145,7 +145,7 @@ class Agenda:
     # --- time and timers ------------------------------------------------------------------------------------------
 
     def advance(self, at_ms: int) -> None:
-        """Time goes on: timers become due, and what was held back may arrive."""
+        """Advance the time: timers become due, and delayed messages may arrive."""
         self.at_ms = at_ms
         while self._later and self._later[0][0] <= at_ms:
             due_ms, number = heappop(self._later)
@@ -156,7 +156,7 @@ class Agenda:
             self._look_at_mail()
 
     def schedule(self, machine: str, timer: Envelope) -> None:
-        """Set a timer as a `ScheduleTimer` says; one of this name that is set already is set anew."""
+        """Set the timer of a `ScheduleTimer`; replaces one of the same name."""
         due_ms = timer.word.due_ms
         way = (machine, timer.word.timer)
         known = self._timers.get(way)
@@ -170,23 +170,23 @@ class Agenda:
             heappush(self._later, (due_ms, number))
 
     def take_timer(self, machine: str, timer: str) -> Envelope:
-        """The timer fires. Raises KeyError when it is not set."""
+        """Remove a timer that fires. Raises KeyError if it is not set."""
         number, taken = self._timers.pop((machine, timer))
         del self._set[number]
         self._due.discard(number)
         return taken
 
     def timer(self, machine: str, timer: str) -> Envelope | None:
-        """The `ScheduleTimer` of a timer that is set, due or not; None when it is not."""
+        """Return the `ScheduleTimer` of a timer, due or not; None if it is not set."""
         _, known = self._timers.get((machine, timer), (0, None))
         return known
 
     def timers(self) -> list[Way]:
-        """The timers that are set, due or not."""
+        """Return the timers that are set, due or not."""
         return list(self._timers)
 
     def due_ms(self, machine: str, timer: str) -> int | None:
-        """When a timer is due; None when it is not set."""
+        """Return the time at which a timer is due; None if it is not set."""
         known = self._timers.get((machine, timer))
         return None if known is None else int(known[1].word.due_ms)
 
@@ -202,7 +202,7 @@ class Agenda:
     # --- messages -------------------------------------------------------------------------------------------------
 
     def post(self, sender: str, receiver: str, message: Envelope) -> None:
-        """A message sets out."""
+        """Send a message."""
         way = (sender, receiver)
         if way not in self._mail:
             number = next(self._numbers)
@@ -214,18 +214,18 @@ class Agenda:
             self._letters.add(number)
 
     def next_message(self, sender: str, receiver: str) -> Word | None:
-        """The first message on this route, still under way."""
+        """Return the first message in flight on this route, or None."""
         _, queue = self._mail.get((sender, receiver), (0, None))
         return queue[0].word if queue else None
 
     def place_of(self, sender: str, receiver: str, cause: str) -> int | None:
-        """Which message on this route, counted from 0, has this id; None when none has."""
+        """Return the index, on this route, of the message with this id; None if there is none."""
         _, queue = self._mail.get((sender, receiver), (0, ()))
         return next((place for place, message in enumerate(queue) if message.cause == cause), None)
 
     def take_message(self, sender: str, receiver: str, place: int = 0) -> Envelope:
-        """The first message on this route, or the one at `place`, arrives, or is lost. Raises KeyError or IndexError
-        when there is none.
+        """Remove and return the first message on this route, or the one at `place`. Raises KeyError or IndexError if it
+        does not exist.
         """
         number, queue = self._mail[sender, receiver]
         message = queue[place]
@@ -237,18 +237,18 @@ class Agenda:
         return message
 
     def duplicate_message(self, sender: str, receiver: str, place: int) -> Envelope:
-        """The `place`-th message on this route is followed by a copy of itself. Raises KeyError or IndexError."""
+        """Insert a copy behind the `place`-th message on this route. Raises KeyError or IndexError."""
         queue = self._mail[sender, receiver][1]
         self.insert_message(sender, receiver, place + 1, Envelope(*queue[place]))
         return queue[place]
 
     def insert_message(self, sender: str, receiver: str, place: int, message: Envelope) -> None:
-        """Let a message be the `place`-th on this route. Raises KeyError for a route that nothing is under way on."""
+        """Insert a message as the `place`-th on this route. Raises KeyError if nothing is in flight on it."""
         self._mail[sender, receiver][1].insert(place, message)
 
     def delay_message(self, sender: str, receiver: str, place: int, until_ms: int) -> Envelope:
-        """The `place`-th message on this route, and what is behind it, does not arrive before that time. Raises
-        KeyError or IndexError when there is none.
+        """Delay the `place`-th message on this route, and those behind it, until that time. Raises KeyError or
+        IndexError if it does not exist.
         """
         delayed = self._mail[sender, receiver][1][place]
         self._delayed.append((until_ms, (sender, receiver), delayed))
@@ -256,50 +256,50 @@ class Agenda:
         return delayed
 
     def messages(self) -> Iterator[tuple[Way, int, Envelope]]:
-        """All that is under way, by route, with its place there."""
+        """Yield all messages in flight, by route, with their index on it."""
         for way, (_, queue) in self._mail.items():
             for place, message in enumerate(queue):
                 yield way, place, message
 
     def message(self, sender: str, receiver: str, place: int) -> Envelope | None:
-        """The `place`-th message on a route; None when there are fewer."""
+        """Return the `place`-th message on a route; None if there are fewer."""
         _, queue = self._mail.get((sender, receiver), (0, None))
         return queue[place] if queue and place < len(queue) else None
 
     def delayed_until(self, sender: str, receiver: str) -> int | None:
-        """Until when the first message on a route is held back; None when it is not."""
+        """Return the time until which the first message on a route is delayed; None if it is not."""
         _, queue = self._mail.get((sender, receiver), (0, None))
         times = [until_ms for until_ms, _, message in self._delayed if queue and message is queue[0]]
         return max(times, default=None)
 
     def _may_arrive(self, way: Way, queue: deque[Envelope]) -> bool:
-        """Whether the first message on this route is not held back."""
+        """Return True if the first message on this route is not delayed."""
         if not queue or way[1] in self._held:
             return False
         return all(message is not queue[0] for _, _, message in self._delayed)
 
     def _look_at_mail(self) -> None:
-        """Which messages may arrive is found out anew, after something unusual."""
+        """Recompute the messages that may arrive, after a rare change."""
         for way, (number, queue) in self._mail.items():
             (self._letters.add if self._may_arrive(way, queue) else self._letters.discard)(number)
 
     # --- reads and writes -----------------------------------------------------------------------------------------
 
     def begin(self, machine: str, command: Envelope) -> None:
-        """A machine has asked for something that takes its time."""
+        """Add an asynchronous command of a machine."""
         number = next(self._io_numbers)
         self._io[number] = machine, command
         if machine not in self._held:
             self._asked.add(number)
 
     def wait_for(self, machine: str, command: Envelope, due_ms: int) -> None:
-        """A machine has asked to be told of something outside the lab; it is looked for from `due_ms` on."""
+        """Add a machine's request to be notified of something outside the lab, which is polled from `due_ms` on."""
         number = next(self._io_numbers)
         self._io[number] = machine, command
         self._awaited[number] = due_ms
 
     def look_for_awaited(self, is_there: Callable[[str, Any], bool]) -> None:
-        """Find out which of those may be told now."""
+        """Enable the requests whose condition now holds."""
         for number, due_ms in self._awaited.items():
             machine, command = self._io[number]
             if due_ms <= self.at_ms and machine not in self._held and is_there(machine, command.word):
@@ -309,42 +309,40 @@ class Agenda:
 
     @property
     def awaits(self) -> bool:
-        """Whether a machine waits for something outside the lab."""
+        """True if a machine waits for something outside the lab."""
         return bool(self._awaited)
 
     def take_io(self, number: int) -> tuple[str, Envelope]:
-        """It is done now: for which machine, and what. Raises KeyError when it is not to be done."""
+        """Remove pending work, and return its machine and command. Raises KeyError if it is not pending."""
         self._asked.discard(number)
         self._awaited.pop(number, None)
         return self._io.pop(number)
 
     def cancel_io(self, is_meant: Callable[[str, Word], bool]) -> None:
-        """Some of it will not be done."""
+        """Cancel pending work that meets the condition."""
         for number in [number for number, entry in self._io.items() if is_meant(entry[0], entry[1].word)]:
             self.take_io(number)
 
     # --- elements and turns ---------------------------------------------------------------------------------------
 
     def begin_epoch(self, graph: ExecutionGraph) -> None:
-        """All tasks are new, and nothing is on the wires."""
+        """Start an epoch with new tasks and empty wires."""
         self._graph = graph
         self._take_turns = [TakeTurn(task.task) for task in graph.tasks]
         self._task_numbers = {task.task: number for number, task in enumerate(graph.tasks)}
 
     def end_epoch(self, machines: Collection[str]) -> None:
-        """The tasks and slots that were left are gone as well. What was said to one that had been killed before still
-        arrives.
-        """
+        """Remove the remaining tasks and slots. Messages to those killed before still arrive."""
         self.forget(machines)
         self._wires.clear()
         self._sent.clear()
 
     def set_turn(self, task: str, available: bool) -> None:
-        """Whether a task has something to do."""
+        """Set whether a task can take a turn."""
         (self._turns.add if available else self._turns.discard)(self._task_numbers[task])
 
     def send(self, sent: Envelope) -> None:
-        """An element sets out on the channel that its `SendElement` names."""
+        """Send an element on the channel of its `SendElement`."""
         channel = sent.word.channel
         if channel not in self._wires:
             self._wires[channel] = deque()
@@ -353,7 +351,7 @@ class Agenda:
         self._wires[channel].append(sent)
 
     def take_element(self, channel: int) -> Envelope:
-        """The first element on a channel arrives. Raises KeyError when there is none."""
+        """Remove and return the first element on a channel. Raises KeyError if there is none."""
         queue = self._wires[channel]
         sent = queue.popleft()
         if not queue:
@@ -365,7 +363,7 @@ class Agenda:
         self._sent.discard(channel)
 
     def on_wire(self, channel: int) -> list[Envelope]:
-        """What is under way on a channel."""
+        """Return the elements in flight on a channel."""
         return list(self._wires.get(channel, ()))
 
     def _receiver(self, channel: int) -> str:
@@ -374,38 +372,38 @@ class Agenda:
 
     @property
     def busy_channels(self) -> list[int]:
-        """The channels on which something is under way."""
+        """Return the channels with elements in flight."""
         return list(self._wires)
 
     @property
     def pending_io(self) -> list[tuple[str, Envelope]]:
-        """What was asked for and is not done, with the machine that asked."""
+        """Return the pending commands, with their machines."""
         return list(self._io.values())
 
     @property
     def work(self) -> Mapping[int, tuple[str, Envelope]]:
-        """The same by its number."""
+        """The pending commands by number."""
         return self._io
 
     # --- standing still -------------------------------------------------------------------------------------------
 
     @property
     def held(self) -> frozenset[str]:
-        """The machines that stand still."""
+        """The frozen machines."""
         return frozenset(self._held)
 
     def hold(self, names: Collection[str]) -> None:
-        """These machines stand still from now on."""
+        """Freeze these machines."""
         self._held.update(names)
         self._look_at(names)
 
     def release(self, names: Collection[str]) -> None:
-        """They go on; whose turn it may be, `set_turn` must say."""
+        """Release these machines; the caller must call `set_turn` for them."""
         self._held.difference_update(names)
         self._look_at(names)
 
     def _look_at(self, names: Collection[str]) -> None:
-        """What may happen to these machines is found out anew, except for their turns."""
+        """Recompute the enabled actions of these machines, except their turns."""
         self._look_at_mail()
         for (machine, _), (number, timer) in self._timers.items():
             if machine in names:
@@ -421,7 +419,7 @@ class Agenda:
             self._turns.discard(self._task_numbers.get(name, -1))
 
     def forget(self, names: Collection[str]) -> None:
-        """Nothing of tasks and slots that are gone is under way any more."""
+        """Drop the pending work of removed tasks and slots."""
         self._held.difference_update(names)
         self._delayed = [each for each in self._delayed if not {*each[1]} & {*names}]
         for way in [way for way in self._mail if way[0] in names or way[1] in names]:
@@ -442,7 +440,7 @@ class Agenda:
     # --- copying --------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, object]) -> Agenda:
-        """Another agenda in the same state; words and graphs never change, and both have them."""
+        """Return another agenda in the same state; messages and graphs are immutable, and shared."""
         other = Agenda()
         other.at_ms, other._graph = self.at_ms, self._graph
         other._numbers, other._io_numbers = copy.copy(self._numbers), copy.copy(self._io_numbers)

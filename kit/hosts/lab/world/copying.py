@@ -1,10 +1,10 @@
-"""Copies of a world: what changes is copied, what never does is shared.
+"""Copies of a world: mutable objects are copied, immutable ones are shared.
 
-`copy_of` does what `copy.deepcopy` does, for the kinds of object that a world is made of and a few times as fast: a
-large job has tens of thousands of channels, and the lab copies them again and again. Objects of other kinds, the
-user's among them, are taken apart as `copy.deepcopy` takes them apart, and their parts copied here.
+`copy_of` does the same as `copy.deepcopy` for the objects of a world, a few times as fast. Speed matters because a
+large job has tens of thousands of channels, and the lab copies them repeatedly. Objects of other kinds, including the
+user's, are reduced as `copy.deepcopy` reduces them, and their parts are copied here.
 
-Arrow data and the protocol's values never change, so a copy refers to the same ones, wherever they are held.
+Arrow data and the protocol's values are immutable, so a copy shares them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COLUMNS: tuple[type, ...] = (
     pa.Field,
     pa.Schema,
 )
-"""The kinds of Arrow object that copies have in common."""
+"""The types of Arrow objects that copies share."""
 
 VALUES: tuple[type, ...] = (
     *COLUMNS,
@@ -56,13 +56,13 @@ VALUES: tuple[type, ...] = (
     ResultSubpartitionInfo,
     KeyGroupRange,
 )
-"""These, and what is derived from them, never change."""
+"""Immutable types; their subclasses are immutable too."""
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type, range, FunctionType, BuiltinFunctionType)
 
 
 def copy_of(value: T, memo: Memo) -> T:
-    """A copy that shares nothing with the value that may change; `memo` as for `copy.deepcopy`."""
+    """Return a copy that shares no mutable object with the value; `memo` is as for `copy.deepcopy`."""
     kind = type(value)
     copier = _COPIERS.get(kind) or _copier_for(kind)
     if copier is _itself:
@@ -134,7 +134,7 @@ def _by_itself(value: Any, memo: Memo) -> Any:
 
 
 def _taken_apart(value: Any, memo: Memo) -> Any:
-    """A copy by way of what `pickle` would write; what cannot be pickled is left to `copy.deepcopy`."""
+    """Copy an object by its `pickle` reduction; leave one that cannot be pickled to `copy.deepcopy`."""
     reduce = copyreg.dispatch_table.get(type(value))
     try:
         parts = value.__reduce_ex__(4) if reduce is None else reduce(value)
@@ -142,7 +142,9 @@ def _taken_apart(value: Any, memo: Memo) -> Any:
         return copy.deepcopy(value, memo)
     if isinstance(parts, str):
         return value
-    memo.setdefault(id(memo), []).append(parts)  # what is in the memo by its address must not be freed
+    memo.setdefault(id(memo), []).append(
+        parts
+    )  # an object in the memo is keyed by its address, so it must not be freed
     make, arguments, state, items, pairs = (*parts, None, None, None)[:5]
     made = memo[id(value)] = make(*(copy_of(each, memo) for each in arguments))
     if state is not None:
@@ -166,7 +168,7 @@ def _set_state(made: Any, state: Any) -> None:
 
 
 def _object(slots: tuple[str, ...], *, has_dict: bool) -> Copier:
-    """How to copy the objects of a class of ours: slot by slot, and what is in its dict."""
+    """Return a copier for a class of the kit: slot by slot, and its `__dict__`."""
 
     def copied(value: Any, memo: Memo) -> Any:
         made = memo[id(value)] = object.__new__(type(value))
@@ -184,7 +186,7 @@ def _object(slots: tuple[str, ...], *, has_dict: bool) -> Copier:
 
 
 def _copier_for(kind: type) -> Copier:
-    """What copies objects of this type, looked up once."""
+    """Return the copier for a type; it is looked up once."""
     if issubclass(kind, VALUES):
         copier: Copier = _itself
     elif hasattr(kind, "__deepcopy__"):
@@ -202,7 +204,7 @@ def _copier_for(kind: type) -> Copier:
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether an object is its attributes, and nothing else."""
+    """Return True if objects of this type consist of their attributes only."""
     return not issubclass(kind, BaseException) and all(
         each.__module__.startswith(("kit.", "typing", "abc")) or each is object for each in kind.__mro__
     )
@@ -224,5 +226,5 @@ _COPIERS: dict[type, Copier] = {
     MethodType: _method,
 }
 _SHARED: set[type] = set(_ATOMS)
-"""The types, as far as they were met, whose objects are shared."""
+"""The types seen so far whose objects are shared."""
 _NOTHING = object()

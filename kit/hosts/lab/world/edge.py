@@ -1,7 +1,7 @@
 """The lab's edge: everything outside the machines, in memory, so that it can be copied with them.
 
-Files that a job reads are the real ones; what it writes (checkpoints, savepoints, output) stays in memory. A copy
-shares the bytes. A durable store, ZooKeeper's too, is files on the lab's disk.
+A job reads real files. It writes checkpoints, savepoints and output to memory, and copies share the bytes. Durable
+stores, including the ZooKeeper store, are files on the lab's disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kit.stream.graph.job_graph import JobGraph
 
 CHECKPOINTS = "/checkpoints"
 LOCAL_STATE = "/local-state"
-"""What is below is on the machine of a slot, in a subdirectory of its own."""
+"""The directory of local state; each slot's machine has its own subdirectory."""
 
 
 class LabEdge:
@@ -51,11 +51,11 @@ class LabEdge:
 
     @property
     def lineage(self) -> str:
-        """The name that all drivers of a job with a durable store share; "" where each run is on its own."""
+        """The name that all drivers of a job with a durable store share; "" without such a store."""
         return lineage_of(self._job, self._storage)
 
     def check_restore_path(self, path: object) -> None:
-        """Raise LabError unless there is a snapshot there, on the lab's disk."""
+        """Raise LabError unless the path is a snapshot on the lab's disk."""
         there = [found.removesuffix("/_metadata") for found in self.files.paths() if found.endswith("/_metadata")]
         if not isinstance(path, str | PathLike):
             raise LabError(f"restore_path is {path!r}, but must be the path of a checkpoint or savepoint")
@@ -67,14 +67,14 @@ class LabEdge:
             raise LabError(said(f"restore_path: {error}", f"the lab's disk holds {holds}{hint}")) from None
 
     def sink_path(self, sink: str) -> str:
-        """The path of the sink that is meant. Raises LabError with those there are when that is none, or several."""
+        """Return the path of the named sink. Raises LabError, with all sinks, if no sink matches, or several do."""
         try:
             return sink_called(self._job, sink, self.output.directories())
         except ValueError as error:
             raise LabError(str(error)) from None
 
     def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
-        """A lab that is forked or rewound gets files of its own; the hooks, being the user's, are shared."""
+        """Copy the files for a lab that is forked or rewound; the hooks are the user's, and are shared."""
         files = self.files.copy()
         return LabEdge(self._job, self.hooks, files, self.output.copy(), self._store_on(files), self._checkpoints)
 
@@ -89,7 +89,7 @@ class LabEdge:
         )
 
     def _store_on(self, files: MemoryFiles) -> MemoryStore | DurableStore:
-        """Return this driver's store on a copy of its files: the same driver leads there."""
+        """Return this driver's store on a copy of its files, with the same driver as the leader."""
         if isinstance(self.store, MemoryStore):
             return self.store.copy()
         records = self.store.records

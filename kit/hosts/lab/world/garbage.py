@@ -1,8 +1,8 @@
-"""When Python looks for garbage: hardly ever in what there was before a run.
+"""Limiting Python's garbage collection to objects made during a run.
 
-Objects that refer to each other in a circle are found by looking through all there are, again whenever these have grown
-by a quarter. Of what a process holds when a lab begins to step (the libraries alone make more than a hundred thousand
-objects) next to nothing becomes garbage meanwhile, and of what a lab keeps nothing at all.
+Python finds reference cycles by scanning all objects, again whenever their number has grown by a quarter. The objects
+that exist when a lab starts to step (the libraries alone make more than a hundred thousand) hardly ever become garbage,
+and those that a lab keeps never do.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def garbage_among_new_objects_only() -> Iterator[Callable[[], None]]:
-    """Only in what is made from now on, unless a program has frozen objects itself: those it wants to stay so.
+    """Collect garbage among new objects only, unless the program has frozen objects itself.
 
-    Gives a function that looks once more, and then counts what there is now as old too.
+    Yields a function that collects once, and then treats the present objects as old too.
     """
     is_ours = gc.get_freeze_count() == 0
 

@@ -1,10 +1,10 @@
-"""The moments of a run that the lab keeps a copy of: to go back is to take the last one before, and do the rest again.
+"""The copies that the lab keeps of its world. To go back, it takes the last copy before the target and repeats the
+rest.
 
-Copies are at least `KEYFRAME_EVERY` steps apart, further the larger the job, so copying takes a small share of a run's
-time. Going back is mostly going back a little: of more than `MOST_KEYFRAMES` copies those go that are close together
-for their age, so the gaps grow in proportion to it, and the newest stay as close as they were taken, however long the
-run. What has happened up to a moment is the beginning of what has happened up to now, so the trace is not copied: its
-length is enough.
+Copies are at least `KEYFRAME_EVERY` steps apart, further in a larger job, so copying takes a small part of a run's
+time. Most moves go back only a little. So when there are more than `MOST_KEYFRAMES` copies, the lab drops those that
+are close together for their age. The gaps grow in proportion to the age, and the newest copies stay close. The trace is
+not copied: the trace at an earlier moment is a prefix of the present one, so its length is enough.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kit.hosts.lab.world.world import World
 from kit.run.uncollected import uncollected
 
 KEYFRAME_EVERY = 300
-"""Two copies are at least this many steps apart."""
+"""The least number of steps between two copies."""
 STEPS_PER_PART = 6
-"""So many steps more for each task and channel that is copied: about ten times what the copy takes."""
+"""The additional steps per task and channel that is copied, which take about ten times as long as the copy."""
 MOST_KEYFRAMES = 60
 
 
@@ -36,9 +36,9 @@ class Keyframes:
         """The trace of the run: it only grows, so what it had at a copy it still has."""
 
     def take(self, position: int, world: World) -> bool:
-        """The run has come to this position: check and copy it, if it is time; returns whether it was.
+        """Check and copy the world at this position if a copy is due; return True if it was.
 
-        Raises AssertionError when an invariant is broken.
+        Raises AssertionError if an invariant is broken.
         """
         self._trace = world.trace
         self._ends[position - 1 :] = [len(world.trace)]
@@ -52,7 +52,7 @@ class Keyframes:
         return True
 
     def _most_dispensable(self) -> int:
-        """The frame without which the gap between its neighbours is the smallest part of how long ago that is."""
+        """Return the frame whose removal leaves the smallest gap relative to its age."""
         positions = [position for position, _, _ in self._frames]
 
         def gap(number: int) -> float:
@@ -62,7 +62,7 @@ class Keyframes:
         return min(range(1, len(positions) - 1), key=gap)
 
     def last_before(self, position: int) -> tuple[int, World]:
-        """Return the last copy at or before `position`, to go on from; later ones are dropped."""
+        """Return the last copy at or before `position`, and drop later ones."""
         while self._frames[-1][0] > position:
             self._frames.pop()
         at, records, frame = self._frames[-1]
@@ -71,11 +71,11 @@ class Keyframes:
         return at, world
 
     def position_of(self, records: int, most: int) -> int:
-        """The step, at most `most`, in which the record came that made the trace so long."""
+        """Return the step, at most `most`, in which the trace reached this number of records."""
         return min(bisect_left(self._ends, records, hi=min(most, len(self._ends))) + 1, most)
 
     def copy(self) -> Keyframes:
-        """The same copies, for a run with the same past."""
+        """Return the same copies, for a run with the same past."""
         other = Keyframes()
         other._frames, other._ends, other._trace = list(self._frames), list(self._ends), self._trace
         return other
@@ -88,8 +88,8 @@ class Keyframes:
 
 
 def _without_trace(world: World) -> World:
-    """A copy with an empty trace. All that is made stays, so Python need not look for garbage in it meanwhile, which
-    would take as long as the copying.
+    """Return a copy with an empty trace. Garbage collection is off meanwhile: all new objects stay, and scanning them
+    would take as long as copying.
     """
     trace = world.trace
     with interrupts_deferred(), uncollected():

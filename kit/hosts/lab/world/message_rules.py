@@ -1,8 +1,8 @@
-"""Which messages may be lost or doubled in the lab, and what comes of it: one row for each kind of message.
+"""The messages that may be lost or doubled in the lab, and the effects: one row for each type of message.
 
-On a cluster nothing of the kind happens to one message alone: what two processes say to each other keeps its order and
-is not doubled, and when something of it is lost the connection is over, and the worker with it. The lab lets happen
-what the protocol has an answer to, and refuses the rest with the reason.
+On a cluster, this never happens to a single message. Messages between two processes keep their order and are not
+doubled; if one is lost, the connection is closed, and the worker with it. The lab allows the losses and duplicates that
+the protocol handles, and rejects the others with the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kit.core.protocol.words import Word
 
 @dataclass(frozen=True, slots=True)
 class MessageRule:
-    """What comes of it when a message is `lost`, or `doubled`; where that is "", why it may not be."""
+    """The effect of a message that is `lost` or `doubled`; if the effect is "", the reason why that is not allowed."""
 
     message: type[Word]
     lost: str = ""
@@ -75,4 +75,4 @@ MESSAGE_RULES = {
         MessageRule(messages.OperatorEventToCoordinator, why_not_lost=_WITH_ITS_WORKER, why_not_doubled=_ONCE),
     )
 }
-"""By type of message."""
+"""The rules by type of message."""

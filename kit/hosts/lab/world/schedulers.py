@@ -1,16 +1,16 @@
-"""Who decides what happens next in a lab, when `step` is not told: schedulers.
+"""Schedulers, which choose the next action of a lab when `step` is called without one.
 
-A scheduler is anything that can be called with what is enabled and the lab, and gives the one that is to happen: its
-number in the list, the action itself, or a few words. That time passes is in the list only when nothing else can
-happen; a scheduler may give `LetTimePass` for it all the same, and any fault that is possible now.
+A scheduler is a callable that takes the enabled actions and the lab. It returns the action to take: its index, the
+action itself, or a few words. The list includes letting time pass only if nothing else can happen. But a scheduler may
+always return `LetTimePass`, or any fault that is possible now.
 
     Lab(env, scheduler=Fair())
     Lab(env, scheduler=Adversarial("turn of sums/1"))
     Lab(env, scheduler=Slow({"sums": 20}))
     Lab(env, scheduler=lambda enabled, lab: lab.position % len(enabled))
 
-Those here keep nothing to themselves: what they choose follows from the lab alone, so a lab that goes back goes on as
-it did, and a fork goes on by itself.
+The schedulers here keep no state. Their choice depends on the lab alone, so a lab that goes back repeats its steps, and
+a fork is independent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SEED_BITS = 32
 
 
 class Scheduled(Protocol):
-    """What a scheduler may look at: a `Lab`."""
+    """The part of a `Lab` that a scheduler may read."""
 
     @property
     def position(self) -> int: ...
@@ -44,11 +44,11 @@ class Scheduled(Protocol):
 
 
 Scheduler = Callable[[Sequence[Action], Any], Choice]
-"""From what is enabled, and the lab, to what is to happen."""
+"""A function from the enabled actions and the lab to the chosen action."""
 
 
 class Enabled(Sequence[Action]):
-    """What may happen now, for a scheduler: a list that is not made before it is looked at."""
+    """The enabled actions, for a scheduler: a list whose items are made on access."""
 
     def __init__(self, agenda: Agenda) -> None:
         self._agenda = agenda
@@ -79,7 +79,7 @@ class Enabled(Sequence[Action]):
 
 
 class _Generators(threading.local):
-    """A generator for each thread, seeded anew for every choice: to make one would seed it twice."""
+    """A generator for each thread, seeded again for every choice, because making a new one would seed it twice."""
 
     def __init__(self) -> None:
         self.generator = random.Random(0)
@@ -90,7 +90,7 @@ _generators = _Generators()
 
 @dataclass(frozen=True)
 class Random:
-    """Any of them, each as likely as the others: the same ones for the same seed, by default the lab's own."""
+    """Chooses at random, with equal probabilities; the same seed, by default the lab's, gives the same choices."""
 
     seed: int | None = None
 
@@ -102,7 +102,7 @@ class Random:
         seed = lab.past.seed if self.seed is None else self.seed
         generator = _generators.generator
         generator.seed((seed << SEED_BITS) + lab.position)
-        bits = count.bit_length()  # as `random.choice` does, and without what it does besides
+        bits = count.bit_length()  # like `random.choice`, without its overhead
         number = generator.getrandbits(bits)
         while number >= count:
             number = generator.getrandbits(bits)
@@ -111,7 +111,7 @@ class Random:
 
 @dataclass(frozen=True)
 class First:
-    """Always the first of the list: timers, messages, reads and writes, elements, and turns last."""
+    """Always chooses the first of the list: timers, then messages, reads and writes, elements, and turns."""
 
     def __call__(self, enabled: Sequence[Action], lab: Scheduled) -> int:
         """Choose the first."""
@@ -120,12 +120,13 @@ class First:
 
 @dataclass(frozen=True)
 class Fair:
-    """Round robin: machine after machine, and for one of them action after action, so that nothing waits for ever. It
-    looks at all that is enabled, so that its steps cost more as a job grows.
+    """Chooses round robin, by machine and by action of a machine, so that nothing waits forever.
+
+    It reads all enabled actions, so its steps cost more in a larger job.
     """
 
     def __call__(self, enabled: Sequence[Action], lab: Scheduled) -> Action:
-        """Choose what comes next in the circle after what was done last."""
+        """Choose the next machine and action after the last step."""
         last = lab.past.last_action
         after = _place(last) if isinstance(last, Action) else ("", "")
         in_circle = sorted(enabled, key=_place)
@@ -138,10 +139,10 @@ def _place(action: Action) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Adversarial:
-    """What is held back does not happen as long as anything else can; the rest is `otherwise`'s choice.
+    """Holds actions back while anything else can happen; leaves other choices to the scheduler `otherwise`.
 
-    `hold_back` says what, in a few words ("turn of sums/1", "ack", "letters/0 receive", several in a list) or as a
-    function of an action. With `waits`, time passes first: whatever expires does so. `until_ms` ends it.
+    `hold_back` names the actions in a few words ("turn of sums/1", "ack", "letters/0 receive", or a list of these), or
+    is a function of an action. With `waits`, time passes first, so timeouts expire. `until_ms` ends it.
     """
 
     hold_back: str | Sequence[str] | Callable[[Action], bool]
@@ -150,7 +151,7 @@ class Adversarial:
     until_ms: int | None = None
 
     def __call__(self, enabled: Sequence[Action], lab: Any) -> Choice:
-        """Choose among what is not held back."""
+        """Choose among the actions that are not held back."""
         if self.until_ms is not None and lab.look.at_ms >= self.until_ms:
             return self.otherwise(enabled, lab)
         actions = list(enabled)
@@ -175,9 +176,11 @@ class Adversarial:
 
 @dataclass(frozen=True)
 class Slow:
-    """Tasks that are busy for so many ms with each buffer they took or, sources, made: before that has passed they get
-    no other turn. So what feeds them is back-pressured, and a barrier queues behind what waits. `busy_ms` is by task
-    ("sums/1") or by vertex ("sums"); the rest is `otherwise`'s choice.
+    """Makes tasks busy for a time with each buffer that they take or, for sources, make; meanwhile they get no other
+    turn.
+
+    So their senders are back-pressured, and barriers queue behind buffers. `busy_ms` is by task ("sums/1") or by vertex
+    ("sums"). Other choices are left to the scheduler `otherwise`.
     """
 
     busy_ms: Mapping[str, int]
@@ -189,7 +192,7 @@ class Slow:
                 raise LabError(f"{name} is to be busy for {busy_ms} ms, but that must be 0 or more")
 
     def __call__(self, enabled: Sequence[Action], lab: Any) -> Choice:
-        """Choose among what is not the turn of a busy task; if nothing is, time passes until the first is free."""
+        """Choose an action other than a turn of a busy task; if there is none, let time pass until a task is free."""
         actions = list(enabled)
         free_ms = {each.key: self._free_ms(each.task, lab) for each in actions if isinstance(each, TakeTurn)}
         free = [each for each in actions if free_ms.get(each.key, 0) <= lab.look.at_ms]
@@ -200,7 +203,7 @@ class Slow:
         return free[choice] if isinstance(choice, int) else choice
 
     def _free_ms(self, task: str, lab: Any) -> int:
-        """When the task has done with what it took last. Of the trace only the last `busy_ms` are looked at."""
+        """Return the time at which the task has finished its last buffer, from the last `busy_ms` of the trace."""
         busy_ms = self.busy_ms.get(task, self.busy_ms.get(split_task_name(task)[0], 0))
         if busy_ms == 0:
             return 0
@@ -213,19 +216,19 @@ class Slow:
 
 
 def _took_a_buffer(record: TraceRecord) -> bool:
-    """A credit is granted for a buffer that was taken; a source, which has no inputs, sends what it made."""
+    """Return True if a buffer was taken, for which a credit is granted, or made by a source, which sends it."""
     if record.kind == "GrantCredit":
         return True
     return record.kind == "SendElement" and record.data["element"]["type"] == "Buffer"
 
 
 def _named(part: object) -> str:
-    """A function by its name, which is the same in every process; anything else as it shows itself."""
+    """Return a function's name, which is the same in every process, or the `repr` of anything else."""
     return str(getattr(part, "__name__", None) or repr(part))
 
 
 def checked_scheduler(scheduler: object) -> Scheduler:
-    """The scheduler that was given, by default `Random()`. Raises LabError for what is none."""
+    """Return the given scheduler, by default `Random()`. Raises LabError for anything else."""
     if scheduler is None:
         return Random()
     if isinstance(scheduler, type) or not callable(scheduler):

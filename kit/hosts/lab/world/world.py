@@ -1,11 +1,10 @@
-"""Everything that exists in the lab, and what its machines ask for carried out.
+"""The world of a lab: its machines and everything around them. It carries out the machines' commands.
 
-The world is one JobMaster, the tasks and slots of the current epoch, the messages and elements that are under way
-between them, the timers, the reads and writes that have been asked for and not yet done, the files, and the virtual
-time. It does not decide what happens next: `enabled` says what may, `perform` does one thing. All of it can be copied,
-which is what rewinding rests on.
+The world consists of one JobMaster, the tasks and slots of the current epoch, the messages and elements in flight
+between them, timers, pending reads and writes, files, and the virtual time. It does not decide what happens next:
+`enabled` lists the possible actions, and `perform` takes one. A world can be copied, which makes rewinding possible.
 
-Time is virtual: every action takes `ACTION_MS`, and when nothing can happen but a timer, time jumps to it.
+Time is virtual: every action takes `ACTION_MS`. When only a timer can fire, time jumps to it.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ from kit.stream.graph.job_graph import JobGraph
 
 ACTION_MS = 1
 CHANNELS_CHECKED = 4
-"""A task is checked after each of its events; with more inputs so much more rarely that it comes to this many each."""
+"""The number of inputs whose check after each event is affordable; a task with more inputs is checked less often."""
 JOB = "job"
 FAILURES_KEPT = 20
 _TURN = ProcessInput()
@@ -81,9 +80,7 @@ class World:
     """The state of a lab at one moment."""
 
     follows = False
-    """Whether it does what was recorded (`kit.hosts.lab.recordings.following`), and nothing else before it has left the
-    recording.
-    """
+    """True while the world follows a recording (`kit.hosts.lab.recordings.following`), until it leaves it."""
 
     def __init__(self, job: JobGraph, edge: LabEdge) -> None:
         self.job = job
@@ -124,27 +121,27 @@ class World:
     # --- what may happen ------------------------------------------------------------------------------------------
 
     def enabled(self) -> list[Action]:
-        """Every action that may be next, in a fixed order; waiting comes last."""
+        """Return the enabled actions in a fixed order; letting time pass comes last."""
         self._look_at_sources()
         wait = self.agenda.wait
         return [*self.agenda] if wait is None else [*self.agenda, wait]
 
     @property
     def enabled_count(self) -> int:
-        """How many actions are enabled, waiting among them."""
+        """Return the number of enabled actions, letting time pass included."""
         self._look_at_sources()
         return len(self.agenda) + (self.agenda.wait is not None)
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing can happen, not even a timer."""
+        """Return True if nothing can happen, not even a timer."""
         self._look_at_sources()
         return not self.agenda and self.agenda.wait is None
 
     # --- what happens ---------------------------------------------------------------------------------------------
 
     def perform(self, action: Action) -> None:
-        """Do one enabled action; KeyError when it is not to be done now."""
+        """Take one enabled action. Raises KeyError if it is not enabled."""
         perform = self._PERFORM.get(type(action))
         if perform is not None:
             perform(self, action)
@@ -156,7 +153,7 @@ class World:
         self._look_at_sources()
 
     def _look_at_sources(self) -> None:
-        """See which sources have rows for tasks that wait for some: those come from outside the lab."""
+        """Find the sources with new rows, from outside the lab, for tasks that wait for some."""
         if self.agenda.awaits:
             self.agenda.look_for_awaited(self._has_rows)
 
@@ -211,11 +208,11 @@ class World:
         CarryOut: _do_work,
         LetTimePass: _let_time_pass,
     }
-    """What each type of action does that happens by itself."""
+    """The function of each type of action that happens by itself."""
 
     def deliver(self, machine: Machine, event: Word, cause: str = "") -> None:
-        """Let a machine handle an event, check it, record what happened, and begin what it asks for, in order; then
-        the same with what was handed to a machine at once meanwhile.
+        """Let a machine handle an event, check it, record it, and carry out its commands in order; then do the same for
+        events that machines received at once meanwhile.
         """
         if self._handling:
             self._handed.append((machine, event, cause))
@@ -254,7 +251,7 @@ class World:
     # --- commands -------------------------------------------------------------------------------------------------
 
     def _observe(self, machine: Machine, command: Command, cause: str) -> None:
-        """The trace has it."""
+        """Do nothing: the trace already has it."""
 
     def _tell_task(self, machine: Machine, message: TaskMessage, cause: str) -> None:
         self.agenda.post(JOB, message.task, Envelope(message, cause))
@@ -308,14 +305,14 @@ class World:
 
     @property
     def late_rows(self) -> dict[str, dict[str, int]]:
-        """Rows dropped in the present epoch, or in the last one that ended, by task and operator."""
+        """Return the rows dropped in the present epoch, or in the last one that ended, by task and operator."""
         if not self.tasks:
             return self._late_before_the_end
         return {name: task.chain.late_rows_dropped for name, task in self.tasks.items()}
 
     @property
     def metrics(self) -> list[tuple[int, dict[str, Any]]]:
-        """In the present epoch, or the last one that ended: subtasks, and the metrics of each operator in them."""
+        """Return the metrics of each operator, by subtask, in the present epoch or in the last one that ended."""
         if not self.tasks:
             return self._metrics_before_the_end
         tasks = self.tasks.values()
@@ -332,7 +329,7 @@ class World:
         self.agenda.begin(machine.name, Envelope(command, cause))
 
     def _read_rows(self, machine: Machine, command: ReadSplit, cause: str) -> None:
-        """At once, or beside all else where a source has no end: then anything may happen before the rows are there."""
+        """Read rows at once, or asynchronously from an unbounded source, so that other actions may come first."""
         doomed = self.doomed_read(machine, command) if self.doomed_reads else None
         if doomed is not None:
             self.deliver(machine, doomed, cause)
@@ -371,7 +368,7 @@ class World:
         Duty.ANSWER_USER: _answer_user,
         Duty.SHOW_STATUS: _show_status,
     }
-    """How this host sees to each duty; both hosts have such a table."""
+    """The function for each duty; both hosts have such a table."""
     CARRY_OUT: ClassVar[dict[type[Word], Callable[[Any, Machine, Any, str], None]]]
     """The same by command."""
 
@@ -380,12 +377,12 @@ class World:
 
     @property
     def workers(self) -> list[int]:
-        """The workers that run now."""
+        """Return the workers that run now."""
         return sorted({task.subtask for task in self.tasks.values()})
 
     @property
     def machine_names(self) -> list[str]:
-        """The machines there are now, whose clocks can be turned."""
+        """Return the existing machines, whose clocks can be turned."""
         return [self.master.name, *self.tasks, *self.slots]
 
     @property
@@ -399,16 +396,16 @@ class World:
         return None if failure is None else command.failed(failure_of(ReadSplit, failure).raised())
 
     def files_of(self, machine: str) -> Any:
-        """Return what carries out the commands of this machine to its disk."""
+        """Return the object that carries out this machine's disk commands."""
         return self.edge.for_job if machine == self.master.name else self.edge.for_tasks
 
     def end_worker(self, worker: int, error: str) -> None:
-        """End a worker, and let the JobMaster know."""
+        """End a worker, and notify the JobMaster."""
         self.forget_worker(worker)
         self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=worker, error=error))
 
     def forget_worker(self, worker: int) -> None:
-        """Remove a worker, with all that is under way to and from it."""
+        """Remove a worker, with everything in flight to and from it."""
         ended = self.machines_of(worker)
         for name in ended:
             self.tasks.pop(name, None)
@@ -423,12 +420,12 @@ class World:
         return tasks + [name for name in (slot_name(worker),) if name in self.slots]
 
     def freeze(self, worker: int) -> None:
-        """Let a worker stand still."""
+        """Freeze a worker."""
         self.frozen.add(worker)
         self.agenda.hold(self.machines_of(worker))
 
     def thaw(self, worker: int) -> None:
-        """Let a worker continue; it receives the credits that were held back."""
+        """Thaw a worker; it receives the credits that were held back."""
         names = self.machines_of(worker)
         self.frozen.discard(worker)
         self.agenda.release(names)
@@ -441,7 +438,7 @@ class World:
             self.deliver(self.tasks[name], credit, cause)
 
     def give_credit(self, sender: StreamTask, credit: CreditReceived, cause: str) -> None:
-        """Let a sender know that its receiver has room again; a frozen one learns it when it thaws."""
+        """Give a sender a credit; a frozen sender receives it when it thaws."""
         if sender.subtask in self.frozen:
             self._held_credits.append((sender.name, credit, cause))
         else:
@@ -456,7 +453,7 @@ class World:
         self.agenda = Agenda()
 
     def forget_faults_of(self, names: list[str]) -> None:
-        """Forget what would befall machines that are gone."""
+        """Forget the planned faults of removed machines."""
         self._held_credits = [credit for credit in self._held_credits if credit[0] not in names]
         for name in names:
             self.doomed_reads.pop(name, None)
@@ -475,7 +472,7 @@ class World:
     # --- copying --------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> World:
-        """Another world in the same state. What never changes, above all the job and its graphs, both have."""
+        """Return another world in the same state. Immutable parts, such as the job and its graphs, are shared."""
         memo |= {id(shared): shared for shared in self._shared()}
         other = object.__new__(type(self))
         memo[id(self)] = other
@@ -494,21 +491,21 @@ class World:
 
     @property
     def size(self) -> int:
-        """How much there is to copy: tasks and channels of the present epoch."""
+        """The number of tasks and channels of the present epoch, which determines the cost of a copy."""
         return len(self.tasks) + self.graph.channel_count if self.tasks else 0
 
     # --- looking --------------------------------------------------------------------------------------------------
 
     def machine(self, name: str) -> Machine | None:
-        """The machine of this name that is there now: "job", a task or a slot."""
+        """Return the machine of this name ("job", a task or a slot), or None."""
         return self.master if name == JOB else self.tasks.get(name) or self.slots.get(name)
 
     def queued(self, channel: int) -> list[Element]:
-        """What is under way on a channel's wire."""
+        """Return the elements on a channel's wire."""
         return [sent.word.element for sent in self.agenda.on_wire(channel)]
 
     def validate(self) -> None:
-        """Check every machine's invariants, and that no wire holds more buffers than its receiver gave credits for."""
+        """Check every machine's invariants, and that no wire holds more buffers than its receiver granted credits."""
         self.master.validate()
         for task in self.tasks.values():
             task.validate()
@@ -526,7 +523,7 @@ class World:
 
 
 def failure_of(command: type[Command], name: str) -> Failure:
-    """Return the failure of this name that a command declares. Raises KeyError with those there are for any other."""
+    """Return the failure of this name that a command declares. Raises KeyError, with the known names, for any other."""
     for failure in command.failures:
         if failure.name == name:
             return failure
