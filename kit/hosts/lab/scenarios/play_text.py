@@ -1,7 +1,7 @@
 """The format of plays: a header, then blocks of commands, `----`, and their outcomes.
 
     title: A late acknowledgement
-    question: What becomes of an acknowledgement whose checkpoint is over?
+    question: What happens to an acknowledgement that arrives after its checkpoint has ended?
     flink: CheckpointCoordinatorTest.testStateCleanupForLateOrUnknownMessages
     job: keyed-sum, timeout_ms=60
 
