@@ -1,17 +1,18 @@
-"""Why? The chain of causes behind what a run shows, from the question down to the first cause.
+"""The explainer: it answers "why?" with a chain of causes, from the question down to the first cause.
 
-Everything is read from the trace and the shapes of its epochs, nothing else, so a question about a run on a cluster is
-answered as one about a lesson. A trace without single buffers tells less; where it ends, the answer says so.
+Answers are read from the trace and the shapes of its epochs alone, so a run on a cluster is explained like a lesson in
+the lab. A trace without single buffers has fewer facts, and the answer says where they end.
 
-    questions.py    what may be asked, and which topic that is
-    inquiry.py      how one answer leads to the next question
-    evidence.py     what the trace tells at one moment, from the run's one `Reading`
-    under_way.py    what was asked for or sent, and has not come
-    waits.py        whose acknowledgement is missing, in which phase its task is, and where the barriers are that it
-                    waits for: the facts that all answers about a pending checkpoint share
-    channels.py, tasks.py, pending.py, ended.py, requests.py, life.py, late.py, output.py    the answers
-    in_short.py, phases.py, wait_for.py    the same answers as sentences, as a table and as the waits of a graph
-    fact.py, answer.py    what an answer is: a chain of facts, as text and table; `kit.draw.views.answer` draws it
+| module | content |
+|---|---|
+| `questions` | the possible questions, and the topic of each |
+| `inquiry` | the step from one answer to the next question |
+| `evidence` | the facts of the trace at one moment, from the run's one `Reading` |
+| `under_way` | pending commands and messages in flight |
+| `waits` | the facts about a pending checkpoint that all answers share: missing acknowledgements, phases, barriers |
+| `channels`, `tasks`, `pending`, `ended`, `requests`, `life`, `late`, `output` | the answers |
+| `in_short`, `phases`, `wait_for` | the same answers as sentences, as a table, and as the edges of a graph |
+| `fact`, `answer` | an answer as a chain of facts, as text and table; `kit.draw.views.answer` draws it |
 """
 
 from __future__ import annotations

@@ -18,14 +18,16 @@ COLUMNS = ["number", "because_of", "at_ms", "machine", "says", "kind", "checkpoi
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The answer to a question about a run: `str` and `print` give the story, from the question down to the first
-    causes (`roots`), `to_pandas` the table, `svg` and `dot` the picture.
+    """The answer to a question about a run.
+
+    `str` and `print` give the story, from the question down to the first causes (`roots`); `to_pandas` gives the table,
+    `svg` and `dot` the picture.
     """
 
     question: str
     answer: Fact
     began_ms: int = 0
-    """When the run began: in the story and the picture times are counted from there."""
+    """The time at which the run began; times in the story and the picture are relative to it."""
     told: tuple[Told, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -42,9 +44,9 @@ class Why:
         return [fact for fact in self.facts if fact.is_root]
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per fact: number, because_of (the number of the fact that it explains, 0 for the answer), at_ms,
-        machine, kind, checkpoint_id and record_id of the record that tells of it, says, is_root. What no record tells
-        of has neither time nor machine.
+        """Return one row per fact: number, because_of (the number of the fact that it explains, 0 for the answer),
+        at_ms, machine, kind, checkpoint_id and record_id of its record, says, is_root. A fact without a record has
+        neither time nor machine.
         """
         frame = pd.DataFrame(map(_row, self.told), columns=COLUMNS)
         return frame.astype({"at_ms": "Int64", "checkpoint_id": "Int64"})
@@ -65,12 +67,12 @@ class Why:
         )
 
     def svg(self) -> Picture:
-        """The picture: the question at the top, each fact in a box below the one that it explains."""
+        """Return the picture: the question at the top, each fact in a box below the one that it explains."""
         picture: Picture = display("answer_svg", self)
         return picture
 
     def dot(self) -> Any:
-        """The picture as an object of the `graphviz` package: it shows itself, `.source` is its text."""
+        """Return the picture as an object of the `graphviz` package, which a notebook shows; `.source` is its text."""
         return display("answer_dot", self)
 
 

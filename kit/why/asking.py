@@ -1,4 +1,4 @@
-"""The door: what a lab, a job on Spark and a trace have in common of "why?". `Named` has its parameters, for all."""
+"""The public API of "why?", which a lab, a job on Spark and a trace share. `Named` has its parameters."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ F = TypeVar("F", bound=Callable[..., "Why"])
 
 
 class Named(TypedDict, total=False):
-    """What is asked about, by name: a task and a checkpoint ask for its acknowledgement, a channel and a checkpoint for
-    its barrier there.
+    """The subject of a question by name. A task with a checkpoint means its acknowledgement; a channel with a
+    checkpoint means the barrier on that channel.
     """
 
     task: str | None
@@ -29,9 +29,7 @@ class Named(TypedDict, total=False):
 
 
 def named_by(names: type) -> Callable[[F], F]:
-    """Let a function's signature show the parameters of its `**named`, which are those of `names`, for whoever presses
-    Shift+Tab.
-    """
+    """Show the parameters of a function's `**named`, those of `names`, in its signature, and so on Shift+Tab."""
 
     def show(function: F) -> F:
         own = signature(function)
@@ -42,7 +40,7 @@ def named_by(names: type) -> Callable[[F], F]:
 
         @wraps(function)
         def asked(*arguments: Any, **named: Any) -> Why:
-            whole.bind(*arguments, **named)  # a TypeError names what is none of them
+            whole.bind(*arguments, **named)  # the TypeError names the unknown argument
             return function(*arguments, **named)
 
         asked.__signature__ = whole  # type: ignore[attr-defined]
@@ -53,16 +51,20 @@ def named_by(names: type) -> Callable[[F], F]:
 
 @named_by(Named)
 def why(run: Any, about: object = None, **named: Unpack[Named]) -> Why:
-    """Why something in a run is as it is: the chain of causes, as far as the trace tells. `run` is a Lab, a SparkJob
-    or a Trace.
+    """Explain something in a Lab, a SparkJob or a Trace by its chain of causes, as far as the trace has them.
 
-    `about` is a task ("sums/1"), a channel ("letters/0 -> sums/1"), "checkpoint 3", "request 4", "restart", "refused",
-    "no checkpoint", "job", "late rows" (also "of sums", or of a task), "output out", a few words with one of these in
-    them, or an object: a record of the trace, a checkpoint, a task, a channel. By name: `task`, `channel` (a number),
-    `checkpoint` (an id), `request` (a number), `epoch`; a task and a checkpoint ask for its acknowledgement, a channel
-    and a checkpoint for its barrier there. Without anything: why the job stands where it stands.
+    `about` is one of these, or a few words that contain one:
 
-    Raises WhyError for what the run does not have.
+    - a task ("sums/1") or a channel ("letters/0 -> sums/1");
+    - "checkpoint 3", "no checkpoint", "request 4", "refused", "restart", "job";
+    - "late rows" (also "of sums", or of a task), "output out".
+
+    It may also be an object: a record of the trace, a checkpoint, a task, a channel. The arguments by name are `task`,
+    `channel` (a number), `checkpoint` (an id), `request` (a number) and `epoch`. A task with a checkpoint means its
+    acknowledgement; a channel with a checkpoint means the barrier on it. Without arguments, the answer explains the
+    state of the job.
+
+    Raises WhyError for something that the run does not have.
     """
     from kit.why.evidence import Evidence
     from kit.why.questions import answer_to
@@ -71,10 +73,10 @@ def why(run: Any, about: object = None, **named: Unpack[Named]) -> Why:
 
 
 class Asking(Showing):
-    """What a Lab and a SparkJob answer."""
+    """The common base of a Lab and a SparkJob that answers questions."""
 
     _evidence: Evidence | None = None
-    """What was known when they were last asked: only what is new since then is read."""
+    """The evidence of the last question; only newer records are read for the next one."""
 
     def _known(self) -> Evidence:
         from kit.why.evidence import Evidence
@@ -84,7 +86,7 @@ class Asking(Showing):
 
     @named_by(Named)
     def why(self, about: object = None, **named: Unpack[Named]) -> Why:
-        """Why something is as it is: the chain of causes, as `kit.why.why` has it."""
+        """Explain something by its chain of causes, as `kit.why.why` does."""
         from kit.why.questions import answer_to
 
         return answer_to(self._known(), about, **named)

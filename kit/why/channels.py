@@ -1,8 +1,8 @@
-"""Where a barrier is, and what holds it or a buffer up: the chain of waits from one channel to the next.
+"""The answers about channels: the place of a barrier, and the chain of waits that delays it or a buffer.
 
-A channel is blocked from its aligned barrier until the barriers of the others have come. One that has not is in its
+A channel is blocked from its aligned barrier until the other barriers have arrived. A missing barrier is in its
 receiver's queue, on the wire, in its sender's queue, or not sent. A buffer in a sender's queue waits for a credit,
-which its receiver gives for each buffer that it takes; a barrier waits for the buffers before it.
+which its receiver grants for each buffer that it takes; a barrier waits for the buffers before it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ITEM_WORDS = {
 
 
 def blocked(inquiry: Inquiry, number: int) -> Fact:
-    """Why the receiver of this channel leaves what is in it."""
+    """Explain why the receiver of this channel does not read it."""
     evidence = inquiry.evidence
     channel, (source, target) = evidence.channel(number), evidence.ends[number]
     if channel.held is None:
@@ -57,7 +57,7 @@ def _kept(items: Sequence[Item], evidence: Evidence) -> str:
 
 
 def barrier(inquiry: Inquiry, checkpoint_id: int, number: int) -> Fact:
-    """Where the barrier of this checkpoint is on this channel, and why no further."""
+    """Explain where the barrier of this checkpoint is on this channel, and why it is not further."""
     evidence = inquiry.evidence
     found = barrier_on(evidence, number, checkpoint_id)
     source, target, is_blocked = found.source, found.target, evidence.channel(number).blocked
@@ -93,7 +93,7 @@ def _behind(items: Sequence[Item], evidence: Evidence) -> str:
 
 
 def contents(items: Sequence[Item]) -> str:
-    """What lies in a queue, in words: `2 buffers (5 records) and 1 watermark`."""
+    """Describe the contents of a queue: `2 buffers (5 records) and 1 watermark`."""
     counted = Counter(item.kind for item in items)
     rows = sum(item.rows for item in items)
     parts = []
@@ -105,7 +105,7 @@ def contents(items: Sequence[Item]) -> str:
 
 
 def queue(inquiry: Inquiry, number: int) -> Fact:
-    """Why what a task has made for one receiver is not sent on, or what there is to take if it is."""
+    """Explain why a task's output for one receiver is not sent, or what the receiver can take."""
     evidence = inquiry.evidence
     channel, (source, target) = evidence.channel(number), evidence.ends[number]
     held = [item for item in (*channel.arrived, *channel.wire) if item.kind == "buffer"]
@@ -130,7 +130,7 @@ def queue(inquiry: Inquiry, number: int) -> Fact:
 
 
 def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
-    """Why a task has not sent its barrier of this checkpoint."""
+    """Explain why a task has not sent its barrier of this checkpoint."""
     evidence = inquiry.evidence
     known = evidence.moment.tasks.get(task)
     if known is None or known.state != "RUNNING":
@@ -154,7 +154,7 @@ def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
 
 
 def _told_to_begin(evidence: Evidence, task: str, checkpoint_id: int, word: TraceRecord) -> Fact:
-    """A task that begins when the JobMaster says so, and was told."""
+    """Return the fact about a task that the JobMaster triggers, and has triggered."""
     if not evidence.answers(word):
         return sent(evidence, word, f"the JobMaster's word to {task} to begin checkpoint {checkpoint_id}", task)
     heard = evidence.answers(word)[0]

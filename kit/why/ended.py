@@ -1,8 +1,8 @@
-"""How a checkpoint ended: who aborted it and from which first cause, or where the time of a complete one went.
+"""The answers about ended checkpoints: the first cause of an abort, or the time that a completed one took.
 
-The causes are the trace's own (`Trace.causes`). Of those of a failure what merely carried it is left out, and the
-chain ends with the first thing that failed and what was asked for there. An expired checkpoint is answered with what
-was missing when its time was up.
+The causes are those of the trace (`Trace.causes`). For a failure, records that merely passed it on are left out; the
+chain ends with the first failure and the command that it answered. For an expired checkpoint, the answer is what was
+missing at its timeout.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ FAILED = frozenset(command.fails_with.__name__ for command in COMMANDS if comman
     RecordKind.SLOT_LOST,
     RecordKind.OPERATOR_EVENT_LOST,
 }
-"""Events that say that something could not be done: nothing before them is a cause, but what was asked for."""
+"""Events of a failure. Of the records before them, only the command that failed is a cause."""
 _SUCCEEDED = frozenset(
     answer.__name__ for command in COMMANDS if command.duty is Duty.WORK for answer in command.answers
 ).difference(FAILED)
-"""Answers that all is well: what led to one is no cause of what it brought to an end."""
+"""Answers of success: their causes are no causes of what they ended."""
 _TRIGGERS = frozenset(
     {
         RecordKind.TRIGGER_TASK_CHECKPOINT,
@@ -43,13 +43,13 @@ _TRIGGERS = frozenset(
         RecordKind.DEPLOY_TASK,
     }
 )
-"""What begins a checkpoint or a task is no reason for its end."""
+"""Records that start a checkpoint or a task, which is no reason for its end."""
 _OF_TASKS = frozenset(
     {RecordKind.START_EPOCH, RecordKind.DEPLOY_TASK, RecordKind.TASK_STATE_CHANGED, RecordKind.SLOT_LOST}
 )
-"""What says which tasks there were."""
+"""Records that list the tasks."""
 LEAST_SHARE = 0.1
-"""A phase that took no more of a checkpoint's time than this is no reason for its length."""
+"""The least fraction of a checkpoint's time for which a phase is named as a reason."""
 _PHASE_WORDS = {
     TRIGGER: "waited {ms} ms for the trigger (start delay)",
     BARRIER: "waited {ms} ms for its first barrier (start delay)",
@@ -62,7 +62,7 @@ _PHASE_WORDS = {
 
 
 def ended(inquiry: Inquiry, checkpoint_id: int) -> Fact:
-    """Why a checkpoint was aborted, or how it came to be complete."""
+    """Explain why a checkpoint was aborted, or how it completed."""
     known = inquiry.evidence.moment.checkpoints[checkpoint_id]
     return completed(inquiry, known) if known.status == COMPLETED else aborted(inquiry, known)
 
@@ -71,7 +71,7 @@ def ended(inquiry: Inquiry, checkpoint_id: int) -> Fact:
 
 
 def aborted(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
-    """By whom and for which reason, back to the first cause."""
+    """Explain an abort: who aborted it and why, back to the first cause."""
     evidence, checkpoint_id = inquiry.evidence, known.checkpoint_id
     record = evidence.last(RecordKind.CHECKPOINT_ABORTED, checkpoint_id=checkpoint_id)
     if record is None:
@@ -102,7 +102,7 @@ def _led_to_abort(inquiry: Inquiry, known: CheckpointMoment, record: TraceRecord
 
 
 def failure(inquiry: Inquiry, record_id: str) -> Fact:
-    """The chain from a record back to the first thing that failed."""
+    """Return the chain from a record back to the first failure."""
     evidence = inquiry.evidence
     record = evidence.find(record_id)
     if record is None:
@@ -111,7 +111,7 @@ def failure(inquiry: Inquiry, record_id: str) -> Fact:
 
 
 def _failing(evidence: Evidence, record: TraceRecord) -> list[TraceRecord]:
-    """The records that tell of a failure, from the last to the first."""
+    """Return the records of a failure, from the last to the first."""
     if record.kind in _SUCCEEDED and record.role == "event":
         return [record]
     chain: list[TraceRecord] = []
@@ -119,7 +119,7 @@ def _failing(evidence: Evidence, record: TraceRecord) -> list[TraceRecord]:
     while at is not None and at not in chain and not (chain and at.kind in _TRIGGERS):
         said = chain[-1] if chain else None
         if said is not None and said.role == "event" and (at.kind, at.role) == (said.kind, "command"):
-            chain[-1] = at  # what was said tells as much as what was heard
+            chain[-1] = at  # a message sent is the same fact as the message received
         elif not chain or level_of(at) >= DETAIL or at.kind in FAILED:
             chain.append(at)
         before = evidence.cause(at)
@@ -130,7 +130,7 @@ def _failing(evidence: Evidence, record: TraceRecord) -> list[TraceRecord]:
 
 
 def _chained(evidence: Evidence, records: Sequence[TraceRecord]) -> Fact:
-    """Each record because of the next one."""
+    """Return a chain of facts, each because of the next record."""
     told: Fact | None = None
     for record in reversed(records):
         told = fact(_told(evidence, record), told, record=record)
@@ -138,13 +138,13 @@ def _chained(evidence: Evidence, records: Sequence[TraceRecord]) -> Fact:
 
 
 def _told(evidence: Evidence, record: TraceRecord) -> str:
-    """A record as a cause: with the place where a task's own code failed."""
+    """Describe a record as a cause, with the place at which a task's own code failed."""
     place = _place(str(record.data.get("traceback") or ""))
     return evidence.caption(record) + (f" ({place})" if place else "")
 
 
 def _place(traceback: str) -> str:
-    """The innermost place of the first exception that a traceback tells of."""
+    """Return the innermost place of the first exception in a traceback."""
     first = traceback.partition("\nThe above exception was the direct cause of")[0]
     lines = [line.strip() for line in first.splitlines() if line.startswith('  File "')]
     return lines[-1] if lines else ""
@@ -154,7 +154,7 @@ def _place(traceback: str) -> str:
 
 
 def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
-    """Why it took as long as it did: the path that was waited for last, and the slowest subtask of each phase."""
+    """Explain the duration of a checkpoint: its critical path, and the slowest subtask of each phase."""
     evidence, checkpoint_id = inquiry.evidence, known.checkpoint_id
     record = evidence.last(RecordKind.CHECKPOINT_COMPLETED, checkpoint_id=checkpoint_id)
     if record is None:
@@ -173,7 +173,7 @@ def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
 
 
 def _wait(evidence: Evidence, earlier: TraceRecord, later: TraceRecord, gap_ms: int) -> str:
-    """What the time between two steps was spent on. What begins with the later one had no part in it."""
+    """Describe the time between two steps; work that starts with the later step is left out."""
     if later.kind != RecordKind.WRITE_SNAPSHOT:
         return f"{duration(gap_ms)} went by before {lower_first(evidence.caption(later))}"
     if earlier.kind == RecordKind.ELEMENT_RECEIVED:
@@ -182,7 +182,7 @@ def _wait(evidence: Evidence, earlier: TraceRecord, later: TraceRecord, gap_ms: 
 
 
 def _critical_path(evidence: Evidence, record: TraceRecord, triggered_ms: int) -> list[TraceRecord]:
-    """What had to happen one after the other, from the end back to the trigger; turns and credits left out."""
+    """Return the critical path, from the end back to the trigger, without turns and credits."""
     path, at = [record], evidence.cause(record)
     while at is not None and at.at_ms >= triggered_ms and len(path) < len(evidence.records):
         if level_of(at) >= DETAIL or at.machine == JOB or at.checkpoint_id is not None:
@@ -197,7 +197,7 @@ def _critical_path(evidence: Evidence, record: TraceRecord, triggered_ms: int) -
 
 
 def _timed(evidence: Evidence, path: Sequence[TraceRecord], gaps: Sequence[int]) -> Fact | None:
-    """The way as a chain; each step with the time until the one that it led to."""
+    """Return the path as a chain of facts, each step with the time until its successor."""
     told: Fact | None = None
     for record, gap_ms in reversed([*zip(path, gaps)]):
         took = f", {duration(gap_ms)} before" if gap_ms else ""
@@ -206,7 +206,7 @@ def _timed(evidence: Evidence, path: Sequence[TraceRecord], gaps: Sequence[int])
 
 
 def _slowest(evidence: Evidence, checkpoint_id: int, took_ms: int) -> list[Fact]:
-    """For each phase that is a part of the time worth naming, the subtask that spent the most on it."""
+    """Return, for each phase that took a relevant part of the time, its slowest subtask."""
     about = [each for each in evidence.records if each.checkpoint_id == checkpoint_id or each.kind in _OF_TASKS]
     table = phases(about, checkpoint_id)
     found = []

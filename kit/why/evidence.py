@@ -1,8 +1,7 @@
-"""What a trace tells at one moment of a run: its records by what led to them, and where everything stands.
+"""The facts of a trace at one moment of a run: its records with their causes, and the state of the job.
 
-Where the tasks, channels and checkpoints stand is the `Moment` that pictures are drawn from, so an answer and a picture
-never disagree. What is *under way* follows from the words' own declarations: a command that an event may answer, and
-that none has answered.
+The state of tasks, channels and checkpoints is the `Moment` that pictures are drawn from, so answers and pictures never
+disagree. A command is *under way* if it declares an answer, and no event has answered it.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from kit.run.subject import Subject
 
 JOB = "job"
 _ANSWERED = frozenset(command.__name__ for command in COMMANDS if command.duty is Duty.WORK and command.answers)
-"""Commands that take their time and that an event answers."""
+"""Asynchronous commands with an answer."""
 
 
 class Evidence:
-    """A run up to some moment, the end unless `n` says after how many records. `run` is a Lab, a SparkJob, a Trace, or
+    """A run up to a moment: after its first `n` records, by default after all. `run` is a Lab, a SparkJob, a Trace, or
     a `Reading` of one.
     """
 
@@ -46,7 +45,7 @@ class Evidence:
 
     @classmethod
     def of(cls, subject: Subject) -> Evidence:
-        """A run as it is looked at: at its moment."""
+        """Return the evidence for a subject, at its moment."""
         if not subject.is_present:
             return cls(subject.reading, len(subject.trace))
         evidence = cls(subject.reading)
@@ -55,18 +54,18 @@ class Evidence:
 
     @property
     def records(self) -> Sequence[TraceRecord]:
-        """Causes before effects."""
+        """The records, causes before effects."""
         records = self.reading.records
         return records if self.n == len(records) else records[: self.n]
 
     def now(self, run: Any) -> Evidence:
-        """The same run, which may have gone on, or back and another way: only what is new is read."""
+        """Return the evidence of the same run now; it may have continued, or gone back. Only new records are read."""
         later = Evidence(self.reading.follow(run))
         later._now_ms = now_ms_of(run)
         return later
 
     def before(self, record: TraceRecord) -> Evidence:
-        """What was known before the event that a record belongs to."""
+        """Return the evidence before the event of a record."""
         event, records, first = event_of(record), self.reading.records, self.position(record)
         while first and event_of(records[first - 1]) == event:
             first -= 1
@@ -74,48 +73,48 @@ class Evidence:
 
     @property
     def at_ms(self) -> int:
-        """The time of the moment: a lab knows it, else it is that of the last record."""
+        """The time of the moment: the lab's clock, or the time of the last record."""
         return max(self.moment.at_ms, self._now_ms)
 
     def since_start(self, at_ms: int) -> int:
-        """A time as a reader is told it: a lab's clock begins at 0, a cluster's at some date."""
+        """Convert a host's time to the time shown to readers: a lab's clock starts at 0, a cluster's at some date."""
         return at_ms - self.moment.began_ms
 
     # --- records --------------------------------------------------------------------------------------------------
 
     def of_kind(self, kind: str, **about: Any) -> list[TraceRecord]:
-        """The records of one kind, oldest first, with these values: `role`, `machine`, `checkpoint_id`, or a field of
-        the record's data.
+        """Return the records of one kind, oldest first, that have these values: `role`, `machine`, `checkpoint_id`, or
+        a field of the record's data.
         """
         return [record for record in self.reading.of_kind(kind, self.n) if _fits(record, about)]
 
     def of_kinds(self, *kinds: str) -> Sequence[TraceRecord]:
-        """The records of several kinds, oldest first."""
+        """Return the records of several kinds, oldest first."""
         return self.reading.of_kinds(kinds, self.n)
 
     def last(self, kind: str, **about: Any) -> TraceRecord | None:
-        """The newest of these."""
+        """Return the newest of these records, or None."""
         told = self.reading.of_kind(kind, self.n)
         return next((record for record in reversed(told) if _fits(record, about)), None)
 
     def find(self, record_id: str) -> TraceRecord | None:
-        """The record with this id; that of its event when the trace does not keep it."""
+        """Return the record with this id, or that of its event if the trace does not keep it."""
         return self.reading.find(record_id)
 
     def cause(self, record: TraceRecord) -> TraceRecord | None:
-        """What led to a record."""
+        """Return the cause of a record, or None."""
         return self.find(record.cause)
 
     def answers(self, record: TraceRecord) -> Sequence[TraceRecord]:
-        """The events that a command, or a message, became or was answered with."""
+        """Return the events that answered a command, or the arrivals of a message."""
         return self.reading.answers(record, self.n)
 
     def faults(self, record: TraceRecord | None) -> Sequence[TraceRecord]:
-        """The faults that were brought about on a message or a command."""
+        """Return the faults injected into a message or a command."""
         return () if record is None else self.reading.faults(record, self.n)
 
     def frozen(self, task: str) -> TraceRecord | None:
-        """The record of the fault that froze a task's worker, if it still is."""
+        """Return the record of the fault that froze a task's worker, if it is still frozen."""
         worker = int(task.rpartition("/")[2])
         told = [
             each
@@ -129,23 +128,25 @@ class Evidence:
         return None if began is not None and self.position(began) > self.position(last) else last
 
     def beside(self, record: TraceRecord) -> Iterator[TraceRecord]:
-        """All records of the event that this one belongs to."""
+        """Yield all records of the same event."""
         event = event_of(record)
         return (each for each in self.records if event_of(each) == event)
 
     def position(self, record: TraceRecord) -> int:
-        """Where a record is in the order of the run."""
+        """Return the index of a record in the order of the run."""
         return self.reading.position(record)
 
     def made(self, record: TraceRecord) -> TraceRecord:
-        """The record with which an element that is sent was made: where it had to wait that of its queueing, which is
-        earlier, and led to by what made it rather than by the credit that let it go.
+        """Return the record that made a sent element. If the element was queued first, that is the record of its
+        queueing, because the sending was caused by a credit.
         """
         return self._made.get(record.id, record)
 
     @cached_property
     def _made(self) -> dict[str, TraceRecord]:
-        """By the id of the sending. What waits in one channel leaves in order, but for barriers that overtake."""
+        """The record of queueing for each id of a sending. Elements leave a channel in order, except overtaking
+        barriers.
+        """
         waiting: dict[tuple[str, int], list[TraceRecord]] = {}
         made: dict[str, TraceRecord] = {}
         for record in self.records:
@@ -165,8 +166,8 @@ class Evidence:
     # --- what is under way ----------------------------------------------------------------------------------------
 
     def under_way(self, machine: str | None = None, checkpoint_id: int | None = None) -> list[TraceRecord]:
-        """The commands that were asked for and are not answered, of one machine, for one checkpoint; oldest first.
-        What an earlier attempt of a task had asked for is over.
+        """Return the unanswered commands, oldest first, of one machine and for one checkpoint if given. Those of an
+        earlier attempt of a task are left out.
         """
         found = [
             record
@@ -180,14 +181,14 @@ class Evidence:
         return sorted(found, key=self.position)
 
     def is_present(self, record: TraceRecord) -> bool:
-        """Whether a record is of the JobMaster, or of a machine of the present epoch."""
+        """Return True if a record belongs to the JobMaster, or to a machine of the present epoch."""
         if record.machine == JOB:
             return True
         attempt = record.id.partition("#")[0].rpartition("@")[2]
         return not attempt.isdigit() or int(attempt) == self.moment.epoch
 
     def timer(self, machine: str, name: str) -> TraceRecord | None:
-        """The command that set a timer which is still to fire; None when it is not set."""
+        """Return the command that set a pending timer; None if it is not set."""
         kinds = (ScheduleTimer.__name__, CancelTimer.__name__)
         told = (each for kind in kinds for each in self.of_kind(kind, machine=machine, timer=name))
         set_or_not = [each for each in told if self.is_present(each)]
@@ -203,7 +204,7 @@ class Evidence:
 
     @cached_property
     def ends(self) -> Mapping[int, tuple[str, str]]:
-        """Sender and receiver of each channel, as far as they are known."""
+        """The sender and the receiver of each known channel."""
         if self.stage is not None:
             return self.stage.ends()
         return {number: (each.sender, each.receiver) for number, each in self.moment.channels.items()}
@@ -219,21 +220,21 @@ class Evidence:
         return _grouped((sender, number) for number, (sender, _) in self.ends.items())
 
     def channel(self, number: int) -> ChannelMoment:
-        """What is in a channel."""
+        """Return the contents of a channel."""
         return self.moment.channels.get(number, _EMPTY)
 
     def named(self, number: int) -> str:
-        """A channel by its ends: `letters/0 -> sums/1 (channel 3)`."""
+        """Return the name of a channel: `letters/0 -> sums/1 (channel 3)`."""
         source, target = self.ends[number]
         return f"{source} -> {target} (channel {number})"
 
     def beside_in_slot(self, task: str) -> list[str]:
-        """The other tasks of a task's worker, which has one subtask of each vertex."""
+        """Return the other tasks of a task's worker, which has one subtask of each vertex."""
         subtask = task.rpartition("/")[2]
         return [other for other in self.moment.tasks if other != task and other.rpartition("/")[2] == subtask]
 
     def caption(self, record: TraceRecord) -> str:
-        """What a record says happened, with channels by their ends."""
+        """Return the sentence about a record, with channels named by their ends."""
         return caption_of(record, self.ends)
 
 
@@ -249,7 +250,7 @@ def _fits(record: TraceRecord, about: dict[str, Any]) -> bool:
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether an element may be the one that waited; the options of a barrier change while it waits."""
+    """Return True if both may be the same element; the options of a barrier may change while it waits."""
     names = ("type", "checkpoint_id")
     return all(one.get(name) == other.get(name) for name in names)
 

@@ -1,4 +1,4 @@
-"""What an answer to "why?" is made of: facts, each with those that led to it, down to where the trace ends."""
+"""The facts of an answer to "why?", each with its causes, down to the end of the trace."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kit.run.captions import listed
 
 NOT_TOLD = "the trace does not tell"
 MOST = 8
-"""Of causes that are alike so many are told one by one."""
+"""The number of similar causes that are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fact:
-    """What is so, `because` of these; one that rests on nothing is a first cause. `record` tells of it, if one does."""
+    """A fact, with its causes (`because`); one without causes is a first cause. `record` is its record, if any."""
 
     says: str
     because: tuple[Fact, ...] = ()
@@ -24,7 +24,7 @@ class Fact:
 
     @property
     def is_root(self) -> bool:
-        """Whether nothing lies below it."""
+        """True if it has no causes."""
         return not self.because
 
     def __repr__(self) -> str:
@@ -32,31 +32,33 @@ class Fact:
 
 
 def fact(says: str, *because: Fact | None, record: TraceRecord | None = None) -> Fact:
-    """A fact and what it rests on, as far as that is known."""
+    """Return a fact with its known causes."""
     return Fact(says, tuple(each for each in because if each is not None), record)
 
 
 def untold(what: str) -> Fact:
-    """A dead end: nothing in the trace says more."""
+    """Return a fact whose cause is not in the trace."""
     return Fact(f"{what}: {NOT_TOLD}")
 
 
 def some(facts: Sequence[Fact], what: str) -> tuple[Fact, ...]:
-    """Causes that are alike: of very many the first ones, and how many more there are."""
+    """Return similar causes: if there are many, the first ones and the number of the others."""
     more = len(facts) - MOST
     return tuple(facts) if more <= 1 else (*facts[:MOST], Fact(f"and so do {more} more {what}"))
 
 
 def named(tasks: Iterable[str]) -> str:
-    """Tasks in a sentence: each by its name, of very many how many of each vertex."""
+    """List tasks in a sentence: by name, or if there are many, by their number per vertex."""
     names = [*tasks]
     return ", ".join(names) if len(names) <= MOST else listed(names)
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A fact in its place in the story: its number, that of the fact it explains (0: the question), how far it is
-    indented (by one wherever a fact has several causes), and where it was told before (0: nowhere).
+    """A fact in its place in the story.
+
+    It has a number, the number of the fact that it explains (0: the question), an indentation (one more if that fact
+    has several causes), and the number under which it was told before (0: not yet).
     """
 
     number: int
@@ -64,20 +66,20 @@ class Told:
     depth: int
     fact: Fact
     at_ms: int | None = None
-    """When its record was made, since the first one of the run."""
+    """The time of its record, relative to the first one of the run."""
     before: int = 0
     link: str = ""
-    """"because ", or "and because " where it is not the first cause told."""
+    """"because ", or "and because " if it is not the first cause."""
 
     @property
     def says(self) -> str:
-        """What it says here."""
+        """The sentence in the story."""
         return f"{self.fact.says} (see {self.before})" if self.before else self.fact.says
 
 
 def story(answer: Fact, began_ms: int = 0) -> Iterator[Told]:
-    """A fact and all below it, causes after what they explain; what lies below a fact is told once. The run began at
-    `began_ms`.
+    """Yield a fact and all its causes, each after the fact that it explains. The causes of a fact are told once. The
+    run began at `began_ms`.
     """
     numbers: dict[int, int] = {}
     waiting = [(answer, 0, 0, "")]

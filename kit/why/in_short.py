@@ -1,6 +1,6 @@
-"""What a checkpoint and its tasks wait for, each in a sentence or in a cell of a table.
+"""Short answers about pending checkpoints and their tasks: a sentence, or a cell of a table.
 
-`pending` tells the same as chains of causes, from the same facts (`kit.why.waits`).
+`kit.why.pending` gives the same answers as chains of causes, from the same facts (`kit.why.waits`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kit.why.waits import (
 )
 
 MOST_TOLD = 2
-"""The tasks of which it is said what they do."""
+"""The number of tasks whose activity is described."""
 _WAITS = {
     CheckpointState.LOCATING: "for its directory",
     CheckpointState.COORDINATORS: "for the operator coordinator{s} {of}",
@@ -50,7 +50,7 @@ _STEPS = {
     CheckpointState.WRITING: (METADATA, RecordKind.WRITE_METADATA),
     CheckpointState.STORING: (STORE, RecordKind.STORE_CHECKPOINT),
 }
-"""By state, the steps that a checkpoint waits for, and the command that asked for them."""
+"""For each state, the step that a checkpoint waits for, and its command."""
 _PLACES = {QUEUED: "in its sender's queue", WIRE: "on its way", ARRIVED: "in the queue here", NOT_SENT: "not sent yet"}
 
 

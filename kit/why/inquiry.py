@@ -1,9 +1,9 @@
-"""How one answer leads to the next question, and where that ends.
+"""The step from one answer to the next question.
 
-An answer asks for those that lie below it by topic, through the `Inquiry`, which has the function of each topic. So
-"why is this channel blocked" may lead to "why does that task have no turn" and back to another channel, while the
-files that answer them need not know each other. Each question is answered once. One that comes up again while it is
-being answered is a circle: the wait is for itself.
+An answer asks for its causes by topic, through the `Inquiry`, which has the function of each topic. So "why is this
+channel blocked" may lead to "why does that task have no turn" and back to another channel, and the modules with the
+answers do not import each other. Each question is answered once. A question that comes up again while it is being
+answered is a cycle: the wait is for itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kit.why.fact import Fact
 
 
 class Topic(Enum):
-    """What may be asked about; the value says of what the answer is a cause, for a circle."""
+    """The topics of questions; the value is the text for a cycle."""
 
     CHANNEL = "channel {} is blocked"
     QUEUE = "what waits to be sent on channel {} stays there"
@@ -43,7 +43,7 @@ Answer = Callable[..., Fact]
 
 
 class Inquiry:
-    """One question put to one moment of a run, and all the questions that it leads to."""
+    """One question about one moment of a run, and all the questions that it leads to."""
 
     def __init__(self, evidence: Evidence, answers: Mapping[Topic, Answer]) -> None:
         self.evidence = evidence
@@ -51,7 +51,7 @@ class Inquiry:
         self._known: dict[tuple[Topic, tuple[object, ...]], Fact | None] = {}
 
     def ask(self, topic: Topic, *about: object) -> Fact:
-        """The answer to one question."""
+        """Return the answer to a question."""
         question = topic, about
         if question not in self._known:
             self._known[question] = None
@@ -62,5 +62,5 @@ class Inquiry:
         return answer
 
     def before(self, evidence: Evidence) -> Inquiry:
-        """The same questions at an earlier moment."""
+        """Return an inquiry at an earlier moment."""
         return Inquiry(evidence, self._answers)

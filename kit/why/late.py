@@ -1,8 +1,8 @@
 """The answer to why rows were dropped as late: the operator, their number, the watermark, and what drove that.
 
-A window or a join drops a row when its watermark has passed the row. That watermark is the least of those of its
-inputs, and each of these began where watermarks are made (`assign_timestamps`). Both places note such rows
-(`kit.stream.operators.windows.late_rows`). A detailed trace also tells which read of a source led to the watermark, and
+A window or a join drops a row when its watermark has passed the row. That watermark is the minimum over its
+inputs, and each input's watermark was made by `assign_timestamps`. Both operators record late rows
+(`kit.stream.operators.windows.late_rows`). A detailed trace also has the reads of sources that led to the watermark and
 to the row.
 """
 
@@ -26,7 +26,7 @@ from kit.why.values import origin
 DROPPED, BEHIND = RecordKind.LATE_ROWS_DROPPED, RecordKind.ROWS_BEHIND_WATERMARK
 NO_LATE_ROWS = "no operator has dropped a row as late"
 _DATES_FROM_MS = 10**11
-"""Event times from 1973 on are told as dates: nobody counts so far in a lesson."""
+"""Event times from 1973 on are shown as dates; smaller ones are numbers of a lesson."""
 
 
 def dropped(inquiry: Inquiry, tasks: Collection[str] = (), operator: str = "") -> Fact:
@@ -48,7 +48,7 @@ def _by(tasks: Collection[str], operator: str) -> str:
 
 
 def counts(evidence: Evidence, kind: str) -> list[TraceRecord]:
-    """The newest count of each task, operator and split in the present epoch, those of most rows first."""
+    """Return the newest count of each task, operator and split in the present epoch, largest first."""
     newest = {
         (note.machine, note.data["operator"], note.data.get("split")): note
         for note in evidence.of_kind(kind)
@@ -71,7 +71,7 @@ def _rows(rows: int) -> str:
 
 
 def event_time(timestamp_ms: int) -> str:
-    """An event time as people read it: a date where it may be one."""
+    """Format an event time, as a date if it may be one."""
     if not _DATES_FROM_MS <= timestamp_ms < 100 * _DATES_FROM_MS:
         return event_time_text(timestamp_ms)
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
@@ -96,7 +96,7 @@ def _watermark(evidence: Evidence, note: TraceRecord) -> Iterator[Fact]:
 
 
 def _advanced(evidence: Evidence, note: TraceRecord, channel: int, at_ms: int) -> Fact | None:
-    """The read of a source that led to the watermark of a channel."""
+    """Return the read of a source that led to the watermark of a channel."""
     for received in reversed(evidence.of_kind(RecordKind.ELEMENT_RECEIVED, channel=channel)):
         element = received.data["element"]
         is_it = element.get("type") == "Watermark" and element["timestamp_ms"] == at_ms
@@ -106,7 +106,7 @@ def _advanced(evidence: Evidence, note: TraceRecord, channel: int, at_ms: int) -
 
 
 def _row_origin(evidence: Evidence, note: TraceRecord) -> Fact | None:
-    """The read of a source that led to the last late row."""
+    """Return the read of a source that led to the last late row."""
     turn = evidence.cause(note)
     received = None if turn is None else evidence.cause(turn)
     is_row = (
@@ -119,7 +119,7 @@ def _row_origin(evidence: Evidence, note: TraceRecord) -> Fact | None:
 
 
 def _rows_behind(evidence: Evidence, task: str) -> tuple[Fact, ...]:
-    """The tasks before this one in which rows came behind the watermark that was made there."""
+    """Return the upstream tasks in which rows arrived behind the watermark made there."""
     before = upstream(evidence, task)
     notes = [note for note in counts(evidence, BEHIND) if note.machine in before]
     return some([_behind(note) for note in notes], "splits")

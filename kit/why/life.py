@@ -1,4 +1,4 @@
-"""Why the job stands where it stands, was restarted, and went back to that checkpoint and to no later one."""
+"""The answers about the job: its present wait, a restart, and the checkpoint that was restored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAILED = (JobStatus.RESTARTING.name, JobStatus.FAILING.name, JobStatus.FAILED.n
 
 
 def job(inquiry: Inquiry) -> Fact:
-    """What the job waits for, or why it has ended."""
+    """Explain what the job waits for, or why it has ended."""
     evidence = inquiry.evidence
     status = evidence.moment.job
     record = evidence.last(RecordKind.JOB_STATUS_CHANGED)
@@ -36,7 +36,7 @@ def _said(evidence: Evidence, record: TraceRecord | None) -> str:
 
 
 def _under_way(evidence: Evidence) -> list[Fact]:
-    """What a job that begins, restarts or ends waits for."""
+    """Return what a job that starts, restarts or ends waits for."""
     waits = [
         asked(evidence, each)
         for each in evidence.under_way(JOB)
@@ -59,7 +59,7 @@ def _under_way(evidence: Evidence) -> list[Fact]:
 
 
 def _why_it_failed(inquiry: Inquiry) -> Fact:
-    """The first status after the last good one, and what led to it."""
+    """Explain the first status after the last good one."""
     evidence = inquiry.evidence
     first = None
     for record in reversed(evidence.of_kind(RecordKind.JOB_STATUS_CHANGED)):
@@ -73,7 +73,7 @@ def _why_it_failed(inquiry: Inquiry) -> Fact:
 
 
 def _running(inquiry: Inquiry) -> tuple[Fact, ...]:
-    """What a running job is at: tasks that are not running yet, checkpoints that are pending."""
+    """Return the facts about a running job: tasks that do not run yet, pending checkpoints."""
     evidence = inquiry.evidence
     away = [task for task, known in evidence.moment.tasks.items() if known.state not in ("RUNNING", "FINISHED")]
     facts = [inquiry.ask(Topic.STATE, task) for task in away]
@@ -84,7 +84,7 @@ def _running(inquiry: Inquiry) -> tuple[Fact, ...]:
 
 
 def restart(inquiry: Inquiry, epoch: int) -> Fact:
-    """Why an epoch began: the failure before it, and what its tasks were given."""
+    """Explain why an epoch started: the failure before it, and the state that it restored."""
     evidence = inquiry.evidence
     began = evidence.last(RecordKind.START_EPOCH, epoch=epoch)
     if began is None:
@@ -104,7 +104,7 @@ def restart(inquiry: Inquiry, epoch: int) -> Fact:
 
 
 def _restored(inquiry: Inquiry, epoch: int, then: Inquiry) -> Fact:
-    """What the epoch's tasks were given."""
+    """Explain which checkpoint the epoch's tasks restored."""
     evidence = inquiry.evidence
     given = evidence.last(RecordKind.STATE_ASSIGNED, epoch=epoch)
     if given is None:
@@ -130,7 +130,7 @@ def _restored(inquiry: Inquiry, epoch: int, then: Inquiry) -> Fact:
 
 
 def _later_checkpoints(then: Inquiry, restored: int) -> list[Fact]:
-    """What had become of each checkpoint after the one that was restored, when it was chosen."""
+    """Return the state of each later checkpoint at the time when the restored one was chosen."""
     moment = then.evidence.moment
     return [_not_restored(then, number) for number in sorted(moment.checkpoints) if number > restored]
 

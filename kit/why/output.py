@@ -15,7 +15,7 @@ from kit.why.late import DROPPED, counts, event_time, subtasks_of, upstream
 from kit.why.values import origin
 
 KEYED = "hash"
-"""How the records of a keyed stream are distributed: windows and joins are behind such channels."""
+"""The partitioning of keyed streams; windows and joins read such channels."""
 _ENDED_BADLY = (JobStatus.RESTARTING.name, JobStatus.FAILING.name, JobStatus.FAILED.name, JobStatus.CANCELED.name)
 
 
@@ -38,7 +38,7 @@ def _dropped(inquiry: Inquiry, before: Collection[str]) -> list[Fact]:
 
 
 def _not_published(inquiry: Inquiry, before: Collection[str]) -> Iterator[Fact]:
-    """Sinks publish their rows when the checkpoint that covers them completes."""
+    """Yield the unpublished rows of sinks, which publish when the checkpoint that covers the rows completes."""
     evidence = inquiry.evidence
     status = evidence.moment.job
     if status == JobStatus.FINISHED.name:
@@ -52,7 +52,7 @@ def _not_published(inquiry: Inquiry, before: Collection[str]) -> Iterator[Fact]:
 
 
 def _held(evidence: Evidence, before: Collection[str]) -> tuple[Fact, ...]:
-    """The tasks whose windows and joins wait for event time, and which input holds that."""
+    """Return the tasks whose windows and joins wait for event time, and the input that holds it back."""
     if not evidence.detailed or evidence.moment.job == JobStatus.FINISHED.name or evidence.stage is None:
         return ()
     keyed = {channel.target for channel in evidence.stage.channels if channel.partitioner == KEYED}
@@ -61,7 +61,7 @@ def _held(evidence: Evidence, before: Collection[str]) -> tuple[Fact, ...]:
 
 
 def _waits_for_event_time(evidence: Evidence, task: str) -> Fact | None:
-    """None where event time has ended, or was never told of."""
+    """Return the fact, or None if event time has ended, or was never received."""
     watermarks = {number: _watermark(evidence, number) for number in evidence.inputs.get(task, ())}
     if not any(watermarks.values()):
         return None
@@ -77,7 +77,7 @@ def _waits_for_event_time(evidence: Evidence, task: str) -> Fact | None:
 
 
 def _watermark(evidence: Evidence, number: int) -> tuple[int, TraceRecord] | None:
-    """The last watermark that came over a channel, and the record of that."""
+    """Return the last watermark received on a channel, and its record."""
     for received in reversed(evidence.of_kind(RecordKind.ELEMENT_RECEIVED, channel=number)):
         if received.data["element"].get("type") == "Watermark" and evidence.is_present(received):
             return int(received.data["element"]["timestamp_ms"]), received

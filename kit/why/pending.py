@@ -1,4 +1,4 @@
-"""Why a checkpoint is pending, whose acknowledgement is missing, and why no checkpoint is under way."""
+"""The answers about pending checkpoints: why one is pending, why an acknowledgement is missing, why none is pending."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kit.why.waits import BARRIERS, GONE, TRIGGER, Missing, awaited, barriers_th
 
 
 def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
-    """What a checkpoint waits for; how it ended, if it has."""
+    """Explain what a checkpoint waits for, or how it ended."""
     evidence = inquiry.evidence
     known = evidence.moment.checkpoints.get(checkpoint_id)
     if known is None:
@@ -48,7 +48,7 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
 
 
 def _of_another_run(evidence: Evidence, checkpoint_id: int) -> Fact:
-    """A checkpoint that a job began from: this run only knows of it."""
+    """Explain a checkpoint of an earlier run, from which this run started."""
     told = next((each for each in evidence.records if each.checkpoint_id == checkpoint_id), None)
     if told is None:
         return Fact(f"there is no checkpoint {checkpoint_id}")
@@ -65,7 +65,7 @@ def _status(evidence: Evidence, known: CheckpointMoment) -> str:
 
 
 def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
-    """The operator coordinators whose turn has come, and that have given nothing yet."""
+    """Return the operator coordinators that were asked and have not answered yet."""
     given = {
         each.data["operator_id"]
         for each in evidence.of_kind(RecordKind.COORDINATOR_ACKNOWLEDGED, checkpoint_id=checkpoint_id)
@@ -79,7 +79,7 @@ def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
 
 
 def _not_triggered(inquiry: Inquiry, checkpoint_id: int) -> list[Fact]:
-    """Everything else is there, yet the sources were not told: one of them is about to finish."""
+    """Return why the sources were not triggered although everything else is ready: one is about to finish."""
     evidence = inquiry.evidence
     began = evidence.last(RecordKind.CHECKPOINT_PENDING, checkpoint_id=checkpoint_id)
     leaving = [
@@ -94,7 +94,7 @@ def _not_triggered(inquiry: Inquiry, checkpoint_id: int) -> list[Fact]:
 
 
 def _other_first(inquiry: Inquiry, checkpoint_id: int) -> Fact:
-    """All have acknowledged: checkpoints complete one after another."""
+    """Explain that a fully acknowledged checkpoint waits for another, because checkpoints complete in order."""
     evidence = inquiry.evidence
     for kind in (RecordKind.WRITE_METADATA, RecordKind.STORE_CHECKPOINT):
         for each in evidence.of_kind(kind):
@@ -111,7 +111,7 @@ def _other_first(inquiry: Inquiry, checkpoint_id: int) -> Fact:
 
 
 def acknowledgement(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
-    """Why the coordinator has no acknowledgement of this task."""
+    """Explain why the coordinator has no acknowledgement of this task."""
     evidence = inquiry.evidence
     heard = evidence.last(RecordKind.ACKNOWLEDGE_CHECKPOINT, role="event", checkpoint_id=checkpoint_id, task=task)
     if heard is not None:
@@ -135,7 +135,7 @@ def _on_its_way(evidence: Evidence, waits: Missing) -> Fact:
 
 
 def _writing(inquiry: Inquiry, waits: Missing) -> Fact:
-    """The state is copied: files, or in-flight data, are not all written."""
+    """Explain a task that has copied its state, and still writes files or in-flight data."""
     task, checkpoint_id, copied = waits.task, waits.checkpoint_id, waits.record
     because = []
     if waits.phase == WRITING and copied is not None:
@@ -152,7 +152,7 @@ def _writing(inquiry: Inquiry, waits: Missing) -> Fact:
 
 
 def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
-    """The files are written but that with the in-flight data, which the tasks of a worker may share."""
+    """Return what the file with in-flight data waits for; the tasks of a worker may share it."""
     evidence = inquiry.evidence
     slot = slot_name(split_task_name(task)[1])
     files = [
@@ -177,7 +177,7 @@ def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
 
 
 def _gives_in_flight_data(evidence: Evidence, task: str, checkpoint_id: int) -> bool:
-    """Whether in-flight data of a task for the checkpoint is still to come."""
+    """Return True if a task will still submit in-flight data for the checkpoint."""
     known = evidence.moment.tasks[task]
     if known.state != "RUNNING" or known.phases.get(checkpoint_id) in (SENT, ACKNOWLEDGED, UNHEARD):
         return False
@@ -191,7 +191,7 @@ def _gives_in_flight_data(evidence: Evidence, task: str, checkpoint_id: int) -> 
 
 
 def _before_its_snapshot(inquiry: Inquiry, waits: Missing) -> Fact:
-    """Its barriers have not all come."""
+    """Explain a task that has not received all its barriers."""
     evidence, task, checkpoint_id = inquiry.evidence, waits.task, waits.checkpoint_id
     if not waits.barriers:
         return inquiry.ask(Topic.BEGIN, task, checkpoint_id)
@@ -210,7 +210,7 @@ def _before_its_snapshot(inquiry: Inquiry, waits: Missing) -> Fact:
 
 
 def none_under_way(inquiry: Inquiry) -> Fact:
-    """Why no checkpoint is pending, or what is in its way; those that are pending, if there are any."""
+    """Explain why no checkpoint is pending; if some are, name them."""
     evidence = inquiry.evidence
     waits = [inquiry.ask(Topic.CHECKPOINT, each.checkpoint_id) for each in evidence.moment.pending]
     if waits:

@@ -1,8 +1,8 @@
-"""Where the time of a checkpoint went, as a table: the phases of every subtask, finished or not.
+"""The phases of a checkpoint's subtasks, finished or not, as a table.
 
-The phases are those of `kit.run.checkpoint_path`, read from the times of the trace's records. So a subtask that never
-finished shows how far it came and what it waits for; its last phase is open and lasts until the checkpoint's end, or
-the trace's.
+The phases are those of `kit.run.checkpoint_path`, from the times of the trace's records. So an unfinished subtask also
+has its phases, and what it waits for. Its last phase is open, and lasts until the end of the checkpoint or of the
+trace.
 """
 
 from __future__ import annotations
@@ -35,19 +35,18 @@ COLUMNS = [
 
 
 def phases(run: Any, checkpoint: int | None = None) -> pd.DataFrame:
-    """One row per checkpoint and subtask, or those of one checkpoint, of a Lab, a SparkJob or a Trace.
+    """Return one row per checkpoint and subtask of a Lab, a SparkJob or a Trace, or only those of one checkpoint.
 
-    Columns: checkpoint_id, task, status ("acknowledged", "declined", "unfinished"), open_phase (the phase an
-    unfinished subtask is in, else ""), start_delay_ms, alignment_ms, sync_ms, async_ms, in_flight_ms (what Flink counts
-    as a part of async), ack_ms, total_ms (Int64; what has not begun is missing, an open phase is as long as it lasted),
-    bytes (Int64), waits_for (what an unfinished one waits for, or waited for when the checkpoint ended, in words; else
-    "").
+    Columns: checkpoint_id, task, status ("acknowledged", "declined", "unfinished"), open_phase (the phase of an
+    unfinished subtask, else ""), start_delay_ms, alignment_ms, sync_ms, async_ms, in_flight_ms (which Flink counts as a
+    part of async), ack_ms, total_ms (Int64; missing if not started; an open phase counts so far), bytes (Int64), and
+    waits_for (a text about what an unfinished subtask waits for, or waited for at the end; else "").
     """
     return phases_of(journeys(run), checkpoint)
 
 
 def phases_of(found: Journeys, checkpoint: int | None = None) -> pd.DataFrame:
-    """The same of a run whose journeys are known."""
+    """Return the same for a run whose journeys are known."""
     import pandas as pd
 
     rows = [
@@ -61,7 +60,7 @@ def phases_of(found: Journeys, checkpoint: int | None = None) -> pd.DataFrame:
 
 
 class Waiting:
-    """What the tasks wait for that have not finished a checkpoint: now, or just before the event that it ended with."""
+    """The waits of the tasks that have not finished a checkpoint, now or just before the event that ended it."""
 
     def __init__(self, found: Journeys, known: CheckpointMoment) -> None:
         self._found = found
@@ -77,17 +76,17 @@ class Waiting:
         return evidence if ended is None else evidence.before(ended)
 
     def of(self, task: str) -> str:
-        """What a task waits for, in words; "" for one that is gone."""
+        """Describe what a task waits for; "" for one that does not exist any more."""
         return what(self._then, missing(self._then, task, self._known.checkpoint_id))
 
 
 def waits_for(known: CheckpointMoment, what: str) -> str:
-    """What an unfinished task waits for; in the past tense once the checkpoint is over."""
+    """Return the text about an unfinished task's wait, in the past tense if the checkpoint has ended."""
     return f"{'waits' if known.status == PENDING else 'waited'} for {what}"
 
 
 def waits_in(found: Journeys, known: CheckpointMoment) -> dict[str, str]:
-    """What each task waits for that has not finished a checkpoint."""
+    """Return what each unfinished task waits for."""
     return {row[1]: row[-1] for row in _rows(found, known) if row[-1]}
 
 

@@ -1,4 +1,4 @@
-"""What may be asked, by object or in a few words, and which answer that leads to."""
+"""The possible questions, by object or in a few words, and the topic of each."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MOST_NAMED = 6
 
 
 class WhyError(ValueError):
-    """What was asked about is not there, or not understood: the text says what there is."""
+    """The subject of a question is unknown; the text lists the known ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Question:
 
 @dataclass(slots=True)
 class Subject:
-    """What was asked about, as far as it was named."""
+    """The named parts of a question's subject."""
 
     task: str | None = None
     channel: int | None = None
@@ -74,7 +74,7 @@ class Subject:
 
 
 def answer_to(evidence: Evidence, about: object = None, **named: Any) -> Why:
-    """The answer to a question about a run; see `kit.why.why`."""
+    """Return the answer to a question about a run; see `kit.why.why`."""
     subject = Subject(**named)
     _name(evidence, subject, about)
     question = _question(evidence, subject)
@@ -86,7 +86,7 @@ def answer_to(evidence: Evidence, about: object = None, **named: Any) -> Why:
 
 
 def _name(evidence: Evidence, subject: Subject, about: object) -> None:
-    """Add what `about` stands for."""
+    """Add the subject that `about` stands for."""
     if about is None:
         return
     if isinstance(about, str):
@@ -113,7 +113,7 @@ _THERE_IS = (
 
 
 def _read(evidence: Evidence, subject: Subject, words: str) -> None:
-    """A few words: the tasks and numbers in them."""
+    """Add the tasks and numbers in a few words."""
     tasks = _tasks(evidence)
     found = [task for task in re.findall(r"[^\s,;?]+/\d+", words) if task in tasks]
     for field, pattern in _NUMBERED.items():
@@ -148,7 +148,7 @@ def _tasks(evidence: Evidence) -> list[str]:
 
 
 def _channel_between(evidence: Evidence, source: str, target: str) -> int:
-    """The channel from one task to another; of several the one that is blocked."""
+    """Return the channel from one task to another; of several, the blocked one."""
     numbers = [number for number, ends in evidence.ends.items() if ends == (source, target)]
     if not numbers:
         raise WhyError(f"no channel leads from {source} to {target}")
@@ -239,7 +239,7 @@ def _about_job(evidence: Evidence, subject: Subject) -> Question:
 
 
 def _check(evidence: Evidence, subject: Subject) -> None:
-    """Raise WhyError for what the run does not have."""
+    """Raise WhyError for a subject that the run does not have."""
     checkpoints, tasks = evidence.moment.checkpoints, _tasks(evidence)
     epochs = [record.data["epoch"] for record in evidence.of_kind(RecordKind.START_EPOCH)]
     asked = {each.data["request_id"] for kind in requests.REQUESTS for each in evidence.of_kind(kind)}

@@ -1,4 +1,4 @@
-"""What became of a request for a checkpoint: refused, queued, failed before it was one, or a checkpoint by now."""
+"""The answers about requests for a checkpoint: rejected, queued, failed before the trigger, or triggered."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _RESCALE = {
     "STABILIZED": "a checkpoint to go on from",
     "TRANSITIONING": "the tasks of the next epoch to run",
 }
-"""By the phase of a rescale, what it waits for."""
+"""For each phase of a rescale, what it waits for."""
 
 
 def request(inquiry: Inquiry, number: int) -> Fact:
-    """What became of the user's request with this number."""
+    """Explain the outcome of the request with this number."""
     evidence = inquiry.evidence
     answer = evidence.last(RecordKind.COMPLETE_REQUEST, request_id=number)
     if answer is not None:
@@ -52,7 +52,7 @@ def request(inquiry: Inquiry, number: int) -> Fact:
 
 
 def _rescale(evidence: Evidence, number: int) -> Fact:
-    """What a rescale waits for; a checkpoint that is pending is why it is not done."""
+    """Explain what a rescale waits for, such as a pending checkpoint."""
     phases = evidence.of_kind(RecordKind.RESCALE_PHASE_CHANGED)
     if not phases:
         return untold(f"what became of request {number}")
@@ -61,7 +61,7 @@ def _rescale(evidence: Evidence, number: int) -> Fact:
 
 
 def refusal(inquiry: Inquiry, record_id: str) -> Fact:
-    """Why a request was refused, or its checkpoint could not begin."""
+    """Explain why a request was rejected, or why its checkpoint could not start."""
     evidence = inquiry.evidence
     record = evidence.find(record_id)
     if record is None:
@@ -88,13 +88,13 @@ def _answered(inquiry: Inquiry, number: int, answer: TraceRecord) -> Fact:
 
 
 def _noted(evidence: Evidence, kind: str, number: int) -> TraceRecord | None:
-    """The newest note of a kind about this request."""
+    """Return the newest note of a kind about this request."""
     told = evidence.of_kind(kind)
     return next((each for each in reversed(told) if each.data["request"].endswith(f"(request {number})")), None)
 
 
 def _checkpoint_of(evidence: Evidence, number: int) -> int | None:
-    """The id that was allocated for the request."""
+    """Return the id that was allocated for the request."""
     started = _noted(evidence, RecordKind.TRIGGERING_STARTED, number)
     if started is None:
         return None
@@ -106,7 +106,7 @@ def _checkpoint_of(evidence: Evidence, number: int) -> int | None:
 
 
 def _stop(inquiry: Inquiry, number: int) -> Fact | None:
-    """A request to stop is answered when the job has ended, not when its savepoint is complete."""
+    """Explain a request to stop, which is answered when the job has ended, not when its savepoint is complete."""
     evidence = inquiry.evidence
     stop = evidence.last(RecordKind.REQUEST_STOP, request_id=number)
     checkpoint_id = _checkpoint_of(evidence, number)
@@ -123,7 +123,7 @@ def _stop(inquiry: Inquiry, number: int) -> Fact | None:
 
 
 class InTheWay(Enum):
-    """Why the first request in the queue does not start."""
+    """The reasons why the first request in the queue does not start."""
 
     PENDING = "as many checkpoints are pending as may be"
     TRIGGERING = "another checkpoint is on its way to the tasks"
@@ -168,7 +168,7 @@ def _queued_says(evidence: Evidence, number: int, queued: TraceRecord) -> str:
 
 
 def _ahead(inquiry: Inquiry, queued: TraceRecord) -> tuple[Fact, ...]:
-    """What must end before the next request has its turn."""
+    """Return what must end before the next request can start."""
     evidence = inquiry.evidence
     facts = [inquiry.ask(Topic.CHECKPOINT, each.checkpoint_id) for each in evidence.moment.pending]
     facts += [
@@ -181,7 +181,7 @@ def _ahead(inquiry: Inquiry, queued: TraceRecord) -> tuple[Fact, ...]:
 
 
 def _grounds(inquiry: Inquiry, record: TraceRecord) -> list[Fact]:
-    """The numbers behind a refusal, and the tasks that it names, as they stood then; else what led to it."""
+    """Return the numbers behind a rejection, and the state of the tasks that it names; otherwise its cause."""
     evidence, reason = inquiry.evidence, record.data["reason"]
     if reason == CheckpointFailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS.name:
         complete = evidence.of_kind(RecordKind.CHECKPOINT_COMPLETED)

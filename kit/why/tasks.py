@@ -1,10 +1,10 @@
-"""Why a task has no turn, does not run, or has not finished.
+"""The answers about tasks: why a task has no turn, does not run, or has not finished.
 
-A task takes one element, or asks its source for one batch, whenever it has something to take and somewhere to put what
-it makes of that. So it has no turn while any of its outputs is full, while its inputs are empty or blocked, while its
-source waits, and before and after its life. Which of these holds follows from where the channels stand.
+A task can take a turn (take one element, or request one batch from its source) if it has input and space for its
+output. So it has no turn while any of its outputs is full, its inputs are empty or blocked, or its source waits, nor
+before it runs or after it has ended. The state of the channels tells which of these is true.
 
-Follows what `StreamTask.available` goes by, from the trace alone.
+These are the rules of `StreamTask.available`, evaluated on the trace alone.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import asked, befell, sent, standing_still
 
 STOPS = {kind(SavepointFormatType.CANONICAL).name for kind in (SavepointType.suspend, SavepointType.terminate)}
-"""What the trace calls a savepoint to stop with."""
+"""The trace's names of savepoints that stop the job."""
 
 
 def turn(inquiry: Inquiry, task: str) -> Fact:
-    """Why a task has no turn; where it has one, what there is to do."""
+    """Explain why a task has no turn, or what it can do if it has one."""
     evidence = inquiry.evidence
     known = evidence.moment.tasks.get(task)
     if known is None or known.state != "RUNNING" or known.lost:
@@ -53,7 +53,7 @@ def turn(inquiry: Inquiry, task: str) -> Fact:
 
 
 def full_outputs(evidence: Evidence, task: str) -> list[int]:
-    """The channels on which a task has made as much as may wait: it takes no input meanwhile."""
+    """Return the full output channels of a task; it takes no input while there are any."""
     return [
         number
         for number in evidence.outputs.get(task, [])
@@ -62,7 +62,7 @@ def full_outputs(evidence: Evidence, task: str) -> list[int]:
 
 
 def readable_inputs(evidence: Evidence, task: str) -> list[int]:
-    """The channels from which a task may take something."""
+    """Return the channels from which a task may take something."""
     return [
         number
         for number in evidence.inputs.get(task, [])
@@ -82,7 +82,7 @@ def _may_be_next(evidence: Evidence, task: str, readable: list[int]) -> Fact:
 
 
 def _inputs(inquiry: Inquiry, inputs: list[int]) -> tuple[Fact, ...]:
-    """What is with each input of a task that can take nothing: those blocked first, those that have ended together."""
+    """Explain each input of a task that can take nothing: blocked ones first, ended ones together."""
     evidence = inquiry.evidence
     blocked = [number for number in inputs if evidence.channel(number).blocked]
     ended = [number for number in inputs if evidence.channel(number).ended]
@@ -95,7 +95,7 @@ def _inputs(inquiry: Inquiry, inputs: list[int]) -> tuple[Fact, ...]:
 
 
 def _not_detailed(inquiry: Inquiry, task: str, inputs: list[int]) -> Fact:
-    """Without single buffers only what barriers do to a task is known."""
+    """Explain a task from its barriers alone, for a trace without single buffers."""
     evidence = inquiry.evidence
     blocked = [number for number in inputs if evidence.channel(number).blocked]
     if not blocked:
@@ -108,7 +108,7 @@ def _not_detailed(inquiry: Inquiry, task: str, inputs: list[int]) -> Fact:
 
 
 def _source(evidence: Evidence, task: str) -> Fact:
-    """A source reads on at its next turn, unless it waits for rows, for a time, or for a split."""
+    """Explain a source: it reads at its next turn, unless it waits for rows, for a time, or for a split."""
     if evidence.detailed and _is_idle(evidence, task):
         return fact(f"the source of {task} may be read and has not had its turn", standing_still(evidence, task))
     timer = evidence.timer(task, SOURCE_TIMER)
@@ -128,7 +128,7 @@ def _source(evidence: Evidence, task: str) -> Fact:
 
 
 def _is_idle(evidence: Evidence, task: str) -> bool:
-    """Whether nothing keeps a source from asking for rows: what its last turn began is over, or it has had none."""
+    """Return True if a source may request rows: its last read has ended, or it had none."""
     last = evidence.last(RecordKind.PROCESS_INPUT, machine=task)
     if last is None or not evidence.is_present(last):
         return True
@@ -156,7 +156,7 @@ def _waits_for_split(evidence: Evidence, task: str, request: TraceRecord) -> Fac
 
 
 def state(inquiry: Inquiry, task: str) -> Fact:
-    """Why a task is not running."""
+    """Explain why a task is not running."""
     evidence = inquiry.evidence
     known = evidence.moment.tasks.get(task)
     if known is None:
@@ -187,7 +187,7 @@ def _failed_by(inquiry: Inquiry, records: list[TraceRecord]) -> list[Fact]:
 
 
 def _deploying(inquiry: Inquiry, task: str, known: TaskMoment) -> Fact:
-    """A task that is on its way, or begins."""
+    """Explain a task that is being deployed, or starts."""
     evidence = inquiry.evidence
     deployed = evidence.last(RecordKind.DEPLOY_TASK, role="command", task=task, attempt=known.attempt)
     if deployed is None or not evidence.answers(deployed):
@@ -206,8 +206,8 @@ def _deploying(inquiry: Inquiry, task: str, known: TaskMoment) -> Fact:
 
 
 def _end_of_data(evidence: Evidence, task: str) -> TraceRecord | None:
-    """The record that says that a task has processed all its input, or has stopped at a savepoint to stop with; it
-    stays for its last checkpoint.
+    """Return the record that a task has processed all its input, or has stopped at the savepoint of a stop. It then
+    waits for its last checkpoint.
     """
     told = evidence.last(RecordKind.TASK_STATE_CHANGED, role="command", machine=task, end_of_data=True)
     if told is None:
@@ -223,7 +223,7 @@ def _end_of_data(evidence: Evidence, task: str) -> TraceRecord | None:
 
 
 def end(inquiry: Inquiry, task: str) -> Fact:
-    """Why a task that has processed all its input has not finished."""
+    """Explain why a task that has processed all its input has not finished."""
     evidence = inquiry.evidence
     ended = _end_of_data(evidence, task)
     if ended is None:
@@ -251,7 +251,7 @@ def _not_ended(inquiry: Inquiry, number: int) -> Fact:
 
 
 def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fact]:
-    """What the task stays for: a checkpoint that began after its end, none when that is complete."""
+    """Return the checkpoint for which the task waits, one that started after its end; empty if it is complete."""
     evidence = inquiry.evidence
     taken = [
         each
@@ -271,5 +271,5 @@ def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fa
 
 
 def _next_checkpoint(inquiry: Inquiry) -> Fact:
-    """Why no checkpoint is under way."""
+    """Explain why no checkpoint is pending."""
     return inquiry.ask(Topic.NEXT)

@@ -1,4 +1,4 @@
-"""What was asked for, or sent, and has not come: since when, and what befell it if that was made to happen in a lab."""
+"""Facts about pending commands and messages in flight: since when, and the faults that a lab injected into them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kit.why.fact import Fact, fact
 
 
 def asked(evidence: Evidence, record: TraceRecord) -> Fact:
-    """A command that no event has answered."""
+    """Return the fact about a command without an answer."""
     says = f"{evidence.caption(record)}: not answered for {duration(evidence.at_ms - record.at_ms)}"
     return fact(says, *befell(evidence, record), standing_still(evidence, task_of(record)), record=record)
 
 
 def sent(evidence: Evidence, record: TraceRecord, what: str, receiver: str = JOB) -> Fact:
-    """A message that has not arrived; `what` is the subject of the sentence."""
+    """Return the fact about a message that has not arrived; `what` is the subject of the sentence."""
     lost = any(each.kind == RecordKind.DROP_MESSAGE for each in evidence.faults(record))
     under_way = f"has been under way for {duration(evidence.at_ms - record.at_ms)}"
     says = f"{what} {'was lost, and is not sent again' if lost else under_way}"
@@ -26,17 +26,17 @@ def sent(evidence: Evidence, record: TraceRecord, what: str, receiver: str = JOB
 
 
 def befell(evidence: Evidence, record: TraceRecord) -> list[Fact]:
-    """The faults that were brought about on a command or a message."""
+    """Return the faults injected into a command or a message."""
     return [fact(evidence.caption(each), record=each) for each in evidence.faults(record)]
 
 
 def in_brackets(evidence: Evidence, record: TraceRecord) -> str:
-    """The same as the end of a sentence; "" where nothing was done to it."""
+    """Return these faults as the end of a sentence; "" if there are none."""
     faults = evidence.faults(record)
     return f" ({lower_first(evidence.caption(faults[-1]))})" if faults else ""
 
 
 def standing_still(evidence: Evidence, machine: str) -> Fact | None:
-    """That the worker of a task is frozen, if it is."""
+    """Return the fact that a task's worker is frozen, or None."""
     frozen = evidence.frozen(machine) if machine in evidence.moment.tasks else None
     return None if frozen is None else fact(evidence.caption(frozen), record=frozen)

@@ -1,7 +1,7 @@
-"""What led to the state of a task, as far as a trace tells: what a restore gave it, and what it has taken since.
+"""The answers about the state of a task, as far as a trace has them: what it restored, and what it has taken since.
 
-A trace holds no values. A detailed one has each buffer that a task took, and where its source had read to; a lab, which
-can run the same steps again, finds the steps that changed one value (`kit.hosts.lab.recordings.state_history`).
+A trace contains no values. A detailed one has each buffer that a task took, and the positions of its sources. A lab can
+repeat the steps, and so finds those that changed a value (`kit.hosts.lab.recordings.state_history`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kit.why.inquiry import Inquiry
 
 
 def state_of(inquiry: Inquiry, task: str) -> Fact:
-    """What led to the state of a task."""
+    """Explain the state of a task."""
     evidence = inquiry.evidence
     says = f"the state of {task} is what it began with and what it has taken since then"
     return fact(says, beginning(evidence, task), *some(_taken(evidence, task), "channels"))
 
 
 def beginning(evidence: Evidence, task: str) -> Fact:
-    """What a task was given when the present epoch began."""
+    """Explain what a task restored at the beginning of the present epoch."""
     epoch = evidence.moment.epoch
     deployed = evidence.last(RecordKind.DEPLOY_TASK, role="command", task=task, attempt=epoch)
     given = evidence.last(RecordKind.STATE_ASSIGNED, epoch=epoch)
@@ -36,7 +36,7 @@ def beginning(evidence: Evidence, task: str) -> Fact:
 
 
 def _taken(evidence: Evidence, task: str) -> list[Fact]:
-    """How much the task has taken from each channel, and where the sources stood when that was read."""
+    """Return the amount that the task has taken from each channel, and the source positions at those reads."""
     if not evidence.detailed:
         return [untold(f"what {task} has taken since then")]
     rows: Counter[int] = Counter()
@@ -58,7 +58,7 @@ def _taken(evidence: Evidence, task: str) -> list[Fact]:
 
 
 def origin(evidence: Evidence, received: TraceRecord) -> Fact | None:
-    """The read of a source that an element goes back to; None for an element that no read led to."""
+    """Return the read of a source that led to an element; None if no read did."""
     at: TraceRecord | None = received
     while at is not None and at.kind != RecordKind.SPLIT_READ:
         at = evidence.cause(evidence.made(at))

@@ -1,9 +1,9 @@
-"""Who blocks whom: each task that waits for a barrier, where that barrier is, and what the waiting ends at.
+"""The wait-for relation: each task that waits for a barrier, the place of that barrier, and the end of the chain.
 
-A task waits for a sender's barrier. The barrier stands in the receiver's queue, on the wire, in the sender's queue, or
-the sender has not sent it; then the sender waits in its turn, for barriers of its own, or for something that is no wait
-for a barrier: an *end* of the chain. Everything is read from one moment; a trace without single buffers knows where the
-barriers are, and not what stands before them.
+A task waits for a sender's barrier. The barrier is in the receiver's queue, on the wire, in the sender's queue, or not
+sent. In the last case the sender waits too: for barriers of its own, or for something else, which is an *end* of the
+chain. All facts are of one moment. A trace without single buffers has the places of the barriers, but not the elements
+before them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORDS = {"buffer": "buffer", "watermark": "watermark", "barrier": "barrier", "s
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What the waiting ends at, in a task or, for a message that is under way, at the JobMaster."""
+    """The end of a chain of waits: in a task or, for a message in flight, at the JobMaster."""
 
     task: str
     title: str
@@ -38,7 +38,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A channel that its receiver keeps closed; `items` are held back in it."""
+    """A channel that its receiver blocks; `items` are held back in it."""
 
     channel: int
     source: str
@@ -53,15 +53,15 @@ class WaitFor:
         self.evidence, self.checkpoint_id = evidence, checkpoint_id
 
     def place(self, number: int) -> Barrier:
-        """Where the barrier is on this channel."""
+        """Return the place of the barrier on this channel."""
         return barrier_on(self.evidence, number, self.checkpoint_id)
 
     def size(self, items: Iterable[Item]) -> int:
-        """The bytes in these elements."""
+        """Return the bytes in these elements."""
         return sum(_bytes_in(self.evidence.reading.exactly(item.sent_as)) for item in items)
 
     def contents(self, items: Sequence[Item]) -> str:
-        """Elements in words: `2 buffers (5 records, 65 B)`."""
+        """Describe elements: `2 buffers (5 records, 65 B)`."""
         counted = Counter(item.kind for item in items)
         parts = []
         for kind, many in counted.items():
@@ -89,7 +89,7 @@ class WaitFor:
 
     @cached_property
     def held(self) -> tuple[Held, ...]:
-        """The channels that are closed for the checkpoint."""
+        """The channels that are blocked for the checkpoint."""
         found = []
         for number, (source, target) in self.evidence.ends.items():
             now = self.evidence.channel(number)
@@ -101,11 +101,11 @@ class WaitFor:
 
     @cached_property
     def ends(self) -> tuple[End, ...]:
-        """What is at the end of each chain, each said once."""
+        """The ends of all chains, without duplicates."""
         return tuple(dict.fromkeys(end for wait in self.waits for end in self._end(wait)))
 
     def end_of(self, wait: Barrier) -> End | None:
-        """What this very wait ends at; None where the sender waits in its turn."""
+        """Return the end of this wait; None if the sender waits for barriers itself."""
         return next(iter(self._end(wait)), None)
 
     def _end(self, wait: Barrier) -> Iterator[End]:
@@ -129,7 +129,7 @@ class WaitFor:
         return frozenset(wait.target for wait in self.waits)
 
     def _not_taken(self, wait: Barrier) -> End:
-        """A barrier that its receiver has in its queue."""
+        """Return the end for a barrier that is in its receiver's queue."""
         task, channel = wait.target, self.evidence.channel(wait.channel)
         if channel.blocked:
             says = f"{task} leaves the channel of {wait.source} closed until barrier {channel.held} has come from all"
@@ -149,7 +149,7 @@ class WaitFor:
         return f"{wait.target} has {self.contents(taken)} of {wait.source} to process before it gives a credit"
 
     def _not_begun(self, task: str) -> End:
-        """A sender that waits for no barrier and has sent none."""
+        """Return the end for a sender that waits for no barrier and has sent none."""
         evidence, number = self.evidence, self.checkpoint_id
         known, waits = evidence.moment.tasks.get(task, TaskMoment()), missing(evidence, task, number)
         if waits.phase == GONE:
@@ -173,7 +173,7 @@ class WaitFor:
         return duration(self.evidence.at_ms - record.at_ms)
 
     def _frozen(self, task: str) -> str:
-        """The fault that froze a task's worker, if one did."""
+        """Describe the fault that froze a task's worker, if any."""
         frozen = self.evidence.frozen(task)
         return "" if frozen is None else lower_first(self.evidence.caption(frozen))
 
@@ -183,6 +183,6 @@ def _named(barrier: Barrier) -> str:
 
 
 def _bytes_in(record: TraceRecord | None) -> int:
-    """The bytes of the buffer that a record tells of."""
+    """Return the bytes of the buffer in a record."""
     batch = None if record is None else record.data["element"].get("batch")
     return 0 if batch is None else int(batch.get("bytes") or 0)

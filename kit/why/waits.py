@@ -1,7 +1,7 @@
-"""Whose acknowledgement of a checkpoint is missing, in which phase its task is, and whose barriers it waits for.
+"""The facts about a pending checkpoint: missing acknowledgements, the phase of each task, and missing barriers.
 
-These are the facts that every answer about a pending checkpoint is made of: the chains of causes, the wait-for graph,
-the life of a checkpoint, the phases of its subtasks. So none of them can contradict another.
+All answers about a pending checkpoint use these facts: the chains of causes, the wait-for graph, the life of a
+checkpoint, the phases of its subtasks. So none of them can contradict another.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kit.run.job_state import (
 from kit.why.evidence import Evidence
 
 GONE, TRIGGER, BARRIERS = "gone", "trigger", "barriers"
-"""What keeps a task from acknowledging, besides the phases of `kit.run.job_state`: it does not run; it has not heard
-the JobMaster's message to begin; it has not taken all barriers.
+"""Reasons why a task has not acknowledged, besides the phases of `kit.run.job_state`: it does not run; it has not
+received the JobMaster's trigger; it has not taken all barriers.
 """
 NOT_SENT, QUEUED, WIRE, ARRIVED, TAKEN, ENDED = (
     "not sent",
@@ -36,15 +36,15 @@ NOT_SENT, QUEUED, WIRE, ARRIVED, TAKEN, ENDED = (
     "taken",
     "none",
 )
-"""Where a barrier is; `none` on a channel that ended before it."""
+"""The places of a barrier; `none` on a channel that ended before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Where the barrier of a checkpoint is on a channel, and what is before it there.
+    """The place of a checkpoint's barrier on a channel, and the items before it.
 
-    `is_end`: the sender has ended its stream and sends no barrier; the end of the stream, which counts as one, is
-    there.
+    With `is_end`, the sender has ended its stream and sends no barrier. The end of the stream counts as the barrier,
+    and this is its place.
     """
 
     channel: int
@@ -58,11 +58,11 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why the JobMaster has not counted a task's acknowledgement of a checkpoint.
+    """The reason why the JobMaster has not counted a task's acknowledgement of a checkpoint.
 
     `phase` is one of this module's or of `kit.run.job_state`: GONE, TRIGGER, BARRIERS, WRITING, CAPTURING, SENT,
-    UNHEARD, DECLINED, ABORTED. `barriers` are those that the task waits for. `record` is the message or the command
-    that is under way: the one to begin, to write the snapshot, to acknowledge or to decline.
+    UNHEARD, DECLINED, ABORTED. `barriers` are those that the task waits for. `record` is the pending
+    message or command: to trigger, to write the snapshot, to acknowledge or to decline.
     """
 
     task: str
@@ -97,13 +97,13 @@ def missing(evidence: Evidence, task: str, checkpoint_id: int) -> Missing:
 
 
 def barriers_there(evidence: Evidence, waits: Missing) -> tuple[int, int]:
-    """Return how many of its barriers a task has, and of how many: a channel that has ended counts as its barrier."""
+    """Return the number of barriers that a task has, and the total; a channel that has ended counts as its barrier."""
     every = len(evidence.inputs.get(waits.task, []))
     return every - len(waits.barriers), every
 
 
 def is_triggered(evidence: Evidence, task: str, checkpoint_id: int) -> bool:
-    """Return True if a task begins a checkpoint when the JobMaster says so, and not with a barrier.
+    """Return True if a task starts a checkpoint when the JobMaster triggers it, and not at a barrier.
 
     Sources do, and tasks whose senders have all finished.
     """
@@ -114,12 +114,12 @@ def is_triggered(evidence: Evidence, task: str, checkpoint_id: int) -> bool:
 
 
 def trigger_of(evidence: Evidence, task: str, checkpoint_id: int) -> TraceRecord | None:
-    """The JobMaster's message to a task to begin a checkpoint."""
+    """Return the JobMaster's message that triggers a checkpoint at a task, or None."""
     return evidence.last(RecordKind.TRIGGER_TASK_CHECKPOINT, role="command", checkpoint_id=checkpoint_id, task=task)
 
 
 def is_under_way(evidence: Evidence, record: TraceRecord) -> bool:
-    """Return True if a message is on its way."""
+    """Return True if a message is in flight."""
     return record.id in evidence.moment.messages
 
 
@@ -129,12 +129,12 @@ def is_lost(evidence: Evidence, record: TraceRecord) -> bool:
 
 
 def lacking(evidence: Evidence, task: str, checkpoint_id: int) -> list[int]:
-    """The input channels that have not brought a task the barrier of a checkpoint and may still do so."""
+    """Return the input channels that may still deliver the barrier of a checkpoint to a task."""
     return [each for each in evidence.inputs.get(task, []) if lacks_barrier(evidence.channel(each), checkpoint_id)]
 
 
 def awaited(evidence: Evidence, task: str, checkpoint_id: int) -> list[int]:
-    """The input channels whose barrier a task waits for after it has begun a checkpoint."""
+    """Return the input channels whose barrier a task waits for after it has started a checkpoint."""
     return [each for each in evidence.inputs.get(task, []) if evidence.channel(each).awaited == checkpoint_id]
 
 
@@ -143,7 +143,7 @@ def _barriers(evidence: Evidence, numbers: Sequence[int], checkpoint_id: int) ->
 
 
 def barrier_on(evidence: Evidence, number: int, checkpoint_id: int) -> Barrier:
-    """Where the barrier of a checkpoint is on a channel."""
+    """Return the place of a checkpoint's barrier on a channel."""
     channel, (source, target) = evidence.channel(number), evidence.ends[number]
     found = _place(channel, "barrier", checkpoint_id)
     if found is not None:

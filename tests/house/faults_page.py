@@ -80,9 +80,9 @@ def _on_spark() -> Iterator[str]:
         told = (", ".join(f"`{each}`" for each in names) for names in (fault.tests, fault.mutants))
         yield f"| {fault.what} | {fault.comes} | {' | '.join(told)} |"
     yield "\n### Handling that is tested by mutants\n"
-    yield "A mutant disables one part of the handling: `make mutants ARGS=silence-not-noticed` runs the kit without it,"
-    yield "and the test in its row fails. A worker that hangs ends itself. On the driver's machine the driver ends it too,"
-    yield "whichever is first.\n"
+    yield "A mutant disables one part of the handling. `make mutants ARGS=silence-not-noticed` runs the kit without it,"
+    yield "and the test in its row must fail. A worker that hangs ends itself. On the driver's machine the driver ends it"
+    yield "too, whichever is first.\n"
     yield "| mutant | handling that it disables | test that fails |\n|---|---|---|"
     for name, handling, *_, finder in SURROUNDINGS:
         yield f"| `{name}` | {handling} | `{str(finder).removeprefix('spark/')}` |"
