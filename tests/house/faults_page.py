@@ -81,8 +81,8 @@ def _on_spark() -> Iterator[str]:
         yield f"| {fault.what} | {fault.comes} | {' | '.join(told)} |"
     yield "\n### Handling that is tested by mutants\n"
     yield "A mutant disables one part of the handling. `make mutants ARGS=silence-not-noticed` runs the kit without it,"
-    yield "and the test in its row must fail. A worker that hangs ends itself. On the driver's machine the driver ends it"
-    yield "too, whichever is first.\n"
+    yield "and the test in its row must fail. A worker that hangs ends itself. On the driver's machine the driver ends"
+    yield "it too, whichever is first.\n"
     yield "| mutant | handling that it disables | test that fails |\n|---|---|---|"
     for name, handling, *_, finder in SURROUNDINGS:
         yield f"| `{name}` | {handling} | `{str(finder).removeprefix('spark/')}` |"
