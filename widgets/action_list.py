@@ -22,8 +22,8 @@ MOST_SHOWN = 80
 
 
 class Item(NamedTuple):
-    """One thing that may be done: `key` tells it apart, `group` is the heading that it stands under, `hint` says more,
-    and `why_not`, when there is a reason, why it may not be done now.
+    """One action: `key` identifies it, `group` is its heading, `hint` describes it, and `why_not` is the reason why it
+    is not allowed now, if any.
     """
 
     key: str
@@ -34,8 +34,8 @@ class Item(NamedTuple):
 
 
 class ActionList(ListeningWidget):
-    """The list. `offer` puts things on it, `press` does one of them, as a click does; `query` is what is searched for,
-    words that must all be there.
+    """The list. `offer` sets its items, and `press` performs one, as a click does. `query` is the search: words that an
+    item must all contain.
     """
 
     _esm = listening((Path(__file__).parent / "action_list.js").read_text(encoding="utf-8"))

@@ -75,7 +75,7 @@ class Branch:
 
     @property
     def subject(self) -> Subject:
-        """The run as it is looked at, for views: at the checkpoint that is picked, if one is."""
+        """The run at the cursor, for views, with the selected checkpoint, if any."""
         trace = run_of(self.thing).trace
         n = None if self.is_present else self.n
         kind, _, name = self.stepper.picked.partition(":")
@@ -86,14 +86,14 @@ class Branch:
         return self._subject[1]
 
     def _moment_of(self, n: int) -> Moment | None:
-        """The moment after so many records, where the stage has taken in what the run is now."""
+        """Return the moment after `n` records, if the stage shows the run's present state."""
         shown, trace = self.stepper.shown.trace, run_of(self.thing).trace
         is_same = len(shown) == len(trace) and (not trace or shown[-1] == trace[-1])
         return self.stepper.moment_at(n) if is_same else None
 
     @property
     def job_code(self) -> list[str]:
-        """Lines that make the job, where it was made here; [] where the reader has it as `env`."""
+        """The lines that make the job, if it was made here; [] if the reader has it as `env`."""
         lines = [] if self.deeds is None else self.deeds.made.splitlines()
         return [line for line in lines if line.startswith(("env = ", "from "))]
 

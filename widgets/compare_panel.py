@@ -1,7 +1,7 @@
-"""The panel that compares: the explorer's runs with each other, its job under every mode, list state over failovers.
+"""The panel of comparisons: the explorer's runs, its job under every mode, or list state over failovers.
 
-What is asked for is run in labs of its own; the run that the explorer shows stays as it is. What was pressed is also
-said as the Python that does the same.
+A comparison runs in labs of its own, and does not change the run in the explorer. The panel also shows the Python code
+that makes the same comparison.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ QUESTIONS = {
     GROWTH: "Why can a list state become larger with every restore?",
 }
 READY_WORKLOAD = "two-sources"
-"""What is run where the explorer's job cannot be: it takes no checkpoints by itself, or is no lab's."""
+"""The job to run if the explorer's job takes no periodic checkpoints, or is not a lab's."""
 
 
 class ComparePanel:
-    """Runs side by side on one time axis. `shown` holds the picture, `code` what makes it in Python."""
+    """Runs side by side on one time axis. `shown` holds the picture, `code` the Python code that makes it."""
 
     title = "Compare"
 
@@ -60,7 +60,7 @@ class ComparePanel:
             each.observe(lambda _: app.guarded(self.update), "value")
 
     def update(self) -> None:
-        """Show the settings of what is compared; it is run when it is asked for. Once there are two runs, these are."""
+        """Show the settings of the comparison, which runs on request. Compare the explorer's runs if there are two."""
         two = len(self._app.branches) > 1
         if two and not self._were_two:
             self._were_two = True

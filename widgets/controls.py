@@ -70,7 +70,7 @@ class App(Protocol):
 
 
 def button(label: str, hint: str, act: Callable[[], object], icon: str = "", style: str = "") -> ipywidgets.Button:
-    """A button with a name, as wide as its text."""
+    """Return a button with a name, as wide as its text."""
     made = ipywidgets.Button(
         description=label,
         tooltip=hint,
@@ -83,7 +83,7 @@ def button(label: str, hint: str, act: Callable[[], object], icon: str = "", sty
 
 
 def dropdown(name: str, hint: str, options: Any, **more: Any) -> ipywidgets.Dropdown:
-    """A drop-down with a name before it."""
+    """Return a drop-down with a name before it."""
     return ipywidgets.Dropdown(
         description=name,
         tooltip=hint,
@@ -95,7 +95,7 @@ def dropdown(name: str, hint: str, options: Any, **more: Any) -> ipywidgets.Drop
 
 
 class Controls:
-    """The bar of a lab. `targets` are what it can be run until."""
+    """The bar of a lab. `targets` are the conditions until which it can run."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -146,7 +146,7 @@ class Controls:
         self._app.do(act, code)
 
     def _ask(self, label: str, hint: str, request: str, *, target: bool = False, **settings: bool) -> ipywidgets.Button:
-        """A button that makes a request of the lab; one with a `target` takes the directory that is typed in."""
+        """Return a button that makes a request to the lab; with `target`, it passes the directory that was typed."""
 
         def press() -> None:
             typed = self.target.value.strip() if target else ""
@@ -173,7 +173,7 @@ class Controls:
             return ""
         number, label = list(asked.items())[-1]
         if number > lab.position or getattr(lab.past.actions[number - 1], "request_id", None) != number:
-            return ""  # it was asked after what this run went back to
+            return ""  # the run went back to a step before the request
         try:
             path = lab.look.answer(number)
         except JobFailedError as error:

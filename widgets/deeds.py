@@ -1,6 +1,6 @@
 """The user's actions on a lab, as Python code that repeats them.
 
-An action of the explorer becomes the call that was meant: `lab.run_until(checkpoint=2)`. Actions from elsewhere, and
+An action of the explorer becomes the corresponding call: `lab.run_until(checkpoint=2)`. Actions from elsewhere, and
 those partly undone because the lab went back, are listed one by one, by their keys. In both cases the code takes
 exactly the same steps when it is run with the same job.
 """
@@ -33,7 +33,7 @@ OF_THE_LAB = ("Adversarial", "Fair", "First", "Random", "faults", "ready_job")
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """One thing done: the code for it, and the actions that it came to, from the step after `before` on."""
+    """One user action: its code, and the steps that it took, from the step after `before` on."""
 
     code: str
     before: int
@@ -46,7 +46,7 @@ class Deed:
 
 
 class Deeds:
-    """The actions on one lab since it is observed. `made` is the code that creates the lab."""
+    """The user's actions on one lab, as far as they were observed. `made` is the code that creates the lab."""
 
     def __init__(self, lab: Lab, made: str = "") -> None:
         self._lab = lab
@@ -59,7 +59,7 @@ class Deeds:
         self._deeds.append(Deed(code, before, self._lab.past.actions[before:]))
 
     def again(self, lab: Lab) -> Deeds:
-        """The same past, for a lab that goes its own way from here."""
+        """Return the same past, for a lab that continues on its own from here."""
         other = Deeds(lab, self.made)
         other._scheduler = self._scheduler
         other._deeds = list(self._deeds)
@@ -67,8 +67,8 @@ class Deeds:
         return other
 
     def cut(self) -> None:
-        """The lab goes another way from where it stands: what was done later is forgotten, and its choices are made by
-        the scheduler that it has now.
+        """Drop the actions after the lab's present step, because it takes another way. From now on its present
+        scheduler makes the choices.
         """
         position = self._lab.position
         self._deeds = [deed for deed in self._deeds if deed.before < position]
@@ -130,7 +130,7 @@ def made_by(lab: Lab) -> str:
 
 
 def code_of(actions: Iterable[Action | Word]) -> Iterator[str]:
-    """Lines that do these actions, whoever chose them."""
+    """Yield lines that perform these actions, independent of the scheduler."""
     keys: list[str] = []
     for action in actions:
         if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass):
@@ -152,7 +152,7 @@ def _by_keys(keys: Sequence[str]) -> Iterator[str]:
 
 
 def line_of(action: Action | Word) -> str:
-    """The line of Python that does this."""
+    """Return the line of Python that performs this action."""
     if isinstance(action, LetTimePass):
         return f"lab.wait_until({action.until_ms})"
     if isinstance(action, Fault):

@@ -12,7 +12,7 @@ from IPython.core.getipython import get_ipython
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The kernel's loop; None outside a kernel, where another's loop may run that has nothing to do with widgets."""
+    """Return the kernel's loop, or None outside a kernel, where a running loop is unrelated to widgets."""
     if getattr(get_ipython(), "kernel", None) is None:
         return None
     try:
@@ -22,7 +22,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class Deferred:
-    """Does something once when nobody has asked for it again for `after_s`."""
+    """A call that is made once, when it has not been requested again for `after_s`."""
 
     def __init__(self, act: Callable[[], None], after_s: float) -> None:
         self._act = act
@@ -50,7 +50,7 @@ class Deferred:
 
 
 class Ticker:
-    """Does something again and again, `every_s` seconds after it was last done, until that says no."""
+    """A repeated call, `every_s` seconds after the last one, until it returns False."""
 
     def __init__(self, act: Callable[[], bool], every_s: float) -> None:
         self._act = act
@@ -72,7 +72,7 @@ class Ticker:
             self._handle = None
 
     def tick(self) -> None:
-        """Do it once."""
+        """Make the call once."""
         if not self.is_running:
             return
         if self._act():

@@ -1,8 +1,8 @@
-"""What the kernel tells of the thing that was clicked on the stage, and what it offers to do with it.
+"""The details of the item that was clicked on the stage, and the actions that the kernel offers on it.
 
-Of a task, a channel, a checkpoint or a message: why it stands as it stands, and what is in its state or its queue
-record by record, at the cursor. Of a recorded run there is only what its trace tells. What may be made to fail is
-offered on the thing that it befalls.
+For a task, a channel, a checkpoint or a message, the details explain its state at the cursor, and list the records in
+its state or queue. For a recorded run, only the facts in its trace are known. Faults are offered on the item that they
+affect.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Do = Callable[[Callable[[Lab], object], str], None]
 
 
 class Details:
-    """Fills `told` and `offers` of a branch's stage for what is picked there; `do` does something to its lab."""
+    """The source of `told` and `offers` for a stage's selected item; `do` performs an action on the branch's lab."""
 
     def __init__(self, branch: Branch, do: Do, guarded: Callable[[Callable[[], object]], None]) -> None:
         self._branch = branch
@@ -48,7 +48,7 @@ class Details:
         branch.stepper.on_act(lambda key: guarded(lambda: self.act(key)))
 
     def update(self) -> None:
-        """Tell of what is picked, at the cursor."""
+        """Show the details of the selected item at the cursor."""
         stepper = self._branch.stepper
         picked = stepper.picked
         if not picked:
@@ -59,7 +59,7 @@ class Details:
         self._asked = ""
 
     def act(self, key: str) -> None:
-        """Do what was offered."""
+        """Perform an offered action."""
         kind, _, rest = key.partition("|")
         if kind == WHAT_IF:
             lab = self._branch.there
@@ -176,7 +176,7 @@ def what_if(lab: Lab, worker: int) -> Iterator[str]:
     """Yield sentences about the effects of a worker's death, which a copy of the lab tries."""
     other = lab.fork()
     other.faults.kill(worker)
-    other.scheduler = Adversarial("turn")  # nobody reads on before all are back
+    other.scheduler = Adversarial("turn")  # no source reads before all tasks are back
     pending = [each.checkpoint_id for each in lab.look.moment().pending]
     try:
         other.run_until(record="AllTasksRunning")
@@ -225,7 +225,7 @@ def _read_again(lab: Lab, other: Lab) -> Iterator[str]:
 
 
 def _split_name(split: str) -> str:
-    """A split as its source names it."""
+    """Return the name of a split."""
     known = json.loads(split)
     return str(known.get("id", split)) if isinstance(known, dict) else split
 
@@ -285,7 +285,7 @@ def _of_actions(picked: str, actions: Iterable[tuple[Action, str]]) -> Iterator[
 
 
 def _unlikely(fault: tuple[Action, str]) -> tuple[bool, bool]:
-    """What may not be comes last, and clocks before that."""
+    """Return a sort key that puts clock faults late, and faults that are not allowed last."""
     return bool(fault[1]), isinstance(fault[0], TurnClock)
 
 
@@ -305,7 +305,7 @@ def held_back(lab: Lab) -> tuple[str, ...]:
 
 
 def _hold(lab: Lab, words: str, hold: bool) -> None:
-    """Let the scheduler hold this back, or no longer. What it chooses otherwise stays as it was."""
+    """Let the scheduler hold this back, or no longer. Its other choices do not change."""
     lab.scheduler = _scheduler(lab, words, hold)
 
 

@@ -1,12 +1,12 @@
 """The explorer: one app over a run, in a notebook's cell or a tab of its own.
 
-The stage is what matters; it is large, and its cursor is everybody's. It has the one transport there is: at the end of
-a run that is a lab's a step on lets the next thing happen. Above it a bar of what can be asked of such a run, below it
-panels of which one is seen: what may happen next, what may be made to fail, the views, and all that was done as code.
-In the past an action begins a fork: nothing that has happened is lost.
+The stage takes most of the space, and all parts share its cursor. It has the only step buttons: at the end of a lab's
+run, a step forward takes the next action. Above it is a bar of requests to the job. Below it are panels, one of which
+is visible: the enabled actions, the faults, the views, and the user's actions as code. With the cursor in the past, an
+action starts a fork, so no history is lost.
 
-Whatever is pressed goes through `do`, which keeps the code for it, brings the stage up to date, and says what went
-wrong. A part that nobody sees is not drawn.
+Every action goes through `do`, which keeps its code, updates the stage, and shows errors. Invisible parts are not
+drawn.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ LONGEST_ERROR = 400
 class Explorer(StaysInNotebook, ipywidgets.VBox):
     """An app over a Lab, a SparkJob, a Trace or a play. `made` is the code that made the lab, if it was made here.
 
-    `stepper` is the stage, `lab` the lab that is shown, `code` what was done as Python; `controls` and `panels` are
-    what can be pressed. Raises TypeError for what is no run.
+    `stepper` is the stage, `lab` the lab that is shown, `code` the actions as Python; `controls` and `panels` have the
+    buttons. Raises TypeError for anything but a run.
     """
 
     def __init__(self, thing: Any, made: str = "") -> None:
@@ -151,7 +151,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     @property
     def lab(self) -> Lab | None:
-        """The lab that is shown; None where the run is not one."""
+        """The lab that is shown; None if the run is not a lab's."""
         return self._branch.lab
 
     @property
@@ -161,7 +161,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     @property
     def subject(self) -> Subject:
-        """The run as it is looked at: up to the cursor."""
+        """The run up to the cursor."""
         return self._branch.subject
 
     @property
@@ -219,8 +219,9 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     # --- what is done ---------------------------------------------------------------------------------------------
 
     def do(self, act: Callable[[Lab], object], code: str = "") -> None:
-        """Do something to the lab at the cursor: where that is in the past, in a fork. `code` says it in Python; where
-        it is "" the actions say it. What goes wrong is said in the app.
+        """Perform an action on the lab at the cursor; in a fork, if the cursor is in the past.
+
+        `code` is its Python code; if it is "", the steps taken are written as code. The app shows errors.
         """
         self.guarded(lambda: self._do(act, code))
 
@@ -236,7 +237,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         assert branch.lab is not None
         assert branch.deeds is not None
         before = branch.lab.position
-        if code.startswith(RUN):  # the kernel hears nothing till it is done
+        if code.startswith(RUN):  # the kernel handles no messages until it is done
             self._line.value = '<p role="status" class="kit-quiet">Running …</p>'
         try:
             act(branch.lab)
@@ -249,8 +250,8 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         except LabError:
             if not branch.lab.ended or can_go_on(branch.lab) or not code.startswith(RUN):
                 raise
-            self.controls.missed = self.controls.until.value  # it is no error: the bar says so
-            if branch.lab.status == JobStatus.FINISHED.name:  # and nothing is used up by asking
+            self.controls.missed = self.controls.until.value  # not an error: the bar shows it
+            if branch.lab.status == JobStatus.FINISHED.name:  # and asking consumes nothing
                 branch.lab.goto(before)
         finally:
             self._say(self.told)
@@ -258,11 +259,11 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             self._update()
 
     def step(self) -> None:
-        """Let one thing happen, chosen by the scheduler: what a step on from the end of the run does on the stage."""
+        """Take one step, chosen by the scheduler, as the stage does at the end of the run."""
         self.do(lambda lab: lab.step(), "lab.step()")
 
     def go_to_next(self, mark: str) -> None:
-        """At the end of what has happened the next one was asked for: a checkpoint is let come, a failure does not."""
+        """Run the lab to the next checkpoint, requested at the end of the run; do nothing for other marks."""
         if mark == "checkpoint":
             self.controls.until.value = NEXT_CHECKPOINT
             self.controls.go.click()
@@ -271,20 +272,20 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             self.guarded(lambda: self._say(told))
 
     def guarded(self, act: Callable[[], object], *, by_itself: bool = False) -> None:
-        """Do something; what goes wrong is said in one line of the app, for nobody reads the kernel's log.
+        """Perform an action; show an error in one line of the app, since users do not read the kernel's log.
 
-        What was said of the action before it is taken away, unless the app does this `by_itself`, or as a part of
-        another action.
+        The message about the previous action is removed, unless the app does this `by_itself`, or as a part of another
+        action.
         """
         if not by_itself and self._under_way == 0:
             self._forget()
         self._under_way += 1
         try:
-            with interrupts_deferred():  # what follows the act, the picture above all, is finished
+            with interrupts_deferred():  # finish everything that follows the action, above all the picture
                 act()
         except KeyboardInterrupt:
             self._say(f"Interrupted at {self._branch.end}: the last step is complete, and the run can go on.")
-        except (LabError, JobFailedError, ValueError) as error:  # they say in a sentence what may be done
+        except (LabError, JobFailedError, ValueError) as error:  # their texts say what to do
             self._say(_short(str(error).partition("\n")[0] if isinstance(error, LabError) else str(error)))
         except OSError as error:
             what = f"{error.strerror}: {error.filename}" if error.errno and error.filename else str(error)
@@ -331,15 +332,15 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     # --- forks ----------------------------------------------------------------------------------------------------
 
     def fork(self) -> None:
-        """A second run with the same past as the cursor's, shown from now on."""
+        """Show a second run, which has the past up to the cursor."""
         self.guarded(lambda: self._show(self._add(self._branch.fork(self._fork_name()))))
 
     def begin(self, name: str, lab: Lab, made: str) -> None:
-        """Show another run, which has just begun, beside those there are."""
+        """Show another run, which has just started, besides the existing ones."""
         self._show(self._add(Branch(self._unlike(name), lab, made)))
 
     def show_job(self, job: Any) -> None:
-        """Show a job on Spark beside the runs that there are, or again."""
+        """Show a job on Spark besides the existing runs, or again."""
         known = next((each for each in self._branches if each.thing is job), None)
         self.guarded(lambda: self._show(known or self._add(Branch(self._unlike(job.job.name), job))))
         if not job.ended:
@@ -355,7 +356,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self.guarded(lambda: self.turn_to(RescalePanel.title).update())
 
     def another_run(self, parallelism: int) -> None:
-        """Show the settings of another run with so many subtasks, ready to go on from the newest snapshot."""
+        """Show the settings of another run at this parallelism, ready to resume from the newest snapshot."""
         self.guarded(lambda: self._another_run(parallelism))
 
     def _another_run(self, parallelism: int) -> None:
@@ -405,7 +406,9 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     # --- to take with you -----------------------------------------------------------------------------------------
 
     def save(self, path: str) -> Path:
-        """Write the run: a page (`.html`), a play (`.play`) or the trace (`.jsonl`). Raises ValueError for another."""
+        """Write the run as a page (`.html`), a play (`.play`) or a trace (`.jsonl`). Raises ValueError for another
+        suffix.
+        """
         suffix = Path(path).suffix
         if suffix == ".html":
             return self.export(path)
@@ -433,7 +436,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def close(self) -> None:
         """Remove the explorer from the page, and stop observing the run."""
-        if not hasattr(self, "tabs"):  # what it was given was no run
+        if not hasattr(self, "tabs"):  # it was not given a run
             return
         self._soon.cancel()
         self._forget_kept()
@@ -454,7 +457,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
 
 def show(thing: Any = None, *, tab: bool = False) -> Explorer:
-    """The explorer on a run, a job, or the name of a ready job; see `kit.show`."""
+    """Return the explorer of a run, a job, or the name of a ready job; see `kit.show`."""
     made = ""
     if thing is None:
         thing = next(iter(READY_JOBS))
@@ -470,7 +473,7 @@ def show(thing: Any = None, *, tab: bool = False) -> Explorer:
 
 
 def in_a_tab(explorer: Explorer) -> None:
-    """Open the explorer beside the notebook, in a tab of JupyterLab's."""
+    """Open the explorer beside the notebook, in a JupyterLab tab."""
     from sidecar import Sidecar
 
     job, _ = explorer.branch.headline
@@ -479,6 +482,6 @@ def in_a_tab(explorer: Explorer) -> None:
 
 
 def _short(text: str) -> str:
-    """One line of an error, cut where it is very long."""
+    """Return one line of an error, cut if it is very long."""
     line = "; ".join(" ".join(each.split()) for each in text.splitlines() if each.strip())
     return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}…"

@@ -1,4 +1,4 @@
-"""A field for a key, and some of the keys that there are, each a click away."""
+"""A field for a key, with a list of existing keys to click on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_LISTED, MOST_BUTTONS = 200, 16
 
 
 class KeyField:
-    """`key` is what is typed in or chosen; `offer` lists keys. What is chosen stays when those change."""
+    """The field. `key` is the key typed or chosen; `offer` lists keys. The choice is kept when the list changes."""
 
     def __init__(self, description: str, hint: str) -> None:
         self.key = ipywidgets.Combobox(

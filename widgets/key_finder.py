@@ -18,7 +18,7 @@ UNSET = '<p class="kit-quiet">The task that holds it, its key group, its value, 
 
 
 class KeyFinder:
-    """A field for a key with some of those that there are, and the answer, which follows the cursor."""
+    """A field for a key with a list of existing keys, and the answer, which follows the cursor."""
 
     title = "Find a key"
 
@@ -44,7 +44,7 @@ class KeyFinder:
 
 
 def keys_of(lab: Lab) -> Iterator[object]:
-    """The keys in keyed state, those of one state after those of another."""
+    """Yield the keys in keyed state, state by state."""
     for table in lab.look.state().of(KEYED):
         yield from sorted(table.rows["key"].to_pylist(), key=repr)
 

@@ -1,4 +1,4 @@
-"""Widgets that hear their kernel however late the page has their module: what all of them here are built on."""
+"""The base of all widgets here. It delivers the kernel's messages even if the page loads the module late."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import traitlets
 
 @cache
 def listening(module: str) -> str:
-    """The same module for a page that may be busy; it ends in `export default { ... };`."""
+    """Return the module for a page that may be busy; it must end in `export default { ... };`."""
     head, found, exported = module.rpartition("export default ")
     if not found:
         raise ValueError("the module has no default export: expected it to end in `export default { ... };`")
@@ -22,7 +22,7 @@ def listening(module: str) -> str:
 
 
 class ListeningWidget(anywidget.AnyWidget):
-    """A widget whose `_esm` is the text that `listening` gives."""
+    """A widget whose `_esm` is the result of `listening`."""
 
     comm_name = traitlets.Unicode("").tag(sync=True)
     """The name of the widget's own comm, under which the page finds its model."""

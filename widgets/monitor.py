@@ -1,8 +1,8 @@
-"""The monitor: jobs that run on Spark, live, with what a person may ask of them.
+"""The monitor: jobs that run on Spark, live, with buttons for requests.
 
-It takes a look at the chosen job every second on the event loop of the kernel, as long as it is open; while
-a cell runs the loop has no time, and the monitor stands still. Buttons ask the job and never wait: what becomes of a
-request is shown when the answer is there, and a request that is refused says why in a line.
+While it is open, it reads the chosen job every second on the kernel's event loop. While a cell runs, the loop is
+blocked, and the monitor does not update. Buttons send requests and never wait. The outcome of a request is shown when
+it arrives; if the request is rejected, a line gives the reason.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ NEWEST = "the newest"
 
 
 class Monitor(StaysInNotebook, ui.VBox):
-    """Watches one of several SparkJobs: of `jobs`, by default of those that run in this process, each time anew;
-    with `others` of both.
+    """A monitor of one of several SparkJobs: of `jobs`, or by default of those that run in this process at the moment.
+    With `others`, of both.
 
-    `refresh()` takes a look now, `watch(job)` at another job; `close()` ends the watching, not the job.
+    `refresh()` reads the job now, `watch(job)` chooses another job, and `close()` stops watching; the job continues.
     """
 
     def __init__(self, *jobs: Any, others: bool = False, every_s: float = EVERY_S) -> None:
@@ -80,11 +80,11 @@ class Monitor(StaysInNotebook, ui.VBox):
 
     @property
     def job(self) -> Any:
-        """The SparkJob that is watched; None when there is none."""
+        """The SparkJob that is watched; None if there is none."""
         return self._job.value
 
     def refresh(self) -> Monitor:
-        """Take a look at the job now."""
+        """Read the job now."""
         self._hear()
         jobs = self._jobs()
         chosen = self.job if self.job in jobs else self._first(jobs)
@@ -97,7 +97,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         if self.job is not None and (not self._looked_at or self._looked_at[0] is not self.job):
             self._parallelism.value = max(vertex.parallelism for vertex in self.job.job.vertices)
         looked_at = (self.job, self.job and self.job.status, self._which.value)
-        if looked_at != self._looked_at:  # not each second: what is kept makes a notebook one that is to be saved
+        if looked_at != self._looked_at:  # not every second: keeping a picture marks the notebook as unsaved
             self._looked_at = looked_at
             self._keep()
         return self
@@ -110,7 +110,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         return [*self._given, *(job for job in running() if job not in self._given)]
 
     def watch(self, job: Any) -> None:
-        """Look at this job from now on."""
+        """Watch this job from now on."""
         if job is not self.job:
             if job not in self._jobs():
                 self._given.append(job)
@@ -126,7 +126,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         return self._given[0] if self._given else jobs[-1] if jobs else None
 
     def _fill(self, menu: ui.Dropdown, options: list[tuple[str, Any]], value: Any) -> None:
-        """Give a menu its choices, if they are others; nobody is told of what it has chosen in between."""
+        """Set the choices of a menu, if they have changed; observers do not see intermediate values."""
         if list(menu.options) != options:
             self._is_filling = True
             menu.options = options
@@ -153,7 +153,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         self._shown.value = self._live._repr_html_()
 
     def _enable(self) -> None:
-        """A button that would be refused says so, and why, before it is clicked."""
+        """Disable the buttons whose request would be rejected, with the reason as a hint."""
         job = self.job
         why_not = "there is no job" if job is None else f"the job is {job.status.lower()}" if job.ended else ""
         for name, button in self._buttons.items():
@@ -162,14 +162,14 @@ class Monitor(StaysInNotebook, ui.VBox):
             button.tooltip = reason or self._ACTS[name][1]
 
     def _watch(self) -> bool:
-        """Look again, as long as the monitor is open."""
+        """Read the job again while the monitor is open."""
         if self.comm is None:
             return False
         self.refresh()
         return True
 
     def close(self) -> None:
-        """Take the monitor out of the page and look no more; the job goes on."""
+        """Remove the monitor from the page, and stop watching; the job continues."""
         self._ticker.stop()
         self._threads.shutdown(wait=False)
         self._log.close()
@@ -214,7 +214,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         self._say(f"{what}: asked")
 
     def _later(self, what: str, act: Callable[[], Any]) -> None:
-        """Do what takes its time on another thread; it is heard of when it is done."""
+        """Do long work on another thread; its outcome is shown when it is done."""
         done = self._threads.submit(act)
         self._asked.append((what, lambda: "done" if done.done() and done.exception() is None else _not_yet(done)))
         self._say(f"{what}: asked")
@@ -264,7 +264,7 @@ def _not_yet(done: Future[Any]) -> None:
 
 
 class LogTail(logging.Handler):
-    """The last lines that the kit has logged: a restart with its reason, a stranger that was cut off."""
+    """The last lines of the kit's log: a restart with its reason, a connection that was closed."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -273,7 +273,7 @@ class LogTail(logging.Handler):
         logging.getLogger("kit").addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep its first line."""
+        """Keep the first line of the message."""
         self._lines.append(self.format(record).partition("\n")[0])
 
     @property

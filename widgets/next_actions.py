@@ -28,7 +28,7 @@ def fault_items(lab: Lab) -> list[Item]:
 
 
 def action_of(lab: Lab, key: str) -> Action:
-    """The action or fault with this key that may happen now. Raises KeyError."""
+    """Return the action or fault with this key that is allowed now. Raises KeyError."""
     for found in (_enabled(lab), lab.faults.possible()):
         for action in found:
             if action.key == key:
@@ -78,7 +78,7 @@ def _whom(action: Action) -> str:
 
 
 def _by_group(items: list[Item]) -> list[Item]:
-    """Those of one group together, in the order in which groups are met first."""
+    """Sort the items by group, in the order in which the groups first occur."""
     groups: dict[str, list[Item]] = {}
     for item in items:
         groups.setdefault(item.group, []).append(item)

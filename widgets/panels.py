@@ -1,4 +1,4 @@
-"""The panels below the stage: each a tab, brought up to date only while it is seen."""
+"""The panels below the stage: each is a tab, updated only while it is visible."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class ViewPanel:
 
 
 class MonitorPanel:
-    """Jobs on Spark, live, with what may be asked of them: the one that is chosen is the one that the app shows."""
+    """Jobs on Spark, live, with buttons for requests. The chosen job is the one that the app shows."""
 
     title = "The job on Spark"
 
@@ -124,7 +124,7 @@ class MonitorPanel:
         self.widget = self._monitor
 
     def update(self) -> None:
-        """Look at the job now; while it is seen the monitor does so by itself."""
+        """Read the job now; while the panel is visible, the monitor reads it by itself."""
         if is_on_spark(self._app.branch.thing):
             self._monitor.watch(self._app.branch.thing)
         self._monitor.refresh()

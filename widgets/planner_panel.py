@@ -1,6 +1,6 @@
-"""The part of the explorer that plans: what another parallelism, or maximum, would do with the keys of the lab.
+"""The planner of the explorer: the effect of another parallelism, or maximum, on the keys of the lab.
 
-The keys are those in the lab's state at the cursor, so there are none before the first record has come.
+The keys are those in the lab's state at the cursor, so there are none before the first record.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from widgets.rescale_planner import RescalePlanner
 
 
 class PlannerPanel:
-    """The rescale planner over the keys at the cursor; `planner` is it, None before it was made."""
+    """The rescale planner for the keys at the cursor; `planner` is None before it is made."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -30,7 +30,7 @@ class PlannerPanel:
         self._app.guarded(self.update)
 
     def update(self) -> None:
-        """Make the planner when it is first seen, and for another run; sliders that were moved stay where they are."""
+        """Make the planner when it is first visible, and for another run; moved sliders keep their values."""
         branch = self._app.branch
         if self._of is branch:
             return

@@ -1,7 +1,8 @@
-"""The panel that rescales: the run that is shown goes on at another parallelism, from a checkpoint taken for it.
+"""The panel for rescaling: the run continues at another parallelism, from a checkpoint taken for it.
 
-Numbers of subtasks by vertex; what comes of them is either asked for, to be stepped through, or done at once, and then
-who was given what is shown. Below it the planner: what another parallelism would do with the keys that there are.
+It has a field with the number of subtasks for each vertex. The user either requests the rescale, to step through it, or
+lets it happen at once, and then sees the redistribution of state. Below is the planner, which shows the effect of
+another parallelism on the existing keys.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ RUNNING = "AllTasksRunning"
 
 
 class RescalePanel:
-    """`fields` are the numbers of subtasks by vertex, `rescale` and `ask` what is pressed, `plan` the planner."""
+    """The panel. `fields` are the numbers of subtasks by vertex, `rescale` and `ask` buttons, `plan` the planner."""
 
     title = "Rescale"
 
@@ -51,7 +52,7 @@ class RescalePanel:
     # --- what is shown --------------------------------------------------------------------------------------------
 
     def update(self) -> None:
-        """Show what the run has at the cursor; numbers that were set stay as long as it has the same."""
+        """Show the run's parallelism at the cursor. Numbers that the user set are kept while it does not change."""
         lab = self._app.branch.there
         self._asking.layout.display = "none" if lab is None else ""
         if lab is not None:
@@ -75,13 +76,13 @@ class RescalePanel:
 
     @property
     def wanted(self) -> dict[str, int]:
-        """The numbers of subtasks that are not as they are now."""
+        """The numbers of subtasks that differ from the present ones."""
         return {name: field.value for name, field in self.fields.items() if field.value != self._at[name]}
 
     # --- what is done ---------------------------------------------------------------------------------------------
 
     def _call(self) -> tuple[int | dict[str, int], bool, str]:
-        """What is asked for, whether at once, and the arguments as Python."""
+        """Return the requested parallelism, whether to rescale at once, and the arguments as Python code."""
         wanted, at_once = self.wanted, not self.later.value
         if not wanted:
             raise ValueError("that is the parallelism that the run has: set another number of subtasks")

@@ -1,9 +1,9 @@
 """The rescale planner: sliders for parallelism and maximum parallelism over real keys.
 
     RescalePlanner(flights["carrier"])       a column of keys, or of records, as for `kit.draw.charts.rescale_plan`
-    RescalePlanner(lab)                      the keys in a lab's keyed state, from the parallelism that it has
+    RescalePlanner(lab)                      the keys in a lab's keyed state, from its present parallelism
 
-A key that is typed in is followed to its key group and to its subtask, before and after.
+It also shows the key group and the subtasks, before and after, of a key that the user types.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from kit.snapshots import state_tables
 from widgets.static_form import StaysInNotebook
 
 MOST = 32_768
-"""Flink knows no more key groups."""
+"""Flink's maximum number of key groups."""
 STEPS = tuple(1 << power for power in range(15, -1, -1))[::-1]
 LABEL = {"description_width": "initial"}
 
 
 class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
-    """What a parallelism and a maximum parallelism would do with these keys; `plan` is what is shown.
+    """The effect of a parallelism and a maximum parallelism on these keys; `plan` is the plan that is shown.
 
-    `keys` are keys, or a lab whose keyed state has some (of the operator named `operator`, where several are keyed).
-    Raises ValueError where there are no keys.
+    `keys` are keys, or a lab with keyed state. If several of its operators are keyed, `operator` names one. Raises
+    ValueError if there are no keys.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
         return self.plan.where(key)
 
     def _changed(self, change: Any) -> None:
-        """Whatever was moved, what cannot be together gives way: the parallelism to the maximum."""
+        """Update the plan; if the parallelism exceeds the maximum, adjust the one that was not moved."""
         most = self.max_parallelism.value
         for control in (self.parallelism, self.before):
             control.max = most
@@ -87,7 +87,7 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
         self._keep()
 
     def _where(self) -> str:
-        """The key that was typed in, as the type that the keys have."""
+        """Return the text about the typed key, parsed as the type of the keys."""
         try:
             return self.where(pa.scalar(self.key.value).cast(self.plan.key_type).as_py())
         except (pa.ArrowException, TypeError, ValueError):
@@ -101,7 +101,7 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
 
 
 def _keys_of(lab: Any, operator: str | None) -> tuple[pa.Array, int, int]:
-    """The keys in a lab's keyed state, with the parallelism and the maximum of their operator."""
+    """Return the keys in a lab's keyed state, with the parallelism and the maximum of their operator."""
     tables = [each for each in lab.look.state().of(state_tables.KEYED) if operator in (None, each.operator)]
     tables = [each for each in tables if each.rows.num_rows]
     if not tables:

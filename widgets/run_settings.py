@@ -1,8 +1,8 @@
-"""Widgets that build the next run: a ready job or one's own, its settings, the restart strategy, scheduler and seed.
+"""Widgets that build the next run: a ready job or your own, its settings, the restart strategy, scheduler and seed.
 
-Only what differs from what the job would have by itself is set, and only that stands in the code. A run may begin from
-scratch, or go on from a snapshot of the run that is shown, with another parallelism maybe: from one that was taken, as
-if the run had ended then, or from a savepoint with which a copy of it is stopped now.
+Only differences from the job's own settings are set, and only these are in the code. A run may start from scratch, or
+resume from a snapshot of the run that is shown, possibly with another parallelism. The snapshot is one that the run has
+taken, as if it had ended then, or a savepoint with which a copy of the run is stopped now.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ OF_JOB = {each.name for each in fields(JobSettings)}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: its name, how it is called, what it means, and the widget's kind: "count", "ms", "flag", or a choice
-    of values. None stands for an empty field.
+    """One setting: its name, its label, its meaning, and the kind of widget: "count", "ms", "flag", or a choice of
+    values. None stands for an empty field.
     """
 
     name: str
@@ -149,13 +149,13 @@ class RunSettings:
         self._offer_snapshots()
 
     def update(self) -> None:
-        """What is set stays; where nothing was, it is what the run has that is shown."""
+        """Show the settings of the run that is shown; settings made by the user are kept."""
         self._offer_snapshots()
         if self._given != self._defaults_of_job():
             self._defaults()
 
     def rescale(self, parallelism: int) -> None:
-        """Set all for the same job with so many subtasks, from its newest snapshot, or else from one taken now."""
+        """Prepare a run of the same job at this parallelism, from its newest snapshot, or from one taken now."""
         self.update()
         if self._app.branch.lab is not None:
             self.job.value = OWN
@@ -166,7 +166,7 @@ class RunSettings:
         self.begin.value = self.begin.options[1][1]
 
     def _offer_snapshots(self) -> None:
-        """What a run may begin with: the snapshots that there are at the cursor, or one that is taken now."""
+        """List the snapshots that a run may start from: those at the cursor, or one taken now."""
         lab = self._app.branch.there
         self._taken = {} if lab is None else {each.path: each for each in snapshots_of(lab)}
         options = [(SCRATCH, SCRATCH), *((f"from {each.label}", path) for path, each in self._taken.items())]
@@ -194,7 +194,7 @@ class RunSettings:
 
     @property
     def differences(self) -> dict[str, Any]:
-        """The settings that are not as the job has them. Raises ValueError for what is no number."""
+        """Return the settings that differ from the job's. Raises ValueError for a text that is not a number."""
         found = {name: _value(PLAIN[name], field) for name, field in self.fields.items() if not field.disabled}
         changed = {name: value for name, value in found.items() if value != self._given.get(name)}
         if self.restart.value != "":
@@ -213,8 +213,8 @@ class RunSettings:
             self._app.show_redistribution()
 
     def build(self) -> tuple[str, Lab, str]:
-        """The name of the run, its lab at the beginning, and the code that makes it. Raises LabError and SettingError
-        for what cannot be.
+        """Return the name of the run, its lab at the beginning, and the code that makes it. Raises LabError or
+        SettingError for invalid settings.
         """
         changed, shown = self.differences, self._app.branch
         own = self.job.value == OWN
@@ -243,8 +243,8 @@ class RunSettings:
         return name, lab, "\n".join([*lines, f"lab = Lab(env{told})"])
 
     def _earlier(self) -> tuple[Lab, str, str]:
-        """A copy of the run that is shown, as it was when the chosen snapshot was complete, or stopped with a savepoint
-        now; where the snapshot is, and the code for that.
+        """Return a copy of the run at the completion of the chosen snapshot, or stopped with a savepoint now; the path
+        of the snapshot; and the code for both.
         """
         shown, taken = self._app.branch, self._taken.get(self.begin.value)
         if shown.there is None or shown.deeds is None:
@@ -266,7 +266,7 @@ class RunSettings:
 
 
 def settings_of_graph(graph: JobGraph) -> dict[str, Any]:
-    """The settings that a job has which can be set anew."""
+    """Return the settings of a job that can be changed."""
     settings, checkpoint = graph.settings, graph.settings.checkpoint
     found = {name: getattr(checkpoint, name) for name in PLAIN if name in OF_CHECKPOINTS}
     found |= {name: getattr(settings.rescaling, name) for name in PLAIN if name in OF_RESCALING}
@@ -277,7 +277,7 @@ def settings_of_graph(graph: JobGraph) -> dict[str, Any]:
 
 
 def changed_job(graph: JobGraph, changed: Mapping[str, Any]) -> JobGraph:
-    """The same job with other settings. Vertices as parallel as the widest one get another parallelism."""
+    """Return the same job with other settings. Another parallelism applies to the vertices with the highest one."""
     settings = graph.settings
     checkpoint = {name: value for name, value in changed.items() if name in OF_CHECKPOINTS}
     rescaling = {name: value for name, value in changed.items() if name in OF_RESCALING}
@@ -295,7 +295,7 @@ def changed_job(graph: JobGraph, changed: Mapping[str, Any]) -> JobGraph:
 
 
 def changed_job_code(changed: Mapping[str, Any]) -> list[str]:
-    """Code that changes `env` in the same way."""
+    """Return code that changes `env` in the same way."""
     if not changed:
         return []
     told = ", ".join(f"{name!r}: {value!r}" for name, value in changed.items())
@@ -303,7 +303,7 @@ def changed_job_code(changed: Mapping[str, Any]) -> list[str]:
 
 
 def _last_come_last(job: StreamEnvironment | JobGraph) -> Adversarial:
-    """A scheduler that lets the turns of tasks without outputs come last: what is sent to them queues up."""
+    """Return a scheduler that takes the turns of tasks without outputs last, so their inputs queue up."""
     graph = job.job_graph() if isinstance(job, StreamEnvironment) else job
     names = [vertex.name for vertex in graph.vertices if not vertex.outputs]
     return Adversarial([f"turn {name}/{number}" for name in names for number in range(graph.vertex(name).parallelism)])

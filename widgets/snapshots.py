@@ -1,4 +1,4 @@
-"""The snapshots that a run has left so far, for another run to begin with."""
+"""The snapshots of a run so far, from which another run can start."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from kit.run.durations import duration
 
 @dataclass(frozen=True, slots=True)
 class TakenSnapshot:
-    """A savepoint, or a checkpoint that is still there: its number, its directory, and the step at which it was
-    complete.
-    """
+    """A savepoint, or an existing checkpoint: its number, its directory, and the step at which it was complete."""
 
     checkpoint_id: int
     kind: str

@@ -1,7 +1,7 @@
 """The space-time diagram in the notebook: each checkpoint's cut through the tasks of a run, to pan and zoom.
 
-The run's data travel to the browser once; what comes later is sent by itself. `n`, the cursor in records of the run,
-and `picked` are the stepper's, so `ipywidgets.jslink((stepper, "n"), (diagram, "n"))` lets one follow the other.
+The run's data travel to the browser once; later data are sent separately. `n`, the cursor in records of the run, and
+`picked` are as in the stepper, so `ipywidgets.jslink((stepper, "n"), (diagram, "n"))` lets one follow the other.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ AFTER_EACH_CELL = "post_run_cell"
 class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
     """The space-time diagram of a Lab, a SparkJob, a Trace or a play.
 
-    `n` is the cursor: how many records had come; `picked` names what was clicked, as the stepper's does; `checkpoint`
-    is the one whose cut sorts the records, 0: the one at the cursor. What a lab or a job has done since is taken in
-    after each cell, and by `refresh()`. Raises TypeError for what is no run.
+    `n` is the cursor, a number of records. `picked` names the item that was clicked, as in the stepper. `checkpoint` is
+    the one whose cut divides the records; 0: the one at the cursor. The progress of a lab or a job is read after each
+    cell, and by `refresh()`. Raises TypeError for anything but a run.
     """
 
     _esm = listening(space_time_script() + asset("space_time_widget.js"))
@@ -55,7 +55,7 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
             shell.events.register(AFTER_EACH_CELL, self._cell_ran)
 
     def refresh(self) -> SpaceTimeWidget:
-        """Take in what happened since. A cursor at the end of the run goes to its new end."""
+        """Read the progress of the run. A cursor at the end of the run moves to its new end."""
         if not self._feed.is_stale:
             return self
         shown = self._records
@@ -85,7 +85,7 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
 
     @property
     def diagram(self) -> SpaceTime:
-        """The diagram as a static picture: around the chosen checkpoint, or the one at the cursor."""
+        """The diagram as a static picture, around the chosen checkpoint or the one at the cursor."""
         return space_time(run_of(self._run), self.checkpoint or None)
 
     def svg(self) -> Svg:
@@ -93,7 +93,7 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
         return self.diagram.svg()
 
     def close(self) -> None:
-        """Take the diagram out of the page, and look at the run no more."""
+        """Remove the diagram from the page, and stop observing the run."""
         shell = get_ipython()
         if shell is not None and self._cell_ran in shell.events.callbacks[AFTER_EACH_CELL]:
             shell.events.unregister(AFTER_EACH_CELL, self._cell_ran)

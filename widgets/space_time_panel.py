@@ -1,4 +1,4 @@
-"""The space-time diagram as a panel of the explorer: made when it is first seen, with the stage's cursor."""
+"""The space-time diagram as a panel of the explorer, made when it is first visible, with the stage's cursor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from widgets.space_time import SpaceTimeWidget
 
 
 class SpaceTimePanel:
-    """A diagram for each run that was looked at; the one of the run that is shown is seen."""
+    """A diagram for each run; that of the present run is visible."""
 
     title = "Space-time"
 
@@ -21,11 +21,11 @@ class SpaceTimePanel:
 
     @property
     def diagram(self) -> SpaceTimeWidget | None:
-        """The diagram of the run that is shown, if it was looked at."""
+        """The diagram of the run that is shown, if it was made."""
         return self._made.get(self._app.branch)
 
     def update(self) -> None:
-        """Take in what happened since; the cursor is the stage's."""
+        """Read the progress of the run; the cursor is the stage's."""
         branch = self._app.branch
         made = self._made.get(branch)
         if made is None:
@@ -38,6 +38,6 @@ class SpaceTimePanel:
             self.widget.children = (made,)
 
     def close(self) -> None:
-        """Take the diagrams out of the page."""
+        """Remove the diagrams from the page."""
         for made in self._made.values():
             made.close()

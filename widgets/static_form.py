@@ -1,8 +1,8 @@
 """The static form of a widget, for places that cannot show one: a closed notebook, a page, a plain terminal.
 
-JupyterLab shows nothing in place of a widget whose kernel is gone but a line that it could not be loaded. So a cell
-with such a widget has three outputs: its picture, as it was seen last; the widget; and rules by which the picture is
-hidden while the widget lives, and afterwards that line. The rules count in a notebook that is trusted, as one's own is.
+Without a kernel, JupyterLab replaces a widget with a line that it could not be loaded. So a cell with such a widget has
+three outputs: the latest picture; the widget; and style rules that hide the picture while the widget is alive, and that
+line afterwards. The rules apply in trusted notebooks, such as your own.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ HIDING = (
 
 
 class StaysInNotebook:
-    """Mixin of a widget that leaves a picture in the notebook; comes before the widget's class.
+    """A mixin for widgets that leave a picture in the notebook; it comes before the widget's class.
 
-    `_still` gives the picture: `{"image/svg+xml": …}` or `{"text/html": …}`. What changes what is shown calls `_keep`.
+    `_still` returns the picture: `{"image/svg+xml": …}` or `{"text/html": …}`. Call `_keep` after each visible change.
     """
 
     _kept: Any = None
@@ -38,7 +38,7 @@ class StaysInNotebook:
         raise NotImplementedError
 
     def _keep(self) -> None:
-        """Bring the picture in the notebook up to date, a little later."""
+        """Update the picture in the notebook, a little later."""
         if self._kept is not None:
             self._keeping = self._keeping or Deferred(self._keep_now, LATER_S)
             self._keeping.ask()
@@ -71,7 +71,7 @@ class StaysInNotebook:
         display({"text/html": HIDING}, raw=True)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget and its picture in one, for those who choose among them."""
+        """Return the widget and its picture, for front ends that choose among them."""
         bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         data = {**_data(bundle), **self._still(), "text/plain": repr(self)}
         return (data, *bundle[1:]) if isinstance(bundle, tuple) else data

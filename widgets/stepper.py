@@ -1,16 +1,16 @@
 """The stepper: a run in the notebook, forward and back, with everything that the page's export can do.
 
-All frames travel to the browser once, and what a run adds later is appended; stepping then needs no kernel. Those of a
-long run follow the first picture, and steps that have no frame get one when somebody comes to them. The
-controls are in the module itself, so they also work where no kernel runs. `value`, the number of the frame shown, is
-kept the same on both sides: the kernel hears it when the page has come to rest.
+All frames travel to the browser once, and later ones are appended, so stepping needs no kernel. In a long run, the
+other frames follow the first picture, and a step without a frame gets one when the user reaches it. The controls are in
+the JavaScript module, so they also work without a kernel. `value`, the number of the frame shown, is synchronized with
+the kernel when the page is idle.
 
-Others build on it: `n` is the cursor in records of the run, `picked` the thing that was clicked, `told` what the kernel
-adds to its details, `offers` what may be done with it, and `on_act` hears what was chosen. Where a run `goes_on`, a
-step on from its end is asked for, and `on_step` hears it. The page shows them and knows no more of it.
+Other widgets build on it. `n` is the cursor in records of the run, and `picked` the item that was clicked. `told` are
+the kernel's additions to its details, and `offers` the actions on it; `on_act` is called with the chosen one. If the
+run `goes_on`, a step forward from its end calls `on_step`. The page only displays these.
 
-After each cell the stepper looks whether the run has gone on, and if so says it to the page (`news`). A page that shows
-the stepper then asks for the new frames; one that was closed costs nothing.
+After each cell, the stepper checks whether the run has continued, and if so notifies the page (`news`). A page that
+shows the stepper then requests the new frames; a closed page costs nothing.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ DRAWN_AT_ONCE, DRAWN_EVERY_S = 24, 0.01
 
 
 class Stepper(StaysInNotebook, ListeningWidget):
-    """Steps through the run of a Lab, a SparkJob, a Trace or a play, and opens at the present.
+    """A stepper through the run of a Lab, a SparkJob, a Trace or a play; it opens at the present.
 
-    `value` is the number of the frame shown; `moment` is what is known then. What a lab or a job has done since is
-    taken in after each cell, and by `refresh()`. Raises TypeError for what is no run.
+    `value` is the number of the frame shown, and `moment` its state. The progress of a lab or a job is read after each
+    cell, and by `refresh()`. Raises TypeError for anything but a run.
     """
 
     _esm = listening(stage_js())
@@ -54,14 +54,14 @@ class Stepper(StaysInNotebook, ListeningWidget):
     n = traitlets.Int(0).tag(sync=True, echo_update=False)
     """The number of records up to the moment shown: the cursor that pictures of the same run share."""
     picked = traitlets.Unicode("").tag(sync=True, echo_update=False)
-    """What was clicked: `task:<vertex>/<subtask>`, `vertex:<name>`, `channel:<number>`, `lane:<name>`,
+    """The item that was clicked: `task:<vertex>/<subtask>`, `vertex:<name>`, `channel:<number>`, `lane:<name>`,
     `checkpoint:<id>`, `message:<record id>`, `job`, or nothing."""
     told = traitlets.Dict().tag(sync=True)
-    """What the kernel has to say of it: `{"picked", "n", "html"}`; shown while both are what is looked at."""
+    """The kernel's details of it: `{"picked", "n", "html"}`, shown while both are current."""
     goes_on = traitlets.Bool(False).tag(sync=True)
-    """True if the run itself may take a step on from its end."""
+    """True if the run can take a step forward from its end."""
     offers: Any = traitlets.List().tag(sync=True)
-    """What may be done: each `{"key", "label", "on", "hint", "why_not"}`, shown on the thing named `on`."""
+    """The possible actions: each `{"key", "label", "on", "hint", "why_not"}`, shown on the item named `on`."""
 
     def __init__(self, run: Any, **traits: Any) -> None:
         self._drawing = Ticker(lambda: self._draw_more(DRAWN_AT_ONCE), DRAWN_EVERY_S)
@@ -82,15 +82,15 @@ class Stepper(StaysInNotebook, ListeningWidget):
             shell.events.register(AFTER_EACH_CELL, self._cell_ran)
 
     def on_act(self, act: Callable[[str], object]) -> None:
-        """Have `act` called with the key of an offer whenever somebody chooses one."""
+        """Call `act` with the key of an offer whenever the user chooses one."""
         self._acts.append(act)
 
     def on_step(self, act: Callable[[], object]) -> None:
-        """Have `act` called whenever somebody steps on from the end of a run that `goes_on`."""
+        """Call `act` whenever the user steps forward from the end of a run that `goes_on`."""
         self._steps.append(act)
 
     def on_mark(self, act: Callable[[str], object]) -> None:
-        """Have somebody called when the next checkpoint, failure or restore is asked for, and none is there yet."""
+        """Call `act` when the user asks for the next checkpoint, failure or restore, and there is none yet."""
         self._marks.append(act)
 
     def _records_at(self, value: int) -> int:
@@ -98,7 +98,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
 
     @traitlets.observe("value")
     def _value_changed(self, change: Any) -> None:
-        """The cursor follows the frame, unless it lies between this one and the next."""
+        """Move the cursor to the frame, unless it is between this frame and the next."""
         if self._frame_at(self.n) != change["new"]:
             self.n = self._records_at(change["new"])
         self._keep()
@@ -112,11 +112,11 @@ class Stepper(StaysInNotebook, ListeningWidget):
         self.value = value
 
     def _frame_at(self, n: int) -> int:
-        """The last frame with at most `n` records."""
+        """Return the last frame with at most `n` records."""
         return max(0, bisect_right(self.film["frames"], n, key=lambda frame: frame["n"]) - 1)
 
     def _look(self) -> Run:
-        """The run as it is now: a lab's own trace goes on. What is new is made into records there, once for all."""
+        """Return the present run. A lab's own trace grows, and makes new records once."""
         run = run_of(self._run)
         with uncollected():
             run.trace.since(self._records)
@@ -135,16 +135,16 @@ class Stepper(StaysInNotebook, ListeningWidget):
 
     @property
     def shown(self) -> Run:
-        """The run as far as it was taken in."""
+        """The run as far as it has been read."""
         return self._shown
 
     def moment_at(self, n: int) -> Moment:
-        """Return the state known after the first `n` records taken in, causes before effects."""
+        """Return the state after the first `n` records that were read, causes before effects."""
         return self._reel.moment(n)
 
     def refresh(self) -> Stepper:
-        """Take in what happened since. Whoever looks at the last frame then looks at the new last one; whoever looks at
-        an earlier one stays there.
+        """Read the progress of the run. If the last frame is shown, the new last frame is shown then; an earlier frame
+        stays.
         """
         return self._refresh(self._is_last)
 
@@ -160,7 +160,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         return self
 
     def _extend(self, news: dict[str, Any]) -> None:
-        """Have the page take in what is new. The whole film is kept up to date for pages opened later, and not sent."""
+        """Send new frames to the page. The whole film is updated for pages opened later, but not sent."""
         edition = self.film["edition"]
         if "anew" in news:
             self.film = self._reel.film | {"edition": edition + 1}
@@ -169,8 +169,8 @@ class Stepper(StaysInNotebook, ListeningWidget):
         self.send({"film": news | {"base": edition, "edition": edition + 1}})
 
     def turn(self, vertex: str) -> Stepper:
-        """Draw each subtask of a vertex, or when it is open already, one box for all. Raises ValueError for a vertex
-        that there is not.
+        """Draw each subtask of a vertex, or one box for all if it is open already. Raises ValueError for an unknown
+        vertex.
         """
         names = [each.name for stage in self._shown.stages for each in stage.vertices]
         if vertex not in names:
@@ -189,7 +189,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         return value + 1 < len(frames) and "skipped" in frames[value + 1]
 
     def _insert(self, number: int, n: int, go: int | None = None) -> int:
-        """Give frames to the steps before a frame, around the record `n`; how many there are now. `go`: the page then
+        """Give frames to the steps before a frame, around record `n`; return their number. With `go`, the page then
         shows the first of them, or with -1 the last.
         """
         edition = self.film["edition"]
@@ -218,10 +218,10 @@ class Stepper(StaysInNotebook, ListeningWidget):
         return self._reel.is_owed
 
     def _pictures_wanted(self, upto: int | None) -> None:
-        """A page shows the run: draw the other frames while nobody waits, those up to a number at once."""
+        """Draw the other frames for a page that shows the run: those up to a number at once, the rest while idle."""
         if upto is not None:
             if "set" in self.film["frames"][upto]:
-                self.send_state("film")  # it was sent, and did not arrive
+                self.send_state("film")  # it was sent but did not arrive
             while "set" not in self.film["frames"][upto] and self._draw_more(MOST_FRAMES):
                 pass
         elif running_loop() is None:
@@ -245,7 +245,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
             self.news += 1
 
     def _heard(self, _: Any, content: Any, __: Any) -> None:
-        """The page sends what somebody chose, opens or closes a vertex, or asks for what is new."""
+        """Handle a message of the page: a chosen action, a vertex to open or close, a request for new frames."""
         if "do" in content:
             for act in self._acts:
                 act(content["do"])
@@ -268,9 +268,10 @@ class Stepper(StaysInNotebook, ListeningWidget):
             self._asked(content)
 
     def _asked(self, content: Any) -> None:
-        """The page asks for what is new: because it was told (`news`), or because somebody wants to see the present.
+        """Handle a request for new frames, which follows `news`, or the user's wish to see the present.
 
-        It says which frame of which edition of the film it shows; where that is an old one the answer is under way.
+        The page sends the number and the edition of the frame that it shows. For an old edition, the answer is already
+        in flight.
         """
         if content["edition"] == self.film["edition"]:
             self.value = content["value"]

@@ -1,4 +1,4 @@
-"""What the notebooks and labs of the course need."""
+"""Support for the notebooks and labs of the course."""
 
 from kit.core.lazily import offer as _offer
 

@@ -1,9 +1,9 @@
-"""One workload under each way of taking checkpoints, and list state over failovers: runs made to be compared.
+"""Runs to compare: one workload under each checkpointing mode, and list state over failovers.
 
-`compare_modes` runs a job four times in the lab with the same seed, the same slow task and the same failure, so that
-what differs comes of the mode: how long checkpoints take, what they hold up, what they keep of the data in flight, and
-what is counted twice after the failure. `union_growth` restarts a job again and again and counts what each restore and
-each checkpoint holds of split, union and broadcast list state.
+`compare_modes` runs a job four times in the lab with the same seed, the same slow task and the same failure. So all
+differences are due to the mode: the duration of checkpoints, blocked channels, in-flight data, and records that count
+twice after the failure. `union_growth` restarts a job repeatedly, and counts the entries of split, union and broadcast
+list state in each checkpoint and restore.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SLOW_MS, SLOWER_MS = 12, 16
 
 
 def modes(timeout_ms: int) -> dict[str, dict[str, Any]]:
-    """The four ways to take checkpoints, each as what it sets in `CheckpointConfig`."""
+    """Return the four checkpointing modes, each as its settings of `CheckpointConfig`."""
     return {
         "at least once": {"mode": "at_least_once", "unaligned": False, "aligned_timeout_ms": 0},
         "aligned": {"mode": "exactly_once", "unaligned": False, "aligned_timeout_ms": 0},
@@ -44,7 +44,7 @@ def modes(timeout_ms: int) -> dict[str, dict[str, Any]]:
 
 
 def compare_modes(job: StreamEnvironment | JobGraph | str = "two-sources", **options: Any) -> Comparison:
-    """Run a job to its end under each mode, and compare the runs: see `run_modes` for what may be said."""
+    """Run a job to its end under each mode, and compare the runs; `run_modes` has the options."""
     return compare(run_modes(job, **options))
 
 
@@ -58,15 +58,14 @@ def run_modes(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     **given: Any,
 ) -> dict[str, Lab]:
-    """Run a job to its end under each mode: the labs, by the name of the mode.
+    """Run a job to its end under each mode; return the labs by the name of the mode.
 
-    `job` is a job, or the name of a ready one, for which `given` are settings. `busy_ms` says how long the tasks of a
-    vertex are busy with each buffer; by default the last one that has inputs is slow, so that data queues up, and of
-    several sources the last is slower still, so that its barriers find no queue. A worker is killed as soon as
-    checkpoint `fail_after` is complete; None: none is. `settings` are other modes by name, by default
-    `modes(timeout_ms)`.
+    `job` is a job, or the name of a ready one, with the settings `given`. `busy_ms` is the time that the tasks of a
+    vertex need for each buffer. By default the last vertex with inputs is slow, so that data queues up; and of several
+    sources the last is slower still, so that its barriers meet no queue. A worker is killed as soon as checkpoint
+    `fail_after` is complete; None: no worker. `settings` are other modes by name, by default `modes(timeout_ms)`.
 
-    Raises LabError when the job takes no checkpoints by itself, or has no such vertex.
+    Raises LabError if the job takes no periodic checkpoints, or has no such vertex.
     """
     if isinstance(job, str):
         job = ready_job(job, **{"interval_ms": 100, "rows": 60, **given})
@@ -91,8 +90,9 @@ def run_modes(
 
 
 def slow_tasks(graph: JobGraph, slow_ms: int = SLOW_MS, slower_ms: int = SLOWER_MS) -> dict[str, int]:
-    """How long tasks are busy with a buffer, by vertex: the last one that has inputs is slow, and of several sources
-    the last is slower. Raises LabError for a job of sources alone.
+    """Return the default `busy_ms`: the last vertex with inputs is slow, and of several sources the last is slower.
+
+    Raises LabError for a job of sources alone.
     """
     sources = [vertex.name for vertex in graph.sources]
     others = [vertex.name for vertex in graph.vertices if vertex.name not in sources]
@@ -102,7 +102,7 @@ def slow_tasks(graph: JobGraph, slow_ms: int = SLOW_MS, slower_ms: int = SLOWER_
 
 
 def _with(graph: JobGraph, changes: Mapping[str, Any]) -> JobGraph:
-    """The job with other settings for its checkpoints. It is restarted often enough to get through."""
+    """Return the job with other checkpoint settings, and with enough restarts to finish."""
     checkpoint: CheckpointConfig = replace(graph.settings.checkpoint, **changes)
     settings = replace(
         graph.settings,
@@ -116,16 +116,17 @@ def _with(graph: JobGraph, changes: Mapping[str, Any]) -> JobGraph:
 # --- list state over failovers ----------------------------------------------------------------------------------------
 
 GROWTH_JOBS = {"split": "split-state", "union": "union-state", "broadcast": "broadcast"}
-"""A ready job for each way in which list state is handed out at a restore."""
+"""A ready job for each redistribution mode of list state."""
 GROWTH_STATES = ("seen", "rules")
 GROWTH_ROWS, FIRST_ROWS_MS = 200, 40
 SOURCES = ("numbers", "letters", "rules")
 
 
 def union_growth(failovers: int = 3, *, parallelism: int = 2, seed: int = 0) -> ListGrowth:
-    """Kill a worker `failovers` times, with a checkpoint before and after each, in a job with split, one with union and
-    one with broadcast state; how many entries each checkpoint holds. The sources stand still after their first rows, so
-    that what grows, grows by restoring alone.
+    """Count the entries of split, union and broadcast list state in each checkpoint, over a number of failovers.
+
+    There is one job for each mode. A worker is killed `failovers` times, with a checkpoint before and after each. The
+    sources stop after their first rows, so restoring alone makes state grow.
     """
     if failovers < 0:
         raise LabError(f"failovers is {failovers}, but must be 0 or more")
@@ -146,7 +147,7 @@ def _failing(job: str, failovers: int, parallelism: int, seed: int) -> Lab:
 
 
 def _sources_stand_still(enabled: Sequence[Action], lab: Lab) -> Choice:
-    """Anything but a source's turn."""
+    """Choose any action other than a source's turn."""
     free = [each for each in enabled if not (isinstance(each, TakeTurn) and split_task_name(each.task)[0] in SOURCES)]
     if not free and lab.look.wait is not None:
         return lab.look.wait

@@ -1,8 +1,8 @@
 """Flink's names in five articles on its source, from the timer to the completed checkpoint and back.
 
-A: from the request to the tasks, and back to a checkpoint. B: from the timer to the first barrier. C: executing and
-completing. D: part by part. E: in the task. `article("A")` shows where each name of one is in the kit; the notebook
-`21-reading-the-source` plays the scenes.
+Their topics are: A, from the request to the tasks, and back to a checkpoint; B, from the timer to the first barrier; C,
+execution and completion; D, each part of the coordinator; E, the task. `article("A")` shows where each name of one is
+in the kit; the notebook `21-reading-the-source` plays the scenes.
 """
 
 from __future__ import annotations

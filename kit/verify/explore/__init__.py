@@ -1,4 +1,4 @@
-"""Every schedule of a small job: `explore` tries all that may happen, and finds the shortest way to a violation."""
+"""Every schedule of a small job: `explore` tries all of them, and finds the shortest run that violates a property."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """The effect that the abort of a checkpoint would have, determined by running the machines themselves.
 
-While faults are possible, a checkpoint may be aborted at any moment, and each task learns of it at a moment of its own:
-from the JobMaster, from a cancel marker that the upstream task sends in place of a barrier, or because its own file
-fails. Most events that a task takes meanwhile *commute* with such news: in either order, the task ends up in the same
-state and has given the same commands. Then the order makes no difference, and need not be explored. This is not guessed
-from the events. Both orders are run on the machine, for all the news that may come, in every order. So it also holds
-for a user-defined handler.
+While faults are possible, a checkpoint may be aborted at any moment. Each task learns of it separately: from the
+JobMaster, from a cancel marker that the upstream task sends in place of a barrier, or because its own file fails. Most
+events that a task takes meanwhile *commute* with such news: in either order, the task ends up in the same state and has
+issued the same commands. Then the order makes no difference and is not explored. This is not guessed from the events:
+both orders are run on the machine, for all the news that may arrive, in every order. So it also holds for a
+user-defined handler.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """`explore`: every schedule of a small job.
 
     result = explore(env, exactly_once(rows), faults=1, checkpoints=2)
-    result                                # how many states, and whether all properties hold
+    result                                # the number of states, and whether all properties hold
     result.counterexample.text            # the shortest way to a state that violates one
     result.counterexample.lab()           # a lab in that state
 
-Everything that may happen in any order is tried in every order that makes a difference
-(`kit.verify.explore.reduction`). Everything that may fail fails, at every moment, up to `faults` times. Each kind of
-fault is searched separately; for one fault, that is complete.
+The search tries every order of actions that makes a difference (`kit.verify.explore.reduction`), and every fault at
+every moment, up to `faults` times. Each kind of fault is searched separately; for one fault, that is complete.
 """
 
 from __future__ import annotations
@@ -249,7 +248,7 @@ def _shown(exploration: Exploration, space: Space, found: Found, *, is_broken: b
 
 
 def explorable(job: StreamEnvironment | JobGraph, parts: Parts | None = None) -> JobGraph:
-    """Return the job as it is explored. Raises LabError for one that cannot be explored."""
+    """Return the job in the form that is explored. Raises LabError for one that cannot be explored."""
     graph = Lab(job, parts=parts).job
     settings = graph.settings.checkpoint
     if settings.local_recovery:

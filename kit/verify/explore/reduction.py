@@ -1,50 +1,45 @@
-"""The steps that need not be tried, because they commute with everything that may come.
+"""The steps that the search can skip, because they commute with everything that may come.
 
 Steps of two machines commute: each takes from its own queues and appends to others'. So only the order in which one
 machine takes its events makes a difference. A step may be taken at once, and alone, if nothing that may come to its
-machine before it would change the result. A step that is put off now is tried later, when there is a choice to make.
+machine before it would change the result. A step that is postponed now is tried later, when there is a choice to make.
 Each rule says why it is sound; a test explores small jobs with and without the rules, and finds the same checkpoints,
 output and ends.
 
 0. *Turns.* A task with inputs takes what arrives in the step in which it arrives: an element that waits in its queue
-   might as well wait on its channel. If barriers overtake, an exception is what is before a barrier on the same
-   channel: it may also arrive together with the barrier (a step `overtake`), and is then overtaken. What other channels
-   hold at that moment is in flight on the channel as well as in the queue. If barriers may time out, they overtake what
-   the task has received and not taken yet. There a turn is a step of its own, tried at every moment with one exception:
-   a task that no barrier can reach, and that receives no message, takes what it has at once. Rules 4 to 8 are not used
-   there.
-1. *Deployment.* A task is deployed, reads its state and reports that it runs before anything else can reach it.
-2. *Splits.* Events between a source and its coordinator arrive at once: what comes in between might as well have come
-   before they were sent.
-3. *Beginnings and ends of checkpoints.* An id is allocated, a directory is made, and unneeded files are deleted at
-   once: this early they may interfere with something, later they do not. Reports that only measure, and those of a
-   checkpoint that has ended, are ignored whenever they come.
-4. *Marks.* Watermarks, barriers and ends commute with what other inputs bring, so they are taken as they come. The
-   barrier that begins a snapshot does not commute with the news of an older checkpoint if the task then publishes, or
-   leaves: in that case both orders are tried.
-5. *Arrivals with a choice.* If on each input of a task something has arrived, or nothing will (it is blocked, or has
-   ended), the choice which comes first is made now: nothing else may come in between, except for messages of the
-   JobMaster. If such a message may be the abort of a checkpoint, the machine is asked whether it matters
-   (`kit.verify.explore.aborts`), for rules 4 and 8 too: it matters only to what begins a snapshot.
-6. *Arrivals without a choice yet.* While an input of a task is empty whose sender is at work, nothing is taken from the
-   others: the result would not be visible before the empty one has delivered as well.
-7. *Own affairs.* If a task has received a message of the JobMaster, and something has come on each of its inputs, no
-   other machine can add to what it may do next: its steps are tried, and no others. If barriers overtake, the first one
-   on an input decides what is in flight on the others. So rules 4, 5 and 7 apply only if no barrier may still come from
-   further upstream than the task's own channels. If one is on its way there, or may be before the sources have read on,
-   the task takes nothing: the machines that bring it do not wait for that.
-8. *Sources.* A source reads on at once if it cannot be told to take a checkpoint any more.
-9. *Acknowledgements.* While others have not acknowledged a checkpoint, it makes no difference to them when one task
-   writes its part. What is written is acknowledged at once, because it might as well be written later. What all have
-   acknowledged is stored at once, because another checkpoint would wait. The same applies to reports that a task has
-   seen all its input, and to the completion of a checkpoint if a task does not react to it.
-10. *After the last fault.* If no more faults or requests are possible, no timer may begin anything and at most one
-    checkpoint is pending, the order in which messages and files arrive makes no difference. This holds because rules 5,
-    7 and 8 have handled before all that a source may do: what completes a checkpoint lets the JobMaster request the
-    last one, which then begins before or after a source has ended. Where those rules are not used, it holds only when
-    the last checkpoint is complete.
-11. *Leaving.* When the tasks of an epoch must leave, only their files will remain: they leave before or after each step
-    that concerns files, theirs or the JobMaster's. All other steps could have been taken before.
+might as well wait on its channel. If barriers overtake, an exception is what is before a barrier on the same channel:
+it may also arrive together with the barrier (a step `overtake`), and is then overtaken. What other channels hold at
+that moment is in flight on the channel as well as in the queue. If barriers may time out, they overtake what the task
+has received and not taken yet. There a turn is a step of its own, tried at every moment with one exception: a task that
+no barrier can reach, and that receives no message, takes what it has at once. Rules 4 to 8 are not used there. 1.
+*Deployment.* A task is deployed, reads its state and reports that it runs before anything else can reach it. 2.
+*Splits.* Events between a source and its coordinator arrive at once: what comes in between might as well have come
+before they were sent. 3. *Beginnings and ends of checkpoints.* An id is allocated, a directory is made, and unneeded
+files are deleted at once: this early they may interfere with something, later they do not. Reports that only measure,
+and those of a checkpoint that has ended, are ignored whenever they come. 4. *Marks.* Watermarks, barriers and ends
+commute with what other inputs bring, so they are taken as they come. The barrier that begins a snapshot does not
+commute with the news of an older checkpoint if the task then publishes, or leaves: in that case both orders are tried.
+5. *Arrivals with a choice.* Suppose that on each input of a task something has arrived, or nothing will (it is blocked,
+or has ended). Then the choice which comes first is made now: only messages of the JobMaster may come in between. If
+such a message may be the abort of a checkpoint, the machine is asked whether it matters (`kit.verify.explore.aborts`),
+for rules 4 and 8 too: it matters only to what begins a snapshot. 6. *Arrivals without a choice yet.* While an input is
+empty and its sender still works, nothing is taken from the other inputs. The result would not be visible before the
+empty input has delivered as well. 7. *Own affairs.* If a task has received a message of the JobMaster, and something
+has come on each of its inputs, no other machine can add a choice for it. Then only its steps are tried. If barriers
+overtake, the first one on an input decides what is in flight on the others. So rules 4, 5 and 7 apply only if no
+barrier may still come from further upstream than the task's own channels. If one is on its way there, or may be before
+the sources have read on, the task takes nothing: the machines that bring it do not wait for that. 8. *Sources.* A
+source reads on at once if it cannot be told to take a checkpoint any more. 9. *Acknowledgements.* While others have not
+acknowledged a checkpoint, it makes no difference to them when one task writes its part. What is written is acknowledged
+at once, because it might as well be written later. What all have acknowledged is stored at once, because another
+checkpoint would wait. The same applies to reports that a task has seen all its input, and to the completion of a
+checkpoint if a task does not react to it. 10. *After the last fault.* Suppose that no further faults or requests are
+possible, no timer may start anything, and at most one checkpoint is pending. Then the order in which messages and files
+arrive makes no difference. This holds because rules 5, 7 and 8 have handled all steps of the sources before. The
+completion of a checkpoint lets the JobMaster request the last one, which then starts before or after a source has
+ended. Where those rules are not used, it holds only when the last checkpoint is complete. 11. *Leaving.* When the tasks
+of an epoch must leave, only their files will remain: they leave before or after each step that concerns files, theirs
+or the JobMaster's. All other steps could have been taken before.
 
 If faults are still possible, a fault may replace each step that is taken at once and that changes what a failure leaves
 behind: the JobMaster or a file. The JobMaster learns of a failed file of a task later. So while that is possible, its

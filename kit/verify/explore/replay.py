@@ -1,7 +1,7 @@
 """The replay of a path of an exploration in a lab, which shows that it really happens.
 
-Where the search combines several actions, or lets a timer fire whenever it is set, the lab adds the steps in between:
-it lets time pass until the timer is due, and lets the workers of a lost epoch leave.
+The search may combine several actions, or let a timer fire once it is set. The lab then adds the steps in
+between: it lets time pass until the timer is due, and lets the workers of a lost epoch leave.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """All reachable states of a job in the lab, as rows of numbers, and the possible steps in each.
 
-A state of the world is a row: each machine's state, the messages on each way, the elements on each channel, the work
-and the timers of each machine, and each machine's disk, all by number. `Space.successors` takes many rows and one
+A state of the world is a row of numbers: for each machine its state, its work, its timers and its disk; the messages on
+each route; the elements on each channel. `Space.successors` takes many rows and one
 action, and returns the results where the action is possible. The rules are those of `kit.hosts.lab.world.world`; a test
 compares the two.
 """

@@ -1,10 +1,16 @@
-"""Making a trial that violates something smaller, as long as it violates the same.
+"""Shrinking a failing trial to a smaller one that violates the same property.
 
-First the same is looked for in small jobs, with seeds of their own: most of what can go wrong does so there too. Then,
-in turns: nothing left to chance, fewer deeds (delta debugging: halves first, then ever smaller parts), a simpler job,
-earlier and plainer deeds, and then as few steps as possible at which something else happens than the first of what may.
-In another job the same seed is another order of things, so there the plain order is tried as well, and some other
-seeds. What all attempts may cost is counted in steps.
+The first attempts are small jobs with other seeds, because most violations also occur there. After that, shrinking
+repeats these reductions:
+
+1. no random choices;
+2. fewer deeds (delta debugging: halves first, then smaller and smaller parts);
+3. a simpler job;
+4. earlier and simpler deeds;
+5. fewer steps that choose another action than the first.
+
+In another job the same seed gives another order of actions, so the plain order and some other seeds are tried there as
+well. The cost of all attempts is limited by a number of steps.
 """
 
 from __future__ import annotations
@@ -17,16 +23,16 @@ from kit.verify.swarm.trials import Deed, Telling, Trial
 
 T = TypeVar("T")
 MOST_RUNS = 400
-"""So many attempts for one trial, of a usual length."""
+"""The most attempts for one trial of the usual length."""
 STEPS_OF_A_RUN, STEPS_TO_BEGIN = 500, 100
 SMALL_SEEDS, OTHER_SEEDS = 25, 3
 SMALLER = 6
-"""Deeds in a small job are done so many times earlier."""
+"""The factor by which deeds are earlier in a small job."""
 CALM: frozenset[int] = frozenset()
 
 
 class Shrinking:
-    """Makes one trial smaller; `smallest` is the smallest telling so far that ends in the same kind of violation."""
+    """The shrinking of one trial; `smallest` is the smallest telling so far with the same kind of violation."""
 
     def __init__(self, telling: Telling, most_runs: int = MOST_RUNS) -> None:
         assert telling.violation is not None
@@ -35,7 +41,7 @@ class Shrinking:
         self.steps_left = most_runs * STEPS_OF_A_RUN
 
     def run(self) -> Telling:
-        """Go on until nothing helps any more, or there were too many runs."""
+        """Shrink until no reduction helps, or until there were too many runs."""
         before = None
         any(self._holds(trial) for trial in self._small_trials(self.smallest.trial))
         while self.steps_left > 0 and self.smallest.trial != before:
@@ -49,7 +55,7 @@ class Shrinking:
         return self.smallest
 
     def _holds(self, trial: Trial) -> bool:
-        """Whether this trial violates the same; then it is the smallest now."""
+        """Return True if this trial violates the same property; it is the smallest then."""
         if self.steps_left <= 0:
             return False
         telling = trial.run()
@@ -64,7 +70,7 @@ class Shrinking:
         least_of(trial.deeds, lambda deeds: self._holds(replace(trial, deeds=tuple(deeds))))
 
     def _any_of(self, attempts: Callable[[Trial], Iterator[Trial]]) -> None:
-        """Take the first attempt that helps, and begin again from there, until none does."""
+        """Take the first attempt that helps, and start again from there, until none does."""
         helped = True
         while helped and self.steps_left > 0:
             helped = any(self._holds(trial) for trial in attempts(self.smallest.trial))
@@ -93,7 +99,7 @@ class Shrinking:
                     yield replace(trial, deeds=_with(trial.deeds, number, simpler))
 
     def _calmer(self) -> None:
-        """Leave as few steps to chance as possible."""
+        """Make as few random choices as possible."""
         trial = self.smallest.trial
         least_of(self.smallest.wild, lambda steps: self._holds(replace(trial, wild=frozenset(steps))))
 
@@ -111,8 +117,10 @@ def _with(deeds: tuple[Deed, ...], number: int, deed: Deed) -> tuple[Deed, ...]:
 
 
 def least_of(things: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> Sequence[T]:
-    """The fewest of these things with which it still holds, as far as leaving out parts finds them: first halves, then
-    smaller and smaller parts (Zeller's delta debugging, without its tests of the parts themselves).
+    """Return a small subsequence for which `holds` is still True.
+
+    It leaves out halves first, then smaller and smaller parts (Zeller's delta debugging, without its tests of the parts
+    themselves).
     """
     parts = 2
     while things:

@@ -1,14 +1,14 @@
-"""A swarm: many random trials of a job in the lab, each with an order, and with faults, of its own.
+"""A swarm: many random trials of a job in the lab, each with its own order of actions and its own faults.
 
     swarm(range(1000))                       # random jobs
-    swarm(range(1000), job=env)              # yours
+    swarm(range(1000), job=env)              # your job
     found = swarm(range(100), job=lambda parallelism: make_env(parallelism))
     found.to_pandas()                        # one row for each trial
-    found.failures[0]                        # the first that violated something, made as small as it gets
-    found.failures[0].lab                    # stands where it was noticed; lab.back() goes back
-    found.failures[0].save_play("it.play")   # open_play("it.play").run() does it again, and says the same
+    found.failures[0]                        # the first violation, shrunk
+    found.failures[0].lab                    # the lab at the violation; lab.back() goes back
+    found.failures[0].save_play("it.play")   # open_play("it.play").run() repeats it
 
-What must hold whatever happens is in `kit.hosts.lab.safety`. A seed gives the same trial everywhere.
+`kit.hosts.lab.safety` has the properties that must hold. A seed gives the same trial everywhere.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kit.verify.swarm.trials import DEEDS, Telling, Trial
 
 @dataclass(frozen=True)
 class Failure:
-    """A trial that violated something, made smaller; `first` is how it was found."""
+    """A trial that violated a property, shrunk; `first` is the original trial."""
 
     seed: int
     first: Telling
@@ -48,27 +48,28 @@ class Failure:
 
     @property
     def lab(self) -> Lab:
-        """The last life of the shrunk trial, where the violation was noticed."""
+        """The last life of the shrunk trial, at the violation."""
         return self.telling.lab
 
     @property
     def steps(self) -> int:
-        """How many steps the shrunk trial takes."""
+        """The number of steps of the shrunk trial."""
         return self.telling.steps
 
     @property
     def error(self) -> str:
-        """What was violated."""
+        """The text of the violation."""
         return str(self.telling.violation)
 
     @cached_property
     def play(self) -> PlayText:
-        """The shrunk trial as a play: `check`, its last command, says what is violated."""
+        """The shrunk trial as a play; its last command, `check`, reports the violation."""
         return play_of_trial(self.telling, f"seed-{self.seed}")
 
     def save_play(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """Write the play to a file (`*.play`, by default `seed-<n>.play` here), which `open_play(path)` opens; a play
-        of a job of one's own is opened with that, `open_play(path, job)`. Once the fault is mended the play passes.
+        """Write the play to a file (`*.play`, by default `seed-<n>.play` in the working directory) and return its path.
+
+        `open_play(path)` opens it; for your own job, `open_play(path, job)`. The play passes once the bug is fixed.
         """
         file = file_of(f"{self.play.name}.play" if path is None else path)
         file.write_text(str(self.play), encoding="utf-8")
@@ -76,7 +77,7 @@ class Failure:
 
     @property
     def text(self) -> str:
-        """What was violated, by what job, with what was done to it, and all of that as a play."""
+        """The violation, the job, the deeds, and all of these as a play."""
         trial = self.telling.trial
         lives = f" in {len(self.telling.labs)} lives" if len(self.telling.labs) > 1 else ""
         lines = [
@@ -100,9 +101,7 @@ class Failure:
 
 @dataclass
 class Swarm:
-    """What came of the trials: `happened` counts what was done to the jobs, `failures` are the trials that violated
-    something.
-    """
+    """The results of the trials: `happened` counts the deeds, `failures` are the trials that violated a property."""
 
     rows: list[dict[str, object]] = field(default_factory=list)
     happened: Counter[str] = field(default_factory=Counter)
@@ -110,16 +109,16 @@ class Swarm:
 
     @property
     def trials(self) -> int:
-        """How many there were."""
+        """The number of trials."""
         return len(self.rows)
 
     @property
     def steps(self) -> int:
-        """How many steps they took together."""
+        """The number of steps of all trials."""
         return sum(int(str(row["steps"])) for row in self.rows)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row for each trial: seed, job, steps, lives, what was done to it, and the violation."""
+        """Return one row per trial: seed, job, steps, lives, its deeds, and the violation."""
         return pd.DataFrame(self.rows, columns=["seed", "job", "steps", "lives", "happened", "violation"])
 
     def __repr__(self) -> str:
@@ -145,16 +144,16 @@ def swarm(
     shrink: int = MOST_RUNS,
     progress: Callable[[Swarm], None] | None = None,
 ) -> Swarm:
-    """Run one trial for each seed; stops after `most_failures` that violate something.
+    """Run one trial for each seed; stop after `most_failures` violations.
 
-    `job` is yours, or a function that makes it for a parallelism (then it is rescaled as well), or None for random
-    ones. `faults` are the kinds of deed that may be done to it (`kit.verify.swarm.trials.DEEDS`), all unless given.
-    `check` takes a function from a sink's name to its rows and gives what is wrong with them; without it they are
-    compared with runs that nothing was done to. `shrink` is how many runs may be spent on making a failing trial
-    smaller, 0 for none. `progress` is called after each trial.
+    `job` is a job, or a function that makes it for a parallelism (then it is rescaled as well), or None for random
+    jobs. `faults` are the kinds of deeds to choose from (`kit.verify.swarm.trials.DEEDS`), by default all. `check`
+    takes a function from a sink's name to its rows, and yields the errors in them; without it, the rows are compared
+    with those of runs without faults. `shrink` is the number of runs to spend on shrinking a failing trial, 0 for none.
+    `progress` is called after each trial.
 
-    Raises LabError for a kind of fault that there is not, and Interrupted when the user interrupts it: `found` then is
-    the swarm so far.
+    Raises LabError for an unknown kind of fault, and Interrupted if the user interrupts it; its `found` is the swarm so
+    far.
     """
     kinds = tuple(DEEDS) if faults is None else tuple(faults)
     unknown = [kind for kind in kinds if kind not in DEEDS]
@@ -178,7 +177,7 @@ def swarm(
 
 
 def _try(result: Swarm, trial: Trial, shrink: int) -> None:
-    """Add one trial; one that fails is added even if its shrinking is interrupted, as small as it is by then."""
+    """Add one trial. If the shrinking of a failing trial is interrupted, the smallest so far is added."""
     telling = trial.run()
     _add(result, trial.seed, telling)
     if telling.violation is None:
@@ -192,7 +191,7 @@ def _try(result: Swarm, trial: Trial, shrink: int) -> None:
 
 
 def drawn(seed: int, kinds: tuple[str, ...] = tuple(DEEDS), job: TriedJob | None = None) -> Trial:
-    """The trial of a seed."""
+    """Return the trial of a seed."""
     chance = Random(seed)
     return Trial.drawn(RandomJob.drawn(chance) if job is None else job, seed, chance, kinds)
 
@@ -212,7 +211,7 @@ def _add(result: Swarm, seed: int, telling: Telling) -> None:
 
 
 def summary(result: Swarm) -> Iterator[str]:
-    """What `make swarm` prints."""
+    """Yield the lines that `make swarm` prints."""
     yield repr(result)
     for failure in result.failures:
         yield str(failure)

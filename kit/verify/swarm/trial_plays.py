@@ -1,4 +1,4 @@
-"""A trial of a swarm as a play, which does the same again, and holds all that must against it.
+"""Writing a trial of a swarm as a play, which repeats it and checks the safety properties.
 
     job: random, rows=3, parallelism=1
 
@@ -7,8 +7,8 @@
     follow turn:rows/0 carry_out:job:StoreCheckpoint:chk-1:9
     check
 
-Where the first of what could happen did happen, the play says how often; else it names the actions. A fault in the kit
-that is mended makes the run another one: then some of this cannot happen any more, and the play passes it over.
+If the first enabled action was taken, the play counts such steps; otherwise it names the actions. When the bug in the
+kit is fixed, the run changes. Some of the actions are then no longer possible, and the play skips them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.verify.swarm.trials import Telling
 
 FEW = 4
-"""Fewer steps than this are named as well, between others that are."""
+"""Sequences shorter than this are named as well, between others that are named."""
 
 
 def play_of_trial(telling: Telling, name: str) -> PlayText:
-    """The play of a trial that was told."""
+    """Return the play of a finished trial."""
     violation = str(telling.violation or "all holds")
     question = f"How does it come to this: {violation.splitlines()[0]}"
     return play_of_lines(lines_of(telling), name, telling.trial.job.text, "What a swarm found", question)
 
 
 def lines_of(telling: Telling) -> Iterator[str]:
-    """What happened, life by life, as commands of a play."""
+    """Yield the trial, life by life, as commands of a play."""
     number_of_lives = len(telling.labs)
     parallelism = telling.trial.job.parallelism
     for number, (lab, chosen) in enumerate(zip(telling.labs, telling.chosen, strict=True), 1):
@@ -52,7 +52,7 @@ def lines_of(telling: Telling) -> Iterator[str]:
 
 
 def _of_life(actions: Sequence[Action | Word], chosen: set[int], *, to_its_end: bool) -> Iterator[str]:
-    """What is done in one life; what follows by itself after that is left out if the life comes `to_its_end`."""
+    """Yield the commands of one life; with `to_its_end`, the last steps that follow by themselves are left out."""
     keys: list[str] = []
     plain: list[str] = []
     for place, action in enumerate(actions[1:], 1):

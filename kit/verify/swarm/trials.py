@@ -1,7 +1,7 @@
-"""One trial of a swarm: a job, an order of things, and what is done to the job on its way; then it is left in peace.
+"""One trial of a swarm: a job, an order of actions, and deeds (faults and requests); then a run without faults.
 
-Whatever happens, what `kit.hosts.lab.safety` says holds, or the trial ends in a `Violation`. A trial is a value, and
-told twice it is the same: so it can be made smaller (`kit.verify.swarm.shrinking`), and written as a play
+If a property of `kit.hosts.lab.safety` does not hold, the trial ends in a `Violation`. A trial is a value, and running
+it twice gives the same. So it can be shrunk (`kit.verify.swarm.shrinking`), and written as a play
 (`kit.verify.swarm.trial_plays`).
 """
 
@@ -24,18 +24,18 @@ from kit.hosts.lab.step import Step
 from kit.hosts.lab.world.actions import Action, LetTimePass, TakeTurn
 
 MOMENTS = ("", "", "CheckpointPending", "TaskAcknowledged", "CheckpointFinalizing", *["CheckpointCompleted"] * 3)
-"""The kinds of record that a deed may await: most often, something to go back to."""
+"""The kinds of record that a deed may wait for, mostly about checkpoints."""
 COUNTED = {"CheckpointCompleted": "checkpoint completed", "CheckpointRestored": "restored"}
-"""What is counted of what came of a trial, whatever became of it: the kind of record, and how it is called."""
+"""The kinds of record that are counted in each trial, with their names."""
 MOST_AWAITED = 400
-"""So many steps are taken for such a record to come."""
+"""The most steps to wait for such a record."""
 _MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """After so many steps, `what` (a key of `DEEDS`) is done to the job; `argument` chooses among several of it. With
-    `awaits` the steps are counted from the next record of this kind in the trace.
+    """A deed: after a number of steps, `what` (a key of `DEEDS`) is done to the job; `argument` chooses among
+    candidates. With `awaits`, the steps are counted from the next record of this kind in the trace.
     """
 
     after: int
@@ -50,8 +50,8 @@ class Deed:
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial; `seed` decides the order of things at the steps that are `wild` (None: at all); at others the first of
-    what may happen does. `slow` tasks get their turn rarely until the last deed is done.
+    """One trial. At the steps in `wild` (None: at all), `seed` chooses the action; at others, the first enabled action
+    is taken. `slow` tasks rarely get a turn until the last deed is done.
     """
 
     job: TriedJob
@@ -62,8 +62,8 @@ class Trial:
 
     @classmethod
     def drawn(cls, job: TriedJob, seed: int, chance: Random, kinds: Iterator[str] | tuple[str, ...]) -> Trial:
-        """One of all there are. Each kind of deed is left out as a whole most of the time, so that the others get
-        room: swarm testing finds more than trials that are all alike.
+        """Return a random trial. Most kinds of deeds are left out completely, which gives the others more room: swarm
+        testing finds more than trials that are all alike.
         """
         some = [kind for kind in kinds if chance.random() < DEEDS[kind].share]
         number = chance.choice([1, 2, 2, 3, 4, 6]) if some else 0
@@ -81,17 +81,17 @@ class Trial:
         return cls(job, seed, deeds, (chance.choice(["rows", "map", "tally", "numbered", ""]),))
 
     def is_calm(self, step: int) -> bool:
-        """Whether the first of what may happen does at this step."""
+        """Return True if the first enabled action is taken at this step."""
         return self.wild is not None and step not in self.wild
 
     def choose(self, step: int, choices: int, again: int = 0) -> int:
-        """Which of so many things happens at a step: a number that looks random, the same each time."""
+        """Return the index of the action to take at a step, pseudorandom and the same each time."""
         mixed = (self.seed * 0x9E3779B97F4A7C15 + (step * 4 + again) * 0xBF58476D1CE4E5B9) & _MASK
         mixed = ((mixed ^ (mixed >> 30)) * 0x94D049BB133111EB) & _MASK
         return (mixed ^ (mixed >> 31)) % choices
 
     def run(self) -> Telling:
-        """Run it to its end, or to the first violation."""
+        """Run the trial to its end, or to the first violation."""
         telling = Telling(self)
         try:
             telling.tell()
@@ -109,8 +109,8 @@ class Trial:
 
 
 class Telling:
-    """A trial while it runs; afterwards what came of it: `labs`, one for each life, and the `violation`, if any.
-    `happened` counts what did happen.
+    """A running trial, and its result: `labs`, one for each life, and the `violation`, if any. `happened` counts the
+    deeds that were done.
     """
 
     def __init__(self, trial: Trial) -> None:
@@ -135,11 +135,11 @@ class Telling:
 
     @property
     def lab(self) -> Lab:
-        """The present life."""
+        """The lab of the present life."""
         return self.labs[-1]
 
     def tell(self) -> None:
-        """All deeds, then peace; raises Violation, or whatever breaks."""
+        """Do all deeds, then run without faults. Raises Violation, or any other error."""
         self.begin()
         left = list(self.trial.deeds)
         over = False
@@ -164,7 +164,7 @@ class Telling:
     # --- a life ---------------------------------------------------------------------------------------------------
 
     def begin(self, *, recover: bool = False) -> None:
-        """Start a job. One whose end could not be noted in the store is gone on with, as the refusal says."""
+        """Start the job; recover it if the end of its last life could not be written to the store."""
         self._start(recover=recover)
         while self.lab.status == "CREATED" and self._is_durable:
             self._step()
@@ -200,7 +200,7 @@ class Telling:
             self.begin(recover=True)
 
     def _end_of_life(self) -> bool:
-        """The job has ended: whether that was the last of it, or it goes on from a snapshot."""
+        """Check the end of a life; return True if it was the last, False after starting the next one."""
         lab = self.lab
         while lab._world.agenda:
             self._step()
@@ -215,7 +215,7 @@ class Telling:
     # --- faults ---------------------------------------------------------------------------------------------------
 
     def inflict(self, faults: Sequence[Fault], argument: int) -> bool:
-        """Let one of these faults happen, if any may."""
+        """Inject one of these faults, if any is possible."""
         possible = [fault for fault in faults if self.lab.look.refusal(fault) is None]
         if not possible:
             return False
@@ -228,7 +228,7 @@ class Telling:
         return True
 
     def thaw(self) -> bool:
-        """Whoever stands still goes on, or is taken for dead; whether there was anybody."""
+        """Thaw frozen workers, or let them be considered dead; return True if there were any."""
         ends = MissHeartbeat if self.trial.choose(self.steps, 2) else ThawWorker
         ended = [self.inflict([ends(worker)], 0) for worker in self.lab._world.workers]
         return any(ended)
@@ -281,8 +281,8 @@ class Telling:
 
 @dataclass(frozen=True)
 class DeedKind:
-    """One thing that may be done to a job: how, a sentence, how often it is drawn beside the others, and in what share
-    of all trials it may be.
+    """A kind of deed: its function, a sentence, its frequency relative to the others, and the fraction of trials that
+    may have it.
     """
 
     do: Callable[[Telling, int], None]
@@ -302,7 +302,7 @@ def _savepoint(telling: Telling, argument: int) -> None:
 
 
 def _let_time_pass(telling: Telling, argument: int) -> None:
-    """Timers are due before anything else happens: checkpoints expire, or alignments take too long."""
+    """Let time pass until timers are due, so that checkpoints expire, or alignments time out."""
     for _ in range(1 + argument % 3):
         wait: LetTimePass | None = telling.lab._world.agenda.wait
         if wait is not None:
@@ -319,7 +319,7 @@ def _stop(telling: Telling, argument: int) -> None:
 
 
 def _rescale(telling: Telling, argument: int) -> None:
-    """One request, or two at once, of which the second counts."""
+    """Request a rescale, or two at once, of which the second counts."""
     job = telling.lab.job
     if not telling.job.rescales:
         return
@@ -339,7 +339,7 @@ def _cancel(telling: Telling, argument: int) -> None:
 
 
 def _inflict(drawn: Drawn, kinds: Sequence[type[Fault]], telling: Telling, argument: int) -> None:
-    """Let one of these faults happen; where the fault waits for one, the run goes on until one is possible."""
+    """Inject one of these faults. If the fault waits, the run continues until one is possible."""
     for _ in range(MOST_AWAITED if drawn.waits else 1):
         world = telling.lab._world
         every = [fault for kind in kinds for fault in kind.possible(world)]
@@ -371,4 +371,4 @@ DEEDS: dict[str, DeedKind] = {
     "driver": DeedKind(lambda telling, _: telling.driver_dies(), "the driver dies, and another one takes over", 2),
     **_deeds_of_faults(),
 }
-"""What may be done to a job, by the name of its kind: what its user asks for, and every fault that is drawn."""
+"""The kinds of deeds by name: the requests of a user, and every fault that occurs in random runs."""
