@@ -1,4 +1,4 @@
-"""What a restore would do to a job: what fails, what is lost, what is repeated, and how that is known.
+"""The findings of a check: errors of the restore, lost or repeated data, and the evidence for each.
 
 The states that sources and sinks keep have fixed names, which the metadata holds: `KNOWN_STATES` says what becomes of
 rows when one of them is dropped.
@@ -13,7 +13,7 @@ from kit.core.state.operator_state import OperatorState
 
 
 class Severity(Enum):
-    """How bad a finding is: the restore fails, the job continues without something, or it is only worth knowing."""
+    """The severity of a finding: the restore fails, the job loses or repeats something, or it is only a note."""
 
     FAILS = "fails"
     WARNS = "warns"
@@ -24,7 +24,7 @@ class Severity(Enum):
 
 
 class Effect(Enum):
-    """What becomes of rows or state if the job is restored in spite of a finding."""
+    """The effect on rows or state if the job is restored in spite of a finding."""
 
     LOST = "lost"
     REPEATED = "repeated"

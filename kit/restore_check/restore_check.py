@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Match(Enum):
-    """How an operator of the job and an operator of the checkpoint meet."""
+    """The relation between an operator of the job and an operator of the checkpoint."""
 
     MATCHED = "matched"
     MISSING = "missing"
@@ -57,7 +57,7 @@ class MatchedOperator:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RestoreCheck:
-    """Whether a checkpoint restores to a job.
+    """The result of checking a checkpoint against a job.
 
     `error` is what Flink fails with first, None if it does not fail. `assignments` are the rows of `assigned`.
     """
@@ -125,7 +125,8 @@ class RestoreCheck:
 
     @property
     def assigned(self) -> pd.DataFrame:
-        """Who gets what, a row per subtask, operator and kind of state; empty if the restore fails.
+        """Return the state that each subtask would get, a row per subtask, operator and kind; empty if the restore
+        fails.
 
         Columns: operator, task, kind, from (old subtasks), key_groups (first and last), entries, bytes (of the files
         that it reads).

@@ -1,8 +1,8 @@
-"""Keyed state that Flink itself wrote, decoded: a savepoint's canonical layout, and that of the heap's own snapshots.
+"""Decoding keyed state that Flink itself wrote, in the canonical layout of savepoints or that of heap snapshots.
 
-The head of each file names the serializers, as snapshots of themselves: what is here goes by them. Those of Flink's
-basic types, of tuples, lists and maps are known; a file with another (a POJO, Kryo, SQL's rows, TTL) is refused as a
-whole, since only that serializer knows where its own snapshot ends. Flink: `KeyedBackendSerializationProxy`,
+The header of each file has snapshots of its serializers, which say how to read the values. The serializers for basic
+types, tuples, lists and maps are supported. A file with any other serializer (POJO, Kryo, SQL rows, TTL) is rejected as
+a whole, because only that serializer knows where its own snapshot ends. Flink: `KeyedBackendSerializationProxy`,
 `FullSnapshotRestoreOperation`, `HeapRestoreOperation`.
 """
 
@@ -22,11 +22,11 @@ KEYED_VERSION, COMPOSITE, NESTED = 6, 911108, 1333245
 END_OF_GROUP, LAST_OF_STATE, JOINER = 0xFFFF, 0x80, 0x2C
 TIMERS, TIMER_FORM = 3, "TIMERS"
 WIDE_KEY_GROUPS = 128
-"""With more key groups than this their numbers take two bytes."""
+"""With more key groups than this, their numbers take two bytes."""
 
 
 class UnknownSerializerError(StateError):
-    """A serializer that is not known here; `name` is that of its class, without the package."""
+    """An unsupported serializer; `name` is its class name without the package."""
 
     def __init__(self, name: str) -> None:
         self.name = name.rpartition(".")[2].partition("$")[0].removesuffix("Snapshot")
@@ -40,7 +40,7 @@ class Reader:
         self.data, self.at = data, at
 
     def take(self, size: int) -> bytes:
-        """The next bytes. Raises StateError where there are fewer."""
+        """Return the next bytes. Raises StateError if there are fewer."""
         found = self.data[self.at : self.at + size]
         if len(found) < size:
             raise StateError(f"the file ends at byte {len(self.data)}, in the middle of something")
@@ -48,11 +48,11 @@ class Reader:
         return found
 
     def number(self, form: str) -> Any:
-        """One number, as `struct` names it, with the high byte first."""
+        """Return a big-endian number in a format of `struct`."""
         return struct.unpack(f">{form}", self.take(struct.calcsize(f">{form}")))[0]
 
     def text(self) -> str:
-        """What `writeUTF` wrote."""
+        """Return a string written by `writeUTF`."""
         return self.take(self.number("H")).decode()
 
 
@@ -61,7 +61,7 @@ Decode = Callable[[Reader], Any]
 
 @dataclass(frozen=True, slots=True)
 class Serializer:
-    """How values of one type are read; `parts` are the types that it is made of."""
+    """A reader for values of one type; `parts` are the component types."""
 
     name: str
     read: Decode
@@ -69,7 +69,7 @@ class Serializer:
 
 
 def _string(reader: Reader) -> str | None:
-    """Length + 1, 0 for null, then UTF-16 units: seven bits a byte, the low ones first."""
+    """Read a string: its length + 1 (0 for null), then UTF-16 units, seven bits per byte, the low ones first."""
     many = _varint(reader)
     if many == 0:
         return None
@@ -88,7 +88,7 @@ def _varint(reader: Reader) -> int:
 
 
 def _integer(reader: Reader) -> int | None:
-    """BigInteger: 0 is null, 1 to 3 stand for 0, 1 and 10, else the length + 4 and the bytes."""
+    """Read a BigInteger: 0 is null; 1 to 3 stand for 0, 1 and 10; otherwise the length + 4, then the bytes."""
     head = reader.number("i")
     if head < 4:
         return (None, 0, 1, 10)[head]
@@ -96,7 +96,7 @@ def _integer(reader: Reader) -> int | None:
 
 
 def _decimal(reader: Reader) -> str | None:
-    """BigDecimal: the unscaled number, and behind it the scale unless that is null."""
+    """Read a BigDecimal: the unscaled number, then the scale unless the number is null."""
     unscaled = _integer(reader)
     if unscaled is None:
         return None
@@ -124,11 +124,11 @@ BASIC: Mapping[str, Decode] = {
     "VoidNamespaceSerializer": lambda reader: reader.take(1)[1:] or None,
     "TimeWindow": lambda reader: f"[{reader.number('q')}, {reader.number('q')})",
 }
-"""By the class that holds the snapshot's class, without its package."""
+"""The serializers by the name, without the package, of the class that contains the snapshot's class."""
 
 
 def serializer_of(reader: Reader) -> Serializer:
-    """The serializer that a snapshot of it tells of. Raises UnknownSerializerError."""
+    """Return the serializer that its snapshot describes. Raises UnknownSerializerError."""
     name = reader.text()
     reader.number("i")
     short = name.rpartition(".")[2].partition("$")[0].removesuffix("Snapshot")
@@ -149,7 +149,7 @@ def serializer_of(reader: Reader) -> Serializer:
 
 
 def _parts(reader: Reader, *, has_class: bool = False) -> tuple[Serializer, ...]:
-    """What a composite is made of."""
+    """Return the component serializers of a composite."""
     _expect(reader, COMPOSITE)
     reader.number("i")
     if has_class:
@@ -166,7 +166,7 @@ def _expect(reader: Reader, wanted: int) -> None:
 
 
 def _map(reader: Reader, key: Serializer, value: Serializer) -> dict[Any, Any]:
-    """As the heap keeps a map: how many, then keys, whether the value is null, and values."""
+    """Read a map in the heap's layout: the size, then for each entry the key, a null flag and the value."""
     return {key.read(reader): _nullable(reader, value) for _ in range(reader.number("i"))}
 
 
@@ -176,7 +176,7 @@ def _nullable(reader: Reader, value: Serializer) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One state as the file's head has it. `form` is VALUE, LIST, MAP and so on, of timers TIMERS."""
+    """One state as in the file's header. `form` is VALUE, LIST, MAP and so on, or TIMERS."""
 
     name: str
     form: str
@@ -186,7 +186,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry; `key` and `namespace` as they were read, `map_key` of a map alone, `time_ms` of a timer alone."""
+    """One entry, with `key` and `namespace` as read; only maps have a `map_key`, only timers a `time_ms`."""
 
     state: State
     key: Any
@@ -197,9 +197,9 @@ class Entry:
 
 
 class FlinkKeyedFile:
-    """The keyed state of one subtask. `canonical` is the layout of savepoints, else it is the heap's own.
+    """The keyed state of one subtask, in the layout of savepoints if `canonical`, otherwise in the heap's own.
 
-    Raises StateError for what is not such a file, UnknownSerializerError where a serializer is not known.
+    Raises StateError for any other file, and UnknownSerializerError for an unsupported serializer.
     """
 
     def __init__(self, data: bytes, *, canonical: bool, key_groups: int) -> None:
@@ -227,12 +227,14 @@ class FlinkKeyedFile:
         return State(name, options["KEYED_STATE_TYPE"], found["NAMESPACE_SERIALIZER"], found["VALUE_SERIALIZER"])
 
     def key_group(self, group: int, start: int, end: int) -> Iterator[Entry]:
-        """The entries of one key group, whose bytes these are."""
+        """Yield the entries of one key group, in the bytes from `start` to `end`."""
         reader = Reader(self._data[:end], start)
         return self._canonical_group(reader) if self._canonical else self._heap_group(reader, group)
 
     def _canonical_group(self, reader: Reader) -> Iterator[Entry]:
-        """A state's number, pairs of bytes for keys and values, the last of them marked, and the next number."""
+        """Read a state's number, then pairs of bytes for keys and values; the last pair is marked, and a number
+        follows.
+        """
         number = reader.number("H")
         while number != END_OF_GROUP:
             state, last = self.states[number], False
@@ -256,7 +258,7 @@ class FlinkKeyedFile:
         return Entry(state, *entry, value=state.value.read(value))
 
     def _heap_group(self, reader: Reader, group: int) -> Iterator[Entry]:
-        """The key group's number; then for each state its number, how many entries there are, and these."""
+        """Read the key group's number, then for each state its number, the number of its entries, and the entries."""
         if reader.number("i") != group:
             raise StateError(f"the bytes of key group {group} begin with another number")
         for _ in self.states:
@@ -283,7 +285,7 @@ def _signed(bits: int) -> int:
 
 
 def _joined(reader: Reader, part: Serializer) -> Iterator[Any]:
-    """The elements of a list: nothing but a comma's byte stands between them."""
+    """Yield the elements of a list, which are separated by the byte of a comma."""
     while reader.at < len(reader.data):
         yield part.read(reader)
         if reader.at < len(reader.data) and reader.number("B") != JOINER:
@@ -301,8 +303,10 @@ _ARROW = {
 
 
 def table_of(state: State, key: Serializer, group: int, entries: Sequence[Entry]) -> pa.Table:
-    """The entries of one state in one key group: key_group, key, and of namespace, map_key, time_ms and value those
-    that the state has. What is no number, truth value or bytes is text.
+    """Return the entries of one state in one key group.
+
+    Columns: key_group, key, and those of namespace, map_key, time_ms and value that the state has. Values other than
+    numbers, bools and bytes are text.
     """
     columns = {"key_group": pa.array([group] * len(entries), pa.int32())}
     columns["key"] = _column(key, [each.key for each in entries])

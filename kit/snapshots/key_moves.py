@@ -1,4 +1,4 @@
-"""Where a key was before a restore, and where it is now: what its hash, and the shape of the job, say of it."""
+"""The owner of a key before and after a restore, from the key's hash and the shape of the job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kit.stream.backend.keys.key_hashing import assign_to_key_group
 
 @dataclass(frozen=True)
 class KeyMove:
-    """Where one key was and is."""
+    """The owners of one key before and after a restore."""
 
     key: Any
     operator: str
@@ -32,7 +32,7 @@ class KeyMove:
 
 
 def move_of(key: Any, deal: Deal, key_type: pa.DataType | None) -> KeyMove | None:
-    """Where a key of this keyed state was and is; None where it is no key of its type."""
+    """Return the move of a key of this keyed state; None if it does not have the type of the keys."""
     group = _group_of(key, deal.groups, key_type)
     if group is None:
         return None
@@ -41,13 +41,13 @@ def move_of(key: Any, deal: Deal, key_type: pa.DataType | None) -> KeyMove | Non
 
 
 def owners(deal: Deal, group: int) -> tuple[int, int]:
-    """The subtasks that had a key group and have it."""
+    """Return the old and the new owner of a key group."""
     old, new = (operator_index_for_key_group(deal.groups, many, group) for many in (deal.before, deal.after))
     return old, new
 
 
 def _group_of(key: Any, groups: int, key_type: pa.DataType | None) -> int | None:
-    """The key group of a key; None where it is no key of that type."""
+    """Return the key group of a key; None if it does not have this type."""
     try:
         if key_type is not None and not isinstance(key, tuple | dict):
             key = pa.scalar(key, key_type).as_py()

@@ -1,8 +1,8 @@
-"""What a snapshot consists of, byte by byte: the ranges of files that each handle tells of.
+"""The pieces of a snapshot: the ranges of bytes to which each handle refers.
 
-A trace keeps of a handle what `loggable` says of it, so that is what is read here, and handles from a file are told
-the same way first. A *piece* is one range: a key group of keyed state, an entry of a list, a buffer in flight, a whole
-file of an LSM tree. Where a piece ends is not told: it is where the next one of its file begins.
+Handles are read in the form in which a trace has them (`loggable`); those from a file are converted to it first. A
+*piece* is one range: a key group of keyed state, an entry of a list, an in-flight buffer, or a whole file of an LSM
+tree. The end of a piece is not stored: it is the start of the next one in the same file.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ Told = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes `start` up to `end` of `file` (inline: of what a handle in `_metadata` of that name holds). `name` is that
-    of the state, the channel, or the file's name in the LSM tree; `entry` counts entries and buffers.
+    """The bytes from `start` to `end` of `file`, or, if inline, of the handle of that name in `_metadata`.
+
+    `name` is that of the state, the channel, or the file in the LSM tree. `entry` counts entries and buffers.
     """
 
     operator: str
@@ -42,16 +43,16 @@ class Piece:
     entry: int | None = None
     operator_id: str = ""
     base: int = 0
-    """Where the bytes of the handle begin: several share a file."""
+    """The start of the handle's bytes; several handles may share a file."""
 
     @property
     def size(self) -> int:
-        """How many bytes."""
+        """The number of bytes."""
         return self.end - self.start
 
     @property
     def what(self) -> str:
-        """The piece in a few words."""
+        """A short description of the piece."""
         if self.key_group is not None:
             return f"key group {self.key_group}"
         if self.entry is not None:
@@ -71,8 +72,8 @@ class _Stream:
 
 
 def frame_of(pieces: Iterable[Piece]) -> pd.DataFrame:
-    """One row per piece: operator, subtask, kind, name, key_group, entry (Int64), file, inline, start, end, bytes,
-    handle.
+    """Return one row per piece: operator, subtask, kind, name, key_group, entry (Int64), file, inline, start, end,
+    bytes, handle.
     """
     columns = ["operator", "subtask", "kind", "name", "key_group", "entry", "file", "inline", "start", "end"]
     rows = [[*(getattr(each, column) for column in columns), each.size, each.handle] for each in pieces]
@@ -81,7 +82,7 @@ def frame_of(pieces: Iterable[Piece]) -> pd.DataFrame:
 
 
 def pieces_of(operator_id: str, operator: str, subtask: int, state: Told) -> list[Piece]:
-    """The pieces of one subtask of one operator; `state` is what is told of its `OperatorSubtaskState`."""
+    """Return the pieces of one subtask of one operator; `state` is its `OperatorSubtaskState` in loggable form."""
     found: list[Piece] = []
     for field, read in _FIELDS.items():
         for handle in state.get(field, ()):
@@ -92,7 +93,7 @@ def pieces_of(operator_id: str, operator: str, subtask: int, state: Told) -> lis
 
 
 def settled(pieces: Iterable[Piece]) -> list[Piece]:
-    """The same pieces, each up to where the next one of its file begins, with a piece for each header before them."""
+    """Return the pieces with their ends set to the next start in the file, and a piece for each file's header."""
     by_file: dict[tuple[str, bool, int], list[Piece]] = defaultdict(list)
     for piece in pieces:
         by_file[piece.file, piece.inline, piece.end].append(piece)
@@ -109,11 +110,11 @@ def settled(pieces: Iterable[Piece]) -> list[Piece]:
     return ready
 
 
-# --- handles, as they are told ----------------------------------------------------------------------------------------
+# --- handles in loggable form --- -------------------------------------------------------------------------------------
 
 
 def stream_of(told: Told) -> _Stream:
-    """The bytes behind a handle or its delegate."""
+    """Return the bytes behind a handle or its delegate."""
     while "delegate" in told:
         told = told["delegate"]
     if "data" in told:
@@ -122,7 +123,7 @@ def stream_of(told: Told) -> _Stream:
 
 
 def _at(piece: Piece, stream: _Stream, offset: int, **more: Any) -> Piece:
-    """The piece at an offset; its end is that of the stream until all of the file are known."""
+    """Return the piece at an offset; its end is that of the stream until all pieces of the file are known."""
     start, end = stream.base + offset, stream.base + stream.size
     return replace(piece, file=stream.file, inline=stream.inline, start=start, end=end, base=stream.base, **more)
 
@@ -144,7 +145,7 @@ def _raw_keyed(piece: Piece, told: Told) -> Iterator[Piece]:
 def _by_key_group(piece: Piece, told: Told, kind: str) -> Iterator[Piece]:
     if "offsets" in told:
         stream, first = stream_of(told), told["key_group_range"]["start"]
-        least = 0 if kind == RAW_KEYED else 1  # a canonical savepoint says 0 where a key group has nothing
+        least = 0 if kind == RAW_KEYED else 1  # in a canonical savepoint, 0 marks an empty key group
         for place, offset in enumerate(told["offsets"]):
             if offset >= least:
                 yield _at(piece, stream, offset, kind=kind, key_group=first + place)

@@ -1,8 +1,8 @@
-"""Where a snapshot is read from: a directory, or a run, whose trace tells what was copied, written and acknowledged.
+"""The sources of a snapshot: a directory, or a run, whose trace shows what was copied, written and acknowledged.
 
-A run's trace is enough for which bytes are where, at any moment of it. For values the files are needed: a lab's are in
-memory, those of a job on Spark where its checkpoints go. Files that are gone, of a checkpoint that was subsumed say,
-are told of, not missed in silence.
+The trace alone gives the layout of the bytes, at any moment of the run. Values need the files: a lab's are in memory,
+those of a job on Spark in its checkpoint directory. Files that no longer exist, for example of a subsumed checkpoint,
+are reported.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from kit.stream.graph.hashing import operator_id_of_uid
 
 @dataclass(slots=True)
 class TaskPart:
-    """How far one task is with its part of a checkpoint; times in ms, None for what has not happened.
+    """The progress of one task's snapshot; times in ms, None for what has not happened.
 
-    `copied_ms`: the synchronous part is done; `written_ms`: the asynchronous part, `bytes` of it; `channels_ms`: its
-    in-flight data is written, `channel_bytes` of it; `acked_ms`: the coordinator has its acknowledgement. `parts` are
-    the kinds and names of the files that are being written.
+    `copied_ms` is the end of the synchronous phase; `written_ms` that of the asynchronous phase, with `bytes` written;
+    `channels_ms` is the time at which its in-flight data was written, `channel_bytes` of it; `acked_ms` the time at
+    which the coordinator received its acknowledgement. `parts` are the kinds and names of the files being written.
     """
 
     copied_ms: int | None = None
@@ -56,7 +56,7 @@ class TaskPart:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What is known of one checkpoint or savepoint at a moment."""
+    """The known facts about one checkpoint or savepoint at a moment."""
 
     checkpoint_id: int
     status: str
@@ -70,24 +70,24 @@ class Snapshot:
     files: StateFiles | None = None
     note: str = ""
     began_ms: int = 0
-    """When the run began, by the clock of its host."""
+    """The start of the run, by the clock of its host."""
 
     @property
     def size(self) -> int:
-        """Bytes of all pieces, headers among them."""
+        """The bytes of all pieces, headers included."""
         return sum({(piece.file, piece.inline, piece.start): piece.size for piece in self.pieces}.values())
 
 
 def snapshot_at(where: str | PathLike[str], files: StateFiles | None = None) -> Snapshot:
-    """The snapshot in a directory, or of this `_metadata`. Raises SavepointNotFoundError, MetadataError."""
+    """Return the snapshot in a directory, or of this `_metadata`. Raises SavepointNotFoundError or MetadataError."""
     files = files or StateFiles()
     found = files.resolve(fspath(where))
     return _with_metadata(Snapshot(0, COMPLETED, (), path=found.metadata_path, files=files), found.metadata)
 
 
 def snapshot_of(subject: Subject, *, then: bool = False) -> Snapshot | None:
-    """The checkpoint that the subject is looked at; None when there was none by then. With `then` files that are gone
-    are read from a lab's past.
+    """Return the subject's checkpoint; None if there was none by then. With `then`, deleted files are read from a lab's
+    past.
     """
     number = subject.checkpoint_id
     if number is None or number not in subject.moment.checkpoints:
@@ -118,7 +118,7 @@ def _metadata_in(files: StateFiles, path: str) -> bytes | None:
 
 
 def _files_then(subject: Subject, number: int) -> StateFiles | None:
-    """A lab's disk as it was when the checkpoint was complete; None where the run cannot go back to that."""
+    """Return a lab's disk at the completion of the checkpoint; None if the run cannot go back to it."""
     lab = subject.thing
     if not callable(getattr(getattr(lab, "past", None), "position_of", None)):
         return None
@@ -129,20 +129,20 @@ def _files_then(subject: Subject, number: int) -> StateFiles | None:
 
 
 def looking_at(subject: Subject, checkpoint: int) -> Subject:
-    """The same moment of the same run, looked at for another checkpoint; what was worked out of it is kept."""
+    """Return the same moment of the same run with another checkpoint; cached results are kept."""
     other = copy.copy(subject)
     object.__setattr__(other, "checkpoint", checkpoint)
     return other
 
 
 def files_of(thing: Any) -> StateFiles:
-    """What reads the files of a run: a lab's own disk, or the machine's."""
+    """Return the file system of a run: a lab's own disk, or the machine's."""
     own = of_look(thing, "files")
     return StateFiles(getattr(own, "filesystem", None))
 
 
 def operator_names(subject: Subject) -> dict[str, str]:
-    """The operators of a run by id, as far as they are known: a trace knows the ids of those with a uid."""
+    """Return the known operators of a run by id; a trace has the ids of those with a uid."""
     names = {operator_id_of_uid(each.uid): each.name for each in subject.stage.operators if each.uid is not None}
     job = getattr(subject.thing, "job", None)
     for vertex in getattr(job, "vertices", ()):
@@ -168,7 +168,7 @@ def _gone(subject: Subject, number: int, path: str, *, then: bool = False) -> st
 
 
 def _parts(trace: Iterable[TraceRecord], number: int) -> tuple[dict[str, TaskPart], str]:
-    """How far each task is, and where the metadata was written."""
+    """Return the progress of each task, and the path of the metadata."""
     parts: dict[str, TaskPart] = {}
     path = ""
     for record in trace:
@@ -252,7 +252,7 @@ def _pieces(parts: Mapping[str, TaskPart], names: Mapping[str, str]) -> list[Pie
 
 
 def _with_metadata(snapshot: Snapshot, data: bytes, names: Mapping[str, str] | None = None) -> Snapshot:
-    """The snapshot with what its `_metadata` says; that is all there is to know of it then."""
+    """Return the snapshot with the content of its `_metadata`, which is complete."""
     base = posixpath.dirname(snapshot.path)
     metadata, sections, inline_at = _parsed(data, base)
     found: list[Piece] = []
@@ -275,7 +275,7 @@ def _with_metadata(snapshot: Snapshot, data: bytes, names: Mapping[str, str] | N
 
 @lru_cache(maxsize=16)
 def _parsed(data: bytes, base: str) -> tuple[CheckpointMetadata, tuple[MetadataSection, ...], Mapping[str, int]]:
-    """What a `_metadata` file says, its sections, and where inline state is: looked at again and again."""
+    """Return the content of a `_metadata` file, its sections, and the places of inline state; cached."""
     metadata, version = read_metadata(data, base)
     return metadata, tuple(metadata_sections(data, base, version)), _places(data, metadata)
 
@@ -298,7 +298,7 @@ def _coordinator(label: str, state: OperatorState) -> Piece:
 
 
 def inline_bytes(metadata: CheckpointMetadata) -> dict[str, bytes]:
-    """What handles hold themselves, by the handle's name."""
+    """Return the bytes inside handles, by the handle's name."""
     found: dict[str, bytes] = {}
     for state in metadata.operator_states:
         for handle in state.handles():
@@ -321,8 +321,8 @@ def _streams(handle: Any) -> Iterable[ByteStreamStateHandle]:
 
 
 def _places(data: bytes, metadata: CheckpointMetadata) -> dict[str, int]:
-    """Where in `_metadata` the bytes of each inline handle begin: behind its name and their count. A coordinator's
-    handle has no name there.
+    """Return the start of each inline handle's bytes in `_metadata`: they follow its name and their count. A
+    coordinator's handle has no name there.
     """
     found = {}
     for name, held in inline_bytes(metadata).items():

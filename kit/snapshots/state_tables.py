@@ -1,7 +1,7 @@
-"""What is in state, as tables: of a running job or of a snapshot's files, one table for each state of each operator.
+"""State as tables, of a running job or of a snapshot's files: one table for each state of each operator.
 
-A `StateTable` keeps Arrow's columns, so its DataFrame has the types that the state has. `StateTables` are all of
-them: by the state's name, by what they are (`KINDS`), as one long table, and as HTML.
+A `StateTable` keeps Arrow columns, so its DataFrame has the types of the state. `StateTables` has all of them: by the
+name of the state, by kind (`KINDS`), as one long table, and as HTML.
 """
 
 from __future__ import annotations
@@ -27,12 +27,16 @@ LONG = ("kind", "operator", "name", "task", "key_group", "key", "namespace", "va
 
 @dataclass(frozen=True, eq=False)
 class StateTable:
-    """One state over all subtasks that were asked about. `rows` has a column `task`, and what its kind has:
+    """One state over several subtasks. `rows` has a column `task`, and the columns of its kind:
 
-    keyed state: key_group, key, maybe namespace, value; windows: key, start_ms, end_ms, value; timers: domain, time_ms,
-    key_group, key, maybe namespace; split and union list state: entry, value; broadcast state: key, value; source
-    position: split, position; staged output: state, part, staged_by, rows, final; in flight: channel, source, place,
-    element, kind, checkpoint_id, timestamp_ms, bytes, record.
+    - keyed state: key_group, key, maybe namespace, value;
+    - windows: key, start_ms, end_ms, value;
+    - timers: domain, time_ms, key_group, key, maybe namespace;
+    - split and union list state: entry, value;
+    - broadcast state: key, value;
+    - source position: split, position;
+    - staged output: state, part, staged_by, rows, final;
+    - in flight: channel, source, place, element, kind, checkpoint_id, timestamp_ms, bytes, record.
     """
 
     kind: str
@@ -42,14 +46,14 @@ class StateTable:
     note: str = ""
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows, each column with Arrow's type."""
+        """Return the rows, each column with its Arrow type."""
         import pandas as pd
 
         return self.rows.to_pandas(types_mapper=pd.ArrowDtype)
 
     @property
     def title(self) -> str:
-        """What it is, of whom, and how much."""
+        """The name, the owner and the size of the state."""
         many = self.rows.num_rows
         of = "" if self.operator in ("", self.name) else f" of {self.operator}"
         return f"{self.kind.capitalize()} {self.name}{of}: {many:,} {'row' if many == 1 else 'rows'}"
@@ -76,10 +80,10 @@ class StateTables:
         return len(self.tables)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        """The table of this state, "totals", or of an operator's state, "sums.totals", where several have the name; or
-        of this kind, "timers", where there is one of it.
+        """Return the table of a state ("totals"), of an operator's state ("sums.totals") if several have the name, or
+        of a kind ("timers") if there is one table of it.
 
-        KeyError names what there is.
+        Raises KeyError, with the known names, for any other name.
         """
         found = [each for each in self.tables if name in (each.name, f"{each.operator}.{each.name}")]
         found = found or [each for each in self.tables if name == each.kind]
@@ -90,12 +94,12 @@ class StateTables:
         return found[0].to_pandas()
 
     def of(self, kind: str) -> list[StateTable]:
-        """The tables of one kind, `kit.snapshots.state_tables.KINDS`."""
+        """Return the tables of one kind, `kit.snapshots.state_tables.KINDS`."""
         return [table for table in self.tables if table.kind == kind]
 
     def to_pandas(self) -> pd.DataFrame:
-        """All in one: kind, operator, name, task, key_group (Int64), key, namespace, value. What a kind has besides
-        is in `value`, as a dict; values are Python's, as states differ in their types.
+        """Return all tables as one: kind, operator, name, task, key_group (Int64), key, namespace, value. Other columns
+        of a kind are in `value`, as a dict. Values are Python objects, because states differ in their types.
         """
         import pandas as pd
 

@@ -1,8 +1,8 @@
-"""What each task was given at a restore, piece by piece, and which subtask had written it.
+"""The state that each task received in a restore, piece by piece, with the subtasks that had written it.
 
-The JobMaster's `DeployTask` says it all: the handles, cut to what the task is to read, and for in-flight data how the
-channels map and whose records must be filtered. A file is its writer's, as its name says; where it does not (Flink's
-own files), the checkpoint's `_metadata` does.
+The JobMaster's `DeployTask` has all of it: the handles, cut to the task's part; and for in-flight data, the mapping of
+channels and the need to filter records. A file's name tells its writer; for Flink's own files, the checkpoint's
+`_metadata` does.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ IN_FLIGHT = (ARRIVED, NOT_SENT)
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One piece that went from subtask `old` (None: not known) to subtask `new` of a vertex. `filtered`: other subtasks
-    were given it too, and each keeps of it the records that are its own today.
+    """One piece that moved from subtask `old` (None: unknown) to subtask `new` of a vertex. With `filtered`, other
+    subtasks received it too, and each keeps only its own records.
     """
 
     operator: str
@@ -61,7 +61,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """One state of one operator, dealt out: from `before` subtasks to `after`, of a vertex of `groups` key groups."""
+    """The redistribution of one state from `before` to `after` subtasks, in a vertex of `groups` key groups."""
 
     operator: str
     vertex: str
@@ -74,7 +74,7 @@ class Deal:
 
     @property
     def bytes_by_reader(self) -> list[int]:
-        """What each new subtask was given."""
+        """The bytes that each new subtask received."""
         sizes = [0] * self.after
         for each in self.transfers:
             sizes[each.new] += each.size
@@ -82,20 +82,20 @@ class Deal:
 
     @property
     def readers_of_nothing(self) -> list[int]:
-        """The new subtasks that were given none of it."""
+        """The new subtasks that received none of it."""
         readers = {each.new for each in self.transfers}
         return [subtask for subtask in range(self.after) if subtask not in readers]
 
     @property
     def skew(self) -> float:
-        """How many times an even part the fullest subtask was given."""
+        """The largest part of a subtask, as a multiple of an even share."""
         sizes = self.bytes_by_reader
         return max(sizes) * len(sizes) / total if (total := sum(sizes)) else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """One restore: what was dealt out, what went to the coordinators and hooks, and which channels map to which."""
+    """One restore: the redistributed state, the state of coordinators and hooks, and the mapping of channels."""
 
     epoch: int
     checkpoint_id: int
@@ -106,8 +106,8 @@ class Restore:
     snapshot: Snapshot | None = field(default=None, repr=False)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per piece and reader: operator, kind, name, key_group (Int64), entry (its place in the file), from
-        and to (subtasks), bytes, filtered.
+        """Return one row per piece and reader: operator, kind, name, key_group (Int64), entry (its place in the file),
+        from and to (subtasks), bytes, filtered.
         """
         rows = [
             (
@@ -129,9 +129,10 @@ class Restore:
         return frame.astype(dict.fromkeys(("key_group", "start", "from", "to", "bytes"), "Int64"))
 
     def pairs(self, operator: str | None = None) -> pd.DataFrame:
-        """One row per state, old and new subtask between which anything went, of this operator or of all: operator,
-        kind, name, from, to, pieces (key groups, entries or buffers), bytes, filtered (the reader drops what is not its
-        own).
+        """Return one row per state, old and new subtask with a transfer between them, of this operator or of all.
+
+        Columns: operator, kind, name, from, to, pieces (key groups, entries or buffers), bytes, filtered (the reader
+        drops records that are not its own).
         """
         pieces = self.to_pandas()
         if operator is not None:
@@ -141,7 +142,7 @@ class Restore:
 
 
 def restore_of(subject: Subject, restore: RestoreMoment) -> Restore:
-    """What this restore gave to whom, of the run that the subject is."""
+    """Return the redistribution of state in this restore of the subject's run."""
     stage = stage_for(subject.whole.stages, restore.epoch)
     deployed = {
         record.data["task"]: record.data["restore"]["state"]["subtask_states"]
@@ -211,7 +212,7 @@ _FROM_TRACE = "The checkpoint's files are not at hand: what went to coordinators
 
 
 def _restored_snapshot(subject: Subject, restore: RestoreMoment) -> Snapshot | None:
-    """The checkpoint that was restored: one of this run, or where the trace says that it is."""
+    """Return the restored checkpoint: one of this run, or the one at the path in the trace."""
     if restore.checkpoint_id in subject.moment.checkpoints:
         own = snapshot_of(looking_at(subject, restore.checkpoint_id))
         if own is not None:
@@ -232,7 +233,7 @@ def _restored_snapshot(subject: Subject, restore: RestoreMoment) -> Snapshot | N
 
 @dataclass
 class _Writers:
-    """Which subtask wrote what."""
+    """The writers of state."""
 
     snapshot: Snapshot | None
     known: dict[tuple[str, bool], int | None] = field(default_factory=dict)
@@ -243,14 +244,14 @@ class _Writers:
                 self.known.setdefault((piece.file, piece.inline), piece.subtask)
 
     def of(self, piece: Piece) -> int | None:
-        """The writer of a piece of state; None where nothing tells."""
+        """Return the writer of a piece of state; None if unknown."""
         if (piece.file, piece.inline) in self.known:
             return self.known[piece.file, piece.inline]
         named = parts_of(piece.file.rpartition("/")[2])
         return None if named is None else named[1]
 
     def parallelism(self, piece: Piece, transfers: Iterable[Transfer]) -> int:
-        """How many subtasks the operator had."""
+        """Return the number of subtasks that the operator had."""
         metadata = None if self.snapshot is None else self.snapshot.metadata
         for state in () if metadata is None else metadata.operator_states:
             if state.operator_id == piece.operator_id:
@@ -264,7 +265,7 @@ def _sizes(pieces: Iterable[Piece]) -> dict[tuple[str, int], int]:
 
 
 def _is_filtered(piece: Piece, state: Told) -> bool:
-    """Whether several new subtasks recover this buffer, so that each drops the records of the others."""
+    """Return True if several new subtasks recover this buffer, and each drops the records of the others."""
     field_name = {ARRIVED: "input_rescale_descriptor", NOT_SENT: "output_rescale_descriptor"}.get(piece.kind)
     gates = state.get(field_name, {}).get("gates", ()) if field_name else ()
     number = int(piece.name.split()[1]) if gates else 0
@@ -272,7 +273,7 @@ def _is_filtered(piece: Piece, state: Told) -> bool:
 
 
 def _mappings(deployed: Mapping[str, Mapping[str, Told]]) -> Iterator[tuple[str, str]]:
-    """Task and sentence, for each gate and partition whose in-flight data is of another parallelism."""
+    """Yield task and sentence for each gate and partition whose in-flight data has another parallelism."""
     sides = (("input_rescale_descriptor", "gate", "senders"), ("output_rescale_descriptor", "partition", "receivers"))
     for task, states in deployed.items():
         for state in states.values():

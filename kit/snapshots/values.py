@@ -1,8 +1,8 @@
 """The values in a snapshot's files, as tables: read piece by piece with the readers that a restore uses.
 
-Of state that Flink itself wrote, keyed state in its basic types, tuples, lists and maps is decoded (`flink_values`).
-What else another program wrote (POJOs, Kryo, SQL's rows, operator state, RocksDB's files) is not: which bytes are where
-is known of it, and its serializer, what they mean is not.
+For state that Flink itself wrote, keyed state of basic types, tuples, lists and maps is decoded (`flink_values`). Other
+foreign state (POJOs, Kryo, SQL rows, operator state, RocksDB files) is not: only the places of its bytes and its
+serializer are known.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from kit.stream.connectors.sink import COMMITTABLES_STATE
 from kit.stream.operators.sources.source_operator import SPLITS_STATE
 
 MOST_BYTES = 64_000_000
-"""More is not read for a look at the values."""
+"""The most bytes that are read to show values."""
 MOST_REASONS = 6
-"""So many reasons why something cannot be read are told in full."""
+"""The most reasons for unreadable state that are listed in full."""
 _FOREIGN = "written by another program: the layout is known, the values are not decoded"
 _CHANNELS = {
     ARRIVED: "sent before the barrier, taken after the state was copied",
@@ -58,7 +58,7 @@ _LISTS = {SPLIT: state_tables.SPLIT, UNION: state_tables.UNION, BROADCAST: state
 
 
 def values_of(snapshot: Snapshot) -> StateTables:
-    """The tables of all state that can be read; `note` says what cannot."""
+    """Return the tables of all readable state; `note` lists the rest."""
     reader = _Reader(snapshot)
     tables: dict[tuple[str, str, str], list[pa.Table]] = {}
     for piece in snapshot.pieces:
@@ -79,7 +79,7 @@ class _Reader:
     missing: set[str] = field(default_factory=set)
     of_flink: dict[tuple[str, bool], FlinkKeyedFile | StateError] = field(default_factory=dict)
     undecoded: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By operator and why: how many bytes of keyed state are not decoded."""
+    """The bytes of keyed state that are not decoded, by operator and reason."""
 
     def __post_init__(self) -> None:
         metadata = self.snapshot.metadata
@@ -89,7 +89,7 @@ class _Reader:
 
     @property
     def note(self) -> str:
-        """What was not read, and why."""
+        """A text about the state that was not read, with the reasons."""
         kept = (
             f"{operator}: {size_text(size)} of keyed state, {why}" for (operator, why), size in self.undecoded.items()
         )
@@ -98,7 +98,7 @@ class _Reader:
         return "; ".join([*told[:MOST_REASONS], *more])
 
     def rows(self, piece: Piece) -> Iterator[tuple[str, str, pa.Table]]:
-        """Kind, name and rows of what a piece holds."""
+        """Yield kind, name and rows of the content of a piece."""
         read = _READ.get(piece.kind)
         if read is None:
             if piece.kind != HEADER:
@@ -118,7 +118,7 @@ class _Reader:
             self.missing.add(f"{piece.operator}/{piece.subtask}: {error}")
 
     def _of_flink(self, piece: Piece, data: pa.Buffer) -> Rows:
-        """Keyed state in one of Flink's own layouts; what cannot be decoded is counted."""
+        """Decode keyed state in one of Flink's own layouts; count the bytes that cannot be decoded."""
         key = piece.file, piece.inline
         if key not in self.of_flink:
             groups = self._key_groups.get(piece.operator_id, WIDE_KEY_GROUPS)
@@ -171,7 +171,7 @@ class _Reader:
 
 
 class _ForeignError(Exception):
-    """Bytes that none of our readers knows."""
+    """Bytes that no reader here can decode."""
 
 
 Rows = Iterator[tuple[str, str, pa.Table]]
@@ -238,7 +238,7 @@ def _coordinator(piece: Piece, data: pa.Buffer) -> Rows:
 
 
 def _told(data: bytes) -> str:
-    """Bytes as text where they are that, else in hexadecimal."""
+    """Return bytes as text if they are valid text, otherwise in hexadecimal."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -260,12 +260,12 @@ _READ = {
 
 
 def positions(tables: StateTables) -> Iterable[tuple[str, str, int]]:
-    """Task, split and position of every source in the snapshot."""
+    """Yield task, split and position of every source in the snapshot."""
     for table in tables.of(state_tables.SOURCE):
         for row in table.rows.to_pylist():
             yield row["task"], row["split"], row["position"]
 
 
 def rows_in_flight(tables: StateTables) -> list[dict[str, Any]]:
-    """The records in flight that the snapshot keeps."""
+    """Return the in-flight records in the snapshot."""
     return [row for table in tables.of(state_tables.IN_FLIGHT) for row in table.rows.to_pylist()]

@@ -1,4 +1,4 @@
-"""What a job is written with, and what its operators do: API, graphs, settings, operators, state, connectors."""
+"""The parts of a job: API, graphs, settings, operators, state, connectors."""
 
 from kit.core.lazily import offer as _offer
 

@@ -1,4 +1,4 @@
-"""What to write where a user's function failed in a way that newcomers know.
+"""Hints for typical mistakes of newcomers in user functions.
 
 A row is a dict, and hooks have arguments of their own. Only errors of the call itself, or of a dict, are explained. Any
 other error is the function's own.
@@ -19,8 +19,9 @@ ONE_ROW = "a row, a dict"
 
 
 def hint(function: Callable[..., Any], error: BaseException, called_with: str = "") -> str:
-    """Return what to write instead, with a semicolon before it; "" where nothing is known. `called_with` are the
-    arguments of a function that is no hook.
+    """Return the text about what to write instead, after a semicolon; "" if the error is not a known mistake.
+
+    `called_with` are the arguments of a function that is not a hook.
     """
     if isinstance(error, AttributeError) and isinstance(error.obj, dict):
         return f"; a row is a dict: write row[{error.name!r}]"

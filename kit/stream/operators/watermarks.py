@@ -1,18 +1,18 @@
-"""Event time: which column holds it, and watermarks that follow it at a bounded distance.
+"""Event time: its column, and watermarks that follow it at a bounded distance.
 
-A watermark `w` says that no record with an event time of `w` or earlier is still to come. With records at most
-`out_of_orderness_ms` late that is the largest event time seen, less the bound, less one. Records later than that are
-passed on all the same; a window that has fired drops them.
+A watermark `w` says that no record with an event time of `w` or earlier will follow. If records are at most
+`out_of_orderness_ms` late, it is the largest event time seen, less the bound, less one. Later records are passed on all
+the same; a window that has fired drops them.
 
-A subtask without records would hold event time back for all. With `idle_ms` it says that it is idle once the host's
-time has gone so far without a record, and that it is active again when its watermark next advances. Where the source
-in its chain reads several splits, each that has had nothing for so long is left out of the subtask's watermark.
+A subtask without records would hold back event time for all. With `idle_ms`, it becomes idle after this time of the
+host without a record, and active again when its watermark next advances. If the source in its chain reads several
+splits, each idle split is left out of the subtask's watermark.
 
-Some splits may be read much faster than others, and what is made of their rows is held until event time gets there.
-With `max_drift_ms` the source does not read a split whose watermark is further than that ahead of the least of all.
+Some splits may be read much faster than others, and operators buffer their rows until event time reaches them. With
+`max_drift_ms`, the source does not read a split whose watermark is further ahead of the least one than that.
 
 Follows Flink's `TimestampsAndWatermarksOperator`, `BoundedOutOfOrdernessWatermarks` and `WatermarksWithIdleness`.
-Flink emits on a timer; here a watermark follows each batch that advances it, so that a run is the same every time.
+Flink emits on a timer. Here a watermark follows each batch that advances it, so that runs are repeatable.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_time_column(schema: pa.Schema, time_column: TimeColumn, operator: str)
 
 
 def event_times_ms(batch: pa.RecordBatch, time_column: TimeColumn, operator: str) -> npt.NDArray[np.int64]:
-    """The event times of the rows, int64 ms since 1970, rounded down; raises ValueError on a null."""
+    """Return the event times of the rows, int64 ms since 1970, rounded down. Raises ValueError for a null."""
     first, *others = columns_of(time_column)
     times = _times_ms(batch, first, operator)
     for column in others:
@@ -75,9 +75,10 @@ def _times_ms(batch: pa.RecordBatch, column: str, operator: str) -> npt.NDArray[
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TimestampsAndWatermarks(ResolvedSpec):
-    """Let event time follow `column` (timestamp of any unit, or int64 ms), records being at most
-    `out_of_orderness_ms` late. After `idle_ms` without a record a subtask, or a split, is idle (None: never). Splits
-    that are more than `max_drift_ms` ahead of the one furthest behind are not read (None: no limit).
+    """Event time from `column` (a timestamp of any unit, or int64 ms), with records at most `out_of_orderness_ms` late.
+
+    After `idle_ms` without a record, a subtask or a split is idle (None: never). Splits more than `max_drift_ms` ahead
+    of the one furthest behind are not read (None: no limit).
     """
 
     input_schema: pa.Schema
@@ -98,17 +99,17 @@ class TimestampsAndWatermarks(ResolvedSpec):
         self._set(input_schemas=(self.input_schema,), output_schema=self.input_schema)
 
     def event_time(self, inputs: Sequence[TimeColumn | None]) -> TimeColumn:
-        """Return the column that was named."""
+        """Return the named column."""
         return self.column
 
     def create(self) -> TimestampsAndWatermarksOperator:
-        """One subtask's operator."""
+        """Return one subtask's operator."""
         return TimestampsAndWatermarksOperator(self)
 
 
 class TimestampsAndWatermarksOperator(Operator):
-    """Hands batches on, and a watermark after each that advances it. Watermarks and idleness from before it count no
-    more, except for the end of event time.
+    """The operator. It passes batches on, each followed by a watermark if that advances. It ignores watermarks and
+    idleness from upstream, except the end of event time.
     """
 
     def __init__(self, spec: TimestampsAndWatermarks) -> None:
@@ -121,16 +122,16 @@ class TimestampsAndWatermarksOperator(Operator):
 
     @property
     def max_drift_ms(self) -> int | None:
-        """How far ahead of the least watermark a split may be and still be read."""
+        """The furthest that a split may be ahead of the least watermark and still be read, in ms."""
         return self._spec.max_drift_ms
 
     def follow_splits(self) -> SplitWatermarks:
-        """Take the least watermark of the splits that the source in this chain holds."""
+        """Use the least watermark of the splits of the source in this chain."""
         self._splits = SplitWatermarks()
         return self._splits
 
     def open(self) -> None:
-        """From now on a row is waited for."""
+        """Start the time without rows."""
         self._last_row_ms = self.context.processing_time_ms
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
@@ -148,15 +149,15 @@ class TimestampsAndWatermarksOperator(Operator):
         self._advance(watermark_ms if self._splits is None else self._splits.advance(watermark_ms))
 
     def process_watermark(self, timestamp_ms: int) -> None:
-        """Only the end of event time is handed on."""
+        """Pass on the end of event time; drop other watermarks."""
         if timestamp_ms == MAX_WATERMARK_MS:
             self._advance(MAX_WATERMARK_MS)
 
     def process_watermark_status(self, *, idle: bool) -> None:
-        """What was before says nothing about this event time."""
+        """Ignore the status, which concerns the event time upstream."""
 
     def next_processing_time_ms(self) -> int | None:
-        """When the subtask will be idle if no row comes."""
+        """Return the time at which the subtask becomes idle if no row arrives."""
         if self._spec.idle_ms is None or self._idle or self._watermark_ms == MAX_WATERMARK_MS:
             return None
         due_ms = self._last_row_ms + self._spec.idle_ms
@@ -164,7 +165,7 @@ class TimestampsAndWatermarksOperator(Operator):
         return due_ms if next_ms is None else min(due_ms, next_ms)
 
     def on_processing_time(self, now_ms: int) -> None:
-        """Leave out the splits that are idle; say that the subtask is, if no row came in time."""
+        """Leave out idle splits; declare the subtask idle if no row arrived in time."""
         idle_ms = self._spec.idle_ms
         if idle_ms is None or self._idle or self._watermark_ms == MAX_WATERMARK_MS:
             return

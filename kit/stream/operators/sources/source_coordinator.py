@@ -1,10 +1,11 @@
-"""The coordinator of a source: hands the splits of its `SplitEnumerator` to the readers that ask.
+"""The coordinator of a source: it assigns the splits of its `SplitEnumerator` to the readers that request them.
 
-The splits not given out yet are its state; those given out belong to the readers'. It tells the job whether splits of
-a backlog are still being read. Where a source discovers splits, it has the host list them from time to time.
+Its state has the splits that are not assigned yet; assigned splits are in the readers' state. It reports to the job
+whether splits of a backlog are still being read. If the source discovers splits, it lets the host list them at an
+interval.
 
-Follows Flink's `SourceCoordinator`. All readers go back to a checkpoint together: there is no twin of the
-`SplitAssignmentTracker`, which gives back the splits of a single one.
+Follows Flink's `SourceCoordinator`. All readers are restored together, so nothing here corresponds to the
+`SplitAssignmentTracker`, which returns the splits of a single reader.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kit.stream.operators.sources.split_enumerator import HELD, SplitEnumerator
 
 
 class SourceCoordinator(OperatorCoordinator):
-    """Answers each reader that asks for a split. Follows Flink's `SourceCoordinator`."""
+    """The coordinator. It answers each reader's request for a split. Follows Flink's `SourceCoordinator`."""
 
     needs_splits = True
 
@@ -51,14 +52,14 @@ class SourceCoordinator(OperatorCoordinator):
 
     @property
     def splits_done(self) -> tuple[int, int]:
-        """How many splits have been read to their end, as far as readers have asked for others, and of how many."""
+        """The number of splits read to their end, according to the readers' requests, and the total."""
         given = len(self.context.splits) - len(self.enumerator.remaining)
         if self._held:
             return max(0, given - sum(self._held.values())), len(self.context.splits)
         return max(0, given - (self.context.parallelism - len(self._done))), len(self.context.splits)
 
     def start(self) -> None:
-        """Begin with all splits there are, unless a checkpoint said which are left."""
+        """Start with all splits, unless a checkpoint has those that are left."""
         if not self._restored:
             self.enumerator.start(self.context.splits)
         self._report_backlog()
@@ -69,7 +70,7 @@ class SourceCoordinator(OperatorCoordinator):
             self.context.discover_splits(self._discover_every_ms)
 
     def splits_discovered(self, splits: Sequence[Payload]) -> None:
-        """Give the new ones to readers that wait, and look again later. What is removed all readers must hear."""
+        """Assign new splits to waiting readers, and schedule the next listing. Notify all readers of removed splits."""
         if not self._removes_splits or len(self._gateways) == self.context.parallelism:
             self._send(self.enumerator.discovered(splits, removes=self._removes_splits))
         self._discover_later()
@@ -101,22 +102,22 @@ class SourceCoordinator(OperatorCoordinator):
                 self._gateways[receiver].send_event(payload)
 
     def checkpoint_coordinator(self, snapshot: CoordinatorSnapshot) -> None:
-        """The splits not given out yet."""
+        """Take a snapshot of the splits that are not assigned yet."""
         snapshot.complete(self.enumerator.checkpoint())
 
     def reset_to_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
-        """Go on from the splits that were left, or from all."""
+        """Resume from the splits that were left, or start from all."""
         self._done.clear()
         self._held.clear()
         self.enumerator.restore(state, self.context.splits)
         self._restored = True
 
     def execution_attempt_ready(self, subtask: int, attempt: int, gateway: SubtaskGateway) -> None:
-        """The reader can be answered from now on."""
+        """Register a reader, which can receive answers from now on."""
         self._gateways[subtask] = gateway
 
     def execution_attempt_failed(self, subtask: int, attempt: int, reason: str | None) -> None:
-        """The reader cannot be answered any more."""
+        """Remove a reader, which can no longer receive answers."""
         self._gateways.pop(subtask, None)
         self.enumerator.reader_left(subtask)
 

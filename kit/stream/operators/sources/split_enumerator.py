@@ -1,25 +1,26 @@
-"""Who reads what: the splits of a source that no reader has been given yet.
+"""The assignment of a source's splits to readers.
 
-Readers ask when they need a split; the coordinator answers with one, or with "no more". Split `i` is meant for reader
-`i mod parallelism`. A reader with none of its own left takes one meant for another, but only a split that comes after
-all it has had: every reader goes through its splits in ascending order, so where splits follow event time, no
-reader's watermark ever runs ahead of what it has still to read.
+Readers request splits when they need one; the coordinator answers with a split, or with "no more". Split `i` is meant
+for reader `i mod parallelism`. A reader without own splits left takes one meant for another reader, but only a split
+after all that it has had. Thus every reader goes through its splits in ascending order. If splits follow event time, no
+reader's watermark is ever ahead of the rows that it has still to read.
 
-The splits given out belong to the readers' state, the rest to the coordinator's, so a checkpoint holds each exactly
-once. After a restore a reader may hold splits that it was given before; it says which is the first, and is given
-those of its own that come before.
+Assigned splits are in the readers' state, and the rest is in the coordinator's. So a checkpoint contains each split
+exactly once. After a restore, a reader may hold splits from before. It reports the first of them, and is assigned those
+of its own splits that come earlier.
 
-A reader that reads its splits side by side asks with `"own": true` until it has all those meant for it, and takes no
-other: one that it has not read from the start might lie behind its watermark. It says how many it holds (`"held"`).
+A reader that reads its splits side by side requests them with `"own": true` until it has all those meant for it. It
+takes no others, because the rows of a split that joins later might be behind its watermark. It reports the number of
+splits that it holds (`"held"`).
 
 Payloads (JSON): `{"kind": "request_split", "after": index of the last split read or -1, "before": index of the first
 split held or None}` to the coordinator; `{"kind": "assign_split", "split": {...}}` and `{"kind": "no_more_splits"}`
-back. A split carries its place in the enumeration as `"index"`, and `"backlog": true` if it is part of what had piled
-up before the job began; so does the request of a reader that still holds such a split.
+back. A split has its place in the enumeration as `"index"`, and `"backlog": true` if it belongs to the backlog
+from before the start of the job; so does the request of a reader that still holds such a split.
 
-Where splits are *discovered* while the job runs, "no more" is never said. A reader is told `{"kind": "no_splits_now"}`
-and waits; it is assigned a split as soon as one is discovered. A split that is no longer there is taken away with
-`{"kind": "remove_splits", "ids": [...]}`, which goes to all readers. The ids of all splits that were ever discovered
+If splits are *discovered* while the job runs, the coordinator never answers "no more". A reader receives `{"kind":
+"no_splits_now"}` and waits; it is assigned a split as soon as one is discovered. A split that no longer exists is
+removed with `{"kind": "remove_splits", "ids": [...]}`, which goes to all readers. The ids of all splits ever discovered
 are in the checkpoint, so none is read twice.
 
 Follows Flink's `StaticFileSplitEnumerator` and `ContinuousFileSplitEnumerator`.
@@ -47,8 +48,9 @@ _STATE_VERSION = 1
 
 
 class SplitEnumerator:
-    """The splits of the source `operator_id` that wait for one of its `parallelism` readers. Pure: payloads in,
-    payloads out. `discovers`: splits are added while the job runs.
+    """The splits of the source `operator_id` that wait for one of its `parallelism` readers.
+
+    It is pure: payloads in, payloads out. With `discovers`, splits are added while the job runs.
     """
 
     def __init__(self, operator_id: str, parallelism: int, backlog_splits: int = 0, *, discovers: bool = False) -> None:
@@ -69,16 +71,16 @@ class SplitEnumerator:
 
     @property
     def is_processing_backlog(self) -> bool:
-        """Whether there is a split of the backlog that has not been read to its end, as far as readers have said."""
+        """True if a split of the backlog has not been read to its end, according to the readers."""
         return bool(self._backlog or self._behind)
 
     @property
     def remaining(self) -> list[Split]:
-        """The splits not yet given out, in order."""
+        """The splits that are not assigned yet, in order."""
         return [self._remaining[index] for index in sorted(self._remaining)]
 
     def start(self, splits: Sequence[Split]) -> None:
-        """Begin with all splits; raises ValueError unless their ids are there and differ."""
+        """Start with all splits. Raises ValueError unless each has a unique id."""
         ids = self._ids_of(splits)
         if self._discovers:
             self._known, self._next_index = dict.fromkeys(ids), len(ids)
@@ -99,7 +101,7 @@ class SplitEnumerator:
         self._backlog = {index for index, split in self._remaining.items() if split.get(BACKLOG)}
 
     def handle_event(self, subtask: int, payload: Payload) -> list[tuple[int, Payload]]:
-        """Answer a reader: (subtask, payload) pairs to send. Raises ValueError for a payload it does not know."""
+        """Return the answers to a reader as (subtask, payload) pairs. Raises ValueError for an unknown payload."""
         if payload.get("kind") != REQUEST_SPLIT:
             raise ValueError(f"source {self.operator_id}: reader {subtask} sent {payload}, expected {REQUEST_SPLIT!r}")
         index = self._choose(subtask, payload)
@@ -125,9 +127,9 @@ class SplitEnumerator:
         return min(own or (index for index in self._remaining if index > after), default=None)
 
     def discovered(self, splits: Sequence[Split], *, removes: bool = False) -> list[tuple[int, Payload]]:
-        """Add the splits that are new; returns what to send. With `removes` those that are not among them are gone.
+        """Add the new splits; return the payloads to send. With `removes`, splits that are not listed are removed.
 
-        Raises ValueError unless their ids are there and differ.
+        Raises ValueError unless each has a unique id.
         """
         listed = set(self._ids_of(splits))
         gone = [known for known in self._known if known not in listed] if removes else []
@@ -144,7 +146,7 @@ class SplitEnumerator:
         return said + self._serve_waiting()
 
     def _serve_waiting(self) -> list[tuple[int, Payload]]:
-        """Give each reader that waits one split, those first that some are meant for."""
+        """Assign each waiting reader one split; readers for which some are meant come first."""
         said = []
         for only_own in (True, False):
             for reader, request in sorted(self._waiting.items()):
@@ -155,18 +157,18 @@ class SplitEnumerator:
         return said
 
     def reader_left(self, subtask: int) -> None:
-        """A reader is gone: it waits no longer."""
+        """Remove a reader from those that wait."""
         self._waiting.pop(subtask, None)
 
     def checkpoint(self) -> bytes:
-        """The splits not yet given out, as canonical JSON; where splits are discovered also which are known."""
+        """Return the unassigned splits as canonical JSON; with discovery, also the known ids."""
         state: dict[str, Any] = {"version": _STATE_VERSION, "remaining": self.remaining}
         if self._discovers:
             state |= {"known": list(self._known), "next_index": self._next_index}
         return json.dumps(state, sort_keys=True, separators=(",", ":")).encode()
 
     def restore(self, data: bytes | None, splits: Sequence[Split]) -> None:
-        """Go on from a checkpoint's state; from `splits`, all there are, where there is none."""
+        """Resume from a checkpoint's state, or start from `splits`, all splits, if there is none."""
         if data is None:
             self.start(splits)
             return

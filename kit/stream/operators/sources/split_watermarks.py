@@ -1,20 +1,20 @@
-"""The watermarks of the splits that one reader holds, and the least of them: what the reader's event time is.
+"""The watermarks of the splits of one reader; their minimum is the reader's event time.
 
-Several files of one source often cover the same time: one for each sensor, say. A reader that reads them one after
-the other comes to rows of the second file that its own watermark passed with the first. So splits belong to
-*sequences* (`Source.sequence_of`; of a file source, one for each file): within a sequence event time goes on from
-split to split, and between two it may begin again. Each sequence has a watermark of its own, and the reader's is the
-least of those that have splits left. The reader holds all its splits from the start, and reads on where event time is
-furthest behind, so files that follow each other in time are still read one after the other.
+Several files of one source often cover the same time, for example one file per sensor. If a reader read them one after
+the other, its watermark would pass the rows of the second file while it read the first. So splits belong to *sequences*
+(`Source.sequence_of`; for a file source, one per file). Within a sequence, event time continues from split to split;
+between two sequences it may start again. Each sequence has its own watermark, and the reader's is the minimum over the
+sequences that have splits left. The reader holds all its splits from the start, and continues with the sequence that is
+furthest behind. So files that follow each other in time are still read one after the other.
 
-A sequence has no watermark before its first row. Its reader reads a few rows first, to know where it begins.
+A sequence has no watermark before its first row. The reader first reads a few rows of it, to find where it begins.
 
-A split without an end may have nothing for a long time, and would hold event time back for the others. With `idle_ms`
-(`kit.stream.operators.watermarks`) it counts no longer once it has had nothing for so long, and counts again with its
-next row. A split that has rows which its reader has not come to is not idle.
+An unbounded split may have no rows for a long time, and would hold back event time for the others. With `idle_ms`
+(`kit.stream.operators.watermarks`), it is ignored after this time without rows, until its next row. A split with rows
+that the reader has not read yet is not idle.
 
-Follows Flink's `WatermarkOutputMultiplexer`, with an output for each split that is registered when the reader is given
-the split and released when it has been read. In Flink a split that has not been given out holds nothing back.
+Follows Flink's `WatermarkOutputMultiplexer`, with an output for each split that is registered when the reader
+receives the split and released when it has been read. In Flink an unassigned split does not hold back event time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kit.core.protocol.elements import MIN_WATERMARK_MS
 
 
 class SplitWatermarks:
-    """The watermark of each sequence that has splits left; MIN_WATERMARK_MS where no row has come."""
+    """The watermark of each sequence that has splits left; MIN_WATERMARK_MS before its first row."""
 
     def __init__(self) -> None:
         self._of: dict[str, int] = {}
@@ -35,13 +35,13 @@ class SplitWatermarks:
         self._idle: set[str] = set()
 
     def register(self, sequences: Iterable[str]) -> None:
-        """Have these sequences, and no others; those that are known keep their watermarks."""
+        """Set the sequences; known ones keep their watermarks."""
         self._of = {sequence: self._of.get(sequence, MIN_WATERMARK_MS) for sequence in sequences}
         for gone in self._empty_since_ms.keys() - self._of.keys():
             self._has_rows(gone)
 
     def begin(self, sequence: str) -> None:
-        """Take the rows that come from now on as those of this sequence."""
+        """Count rows to this sequence from now on."""
         self._current = sequence
         if self._empty_since_ms:
             self._has_rows(sequence)
@@ -56,12 +56,12 @@ class SplitWatermarks:
         self._idle.discard(sequence)
 
     def next_idle_ms(self, idle_ms: int) -> int | None:
-        """Return when the next sequence will be idle if it gets no rows; None if none will."""
+        """Return the time at which the next sequence becomes idle if it gets no rows; None if none will."""
         waiting = (since for sequence, since in self._empty_since_ms.items() if sequence not in self._idle)
         return min((since + idle_ms for since in waiting), default=None)
 
     def find_idle(self, now_ms: int, idle_ms: int) -> int | None:
-        """Take sequences that have had nothing for `idle_ms` out; return the least watermark of the others, if any."""
+        """Leave out sequences that had no rows for `idle_ms`; return the least watermark of the others, if any."""
         self._idle |= {each for each, since_ms in self._empty_since_ms.items() if now_ms >= since_ms + idle_ms}
         return self.least
 
@@ -75,12 +75,12 @@ class SplitWatermarks:
 
     @property
     def current(self) -> str:
-        """The sequence that the rows are of."""
+        """The sequence to which rows are counted."""
         return self._current
 
     def advance(self, watermark_ms: int) -> int:
-        """Note how far the current sequence is; return the watermark of the reader. A row that an operator in between
-        makes later, when its sequence has been read, changes nothing.
+        """Advance the current sequence; return the watermark of the reader. A row that an operator in between emits
+        later, when its sequence has been read, changes nothing.
         """
         if watermark_ms > self._of.get(self._current, watermark_ms):
             self._of[self._current] = watermark_ms

@@ -1,11 +1,11 @@
-"""What is said of rows that came too late and were dropped (Flink: the metric `numLateRecordsDropped`).
+"""Reports about rows that were dropped because they arrived late (Flink: the metric `numLateRecordsDropped`).
 
-A window or a join drops a row when the watermark has passed all that the row belongs to, unless a side output takes it.
-The job goes on and finishes, so whoever runs it has to be told.
+A window or a join drops a row when the watermark has passed all windows of the row, unless a side output takes it. The
+job continues and finishes, so its user must be warned.
 
-An operator counts such rows with `OperatorContext.count_late`, and the trace has how many there were. Every single row
-would be too much for a trace: a count is noted again when it has grown by an eighth, with each snapshot, and at the end
-of the data. So up to fifteen rows are noted one by one, a million in about a hundred records.
+An operator counts such rows with `OperatorContext.count_late`, and the trace has the counts. A record for every row
+would be too much. So a count is recorded when it has grown by an eighth, with each snapshot, and at the end of the
+data. The first fifteen rows are recorded one by one, a million rows in about a hundred records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 GROWTH = 8
-"""A count is noted again when it has grown by one in so many."""
+"""A count is recorded again when it has grown by one part in this many."""
 
 
 @dataclass(slots=True)
@@ -28,13 +28,13 @@ class LateCount:
 
     rows: int = 0
     behind_ms: int = 0
-    """By how much a watermark that passes no row would have to be less: what out_of_orderness_ms lacks."""
+    """The amount, in ms, by which `out_of_orderness_ms` is too small."""
     watermark_ms: int = 0
-    """The watermark when the last of them came."""
+    """The watermark at the arrival of the last late row."""
     inputs: dict[str, Any] = field(default_factory=dict)
-    """What the inputs of the task said of event time then."""
+    """The event time of the task's inputs at that moment."""
     noted: int = 0
-    """The number of rows that the trace has."""
+    """The count that the trace has."""
 
     def add(self, times_ms: npt.NDArray[np.int64], watermark_ms: int) -> bool:
         """Count rows with these event times; return True if the trace should have the new count now."""
@@ -51,7 +51,7 @@ class LateCount:
 
 
 def late_rows_of(tasks: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Rows dropped by each operator that dropped some, of what each task says of its operators."""
+    """Return the rows dropped by each operator that dropped some, summed over the tasks."""
     dropped: Counter[str] = Counter()
     for operators in tasks:
         dropped.update(operators)
@@ -59,12 +59,12 @@ def late_rows_of(tasks: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def late_rows_counted(rows: int) -> str:
-    """So many late rows, in words."""
+    """Return the number of late rows in words."""
     return f"{rows:,} late row{'s' * (rows != 1)} dropped"
 
 
 def late_rows_said(operator: str, rows: int) -> str:
-    """What happened, and what to do about it."""
+    """Return a message about the dropped rows, and what to do."""
     return (
         f"{operator!r} has dropped {rows:,} row{'s' * (rows != 1)} that came after the watermark had passed their time."
         " To keep such rows, give assign_timestamps a larger out_of_orderness_ms, or windows an allowed_lateness; "
