@@ -51,7 +51,7 @@ SPARK_TRIAL = (
 
 @dataclass(frozen=True)
 class Check:
-    """What was checked (`of`), its status ("ok", "not ok", "note"), what was found, and what fixes it."""
+    """One check: its subject (`of`), its status ("ok", "not ok", "note"), the finding, and the fix."""
 
     of: str
     status: str

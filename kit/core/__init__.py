@@ -1,4 +1,4 @@
-"""What every other package shares: messages and events, state handles, Flink's metadata format, the trace."""
+"""The base of all other packages: messages and events, state handles, Flink's metadata format, the trace."""
 
 from kit.core.lazily import offer as _offer
 

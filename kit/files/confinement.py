@@ -1,7 +1,7 @@
 """The directories that a checkpoint may refer to, and the check that it refers to nothing else.
 
-A checkpoint may come from a stranger: its paths are read, and with claim mode CLAIM deleted. So before it is used,
-every path in its metadata is resolved, including symbolic links, and must be in one of these:
+A checkpoint may come from an untrusted place: its paths are read, and with claim mode CLAIM deleted. So every path in
+its metadata is resolved first, including symbolic links. It must be in one of these directories:
 
 - the checkpoint's own directory,
 - `shared` and `taskowned` beside it, which hold files that several checkpoints refer to,

@@ -169,7 +169,7 @@ def begin_new_output(job: JobGraph, output: Output) -> None:
 
 
 class PublishedLater(NamedTuple):
-    """What a sink published after a snapshot: the files that are there, and how many its readers have taken away."""
+    """The output of a sink after a snapshot: the existing files, and the number of files that readers have removed."""
 
     sink: Sink
     names: list[str]
@@ -315,7 +315,7 @@ class MemoryOutput:
         self.in_progress[path] = table if first else pa.concat_tables([self.in_progress[path], table])
 
     def end_writing(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
     def sweep_in_progress(self, sink: Sink, job_id: str, before: int) -> None:
         """Forget what nobody will stage."""

@@ -1,4 +1,4 @@
-"""A run as it is read: each record once, with its causes and answers, and the state of the job after any record.
+"""The reading of a run: each record once, with its causes and answers, and the state of the job after any record.
 
 A reading grows with its run: `follow` reads what is new. If the run went back and took another course, the reading
 keeps the part that both have in common and reads on from there.

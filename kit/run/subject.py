@@ -1,4 +1,4 @@
-"""A run as it is viewed: up to one moment, at one checkpoint."""
+"""The subject of a view: a run up to one moment, at one checkpoint."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Folds:
 
 @dataclass(frozen=True)
 class Subject:
-    """A run as it is viewed: after its first `n` records (None: all), and at one checkpoint, if one was chosen.
+    """The subject of a view: a run after its first `n` records (None: all), and at one checkpoint, if one was chosen.
 
     `thing` is the Lab, the SparkJob or the Trace. A lab knows more than its trace, for example its present state. A
     view that shows such things says so if they are not available.

@@ -33,7 +33,7 @@ class ChangelogLayout(Enum):
 class MetadataVersion:
     """One layout of the file: its `number`, and the Flink versions that write it (`written_by`).
 
-    Each is one of Flink's `MetadataSerializer` implementations.
+    Each follows an implementation of Flink's `MetadataSerializer`.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""The kinds of records that a trace may have: the words of the protocol, the notes of machines, the faults of a lab."""
+"""The kinds of records in a trace: messages, events and commands, the machines' notes, a lab's faults."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class RecordKind(StrEnum):
-    """What a record is: the name of its word, its note or its fault. `kit.run.kinds` says what each means."""
+    """The kind of a record: the name of its message, event, command, note or fault. `kit.run.kinds` describes each."""
 
     ACKNOWLEDGE_CHECKPOINT = "AcknowledgeCheckpoint"
     ACKNOWLEDGE_IGNORED = "AcknowledgeIgnored"

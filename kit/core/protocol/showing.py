@@ -1,4 +1,4 @@
-"""What a Lab, a SparkJob, a Trace and a play have in common: `show`."""
+"""The common base of a Lab, a SparkJob, a Trace and a play: `show`."""
 
 from __future__ import annotations
 

@@ -178,9 +178,9 @@ class SparkJob(JobRequests, JobLooks, Asking):
     def start(self) -> SparkJob:
         """Submit the job to Spark and return without waiting for the workers. A job can be started only once.
 
-        Raises JobFailedError if something in the job cannot be sent to Spark's workers, if the session cannot run it
-        or has too few slots (then it may be started again), or if it cannot begin: `restore_path` is missing or does
-        not fit, or splits cannot be listed. Raises FileExistsError, before anything is run or deleted, if a sink's
+        Raises JobFailedError in these cases: something in the job cannot be sent to Spark's workers; the session cannot
+        run it, or has too few slots (then it may be started again); `restore_path` is missing or does not fit; splits
+        cannot be listed. Raises FileExistsError, before anything is run or deleted, if a sink's
         directory holds rows of another run.
         """
         if self._started:

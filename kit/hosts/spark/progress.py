@@ -81,7 +81,7 @@ class Progress:
 
     @property
     def starts(self) -> str:
-        """What is missing before the epoch runs; "" if nothing is."""
+        """A text about what the epoch still waits for; "" if it runs."""
         if self.status is JobStatus.RUNNING and not self.joined:
             return f"starting workers (epoch {self.epoch})"
         return ""

@@ -1,6 +1,6 @@
-"""What a restore gives each task, in words and numbers: one row per task, operator and kind of state.
+"""The state that a restore assigns to each task, in words and numbers: one row per task, operator and kind of state.
 
-The trace keeps these rows, a user sees them after a restore, and `kit.restore_check` before one.
+The trace contains these rows. A user sees them after a restore, and `kit.restore_check` before one.
 """
 
 from __future__ import annotations

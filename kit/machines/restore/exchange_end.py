@@ -43,7 +43,7 @@ class ExchangeEnd:
     """The gates of a vertex (`is_input`) or its partitions; either is a *port*, counted from 0.
 
     `operator` is the one whose `state` holds the in-flight data of this end. `channels` is what `deal_out` assigns to
-    each new subtask, or None if there is nothing to assign.
+    each new subtask, or None if no channels are assigned.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ modulo the number of copies. Pieces in the same stream become one handle.
 At unchanged parallelism handles are passed through. Only union state is redistributed then, and broadcast state that
 some subtasks did not report because they had finished (not in 1.11).
 
-Three details of Flink's decide the distribution and are kept. Split names are iterated in the order of a Java HashMap.
+Three details of Flink decide the distribution and are kept. Split names are iterated in the order of a Java HashMap.
 If one stream holds the same name twice, the last piece replaces the others, whose state is lost. An entry list of
 length zero that is met while filling survives as an empty list. Follows `RoundRobinOperatorStateRepartitioner`.
 """

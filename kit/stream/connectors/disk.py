@@ -1,7 +1,7 @@
 """Changes to files and directories that survive a power failure.
 
-What a process writes is in the machine's memory first, and reaches the disk in an order that the system chooses: the
-name of a file may be there before its bytes, and a directory without its latest names. So a file is synced before it
+Written data is in the machine's memory first, and reaches the disk in an order that the system chooses. The name of a
+file may be on the disk before its bytes, and a directory may lack its latest names. So a file is synced before it
 gets its name, and the directory of that name afterwards. Success is reported after both. Names on one machine's disk
 are changed with single calls of the operating system. In other file systems Arrow changes them, and an object store
 keeps what it has confirmed. Over HDFS, bytes are as safe as its `close` makes them.

@@ -1,19 +1,19 @@
-"""Metrics that a user's function keeps: counters, gauges, meters and histograms.
+"""Metrics of user functions: counters, gauges, meters and histograms.
 
-A function asks its context for them, mostly in `open`, and updates them as rows come:
+A function gets them from its context, mostly in `open`, and updates them as rows arrive:
 
     class Rated(KeyedProcessFunction):
         def open(self, ctx):
             self.rejected = ctx.metrics.counter("rejected")
             self.amounts = ctx.metrics.histogram("amounts")
-            ctx.metrics.gauge("limit", self.limit)      # a method: called when somebody looks
+            ctx.metrics.gauge("limit", self.limit)      # a method: called when the metric is read
 
         def process_element(self, row, ctx):
             self.amounts.update(row["amount"])
             if row["amount"] > self.limit():
                 self.rejected.inc()
 
-Each subtask has its own. They are in no checkpoint, so they start from nothing with each epoch, as in Flink.
+Each subtask has its own. Checkpoints do not contain them, so they start at zero in each epoch, as in Flink.
 `job.look.metrics()` and `lab.look.metrics()` show them, beside those of the kit.
 
 Follows Flink's `MetricGroup`, `Counter`, `Gauge`, `Meter` and `Histogram`.

@@ -1,8 +1,8 @@
 """The rules for when a driver counts the slots, and what it reports to the JobMaster.
 
 The JobMaster of a reactive job receives every change as long as the job runs. Any other job needs all slots that it
-requests: its JobMaster is notified when an epoch is over and there are too few slots for the next one, and from then on
-until that one is deployed. On a cluster the driver also counts slots while such a job runs, because counting warms up
+requests: its JobMaster is notified if there are too few slots after an epoch, and from then on until the next epoch is
+deployed. On a cluster the driver also counts slots while such a job runs, because counting warms up
 new slots (`kit.hosts.spark.driver.warm_slots`).
 """
 

@@ -3,9 +3,9 @@
 A slot runs the subtasks with one index, one of each vertex, for one epoch. It joins the driver with a hello, receives
 the other slots' addresses (`connect`), connects with them and reports that (`connected`). Then the tasks are deployed.
 
-One thread runs everything except input and output. It takes items from the *inbox* (sent by the driver, other slots and
-the background thread), passes those for its tasks to the `WorkingSlot`, lets it work, and sleeps only when there is
-nothing to do. Until the slot is connected with the others, it has no tasks, and only the driver sends items.
+One thread runs everything except input and output. It takes items, sent by the driver, other slots and the background
+thread, from the *inbox*. It passes those for its tasks to the `WorkingSlot`, lets it work, and sleeps only when it is
+idle. Until the slot is connected with the others, it has no tasks, and only the driver sends items.
 
 The slot ends when the control connection ends, for whatever reason. To the driver, the end of the connection means that
 this slot no longer writes anything, so the slot closes the connection last.
@@ -51,7 +51,7 @@ FINISH_WRITING_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SlotTicket:
-    """All that a slot must know at its start. It is sent in Spark's closure, with the user's functions."""
+    """The data that a slot needs at its start. It is sent in Spark's closure, with the user's functions."""
 
     job: JobGraph
     epoch: int

@@ -1,12 +1,12 @@
 """The control plane: the driver's server and the slots' clients.
 
-Theory of operation. Slots dial the driver, authenticate, and send a hello. From then on both sides send
-`ControlMessage`s at any time, and heartbeats when there is nothing else to send. Incoming items go into the owner's
+Theory of operation. Slots connect to the driver, authenticate, and send a hello. From then on both sides send
+`ControlMessage`s at any time, and heartbeats while they have no other messages. Incoming items go into the owner's
 inbox as `SlotJoined`, `SlotMessage` and `SlotLeft` at the driver, as `DriverMessage` and `DriverLeft` at a slot. A
 closed socket is detected in milliseconds, a frozen process after the heartbeat timeout.
 
-Every connection belongs to an epoch. `fence(epoch)` begins another one: slots of the old epoch are told to leave, and
-slots of it that dial late are rejected with `FencedError`. Items carry their epoch, so late messages of an old slot can
+Every connection belongs to an epoch. `fence(epoch)` starts another one: slots of the old epoch are asked to leave, and
+those that connect late are rejected with `FencedError`. Items carry their epoch, so late messages of an old slot can
 be recognized.
 """
 

@@ -1,10 +1,10 @@
-"""Operators that call a user's function row by row: the contexts of functions of all kinds, and their calls.
+"""Operators that call a user-defined function row by row: the contexts of functions of all kinds, and their calls.
 
-A function is an object of the user's class, one per subtask. For each input there is a hook (`process_element`, ...)
-and a context that offers what the function may do there: emit rows, also to side outputs, and, on a keyed input, use
-state and timers of the row's key. The output for one batch or watermark leaves as one batch. Rows are processed one by
-one, in order. Work that is common to all rows of a batch is done once, before or after: rows become dicts, keys are
-looked up (`kit.stream.backend.keys.key_run`), and emitted rows become columns.
+A function is an object of the user's class, one per subtask. For each input it has a hook (`process_element`, ...) and
+a context. The context lets it emit rows, also to side outputs, and on a keyed input use state and timers of the row's
+key. The output for one batch or watermark leaves as one batch. Rows are processed one by one, in order. Work that is
+common to all rows of a batch is done once, before or after: rows become dicts, keys are looked up
+(`kit.stream.backend.keys.key_run`), and emitted rows become columns.
 
 Follows Flink's `ProcessOperator`, `KeyedProcessOperator` and `KeyedCoProcessOperator`.
 """

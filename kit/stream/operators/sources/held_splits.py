@@ -1,12 +1,11 @@
-"""The splits that one reader holds, each with its own position, and which of them is read next.
+"""The splits of one reader, each with its own position, and the choice of the next one to read.
 
-There are two orders. Splits that end are read one after the other, in ascending order; where event time follows several
+There are two orders. Bounded splits are read one after the other, in ascending order. If event time follows several
 sequences of them (`kit.stream.operators.sources.split_watermarks`), the reader continues with the sequence that is
-furthest behind. Splits that may never end are read *in turn*: the next one is the one whose last read was longest ago.
-A source does not have to say which kind its splits are: once a read finds nothing for now, the reader reads all its
-splits in turn.
+furthest behind. Unbounded splits are read *in turn*: the next one is the one whose last read was longest ago. A source
+does not have to declare the kind of its splits: once a read finds no rows, the reader reads all its splits in turn.
 
-A split that had no rows when it was read last is *empty*: it is not read before the host says that it has rows.
+A split whose last read found no rows is *empty*: it is not read until the host reports that it has rows.
 
 Follows Flink's `SourceReaderBase` (its `splitStates`) and `SplitFetcherManager`.
 """
@@ -21,15 +20,15 @@ from kit.stream.operators.sources.split_enumerator import Split
 
 @dataclass(slots=True)
 class HeldSplit:
-    """A split of this reader and how far it has been read."""
+    """A split of this reader, with its position."""
 
     split: Split
     position: int
     is_empty: bool = False
     is_woken: bool = False
-    """Whether it was empty, and has not been read since the host said that it has rows."""
+    """True if it was empty, and has not been read since the host reported rows."""
     turn: int = 0
-    """The number of the read that it was read in last."""
+    """The number of its last read."""
 
     @property
     def id(self) -> str:
@@ -43,7 +42,7 @@ class HeldSplit:
 
 
 class HeldSplits:
-    """The splits of one reader, in ascending order. `sequence_of` says which of them follow each other."""
+    """The splits of one reader, in ascending order. `sequence_of` returns the sequence of a split."""
 
     def __init__(self, sequence_of: Callable[[Split], str], *, in_turn: bool) -> None:
         self.in_turn = in_turn
@@ -62,35 +61,37 @@ class HeldSplits:
 
     @property
     def first(self) -> HeldSplit | None:
-        """The first one; None if there is none."""
+        """The first split, or None."""
         return self._held[0] if self._held else None
 
     @property
     def empty(self) -> list[HeldSplit]:
-        """Those that had no rows when they were read last."""
+        """The splits whose last read found no rows."""
         return [held for held in self._held if held.is_empty]
 
     def add(self, splits: Iterable[HeldSplit]) -> None:
-        """Take these splits as well."""
+        """Add these splits."""
         self._held = sorted((*self._held, *splits), key=lambda held: held.index)
 
     def remove(self, ids: Iterable[str]) -> list[HeldSplit]:
-        """Give up these splits, as far as they are held; return them."""
+        """Remove these splits, and return those that were held."""
         gone = set(ids)
         removed = [held for held in self._held if held.id in gone]
         self._held = [held for held in self._held if held.id not in gone]
         return removed
 
     def have_rows(self, ids: Iterable[str]) -> None:
-        """Read these again."""
+        """Read these splits again."""
         there = set(ids)
         for held in self._held:
             if held.id in there and held.is_empty:
                 held.is_empty, held.is_woken = False, True
 
     def next(self, watermark_of: Callable[[str], int] | None, max_watermark_ms: int | None = None) -> HeldSplit | None:
-        """The split to read now; None if there is none. `watermark_of` a sequence says how far its event time is, where
-        that matters; splits beyond `max_watermark_ms` are not read.
+        """Return the split to read now, or None.
+
+        `watermark_of` returns the watermark of a sequence, if event time matters. Splits beyond `max_watermark_ms` are
+        not read.
         """
         ready = [held for held in self._heads(follows_time=watermark_of is not None) if not held.is_empty]
         if watermark_of is not None and max_watermark_ms is not None:
@@ -102,12 +103,12 @@ class HeldSplits:
         return min(ready, key=lambda held: watermark_of(self._sequence_of(held.split)), default=None)
 
     def begin_read(self, held: HeldSplit) -> None:
-        """This is the one that was read last."""
+        """Note that a read of this split starts."""
         self._turns += 1
         held.turn = self._turns
 
     def _heads(self, *, follows_time: bool) -> Iterable[HeldSplit]:
-        """The splits that may be next: all, or where event time is followed the first one of each sequence."""
+        """Yield the splits that may be next: all, or with event time the first one of each sequence."""
         if not follows_time:
             return self._held
         first: dict[str, HeldSplit] = {}

@@ -1,17 +1,16 @@
-"""The operator at the head of a source's task: it knows what to read next, and asks for it.
+"""The operator at the head of a source's task: it decides what to read next.
 
-The operator never reads. The task asks it `next_read(now)`, carries out the answer (a read, a wait) and hands the rows
-to `on_split_read`, which emits them. One read is under way at a time. When no split is at hand the operator asks its
-coordinator; which of several it reads is in `kit.stream.operators.sources.held_splits`. A reader *takes all* splits
-that are meant for it, before it reads, where event time follows a source with several sequences of splits
-(`follow_splits`), or where splits may never end. Its state, one entry for each split it holds with the position in it,
-is distributed again on a rescale.
+The operator never reads. The task calls `next_read(now)`, carries out the answer (a read or a wait), and passes the
+rows to `on_split_read`, which emits them. One read is in flight at a time. Without a split, the operator requests one
+from its coordinator; `kit.stream.operators.sources.held_splits` chooses among several. A reader *takes all* its splits
+before it reads in two cases: event time follows a source with several sequences of splits (`follow_splits`), or splits
+may never end. Its state, an entry with the position for each of its splits, is redistributed on a rescale.
 
-Splits that have nothing now are not read: the task has the host watch them (`changed_watch`), and `rows_available` says
-which may be read again.
+Splits without rows are not read: the host watches them for the task (`changed_watch`), and `rows_available` names those
+that may be read again.
 
-A limit on rows per second is kept by processing time alone: a batch is due when the batches before it have used up
-their time, counted from the first read; a reader that falls more than a second behind does not make up for it.
+A limit on rows per second depends on processing time alone: a batch is due when the batches before it have used up
+their time, counted from the first read. A reader that falls more than a second behind does not catch up.
 
 Follows Flink's `SourceOperator` and `SourceReaderBase`. There several fetchers may read at the same time, and fill a
 queue; here the rows of a read reach the operator before the next read begins.
@@ -56,7 +55,7 @@ _LIMITED_BATCHES_PER_SECOND = 10
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """Read at most `max_rows` of `split` from `position` on, then call `on_split_read`."""
+    """The request to read at most `max_rows` rows of `split` from `position` on, and then call `on_split_read`."""
 
     split: Split
     position: int
@@ -65,24 +64,24 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """Nothing may be read before processing time `due_ms`."""
+    """The answer that no read may start before processing time `due_ms`."""
 
     due_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An answer is outstanding: of the coordinator, of the last read, or of the splits that have nothing now."""
+    """The answer that the operator waits: for the coordinator, for the last read, or for splits without rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """All splits have been read, and there will be no more."""
+    """The answer that all splits have been read, and that none will follow."""
 
 
 NextRead = ReadRequest | WaitUntil | Waiting | Exhausted
 Watch = tuple[tuple[Split, int], ...]
-"""Splits without rows, each with the position from which on it has none."""
+"""Splits without rows, each with the position at its present end."""
 
 
 class SourceOperator(Operator):
@@ -91,7 +90,7 @@ class SourceOperator(Operator):
     def __init__(self, source: Source, name: str, schema: pa.Schema | None = None) -> None:
         self._source = source
         self._name = name
-        self._schema = schema  # None: what is read goes on as it is
+        self._schema = schema  # None: rows are passed on unchanged
         self._held = HeldSplits(source.sequence_of, in_turn=source.endless)
         self._takes_all = source.endless
         """Whether it asks for all splits that are meant for it before it reads."""
@@ -111,12 +110,12 @@ class SourceOperator(Operator):
 
     @property
     def checkpoint_listener(self) -> SourceListener | None:
-        """What the source has made to be notified."""
+        """The source's listener, or None."""
         return self._listener
 
     @property
     def splits(self) -> list[tuple[Split, int]]:
-        """The splits that it holds, in order, each with the position up to which it was read."""
+        """The reader's splits in order, each with its position."""
         return [(held.split, held.position) for held in self._held]
 
     @property
@@ -126,12 +125,13 @@ class SourceOperator(Operator):
 
     @property
     def poll_every_ms(self) -> int:
-        """The time between two questions whether a split has rows."""
+        """The time, in ms, between two checks whether a split has rows."""
         return self._source.poll_every_ms
 
     def follow_splits(self, watermarks: Sequence[SplitWatermarks], max_drift_ms: int | None = None) -> None:
-        """Read the splits side by side, as far as event time has come in each; called before anything is restored. With
-        `max_drift_ms` none that is further ahead of the least of all readers' splits.
+        """Read the splits side by side, ordered by their event time. Called before state is restored.
+
+        With `max_drift_ms`, splits that are further ahead of the slowest split of all readers are not read.
         """
         self._watermarks = watermarks
         if watermarks and max_drift_ms is not None:
@@ -145,7 +145,7 @@ class SourceOperator(Operator):
         self._register_splits()
 
     def open(self) -> None:
-        """Ask for the first split, or whether there is one before those restored."""
+        """Request the first split, or one before those restored."""
         if self._alignment is not None:
             self._alignment.begin(self.context.processing_time_ms)
         self._ask()
@@ -153,7 +153,7 @@ class SourceOperator(Operator):
     # --- reading --------------------------------------------------------------------------------------------------
 
     def next_read(self, now_ms: int) -> NextRead:
-        """What to do next, at processing time `now_ms`."""
+        """Return the next action at processing time `now_ms`: a read, or a wait."""
         if self._exhausted:
             return Exhausted()
         if self._asking or self._reading:
@@ -172,7 +172,7 @@ class SourceOperator(Operator):
         return ReadRequest(current.split, current.position, self._rows_to_read(current))
 
     def on_split_read(self, split_id: str, batch: pa.RecordBatch | None, position: int, finished: bool) -> None:
-        """Take the answer to the last `ReadRequest` and emit the rows."""
+        """Process the answer to the last `ReadRequest`, and emit the rows."""
         current = self._current if self._reading else None
         if current is None or current.id != split_id:
             expected = "no read" if current is None else f"a read of {current.split['id']!r}"
@@ -202,7 +202,7 @@ class SourceOperator(Operator):
         self.context.output.emit(batch if self._schema is None else as_rows(batch.to_struct_array(), self._schema))
 
     def _nothing_now(self, current: HeldSplit) -> None:
-        """Read the others meanwhile, all that are meant for this reader: this split may never end."""
+        """Read the other splits meanwhile, and request all of this reader's, since this one may never end."""
         current.is_empty = True
         for watermarks in self._watermarks:
             watermarks.nothing_now(self._source.sequence_of(current.split), self.context.processing_time_ms)
@@ -212,9 +212,9 @@ class SourceOperator(Operator):
             self._ask()
 
     def changed_watch(self) -> Watch | None:
-        """The splits whose rows are to be waited for, if these are others than last time; None if they are not.
+        """Return the splits to watch if they have changed since the last call, otherwise None.
 
-        When several splits were woken, the host is asked again only after all of them have been read.
+        If several splits have new rows, the watch changes only after all of them have been read.
         """
         if self._reading and self._current is not None and self._current.is_woken:
             return None
@@ -226,16 +226,16 @@ class SourceOperator(Operator):
         return tuple((held.split, held.position) for held in empty)
 
     def rows_available(self, split_ids: Iterable[str]) -> None:
-        """Read these splits again. The host watches none any longer."""
+        """Read these splits again. The host no longer watches any split."""
         self._watched = set()
         self._held.have_rows(split_ids)
 
     def next_processing_time_ms(self) -> int | None:
-        """When its watermark is to be reported to the coordinator."""
+        """Return the time of the next watermark report to the coordinator."""
         return None if self._alignment is None else self._alignment.due_ms
 
     def on_processing_time(self, now_ms: int) -> None:
-        """Report the watermark of the splits it holds, if that is due and something new."""
+        """Report the watermark of the reader's splits, if the report is due and has changed."""
         if self._alignment is not None:
             report = self._alignment.report(now_ms)
             if report is not None:
@@ -244,7 +244,7 @@ class SourceOperator(Operator):
     # --- the coordinator ------------------------------------------------------------------------------------------
 
     def handle_coordinator_event(self, payload: dict[str, Any]) -> None:
-        """Take a split, give some up, or note that this reader gets none, at all or for now."""
+        """Take a split, give splits up, or note that there are none, for now or for good."""
         kind = payload["kind"]
         if kind == ALIGN and self._alignment is not None:
             self._alignment.take(payload)
@@ -299,7 +299,7 @@ class SourceOperator(Operator):
             watermarks.register(self._source.sequence_of(held.split) for held in self._held)
 
     def _rows_to_read(self, held: HeldSplit) -> int:
-        """Of a sequence without a watermark a few rows: enough to know where its event time begins."""
+        """Return the batch size: a few rows for a sequence without a watermark, to find where its event time begins."""
         rows = self._batch_rows()
         if not self._watermarks or self._watermarks[0].of(self._source.sequence_of(held.split)) > MIN_WATERMARK_MS:
             return rows

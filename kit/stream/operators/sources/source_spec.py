@@ -1,4 +1,4 @@
-"""A source as the head of a job: what it needs at the two places where it runs, its subtasks and its coordinator."""
+"""A source as the head of a job. It runs in two places: in its subtasks, and in its coordinator."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kit.stream.operators.spec import ResolvedSpec
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceSpec(ResolvedSpec):
-    """A source as the head of a job: `source` says what to read.
+    """The spec of a source; `source` says what to read.
 
-    Columns of views or of runs are read as strings, bytes or whatever they are of.
+    View and run-length columns become plain ones.
     """
 
     source: Source
@@ -31,11 +31,11 @@ class SourceSpec(ResolvedSpec):
         self._set(output_schema=made, converts=made is not read)
 
     def create(self) -> SourceOperator:
-        """One subtask's operator."""
+        """Return one subtask's operator."""
         return SourceOperator(self.source, self.name, self.output_schema if self.converts else None)
 
     def create_coordinator(self, context: OperatorCoordinatorContext) -> SourceCoordinator:
-        """The coordinator that hands out the splits."""
+        """Return the coordinator that assigns the splits."""
         source = self.source
         return SourceCoordinator(
             context,

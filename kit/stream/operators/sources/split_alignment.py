@@ -1,9 +1,9 @@
-"""Alignment of splits: none is read while it is too far ahead of the one that is furthest behind, in any reader.
+"""Alignment of splits: a split is paused while it is too far ahead of the slowest split of all readers.
 
-Each reader reports the least watermark of its splits to its coordinator, every `UPDATE_MS`. The coordinator takes the
-least of all readers, adds the drift that is allowed, and tells the readers, which do not read splits beyond that. So
-what is held until event time gets there stays small. A reader does not take part while it has no splits, while all of
-them are idle, or while one of them has not had its first row.
+Every `UPDATE_MS`, each reader reports the least watermark of its splits to its coordinator. The coordinator takes the
+minimum over all readers, adds the allowed drift, and sends the result to the readers, which do not read splits beyond
+it. So operators buffer few rows until event time reaches them. A reader does not take part while it has no splits,
+while all of them are idle, or while one of them has not had its first row.
 
 Payloads (JSON): `{"kind": "report_watermark", "watermark": ms or None, "max_drift": ms}` to the coordinator, and
 `{"kind": "align", "max_watermark": ms or None}` back. Neither is part of a checkpoint.
@@ -25,7 +25,7 @@ UPDATE_MS = 100
 
 
 class ReaderAlignment:
-    """The reader's part: what it reports, and how far it may read."""
+    """The reader's part: its reports, and the limit up to which it may read."""
 
     def __init__(self, watermarks: SplitWatermarks, max_drift_ms: int) -> None:
         self.max_watermark_ms: int | None = None
@@ -36,16 +36,16 @@ class ReaderAlignment:
         self._reported: tuple[int | None] | None = None
 
     def begin(self, now_ms: int) -> None:
-        """The reader is opened."""
+        """Start when the reader is opened."""
         self.due_ms = now_ms + UPDATE_MS
 
     def report(self, now_ms: int) -> dict[str, Any] | None:
-        """Return what to send to the coordinator; None if it is not due yet, or nothing has changed."""
+        """Return the report for the coordinator; None if it is not due yet, or has not changed."""
         if now_ms < self.due_ms:
             return None
         self.due_ms = now_ms + UPDATE_MS
         least = self._watermarks.least
-        if least == MIN_WATERMARK_MS:  # a split has had no row yet: where it begins is unknown
+        if least == MIN_WATERMARK_MS:  # a split has had no row yet, so its start is unknown
             least = None
         if self._reported == (least,):
             return None
@@ -53,7 +53,7 @@ class ReaderAlignment:
         return {"kind": REPORT_WATERMARK, "watermark": least, "max_drift": self._max_drift_ms}
 
     def take(self, payload: dict[str, Any]) -> None:
-        """Take from the coordinator how far splits may be read."""
+        """Take the limit from the coordinator."""
         self.max_watermark_ms = payload["max_watermark"]
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class CoordinatorAlignment:
         self._said: int | None = None
 
     def take(self, subtask: int, payload: dict[str, Any]) -> dict[str, Any] | None:
-        """Take a report; return what to send to all readers, None if nothing has changed."""
+        """Take a report; return the limit for all readers, or None if it has not changed."""
         if payload["watermark"] is None:
             self._watermarks.pop(subtask, None)
         else:

@@ -35,11 +35,11 @@ _NEVER = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class _Sessions:
-    """What a batch makes of the sessions.
+    """The sessions after a batch.
 
-    `session_of` gives each row's session. Of each session there is the first row of its key (`rows`), the bounds, and
-    the window under which its state is kept. `old` are the positions in the index of the sessions that it replaces,
-    `old_in` which session each of them is now a part of.
+    `session_of` is the session of each row. For each session there are the first row of its key (`rows`), its bounds,
+    and the window under which its state is kept. `old` are the index positions of the sessions that it replaces, and
+    `old_in` the session of which each of them is now a part.
     """
 
     session_of: Numbers
@@ -180,7 +180,7 @@ class MergingWindowOperator(WindowOperatorBase):
         return start.fill_null(0).to_numpy(), end.fill_null(0).to_numpy()
 
     def _merged(self, codes: Numbers, row_windows: Numbers) -> _Sessions:
-        """What the sessions are with these rows, each a window by itself; nothing is changed yet."""
+        """Return the sessions with these rows added, each as a window of its own; state is not changed yet."""
         row_starts = self._spec.assigner.starts(row_windows)
         order = np.lexsort((row_starts, codes))
         codes, row_starts, row_ends = codes[order], row_starts[order], self._spec.assigner.ends(row_windows[order])

@@ -33,7 +33,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WindowSpec(ResolvedSpec):
-    """What all window operators are told: see the settings of `WindowedStream`."""
+    """The settings of all window operators: see `WindowedStream`."""
 
     input_schema: pa.Schema
     keys: tuple[str, ...]
@@ -51,7 +51,7 @@ class WindowSpec(ResolvedSpec):
         }
 
     def contents(self) -> WindowContents:
-        """What one subtask keeps of a window."""
+        """Return the contents that one subtask keeps of a window."""
         raise NotImplementedError
 
     def _window_schema(self) -> pa.Schema:
@@ -77,7 +77,7 @@ def bound_type(schema: pa.Schema, time_column: TimeColumn, operator: str) -> pa.
 
 
 class WindowOperatorBase(Operator):
-    """What windows that merge and those that do not have in common: late rows, timers, firing."""
+    """The common base of merging and other windows: late rows, timers, firing."""
 
     def __init__(self, spec: WindowSpec) -> None:
         self._spec = spec
