@@ -170,7 +170,7 @@ class JobFiles:
         except (OSError, ValueError, StateError) as error:
             return StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
         if not (found or status or command.restores):
-            begin_new_output(self._job, self._output)
+            begin_new_output(self._job, self._output, self._store.check_leadership)
         savepoint = self._store.stopped_with() if status else ""
         return CheckpointsRecovered(checkpoints=found, status=status, parallelism=wanted, savepoint=savepoint)
 
@@ -227,8 +227,8 @@ class JobFiles:
         return check_metadata(metadata, location, self._storage.job_directory, is_real=self._storage.is_real)
 
     def _discard_later_output(self, command: DiscardLaterOutput) -> Word:
-        self._store.check_leadership()
-        discard_later_output(self._job, self._output, command.location, command.checkpoint_id)
+        check = self._store.check_leadership
+        discard_later_output(self._job, self._output, command.location, command.checkpoint_id, check)
         return LaterOutputDiscarded()
 
     def _remove_orphans(self, command: RemoveOrphans) -> Word:

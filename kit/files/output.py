@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import pyarrow as pa
@@ -159,13 +159,23 @@ def check_new_output(job: JobGraph, output: Output) -> None:
             )
 
 
-def begin_new_output(job: JobGraph, output: Output) -> None:
-    """The same, and then delete what the sinks are to overwrite, and records of a run that had the same id."""
+def begin_new_output(job: JobGraph, output: Output, check_leadership: Callable[[], None] = lambda: None) -> None:
+    """The same, and then delete what the sinks are to overwrite, and records of a run that had the same id.
+
+    `check_leadership` raises an error if another driver leads. It is called between the listing and the deletion, so
+    nothing that the other driver publishes is deleted, however long this process is frozen.
+    """
     check_new_output(job, output)
+    overwritten = [
+        (sink, list(filter(sink.is_part, output.published_files(sink))))
+        for sink in sinks(job)
+        if sink.mode == "overwrite"
+    ]
+    check_leadership()
     for sink in sinks(job):
         output.forget_published(sink, job.job_id, range(sys.maxsize))
-        if sink.mode == "overwrite":
-            output.delete_published(sink, filter(sink.is_part, output.published_files(sink)))
+    for sink, names in overwritten:
+        output.delete_published(sink, names)
 
 
 class PublishedLater(NamedTuple):
@@ -214,8 +224,10 @@ def check_no_later_output(job: JobGraph, output: Output, location: str, checkpoi
         raise _taken_away(sink, taken_away, checkpoint_id)
 
 
-def discard_later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> None:
-    """Delete what sinks have published after a snapshot.
+def discard_later_output(
+    job: JobGraph, output: Output, location: str, checkpoint_id: int, check_leadership: Callable[[], None]
+) -> None:
+    """Delete what sinks have published after a snapshot; `check_leadership` as in `begin_new_output`.
 
     Raises FileExistsError, before anything is deleted, when readers have taken some of that away.
     """
@@ -223,6 +235,7 @@ def discard_later_output(job: JobGraph, output: Output, location: str, checkpoin
     for sink, _, taken_away in found:
         if taken_away:
             raise _taken_away(sink, taken_away, checkpoint_id)
+    check_leadership()
     for sink, names, _ in found:
         output.delete_published(sink, names)
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+import pyarrow as pa
 import pytest
 
-from kit.core.protocol.commands import AllocateCheckpointId, DiscardState, RecoverCheckpoints, SetCheckpointIdCounter
-from kit.core.protocol.events import CheckpointIdAllocated, CheckpointsRecovered, StateDiscarded
+from kit import CollectionSource, ParquetSink, StreamEnvironment
+from kit.core.protocol.commands import (
+    AllocateCheckpointId,
+    DiscardLaterOutput,
+    DiscardState,
+    RecoverCheckpoints,
+    SetCheckpointIdCounter,
+)
+from kit.core.protocol.events import CheckpointIdAllocated, CheckpointsRecovered, LeadershipLost, StateDiscarded
 from kit.core.state.errors import StorageError
 from kit.files.job_files import JobFiles
 from kit.files.memory import MemoryFiles
@@ -16,6 +24,7 @@ from kit.files.storage import CheckpointStorage
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.stores import CheckpointStore, DurableStore, MemoryStore
 from kit.machines.coordinator.master_hooks import MasterHooks
+from kit.stream.connectors.sink import Sink
 from tests.coordinator.harness import JOB, graph
 from tests.host.contract import stored
 
@@ -109,3 +118,45 @@ def test_after_a_restore_ids_go_on_behind_the_snapshot_and_never_back(durable: b
     assert [host.allocate(), host.allocate()] == [8, 9]
     host.job.carry_out(SetCheckpointIdCounter(next_id=3))
     assert host.allocate() == 10
+
+
+# --- two drivers ------------------------------------------------------------------------------------------------------
+
+
+class OvertakenOutput(MemoryOutput):
+    """The output of a driver that is frozen when it has listed what is published, while another one takes over."""
+
+    def __init__(self, overtake: Callable[[], None]) -> None:
+        super().__init__()
+        self._overtake = overtake
+
+    def published_files(self, sink: Sink) -> list[str]:
+        found = super().published_files(sink)
+        self._overtake()
+        return found
+
+
+@pytest.mark.parametrize("discard_later", [False, True])
+def test_a_driver_that_is_overtaken_deletes_nothing_that_the_other_publishes(discard_later: bool) -> None:
+    sink = ParquetSink("/out", mode="overwrite")
+    env = StreamEnvironment("overtaken", job_id=JOB)
+    env.from_source(CollectionSource([{"n": 1}])).sink_to(sink)
+    storage = CheckpointStorage("/c", JOB, file_system=MemoryFiles().filesystem)
+    store = DurableStore(FileRecords(storage))
+    published = {f"{sink.path}/part-{JOB}-00000-{number:06d}.parquet": pa.table({"n": [1]}) for number in (8, 9)}
+
+    def overtake() -> None:
+        DurableStore(FileRecords(storage)).begin(recover=True, driver="the other")
+        output.published = {**output.published, **published}
+
+    output = OvertakenOutput(overtake)
+    frozen = JobFiles(env.job_graph(), storage, MasterHooks(()), store, output)
+    if discard_later:
+        output.published = dict([published.popitem()])
+        store.begin(recover=False)
+    before = dict(output.published)
+    discard = DiscardLaterOutput(location=LOCATION, checkpoint_id=7)
+    answer = frozen.carry_out(discard if discard_later else RecoverCheckpoints(recover=False))
+    assert isinstance(answer, LeadershipLost)
+    assert "the other" in answer.error
+    assert output.published == before | published

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,14 @@ from kit.files.memory import MemoryFiles
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.opening import open_store
-from kit.files.stores.stores import DurableStore, InconsistentStoreError, MemoryStore, Records, StoreError
+from kit.files.stores.stores import (
+    DurableStore,
+    InconsistentStoreError,
+    Leader,
+    MemoryStore,
+    Records,
+    StoreError,
+)
 from kit.stream.settings.job_settings import CheckpointConfig, SettingError
 from kit.stream.settings.store_addresses import STORES, StoreKind
 from tests.host.contract import OpenRecords, StoreContract, stored
@@ -49,6 +57,81 @@ def test_a_record_that_a_killed_driver_was_writing_is_removed_by_the_next(tmp_pa
     assert second.next_id() == 1
 
 
+class Killed(BaseException):
+    """The end of a process; no handler for errors sees it."""
+
+
+class KilledStorage(CheckpointStorage):
+    """A storage whose process is killed in front of its n-th change, or behind it."""
+
+    at, behind, on_change = 0, False, staticmethod(lambda: None)
+
+    def _change(self, change: Callable[[], None]) -> None:
+        self.at -= 1
+        if self.at == 0 and not self.behind:
+            raise Killed
+        change()
+        self.on_change()
+        if self.at == 0:
+            raise Killed
+
+    def make_new_directory(self, directory: str) -> None:
+        self._change(lambda: super(KilledStorage, self).make_new_directory(directory))
+
+    def move(self, source: str, target: str) -> None:
+        self._change(lambda: super(KilledStorage, self).move(source, target))
+
+    def replace(self, temporary: str, path: str, data: bytes) -> None:
+        self._change(lambda: super(KilledStorage, self).replace(temporary, path, data))
+
+    def discard(self, paths: Iterable[str]) -> None:
+        self._change(lambda: super(KilledStorage, self).discard(paths))
+
+
+def ready_to_begin(directory: Path, earlier: str) -> None:
+    """Leave what an earlier driver leaves: nothing, a run that has not ended, or one that has."""
+    if earlier:
+        first = DurableStore(FileRecords(CheckpointStorage(directory, JOB)))
+        first.begin(recover=False, driver="the first")
+        first.next_id()
+        first.want({"rows": 5})
+        if earlier == "ended":
+            first.records.write("run", b'{"first_id": 1, "status": "CANCELED"}')  # killed before it was cleaned up
+
+
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("earlier", ["", "running", "ended"])
+def test_a_driver_may_be_killed_at_any_step_of_taking_the_leadership(
+    tmp_path: Path, earlier: str, behind: bool
+) -> None:
+    """At each moment the leader is known by its name; the next driver takes over, and no temporary file is left."""
+    names: list[Leader | None] = []
+    for at in range(1, 20):
+        directory = tmp_path / str(at)
+        ready_to_begin(directory, earlier)
+        onlooker = FileRecords(CheckpointStorage(directory, JOB))
+        killed = KilledStorage(directory, JOB)
+        killed.at, killed.behind = at, behind
+        killed.on_change = lambda onlooker=onlooker: names.append(onlooker.leader())  # type: ignore[misc]
+        recover = earlier == "running"
+        try:
+            DurableStore(FileRecords(killed)).begin(recover=recover, driver="the second")
+        except Killed:
+            pass
+        else:
+            break
+        led = onlooker.leader()
+        last = DurableStore(FileRecords(CheckpointStorage(directory, JOB)))
+        status = last.begin(recover=True, driver="the third")
+        assert onlooker.leader() == Leader((led.token if led else 0) + 1, "the third")
+        assert status == "CANCELED" or last.wanted() == ({"rows": 5} if recover else {})
+        assert sorted(path.name for path in (directory / JOB).rglob("*.part")) == []
+    else:
+        raise AssertionError("it was killed at each of 19 changes, and there are fewer")
+    assert at > 1
+    assert {leader.driver for leader in names if leader} <= {"the first", "the second"}
+
+
 def test_records_lie_beside_the_checkpoints(tmp_path: Path) -> None:
     store = open_store("filesystem", CheckpointStorage(tmp_path, JOB))
     store.begin(recover=False)
@@ -58,7 +141,6 @@ def test_records_lie_beside_the_checkpoints(tmp_path: Path) -> None:
     assert found == [
         "store/leader-1/checkpointID",
         "store/leader-1/checkpoints/0000000000000000012",
-        "store/leader-1/leader",
         "store/leader-1/run",
     ]
 
@@ -89,7 +171,7 @@ def test_a_write_whose_answer_is_lost_is_looked_up(
     DurableStore(FileRecords(CheckpointStorage(tmp_path, JOB))).begin(recover=False)
     storage = FailingStorage(tmp_path, JOB)
     storage.writes, storage.reads = writes, reads
-    store = DurableStore(FileRecords(storage, token=1))
+    store = DurableStore(FileRecords(storage, Leader(1)))
     if outcome is None:
         store.add(stored(1))
         assert store.checkpoints() == [stored(1)]

@@ -85,7 +85,7 @@ def check_takeover(directory: Path, store: str, die: tuple[str, str, int], *, sp
     assert staged(directory) == []
     assert stored_ids(directory, store, job.job_id) == []
     files = {path.name for path in (directory / "checkpoints").rglob("*") if path.is_file()}
-    assert files <= {"checkpointID", "run", "leader"}
+    assert files <= {"checkpointID", "run"}
 
 
 def stored_ids(directory: Path, setting: str, job_id: str) -> list[int]:

@@ -38,7 +38,7 @@ FROZEN = {
     "before it notes the end": ("StoreJobResult", "before", 1),
     "ended, and nothing cleaned up": ("StoreJobResult", "after", 1),
 }
-STATE_FREE = {"checkpointID", "run", "leader"}
+STATE_FREE = {"checkpointID", "run"}
 
 
 class Driver:

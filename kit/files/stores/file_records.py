@@ -1,9 +1,11 @@
-"""Records as files beside the checkpoints: `<base>/<job id>/store/leader-3/checkpoints/<id>`, `.../checkpointID`.
+"""Records as files beside the checkpoints: `<base>/<job id>/store/leader-3-<driver>/checkpoints/<id>`, and so on.
 
-The number is the fencing token. A driver takes over by renaming the directory: `leader-3` becomes `leader-4`, in one
-step and for one driver only. A record is written outside the directory and renamed into it, so a pending write of the
-previous driver fails because its directory is gone. There is no lock that a frozen driver could leave behind. The
-directory `store` appears together with the first `leader-1` in it: if it exists, a driver leads.
+The number is the fencing token, and the driver's name follows it, escaped. A driver takes over by renaming the
+directory: `leader-3-<one>` becomes `leader-4-<other>`, in one step and for one driver only. So there is no moment at
+which a driver leads and others cannot read its name. A record is written outside the directory and renamed into it, so
+a pending write of the previous driver fails because its directory is gone. There is no lock that a frozen driver could
+leave behind. The directory `store` appears together with the first `leader-1-<driver>` in it: if it exists, a driver
+leads.
 
 Works on any file system that holds the checkpoints and renames a directory in one step. An object store does not, and
 keeps the records in one object instead (`kit.files.stores.object_records`). Flink has no such records beside its
@@ -16,29 +18,33 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
+from urllib.parse import unquote
 
 from kit.core.state.errors import StorageError
 from kit.files.object_stores import is_object
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.files.stores.errors import LeadershipLostError, StoreError
 from kit.files.stores.object_records import ObjectRecords
-from kit.files.stores.stores import LEADER, Leader, Records, look_up, lost
+from kit.files.stores.stores import Leader, Records, look_up, lost
 from kit.stream.connectors.files import file_safe
 
-_DIRECTORY = re.compile(r"leader-(\d+)")
+_DIRECTORY = re.compile(r"leader-(\d+)(?:-(.+))?")
 _UNFINISHED = re.compile(r"\.leader-(\d+)-.*\.part")
+_UNFINISHED_STORE = re.compile(r"\.store-.*\.part")
 T = TypeVar("T")
 _TRIES = 1_000
 """Attempts while other drivers take over; a directory that is being renamed may not be listed at all."""
 
 
 class FileRecords:
-    """Records as files in `store/leader-<token>/` of the job's checkpoint directory."""
+    """Records as files in `store/leader-<token>-<driver>/` of the job's checkpoint directory.
 
-    def __init__(self, storage: CheckpointStorage, token: int | None = None) -> None:
+    `led` is the leadership that this driver has taken; None while it only reads.
+    """
+
+    def __init__(self, storage: CheckpointStorage, led: Leader | None = None) -> None:
         self._storage = storage
-        self.token = token
-        """The fencing token under which this driver leads; None while it only reads."""
+        self._led = led
 
     @classmethod
     def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> Records:
@@ -46,58 +52,62 @@ class FileRecords:
         return ObjectRecords.open(address, storage) if is_object(storage.job_directory) else cls(storage)
 
     def lead(self, driver: str) -> None:
-        """Rename the directory to the next token, or create the first."""
+        """Rename the directory to the next token and this driver's name, or create the first."""
         for _ in range(_TRIES):
-            found = self._newest()
-            leader = Leader((found or 0) + 1, driver)
+            found = self.leader()
+            leader = Leader(1 if found is None else found.token + 1, driver)
             try:
                 if found is None:
-                    self._found(driver)
+                    self._found(leader)
                 else:
-                    self._storage.move(self._directory(found), self._directory(leader.token))
+                    self._storage.move(self._directory(found), self._directory(leader))
             except StorageError as error:
-                if self._newest() == found:
+                if self.leader() == found:
                     raise StoreError(str(error)) from error
                 continue  # another driver was faster
-            self.token = leader.token
-            self.write(LEADER, leader.encode())
-            self._remove_unfinished()
+            self._led = leader
+            self._remove_unfinished(leader)
             return
         raise StoreError(f"{self!r} cannot be taken over: other drivers took it over {_TRIES} times meanwhile")
 
-    def _found(self, driver: str) -> None:
+    def _found(self, leader: Leader) -> None:
         """Create the directory of the first leader together with `store`, in one step."""
         self._storage.make_job_directory()
-        prepared = f"{self._storage.job_directory}/.store-{file_safe(driver)}.part"
+        prepared = f"{self._storage.job_directory}/.store-{file_safe(leader.driver)}.part"  # as in _UNFINISHED_STORE
         with suppress(StorageError):  # left by a driver of this name in a power failure
             self._storage.dispose_on_failure(CheckpointLocation(prepared))
         try:
             self._storage.make_new_directory(prepared)
-            self._storage.make_new_directory(f"{prepared}/leader-1")
+            self._storage.make_new_directory(f"{prepared}/{_name(leader)}")
             self._storage.move(prepared, self._root)
         except StorageError:
             with suppress(StorageError):
                 self._storage.dispose_on_failure(CheckpointLocation(prepared))
             raise
 
-    def _remove_unfinished(self) -> None:
-        """Delete what earlier drivers were writing when they died; one that is only frozen can no longer rename it."""
-        left = [
-            name
-            for name in self._storage.names(self._root)
-            if (found := _UNFINISHED.fullmatch(name)) and int(found[1]) < (self.token or 0)
-        ]
+    def _remove_unfinished(self, leader: Leader) -> None:
+        """Delete what drivers were writing when they died; one that is only frozen can no longer rename it."""
         with suppress(StorageError):  # they are in nobody's way
-            self._storage.discard(f"{self._root}/{name}" for name in left)
+            self._storage.discard(
+                f"{self._root}/{name}"
+                for name in self._storage.names(self._root)
+                if (found := _UNFINISHED.fullmatch(name)) and int(found[1]) < leader.token
+            )
+            for name in filter(_UNFINISHED_STORE.fullmatch, self._storage.names(self._storage.job_directory)):
+                self._storage.dispose_on_failure(CheckpointLocation(f"{self._storage.job_directory}/{name}"))
 
     def leader(self) -> Leader | None:
-        """Return the driver with the token of the newest directory."""
-        token = self._newest()
-        if token is None:
-            return None
-        with suppress(StorageError, StoreError):
-            return Leader.decode(self._storage.read(f"{self._directory(token)}/{LEADER}").to_pybytes())
-        return Leader(token)  # it has not written its name yet
+        """Return the driver in the name of the newest directory, None if no driver ever led."""
+        try:
+            for _ in range(_TRIES):
+                found = [each for name in self._storage.names(self._root) if (each := _leader_in(name))]
+                if found:
+                    return max(found, key=lambda each: each.token)
+                if not self._storage.exists(self._root):
+                    return None
+        except OSError as error:
+            raise StoreError(str(error)) from error
+        raise StoreError(f"{self._root} has no directory leader-<number>: it was removed; remove {self._root} as well")
 
     def read(self, name: str) -> bytes | None:
         """Return the content of the file."""
@@ -108,13 +118,14 @@ class FileRecords:
 
     def write(self, name: str, data: bytes) -> None:
         """Write the file, which appears completely or not at all; read it again if the write seems to have failed."""
-        directory = self._led_directory()
+        leader = self._leadership()
+        directory = self._directory(leader)
         if "/" in name:
             with suppress(StorageError):  # it exists, or the driver no longer leads: the rename will show which
                 self._storage.make_new_directory(f"{directory}/{name.rpartition('/')[0]}")
         try:
             self._storage.replace(
-                f"{self._root}/.leader-{self.token}-{name.replace('/', '-')}.part",  # as in _UNFINISHED
+                f"{self._root}/.leader-{leader.token}-{name.replace('/', '-')}.part",  # as in _UNFINISHED
                 f"{directory}/{name}",
                 data,
             )
@@ -130,7 +141,7 @@ class FileRecords:
 
     def remove(self, name: str) -> None:
         """Delete the file."""
-        directory = self._led_directory()
+        directory = self._directory(self._leadership())
         self._storage.discard([f"{directory}/{name}"])
         self._check(directory)
 
@@ -143,59 +154,44 @@ class FileRecords:
 
     def copy(self, storage: CheckpointStorage) -> FileRecords:
         """Return the records of the same driver in a copy of the files."""
-        return FileRecords(storage, self.token)
+        return FileRecords(storage, self._led)
 
     @property
     def _root(self) -> str:
         return f"{self._storage.job_directory}/store"
 
-    def _newest(self) -> int | None:
-        """Return the token of the leading driver, None if no driver ever led."""
-        try:
-            for _ in range(_TRIES):
-                found = [
-                    each for each in map(_DIRECTORY.fullmatch, self._storage.names(self._root)) if each is not None
-                ]
-                if found:
-                    return max(int(each.group(1)) for each in found)
-                if not self._storage.exists(self._root):
-                    return None
-        except OSError as error:
-            raise StoreError(str(error)) from error
-        raise StoreError(f"{self._root} has no directory leader-<number>: it was removed; remove {self._root} as well")
-
-    def _directory(self, token: int) -> str:
-        return f"{self._root}/leader-{token}"
+    def _directory(self, leader: Leader) -> str:
+        return f"{self._root}/{_name(leader)}"
 
     def _in_own_directory(self, look: Callable[[str], T], nothing: T) -> T:
         """Read in this driver's directory; a driver that only reads uses the newest, and retries if it was renamed."""
         for _ in range(_TRIES):
-            token = self._newest() if self.token is None else self.token
-            if token is None:
+            leader = self._led or self.leader()
+            if leader is None:
                 return nothing
             try:
-                found = look(self._directory(token))
+                found = look(self._directory(leader))
             except OSError as error:
-                self._check(self._directory(token))
-                if self.token is not None or self._newest() == token:
+                self._check(self._directory(leader))
+                if self._led is not None or self.leader() == leader:
                     raise StoreError(str(error)) from error
                 continue
-            self._check(self._directory(token))
-            if self.token is not None or self._newest() == token:
+            self._check(self._directory(leader))
+            if self._led is not None or self.leader() == leader:
                 return found
         raise StoreError(f"{self!r} cannot be read: drivers took it over {_TRIES} times meanwhile")
 
-    def _led_directory(self) -> str:
-        if self.token is None:
+    def _leadership(self) -> Leader:
+        if self._led is None:
             raise StoreError(f"{self!r} can only be read: this driver has not taken the leadership")
-        return self._directory(self.token)
+        return self._led
 
     def _check(self, directory: str) -> None:
         """Raise LeadershipLostError if this driver led, and its directory is gone."""
-        if self.token is None or self._storage.exists(directory):
+        if self._led is None or self._storage.exists(directory):
             return
         try:
-            newest = self._newest()
+            newest = self.leader()
         except StoreError:
             newest = None
         if newest is None:
@@ -204,7 +200,16 @@ class FileRecords:
                 "stops and publishes nothing more. Start the job again from a checkpoint or savepoint that is left, "
                 "with restore_path; do not remove the checkpoint directory of a job that runs"
             )
-        raise lost(self, self.leader())
+        raise lost(self, newest)
 
     def __repr__(self) -> str:
         return self._root
+
+
+def _name(leader: Leader) -> str:
+    return f"leader-{leader.token}" + (f"-{file_safe(leader.driver)}" if leader.driver else "")
+
+
+def _leader_in(name: str) -> Leader | None:
+    found = _DIRECTORY.fullmatch(name)
+    return None if found is None else Leader(int(found[1]), unquote(found[2] or ""))

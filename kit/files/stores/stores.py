@@ -12,7 +12,8 @@ The records of a job:
     checkpointID                       the next id; no id is allocated twice, whatever driver asks
     run                                the first id of this run of the job, and the status it ended in, if it has
     parallelism                        the parallelism that the user has requested from this run
-    leader                             the driver that leads the job, with its fencing token
+    leader                             the driver that leads the job, with its fencing token; with files these two are
+                                       the name of the directory that the other records are in
 
 A *run* is one execution of a job, with any number of drivers. What an earlier run left (checkpoints that its user
 retained) has ids below the first of this one, and is never touched.
@@ -254,10 +255,10 @@ class DurableStore:
         if self._check_beginning(run, recover=recover):
             assert run is not None
             return run.status
+        self._want_nothing()  # first: a driver that dies after the next line has begun the run
         if run is None or run.status:
             first_id = int(self.records.update(COUNTER, lambda data: str(self._id_or_first(run, data)).encode()))
             self._write_run(Run(first_id))
-        self._want_nothing()
         return ""
 
     def _check_beginning(self, run: Run | None, *, recover: bool) -> bool:
