@@ -167,6 +167,8 @@ class JobFiles:
             if found and found[-1].metadata is not None:
                 check_state_types(self._job, self._storage, found[-1].metadata, found[-1].stored.location)
             wanted = self._store.wanted()
+        except LeadershipLostError:
+            raise
         except (OSError, ValueError, StateError) as error:
             return StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
         if not (found or status or command.restores):
@@ -237,6 +239,8 @@ class JobFiles:
         for remove in (self._remove_orphaned_directories, self._remove_orphaned_output, self._remove_orphaned_entries):
             try:
                 remove(set(self._store.ids()).difference(command.keep))
+            except LeadershipLostError:
+                raise
             except OSError as error:
                 errors.append(str(error))
         with suppress(OSError):

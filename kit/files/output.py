@@ -15,7 +15,15 @@ import pyarrow as pa
 
 from kit.core.protocol.snapshots import Effect
 from kit.files.storage import CheckpointStorage
-from kit.stream.connectors.files import CommitError, published_with_other_rows, staging_directory
+from kit.stream.connectors.files import (
+    CommitError,
+    Found,
+    key_schema,
+    output_directory_of,
+    published_with_other_rows,
+    staging_directory,
+)
+from kit.stream.connectors.partitions import is_partition, keys_of
 from kit.stream.connectors.sink import MEMORY, Sink, SinkSpec
 from kit.stream.graph.job_graph import JobGraph
 
@@ -66,7 +74,7 @@ class Output(Protocol):
         """
 
     def published_files(self, sink: Sink) -> list[str]:
-        """Return the names of the Parquet files that readers of a sink's directory see, in order."""
+        """Return the Parquet files that readers of a sink's directory see, in order: their paths below it."""
 
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
         """Delete these files."""
@@ -138,7 +146,7 @@ def check_new_output(job: JobGraph, output: Output) -> None:
     for sink in sinks(job):
         found = output.published_files(sink)
         foreign = [name for name in found if not sink.is_part(name)]
-        own = [name for name in found if sink.is_part_of(name, job.job_id)]
+        own = [name for name in found if sink.is_part_of(name, [f"{job.job_id}-"])]
         if sink.mode == "error" and found:
             raise FileExistsError(
                 f"{sink.path} already holds {_counted(found)}: the rows of this run would be mixed with those of "
@@ -193,11 +201,10 @@ def later_output(job: JobGraph, output: Output, location: str, checkpoint_id: in
     checkpoint. What a `CollectSink` has collected belongs to a run and is never later than its snapshot.
     """
     ids = {job.job_id, *_JOB_IN_PATH.findall(location)}
-    own = tuple(f"part-{each}" for each in ids)
     for sink in sinks(job):
         if sink.path.startswith(MEMORY):
             continue
-        names = [name for name in output.published_files(sink) if sink.is_part(name) and name.startswith(own)]
+        names = [name for name in output.published_files(sink) if sink.is_part_of(name, ids)]
         later = [name for name in names if not sink.is_covered(name, checkpoint_id)]
         longest = {each for each in ids if not any(other != each and each.startswith(other) for other in ids)}
         taken_away = sum(output.taken_away(sink, each, checkpoint_id) for each in longest)
@@ -253,6 +260,28 @@ def _counted(names: list[str]) -> str:
     return f"{len(names)} Parquet file{'s' * (len(names) > 1)} ({names[0]}{', ...' * (len(names) > 1)})"
 
 
+def rows_of_parts(parts: Iterable[tuple[str, pa.Table]]) -> pd.DataFrame:
+    """Return the rows of a sink's parts, which are given with their paths below its directory, in this order.
+
+    Columns that the rows were partitioned by come last, with the types that `ParquetSource` gives them.
+    """
+    import pandas as pd
+
+    named = [(Found(path, keys_of(path)), table) for path, table in parts]
+    if not named:
+        return pd.DataFrame()
+    if not any(found.keys for found, _ in named):
+        return pa.concat_tables([table for _, table in named]).to_pandas()
+    columns = key_schema([found for found, _ in named])
+    tables = []
+    for found, table in named:
+        for name, value in found.keys:
+            values = pa.repeat(pa.scalar(value, pa.string()), table.num_rows).cast(columns.field(name).type)
+            table = table.append_column(columns.field(name), values)
+        tables.append(table)
+    return pa.concat_tables(tables).to_pandas()
+
+
 class Collected(NamedTuple):
     """The staged and published tables of one run's `CollectSink`s, by path."""
 
@@ -284,6 +313,8 @@ class MemoryOutput:
         self.published: dict[str, pa.Table] = {}
         self._recorded: dict[str, str] = {}
         """Where rows were made visible, and the path under which they had been staged; not those of a `CollectSink`."""
+        self._directories: dict[str, str] = {}
+        """The directory of the sink of each part that was made visible, which may be in a partition below it."""
         self._run = ""
         self._others: dict[str, Collected] = {}
         self._covered: dict[str, tuple[str, int]] = {}
@@ -346,6 +377,7 @@ class MemoryOutput:
     def commit(self, effects: Iterable[Effect]) -> None:
         """Make rows visible; twice has no further effect."""
         for effect in effects:
+            self._directories[effect.final] = output_directory_of(effect.staged)
             table, before = self.staged.get(effect.staged), self.published.get(effect.final)
             if before is None and effect.final in self._recorded:
                 self.staged.pop(effect.staged, None)
@@ -387,9 +419,10 @@ class MemoryOutput:
         return sum(part is not None and part > after for part in parts)
 
     def published_files(self, sink: Sink) -> list[str]:
-        """Return the names of the visible parts."""
-        directory = sink.path.rstrip("/")
-        return sorted(path.rpartition("/")[2] for path in self.published if path.rpartition("/")[0] == directory)
+        """Return the visible parts."""
+        directory = f"{sink.path.rstrip('/')}/"
+        names = (path.removeprefix(directory) for path in self.published if path.startswith(directory))
+        return sorted(name for name in names if is_partition(name[: name.rfind("/") + 1]))
 
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
         """Delete visible rows."""
@@ -400,20 +433,27 @@ class MemoryOutput:
 
     def directories(self) -> list[str]:
         """Return the sinks' directories that have published something."""
-        return sorted({path.rpartition("/")[0] for path in self.published})
+        return sorted({self._directory(path) for path in self.published})
+
+    def _directory(self, path: str) -> str:
+        """Return the sink's directory of a visible part."""
+        return self._directories.get(path, path.rpartition("/")[0])
 
     def read(self, directory: str) -> pd.DataFrame:
         """Return all visible rows of one sink, in order of file name; an empty frame without rows."""
-        import pandas as pd
-
         wanted = directory.rstrip("/")
-        tables = [table for path, table in sorted(self.published.items()) if path.rpartition("/")[0].endswith(wanted)]
-        return pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame()
+        places = {path: self._directory(path) for path in sorted(self.published)}
+        return rows_of_parts(
+            (path.removeprefix(f"{place}/"), self.published[path])
+            for path, place in places.items()
+            if place.endswith(wanted)
+        )
 
     def copy(self) -> Self:
         """Return another output with the same tables, which never change."""
         other = type(self)()
         other.in_progress = dict(self.in_progress)
+        other._directories = dict(self._directories)
         other.staged, other.published, other._recorded = dict(self.staged), dict(self.published), dict(self._recorded)
         other._run, other._others, other._covered = self._run, dict(self._others), dict(self._covered)
         return other

@@ -108,9 +108,10 @@ def take_away(host: HostOnDisk, place: Path, to: Path) -> None:
     """Move all that is published out of the sinks' directories, as a reader does that has read it."""
     for sink in ("totals", "copy"):
         (to / sink).mkdir(parents=True, exist_ok=True)
-        for path in (place / sink).glob("*.parquet"):
-            assert not (to / sink / path.name).exists()
-            path.rename(to / sink / path.name)
+        for path in files.published_files(str(place / sink)):
+            assert not (to / sink / path).exists()
+            (to / sink / path).parent.mkdir(exist_ok=True)
+            (place / sink / path).rename(to / sink / path)
 
 
 def test_a_job_fails_over_though_its_reader_takes_every_file_away(tmp_path: Path) -> None:

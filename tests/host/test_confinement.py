@@ -153,8 +153,8 @@ class StrangersSink(ParquetSink):
     def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int, number: int = 0) -> str:
         return self.staged or super().staged_path(job_id, subtask, part, checkpoint_id, number)
 
-    def final_path(self, job_id: str, subtask: int, part: int, number: int = 0) -> str:
-        return self.final or super().final_path(job_id, subtask, part, number)
+    def final_path(self, job_id: str, subtask: int, part: int, number: int = 0, partition: str = "") -> str:
+        return self.final or super().final_path(job_id, subtask, part, number, partition)
 
 
 def letters(directory: Path, sink: Sink) -> StreamEnvironment:

@@ -13,8 +13,10 @@ from kit.core.protocol.commands import (
     DiscardLaterOutput,
     DiscardState,
     RecoverCheckpoints,
+    RemoveOrphans,
     SetCheckpointIdCounter,
 )
+from kit.core.protocol.duties import Command
 from kit.core.protocol.events import CheckpointIdAllocated, CheckpointsRecovered, LeadershipLost, StateDiscarded
 from kit.core.state.errors import StorageError
 from kit.files.job_files import JobFiles
@@ -160,3 +162,25 @@ def test_a_driver_that_is_overtaken_deletes_nothing_that_the_other_publishes(dis
     assert isinstance(answer, LeadershipLost)
     assert "the other" in answer.error
     assert output.published == before | published
+
+
+@pytest.mark.parametrize(
+    "command",
+    [RecoverCheckpoints(recover=True), RemoveOrphans(keep=(), shared=())],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_driver_that_is_overtaken_while_it_starts_says_only_that(command: Command) -> None:
+    host = Host()
+    begin = host.store.begin
+
+    def begin_and_be_overtaken(**how: object) -> str:
+        status = begin(**how)  # type: ignore[arg-type]
+        DurableStore(FileRecords(host.storage)).begin(recover=True, driver="the other")
+        return status
+
+    host.store.begin = begin_and_be_overtaken  # type: ignore[method-assign]
+    if isinstance(command, RemoveOrphans):
+        host.store.begin(recover=False)
+    answer = host.job.carry_out(command)
+    assert isinstance(answer, LeadershipLost)
+    assert answer.error.startswith("driver 2 (the other) has taken over this job")

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, FixedDelay, ParquetSink, StreamEnvironment, sum_
@@ -46,7 +46,7 @@ def graph(place: Path, durability: str = "fsync") -> JobGraph:
     totals = rows.key_by("letter").aggregate(total=sum_("n"), emit="final").uid("totals")
     totals.sink_to(ParquetSink(place / "totals"), uid="totals-out")
     in_files = RollingPolicy(max_rows=5, held_rows=2)
-    rows.rebalance().sink_to(ParquetSink(place / "copy", rolling=in_files), uid="copy-out")
+    rows.rebalance().sink_to(ParquetSink(place / "copy", rolling=in_files, partition_by="letter"), uid="copy-out")
     return env.job_graph()
 
 
@@ -90,8 +90,7 @@ def a_run(place: Path, durability: str = "fsync") -> tuple[Recording, str, int]:
 
 
 def rows_below(directory: Path) -> list[dict[str, object]]:
-    names = sorted(name.name for name in directory.glob("*.parquet") if name.name[0] not in "._")
-    return [row for name in names for row in pq.read_table(directory / name).to_pylist()]
+    return ds.dataset(directory, format="parquet", partitioning="hive").to_table().to_pylist()
 
 
 def assert_each_row_once(place: Path) -> None:

@@ -35,10 +35,10 @@ def test_what_the_driver_knows_it_makes_again(tmp_path: Path, part: str) -> None
     assert_each_row_once(tmp_path)
 
 
-@pytest.mark.parametrize("part", [".", "store", "store/leader-1"])
+@pytest.mark.parametrize("part", [".", "store", "store/leader-1-driver"])
 def test_a_driver_without_its_store_stops_once_and_says_why(tmp_path: Path, part: str) -> None:
     host, directory = running(tmp_path)
-    before = {path.name for path in tmp_path.glob("*/*.parquet")}
+    before = {path.name for path in tmp_path.glob("copy/letter=*/*.parquet")}
     shutil.rmtree(directory / part)
     host.run()
     assert host.status is JobStatus.SUSPENDED
@@ -46,10 +46,10 @@ def test_a_driver_without_its_store_stops_once_and_says_why(tmp_path: Path, part
     assert "restore_path" in host.master.error
     assert "another driver has taken over" not in host.master.error
     assert host.master.epoch == 1
-    assert {path.name for path in tmp_path.glob("*/*.parquet")} >= before
+    assert {path.name for path in tmp_path.glob("copy/letter=*/*.parquet")} >= before
 
 
-@pytest.mark.parametrize("part", ["", "/leader-1"])
+@pytest.mark.parametrize("part", ["", "/leader-1-first"])
 def test_records_whose_directory_is_removed_are_not_led_any_more(tmp_path: Path, part: str) -> None:
     records = FileRecords(CheckpointStorage(tmp_path, JOB))
     records.lead("first")
@@ -62,4 +62,4 @@ def test_records_whose_directory_is_removed_are_not_led_any_more(tmp_path: Path,
     ):
         with pytest.raises(LeadershipLostError, match="was removed while this driver led the job"):
             call()
-    assert not Path(f"{tmp_path}/{JOB}/store/leader-1").exists()
+    assert not Path(f"{tmp_path}/{JOB}/store/leader-1-first").exists()

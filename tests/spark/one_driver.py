@@ -78,7 +78,11 @@ def main() -> None:
     launch = {} if options["spark"] else {"launch": ThreadGang}
     record = directory if options.get("record") else False
     with SparkJob(env, recover=options["recover"], record=record, **launch) as job:
-        job.start()
+        try:
+            job.start()
+        except JobFailedError as refused:
+            print(json.dumps({"status": "REFUSED", "error": str(refused)}))
+            return
         if options.get("rescale"):
             job.rescale(options["rescale"])
             os.kill(os.getpid(), signal.SIGKILL)

@@ -38,6 +38,8 @@ FROZEN = {
     "before it notes the end": ("StoreJobResult", "before", 1),
     "ended, and nothing cleaned up": ("StoreJobResult", "after", 1),
 }
+REASONS = {"FINISHED": "", "SUSPENDED": "has taken over this job", "REFUSED": " driver "}
+"""How a driver may end, and what it says of that; one that begins is refused where another leads, or overtakes it."""
 STATE_FREE = {"checkpointID", "run"}
 
 
@@ -196,9 +198,8 @@ def test_drivers_frozen_and_thawed_at_random(tmp_path: Path, store: str, zookeep
             drivers[number].thaw()
         told = [each.end() for each in drivers]
         deposed += sum(each["status"] == "SUSPENDED" for each in told)
-        assert {each["status"] for each in told} <= {"FINISHED", "SUSPENDED", "FAILED"}
         for each in told:
-            assert each["status"] != "FAILED" or "taken over" in each["error"], each
+            assert REASONS[each["status"]] in each["error"], each
         if "FINISHED" not in {each["status"] for each in told}:  # the last to lead was one that had not begun
             told.append(Driver(directory, setting, recover=True).end())
         assert "FINISHED" in {each["status"] for each in told}

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from kit.core.protocol.properties import Durability
 from kit.core.protocol.snapshots import Effect
 from kit.files.local_state import LocalState
-from kit.files.output import lineage_of, sink_called, sinks
+from kit.files.output import lineage_of, rows_of_parts, sink_called, sinks
 from kit.files.storage import CheckpointStorage
 from kit.hosts.spark.temporary import locked_directory, remove_directory, temporary_directory
 from kit.stream.connectors import disk, files
@@ -106,13 +106,13 @@ class SparkOutput:
     def taken_away(self, sink: Sink, job_id: str, after: int) -> int:
         """Return how many parts were published and are no longer there."""
         path = self.place(sink.path)
-        published = set(files.published_files(path))
+        published = {name.rpartition("/")[2] for name in files.published_files(path)}
         records = files.records_of_published(path, job_id)
         parts = {final: sink.staged_part(staged) for staged, final in records.items() if final not in published}
         return sum(part is not None and part > after for part in parts.values())
 
     def published_files(self, sink: Sink) -> list[str]:
-        """Return the names of the Parquet files that readers see."""
+        """Return the Parquet files that readers see."""
         return files.published_files(self.place(sink.path))
 
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
@@ -209,9 +209,8 @@ def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
     """Return all visible rows of a sink (see `sink_called`), ordered by file name. Raises ValueError."""
     place = output.place(sink_called(job, name))
     system, inner = disk.open_path(place)
-    parts = [name for name in files.published_files(place) if name.startswith("part-")]
-    tables = [pq.read_table(f"{inner}/{part}", filesystem=system) for part in parts]
-    return pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame()
+    parts = [path for path in files.published_files(place) if path.rpartition("/")[2].startswith("part-")]
+    return rows_of_parts((path, pq.ParquetFile(f"{inner}/{path}", filesystem=system).read()) for path in parts)
 
 
 def check_writable(directory: str) -> None:

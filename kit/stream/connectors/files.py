@@ -24,7 +24,7 @@ from functools import lru_cache
 from itertools import accumulate
 from posixpath import dirname
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyarrow import fs
@@ -33,6 +33,7 @@ from kit.core.protocol.snapshots import Effect
 from kit.stream.connectors import disk
 from kit.stream.connectors.disk import open_path
 from kit.stream.connectors.file_versions import check_unchanged, unchanged
+from kit.stream.connectors.partitions import is_partition, keys_of
 from kit.stream.connectors.publication_records import (
     delete_staged,
     is_record,
@@ -57,7 +58,6 @@ _MOST_OPEN_SPLITS = 64
 _TRIES = 10
 _WILDCARD = re.compile(r"[*?\[]")
 _HIDDEN = re.compile(r"(?:^|/)[._]")
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A file, a directory or a pattern, or several of these."""
@@ -130,7 +130,7 @@ def _files_at(path: str, suffixes: tuple[str, ...]) -> list[Found]:
         return [Found(path)]
     if info.type == fs.FileType.Directory:
         base, inside = path.rstrip("/"), _names_below(system, inner)
-        return [Found(f"{base}/{name}", _keys_of(name)) for name in inside if name.endswith(suffixes)]
+        return [Found(f"{base}/{name}", keys_of(name)) for name in inside if name.endswith(suffixes)]
     if not _WILDCARD.search(path):
         raise FileNotFoundError(f"there is no file or directory {path}")
     parts = path.split("/")
@@ -140,7 +140,7 @@ def _files_at(path: str, suffixes: tuple[str, ...]) -> list[Found]:
     names = sorted(set(_matching(system, inner.rstrip("/"), parts[first:], suffixes)))
     if not names:
         raise FileNotFoundError(f"nothing matches {path}: there is no such file below {base or '/'}")
-    return [Found(f"{base}/{name}", _keys_of(name)) for name in names]
+    return [Found(f"{base}/{name}", keys_of(name)) for name in names]
 
 
 def _matching(system: fs.FileSystem, base: str, pattern: Sequence[str], suffixes: tuple[str, ...]) -> Iterator[str]:
@@ -177,11 +177,6 @@ def _names_below(system: fs.FileSystem, directory: str) -> list[str]:
     inside = system.get_file_info(fs.FileSelector(directory, recursive=True))
     names = (entry.path[start:] for entry in inside if entry.is_file)
     return sorted(name for name in names if not _HIDDEN.search(name))
-
-
-def _keys_of(name: str) -> tuple[tuple[str, str | None], ...]:
-    pairs = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
-    return tuple((key, None if value == _NO_VALUE else unquote(value)) for key, _, value in pairs)
 
 
 def key_schema(found: Sequence[Found]) -> pa.Schema:
@@ -395,7 +390,7 @@ def stage(effect: Effect, *, durable: bool = True) -> None:
         if unfinished != staged:
             disk.rename(system, unfinished, staged, durable=durable)
     except OSError as error:
-        raise cannot_be_written(dirname(effect.final), error) from error
+        raise cannot_be_written(output_directory_of(effect.staged), error) from error
 
 
 def cannot_be_written(directory: str, error: OSError) -> CommitError:
@@ -467,13 +462,15 @@ def _commit(effect: Effect, *, durable: bool, recorded: bool) -> None:
 
 
 def _check_no_detour(system: fs.FileSystem, staged: str, final: str) -> None:
-    """Raise CommitError if the staging directory is a link to somewhere outside the directory to publish in."""
+    """Raise CommitError if the directory of a file is a link to somewhere outside the output directory."""
     if isinstance(system, fs.LocalFileSystem):
-        staging, published = os.path.realpath(dirname(staged)), os.path.realpath(dirname(final))
-        if not staging.startswith(f"{published.rstrip('/')}/"):
-            raise CommitError(
-                f"{staged} is not published: its directory is {staging}, outside {published}; remove the link"
-            )
+        output = os.path.realpath(output_directory_of(staged))
+        for directory in (dirname(staged), dirname(final)):
+            found = os.path.realpath(directory)
+            if not f"{found}/".startswith(f"{output.rstrip('/')}/"):
+                raise CommitError(
+                    f"{staged} is not published: {directory} is {found}, outside {output}; remove the link"
+                )
 
 
 def _check_same(system: fs.FileSystem, effect: Effect, staged: str, final: str) -> None:
@@ -487,7 +484,7 @@ def published_with_other_rows(effect: Effect) -> CommitError:
     """Return the error for a name under which other rows were published."""
     return CommitError(
         f"{effect.final} was published already with other rows: an earlier run of a job with the same id wrote to "
-        f"{dirname(effect.final)}; empty that directory, or write to another"
+        f"{output_directory_of(effect.staged)}; empty that directory, or write to another"
     )
 
 
@@ -530,16 +527,29 @@ def remove_staged(path: str, job_id: str, names: Iterable[str]) -> None:
 
 
 def published_files(path: str) -> list[str]:
-    """Return the names of the Parquet files that a reader of the directory sees, in order."""
+    """Return the Parquet files that a reader of the directory sees, in order: their paths below it.
+
+    Of its subdirectories only partitions are looked into, such as `year=2013`.
+    """
     system, inner = open_path(path)
-    found = system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
-    names = [info.base_name for info in found if info.is_file and info.base_name.endswith(".parquet")]
-    return sorted(name for name in names if not name.startswith((".", "_")))
+    found = [*_published_in(system, inner.rstrip("/"), "")]
+    return sorted(found)
+
+
+def _published_in(system: fs.FileSystem, path: str, partition: str) -> Iterator[str]:
+    for info in system.get_file_info(fs.FileSelector(f"{path}/{partition}", allow_not_found=True)):
+        name = f"{partition}{info.base_name}"
+        if info.is_file and name.endswith(".parquet") and not info.base_name.startswith((".", "_")):
+            yield name
+        elif info.type == fs.FileType.Directory and is_partition(f"{info.base_name}/"):
+            yield from _published_in(system, path, f"{name}/")
 
 
 def delete_published(path: str, names: Iterable[str]) -> None:
-    """Delete these files; missing ones are ignored."""
+    """Delete these files, and partitions in which none is left; missing ones are ignored."""
     system, inner = open_path(path)
     for name in names:
         if system.get_file_info(f"{inner}/{name}").is_file:
             disk.delete_file(system, f"{inner}/{name}")
+        while name := dirname(name):
+            disk.delete_if_empty(system, f"{inner}/{name}")

@@ -21,6 +21,7 @@ Follows Flink's `TwoPhaseCommittingSink`, `CommitterOperator` and `FileSink`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -31,6 +32,7 @@ from kit.core.state.errors import StateRestoreError
 from kit.stream.backend.states.descriptors import ListStateDescriptor
 from kit.stream.connectors import files
 from kit.stream.connectors.part_writer import PartWriter, PendingFile, RowsToWrite
+from kit.stream.connectors.partitions import by_partition, checked_columns, file_schema, is_partition
 from kit.stream.connectors.rolling import RollingPolicy
 from kit.stream.operators.base import Operator
 from kit.stream.operators.display import described_html
@@ -64,6 +66,13 @@ class Sink:
     mode: str = "error"
     rolling: RollingPolicy | None = field(default=None, kw_only=True)
     """When a file ends between two barriers; with None all rows are held in memory until the next one."""
+    partition_by: str | Iterable[str] = field(default=(), kw_only=True, repr=False)
+    """The columns after whose values the directories of the files are named; a tuple once the sink is made."""
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns that directories are named after."""
+        return checked_columns(self.partition_by)
 
     def create_operator(self, spec: SinkSpec) -> SinkOperator:
         """Create the operator of one subtask."""
@@ -74,7 +83,10 @@ class Sink:
         return self
 
     def _repr_html_(self) -> str:
-        return described_html(type(self).__name__, {"path": self.path, "mode": self.mode})
+        return described_html(type(self).__name__, {"path": self.path, "mode": self.mode} | self._partitions())
+
+    def _partitions(self) -> dict[str, str]:
+        return {"partition_by": ", ".join(self.partition_columns)} if self.partition_columns else {}
 
     def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int, number: int = 0) -> str:
         """Return the file in which a checkpoint stages the rows that end with checkpoint `part`'s barrier.
@@ -96,7 +108,7 @@ class Sink:
         return int(found["since"]) if found else None
 
     def check(self, schema: pa.Schema, operator: str) -> None:
-        """Raise SchemaError for a column that cannot be written here."""
+        """Raise SchemaError for a column of the files that cannot be written here."""
 
     def check_own(self, staged: str, final: str) -> None:
         """Raise StateRestoreError unless this sink would use these paths, which come from a checkpoint.
@@ -106,10 +118,10 @@ class Sink:
         directory, name = staged.rpartition("/")[::2]
         job = directory.rpartition("/")[2]
         is_staged = directory == f"{self.path.rstrip('/')}/{files.STAGING}/{job}" and job not in ("", ".", "..")
-        below, part = final.rpartition("/")[::2]
-        if not (
-            is_staged and self.staged_by(name) is not None and below == self.path.rstrip("/") and self.is_part(part)
-        ):
+        root = f"{self.path.rstrip('/')}/"
+        partition, slash, part = final.removeprefix(root).rpartition("/")
+        is_final = final.startswith(root) and is_partition(partition + slash) and self.is_part(part)
+        if not (is_staged and self.staged_by(name) is not None and is_final):
             raise StateRestoreError(
                 f"the checkpoint is to publish {staged!r} as {final!r}, and the sink writes to {self.path!r}: restore "
                 "the job with the directory that this sink had when the checkpoint was taken, and change it with the "
@@ -117,14 +129,15 @@ class Sink:
             )
 
     @staticmethod
-    def is_part(name: str) -> bool:
+    def is_part(path: str) -> bool:
         """Return True if a sink publishes files with such names."""
-        return _FINAL_NAME.fullmatch(name) is not None
+        return Sink.published_part(path) is not None
 
     @staticmethod
-    def is_part_of(name: str, job_id: str) -> bool:
-        """Return True if a sink of this very job does."""
-        return Sink.is_part(name) and name.startswith(f"part-{files.file_safe(job_id)}-")
+    def is_part_of(path: str, job_ids: Iterable[str]) -> bool:
+        """Return True if a sink of one of these jobs does; the ids may be only the beginnings of such."""
+        own = tuple(f"part-{files.file_safe(each)}" for each in job_ids)
+        return Sink.is_part(path) and path.rpartition("/")[2].startswith(own)
 
     @staticmethod
     def staged_by(name: str) -> int | None:
@@ -135,15 +148,14 @@ class Sink:
     @staticmethod
     def is_covered(path: str, checkpoint_id: int) -> bool:
         """Return True if a sink had staged or published this file when its job took checkpoint `checkpoint_id`."""
-        name = path.rpartition("/")[2]
-        by = Sink.published_part(name)
-        by = Sink.staged_by(name) if by is None else by
+        by = Sink.published_part(path)
+        by = Sink.staged_by(path.rpartition("/")[2]) if by is None else by
         return by is not None and by <= checkpoint_id
 
     @staticmethod
-    def published_part(name: str) -> int | None:
+    def published_part(path: str) -> int | None:
         """Return the checkpoint at whose barrier the rows in a published file ended; None if no sink published it."""
-        found = _FINAL_NAME.fullmatch(name)
+        found = _FINAL_NAME.fullmatch(path.rpartition("/")[2])
         return int(found["part"]) if found else None
 
     @staticmethod
@@ -152,10 +164,12 @@ class Sink:
         found = _STAGED_NAME.match(name)
         return int(found["part"]) if found else None
 
-    def final_path(self, job_id: str, subtask: int, part: int, number: int = 0) -> str:
-        """Return the file in which these rows are published."""
+    def final_path(self, job_id: str, subtask: int, part: int, number: int = 0, partition: str = "") -> str:
+        """Return the file in which these rows are published; `partition` is "" or ends in a slash."""
         which = f"_{number:05d}" if number else ""
-        return f"{self.path.rstrip('/')}/part-{files.file_safe(job_id)}-{subtask:05d}-{part:06d}{which}.parquet"
+        return (
+            f"{self.path.rstrip('/')}/{partition}part-{files.file_safe(job_id)}-{subtask:05d}-{part:06d}{which}.parquet"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +185,10 @@ class ParquetSink(Sink):
     A subtask holds few rows in memory and writes the others as they come; a file ends at each checkpoint, and earlier
     when it is large. `rolling` sets other limits (`RollingPolicy`).
 
+    With `partition_by=("year", "month")` files are in directories such as `year=2013/month=1`, and do not hold these
+    columns (`kit.stream.connectors.partitions`). They are columns of text, integers, booleans or dates. `ParquetSource`
+    and other readers of Hive's layout have them in the rows again, with types of their own choice.
+
     Raises `kit.stream.connectors.files.CommitError`, naming the directory, if it certainly cannot be written, and
     ValueError for another mode.
     """
@@ -184,6 +202,7 @@ class ParquetSink(Sink):
             )
         if not isinstance(self.rolling, RollingPolicy):
             raise TypeError(f"ParquetSink({self.path!r}): rolling is {self.rolling!r}, expected a RollingPolicy(...)")
+        object.__setattr__(self, "partition_by", checked_columns(self.partition_by))
         object.__setattr__(self, "path", files.absolute(self.path))
         files.check_output_directory(self.path)
 
@@ -221,6 +240,7 @@ class CollectSink(Sink):
     path: str = "collected"
     mode: str = field(default="overwrite", init=False, repr=False)
     rolling: RollingPolicy | None = field(default=None, init=False, repr=False)
+    partition_by: tuple[str, ...] = field(default=(), init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.path.startswith(MEMORY):
@@ -238,7 +258,7 @@ class SinkSpec(ResolvedSpec):
     hooks_remedy: ClassVar[str] = "let its create_operator(spec) return a SinkOperator that overrides them"
 
     def _resolve(self) -> None:
-        self.sink.check(self.input_schema, self.name)
+        self.sink.check(file_schema(self.input_schema, self.sink.partition_columns, self.name), self.name)
         self._set(input_schemas=(self.input_schema,))
 
     def create(self) -> SinkOperator:
@@ -274,7 +294,8 @@ class SinkOperator(Operator):
 
     def __init__(self, spec: SinkSpec) -> None:
         self._spec = spec
-        self._writer = PartWriter(spec.input_schema, spec.sink.rolling, self._write, self._new_path)
+        schema = file_schema(spec.input_schema, spec.sink.partition_columns, spec.name)
+        self._writer = PartWriter(schema, spec.sink.rolling, self._write, self._new_path)
         self._parts: list[StagedPart] = []
         """The parts that no complete checkpoint covers, oldest first."""
         self._covered: list[str] = []
@@ -332,7 +353,8 @@ class SinkOperator(Operator):
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Keep the rows for the next barrier, or write them."""
-        self._writer.add("", batch, self.context.processing_time_ms)
+        for partition, rows in by_partition(batch, self._spec.sink.partition_columns):
+            self._writer.add(partition, rows, self.context.processing_time_ms)
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Do nothing: event time ends here."""
@@ -394,7 +416,7 @@ class SinkOperator(Operator):
 
     def _final_path(self, part: StagedPart) -> str:
         context = self.context
-        return self._spec.sink.final_path(context.job_id, context.subtask, *part[:2])
+        return self._spec.sink.final_path(context.job_id, context.subtask, *part[:2], part.file.bucket)
 
     def _effect_of(self, part: StagedPart, checkpoint_id: int) -> Effect:
         context, ended_at, number, file = self.context, *part

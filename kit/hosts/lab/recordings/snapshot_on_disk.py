@@ -34,7 +34,7 @@ class OutputOfAnEarlierRun(MemoryOutput):
             if effect.final not in self.published and not path.startswith(MEMORY):
                 system, inner = open_path(path)
                 if system.get_file_info(inner).is_file:
-                    self.published[effect.final] = pq.read_table(inner, filesystem=system)
+                    self.published[effect.final] = pq.ParquetFile(inner, filesystem=system).read()
         return effect.final in self.published
 
 
