@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kit.hosts.lab import Lab
     from kit.hosts.spark import SparkJob, create_session, running
     from kit.machines.coordinator import MasterHook
+    from kit.snapshots.checkpoints import Checkpoint, CheckpointError, Checkpoints, open_checkpoint, open_checkpoints
     from kit.stream.api import StreamEnvironment
     from kit.stream.backend.operator_store import BroadcastState, OperatorListState
     from kit.stream.backend.states.descriptors import (
@@ -146,6 +147,13 @@ _offer(
         "kit.files.job_ended": ["JobEndedError"],
         "kit.files.job_failed": ["JobFailedError"],
         "kit.hosts.lab": ["Lab"],
+        "kit.snapshots.checkpoints": [
+            "Checkpoint",
+            "CheckpointError",
+            "Checkpoints",
+            "open_checkpoint",
+            "open_checkpoints",
+        ],
         "kit.stream.operators": [
             "BatchContext",
             "BatchState",
@@ -210,10 +218,13 @@ __all__ = [
     "BroadcastContext",
     "BroadcastProcessFunction",
     "BroadcastState",
+    "Checkpoint",
     "CheckpointConfig",
+    "CheckpointError",
     "CheckpointListener",
     "CheckpointedFunction",
     "CheckpointingMode",
+    "Checkpoints",
     "CoProcessFunction",
     "CollectSink",
     "CollectionSource",
@@ -275,6 +286,8 @@ __all__ = [
     "doctor",
     "max_",
     "min_",
+    "open_checkpoint",
+    "open_checkpoints",
     "running",
     "show",
     "sum_",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kit.hosts.lab.step import Step
     from kit.restore_check import RestoreCheck
     from kit.run.stage import Stage
+    from kit.snapshots.checkpoints import Checkpoint, Checkpoints
     from kit.snapshots.state_tables import StateTable, StateTables
     from kit.stream.api import StreamEnvironment
     from kit.why import Why
@@ -108,6 +109,13 @@ def restore_check_html(check: RestoreCheck) -> str:
     return restore_check_html(check)
 
 
+def checkpoint_html(found: Checkpoint | Checkpoints) -> str:
+    """Show what an opened checkpoint, or a directory of several, holds."""
+    from kit.draw.views.checkpoint_html import checkpoint_html
+
+    return checkpoint_html(found)
+
+
 provide(
     {
         each.__name__: each
@@ -124,6 +132,7 @@ provide(
             play_pages,
             state_html,
             restore_check_html,
+            checkpoint_html,
         )
     }
 )

@@ -21,7 +21,7 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -115,6 +115,10 @@ class StateFiles:
         start = delegate.start_pos if isinstance(delegate, SegmentFileStateHandle) else 0
         return self._read_file(delegate.path, start + offset, length)
 
+    def read_part(self, path: str, offset: int, length: int) -> pa.Buffer:
+        """Return `length` bytes of a file from `offset` on. Raises StorageError if there are fewer."""
+        return self._read_file(path, offset, length)
+
     def resolve(self, pointer: str | os.PathLike[str]) -> ResolvedCheckpoint:
         """Find a checkpoint or savepoint by its directory or its `_metadata` file, and read its metadata.
 
@@ -142,6 +146,27 @@ class StateFiles:
         location = CheckpointLocation(posixpath.dirname(metadata_path))
         return ResolvedCheckpoint(location, metadata_path, self.read(metadata_path).to_pybytes())
 
+    def qualified(self, path: str | os.PathLike[str]) -> str:
+        """Return a path or URI in the recorded form: without a slash at its end, a local one absolute."""
+        return os.fspath(path).rstrip("/") if self._file_system is not None else _qualified(path)
+
+    def walk(self, directory: str | os.PathLike[str], most: int) -> Iterator[tuple[str, int]]:
+        """Yield the files in a directory and below it, with their bytes; none if it does not exist.
+
+        Raises StorageError, also if there are more than `most`.
+        """
+        path = self.qualified(directory)
+        file_system, inner = self._open(path)
+        try:
+            found = file_system.get_file_info(fs.FileSelector(inner, allow_not_found=True, recursive=True))
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("list", path, error) from error
+        if len(found) > most:
+            raise StorageError(f"{path!r} has {len(found):,} files and directories, at most {most:,} are read")
+        for each in found:
+            if each.type is fs.FileType.File:
+                yield f"{path}/{each.path[len(inner) :].lstrip('/')}", each.size
+
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, in order; none if it does not exist. Raises StorageError."""
         file_system, inner = self._open(directory)
@@ -159,9 +184,14 @@ class StateFiles:
         try:
             file_system, inner = self._open(path)
             with file_system.open_input_file(inner) as stream:
-                wanted = stream.size() - offset if length is None else length
+                size = stream.size()
+                wanted = size - offset if length is None else length
+                if offset + wanted > size:  # before memory is taken for what may be a lie
+                    raise _too_short(path, size, offset, wanted)
                 stream.seek(offset)
                 data = stream.read_buffer(wanted)
+        except StorageError:
+            raise
         except (OSError, pa.ArrowException) as error:
             raise _failed("read", path, error) from error
         if data.size < wanted:

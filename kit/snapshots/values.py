@@ -1,13 +1,12 @@
 """The values in a snapshot's files, as tables: read piece by piece with the readers that a restore uses.
 
-For state that Flink itself wrote, keyed state of basic types, tuples, lists and maps is decoded (`flink_values`). Other
-foreign state (POJOs, Kryo, SQL rows, operator state, RocksDB files) is not: only the places of its bytes and its
-serializer are known.
+State that Flink wrote is decoded as an opened checkpoint decodes it (`kit.snapshots.checkpoints`).
 """
 
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,16 +15,19 @@ import pyarrow as pa
 
 from kit.core.protocol.elements import Buffer
 from kit.core.state.errors import StateError
-from kit.core.state.handles import KeyGroupsSavepointStateHandle
+from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer
 from kit.run.sizes import size_text
 from kit.snapshots import state_tables
-from kit.snapshots.flink_values import TIMER_FORM, WIDE_KEY_GROUPS, Entry, FlinkKeyedFile, State, table_of
+from kit.snapshots.checkpoints.keyed_parts import KeyedPart, parts_of
+from kit.snapshots.checkpoints.operator_parts import OperatorPart, operator_parts_of
+from kit.snapshots.checkpoints.state_bytes import StateBytes
+from kit.snapshots.formats.headers import TIMER
+from kit.snapshots.formats.rows import Rows
 from kit.snapshots.pieces import (
     ARRIVED,
     BROADCAST,
     COORDINATOR,
-    HEADER,
     KEYED,
     NOT_SENT,
     RAW_KEYED,
@@ -49,10 +51,16 @@ MOST_BYTES = 64_000_000
 """The most bytes that are read to show values."""
 MOST_REASONS = 6
 """The most reasons for unreadable state that are listed in full."""
-_FOREIGN = "written by another program: the layout is known, the values are not decoded"
+FoundRows = Iterator[tuple[str, str, pa.Table]]
+"""Kind, name and rows of state."""
 _CHANNELS = {
     ARRIVED: "sent before the barrier, taken after the state was copied",
     NOT_SENT: "not sent yet when the barrier overtook it",
+}
+_OPERATOR_KINDS = {
+    "SPLIT_DISTRIBUTE": state_tables.SPLIT,
+    "UNION": state_tables.UNION,
+    "BROADCAST": state_tables.BROADCAST,
 }
 _LISTS = {SPLIT: state_tables.SPLIT, UNION: state_tables.UNION, BROADCAST: state_tables.BROADCAST}
 
@@ -64,11 +72,31 @@ def values_of(snapshot: Snapshot) -> StateTables:
     for piece in snapshot.pieces:
         for kind, name, rows in reader.rows(piece):
             tables.setdefault((kind, piece.operator, name), []).append(rows)
+    for kind, operator, name, rows in reader.operator_state():
+        tables.setdefault((kind, operator, name), []).append(rows)
+    for key, parts in reader.keyed_state().items():
+        tables[key] = [*tables.get(key, ()), *_alike(parts)]
     for master in () if snapshot.metadata is None else snapshot.metadata.master_states:
         told = pa.table({"version": [master.version], "value": [_told(master.data)]})
         tables[state_tables.MASTER, "", master.name] = [told]
     found = [StateTable(*key, pa.concat_tables(parts, promote_options="permissive")) for key, parts in tables.items()]
     return StateTables(f"What checkpoint {snapshot.checkpoint_id} holds", found, reader.note)
+
+
+Keyed = dict[tuple[str, str, str], list[tuple[str, str, Rows]]]
+"""By kind, operator and name: task, domain of timers, and rows."""
+
+
+def _alike(parts: list[tuple[str, str, Rows]]) -> list[pa.Table]:
+    """Return the tables of several tasks with the same columns: times are text in all of them or in none."""
+    tables = [rows.table() for _, _, rows in parts]
+    if len({table.schema for table in tables}) > 1:
+        tables = [rows.table(text=True) for _, _, rows in parts]
+    return [_of_task(_of_domain(table, domain), task) for table, (task, domain, _) in zip(tables, parts, strict=True)]
+
+
+def _of_domain(rows: pa.Table, domain: str) -> pa.Table:
+    return rows.add_column(0, "domain", pa.array([domain] * rows.num_rows, pa.string())) if domain else rows
 
 
 @dataclass
@@ -77,22 +105,18 @@ class _Reader:
     data: dict[tuple[str, bool], pa.Buffer | None] = field(default_factory=dict)
     read_bytes: int = 0
     missing: set[str] = field(default_factory=set)
-    of_flink: dict[tuple[str, bool], FlinkKeyedFile | StateError] = field(default_factory=dict)
     undecoded: dict[tuple[str, str], int] = field(default_factory=dict)
-    """The bytes of keyed state that are not decoded, by operator and reason."""
+    """The bytes of state that are not decoded, by operator and reason."""
 
     def __post_init__(self) -> None:
         metadata = self.snapshot.metadata
         self._inline = {} if metadata is None else inline_bytes(metadata)
-        operators = () if metadata is None else metadata.operator_states
-        self._key_groups = {each.operator_id: each.max_parallelism for each in operators}
+        self._labels = {each.operator_id: each.operator for each in self.snapshot.pieces}
 
     @property
     def note(self) -> str:
         """A text about the state that was not read, with the reasons."""
-        kept = (
-            f"{operator}: {size_text(size)} of keyed state, {why}" for (operator, why), size in self.undecoded.items()
-        )
+        kept = (f"{operator}: {size_text(size)} of state, {why}" for (operator, why), size in self.undecoded.items())
         told = [*sorted(kept), *sorted(self.missing)]
         more = [f"and {len(told) - MOST_REASONS} more"] if len(told) > MOST_REASONS else []
         return "; ".join([*told[:MOST_REASONS], *more])
@@ -101,50 +125,81 @@ class _Reader:
         """Yield kind, name and rows of the content of a piece."""
         read = _READ.get(piece.kind)
         if read is None:
-            if piece.kind != HEADER:
-                self.missing.add(_FOREIGN)
             return
         data = self._bytes(piece)
         if data is None:
             return
         try:
-            is_flinks = piece.kind == KEYED and data[: len(KEYED_MAGIC)].to_pybytes() != KEYED_MAGIC
-            for kind, name, rows in self._of_flink(piece, data) if is_flinks else read(piece, data):
+            for kind, name, rows in read(piece, data):
                 task = f"{piece.operator}/{piece.subtask}" if piece.subtask is not None else piece.operator
-                yield kind, name, rows.add_column(0, "task", pa.array([task] * rows.num_rows, pa.string()))
+                yield kind, name, _of_task(rows, task)
         except _ForeignError:
-            self.missing.add(_FOREIGN)
+            return
         except (StateError, OSError, ValueError, pa.ArrowException) as error:
             self.missing.add(f"{piece.operator}/{piece.subtask}: {error}")
 
-    def _of_flink(self, piece: Piece, data: pa.Buffer) -> Rows:
-        """Decode keyed state in one of Flink's own layouts; count the bytes that cannot be decoded."""
-        key = piece.file, piece.inline
-        if key not in self.of_flink:
-            groups = self._key_groups.get(piece.operator_id, WIDE_KEY_GROUPS)
-            canonical = piece.handle == KeyGroupsSavepointStateHandle.__name__
+    def keyed_state(self) -> Keyed:
+        """Return the keyed state that Flink wrote; what cannot be decoded is counted."""
+        found: Keyed = {}
+        for operator, label, subtask, state, source in self._subtasks():
             try:
-                held = data.slice(piece.base).to_pybytes()
-                self.of_flink[key] = FlinkKeyedFile(held, canonical=canonical, key_groups=groups)
+                managed = state.managed_keyed_state
+                for part in parts_of(managed, (), source, operator.max_parallelism, {}):
+                    if isinstance(part, KeyedPart):
+                        self._decode(part, label, f"{label}/{subtask}", found)
             except StateError as error:
-                self.of_flink[key] = error
-        found = self.of_flink[key]
-        if isinstance(found, StateError):
-            place = piece.operator, str(found)
-            self.undecoded[place] = self.undecoded.get(place, 0) + piece.size
-            return
-        assert piece.key_group is not None
-        by_state: dict[State, list[Entry]] = {}
-        for entry in found.key_group(piece.key_group, piece.start - piece.base, piece.end - piece.base):
-            by_state.setdefault(entry.state, []).append(entry)
-        for state, entries in by_state.items():
-            rows = table_of(state, found.key, piece.key_group, entries)
-            if state.form == TIMER_FORM:
-                domain = "processing time" if "/processing_" in state.name else "event time"
-                rows = rows.add_column(0, "domain", pa.array([domain] * rows.num_rows, pa.string()))
-                yield state_tables.TIMERS, state.name.partition("/")[2].partition("_")[2], rows
+                self._not_decoded(label, error, sum(each.state_size for each in state.managed_keyed_state))
+        return found
+
+    def _decode(self, part: KeyedPart, label: str, task: str, found: Keyed) -> None:
+        for name, state in part.states.items():
+            rows = Rows(state)
+            try:
+                part.decode(name, part.groups(), lambda _, into=rows: into)  # type: ignore[misc]
+            except StateError as error:
+                self._not_decoded(label, error, 0)
+                continue
+            if rows.is_empty:
+                continue
+            if state.kind == TIMER:
+                domain = "processing time" if "/processing_" in name else "event time"
+                key = state_tables.TIMERS, label, name.partition("/")[2].partition("_")[2]
             else:
-                yield state_tables.KEYED, state.name, rows
+                domain, key = "", (state_tables.KEYED, label, name)
+            found.setdefault(key, []).append((task, domain, rows))
+
+    def operator_state(self) -> Iterator[tuple[str, str, str, pa.Table]]:
+        """Yield kind, operator, name and rows of the operator state that Flink wrote."""
+        for _, label, subtask, state, source in self._subtasks():
+            lists = state.managed_operator_state
+            try:
+                streams = (source.stream(each.delegate) for each in lists)
+                for each in operator_parts_of(iter(lists), streams, {}):
+                    for info in each.infos() if isinstance(each, OperatorPart) else ():
+                        rows = each.table(info.name)
+                        if rows is not None and rows.num_rows:
+                            yield _OPERATOR_KINDS[info.kind], label, info.name, _of_task(rows, f"{label}/{subtask}")
+            except StateError as error:
+                self._not_decoded(label, error, sum(each.state_size for each in lists))
+
+    def _subtasks(self) -> Iterator[tuple[OperatorState, str, int, OperatorSubtaskState, StateBytes]]:
+        """Yield the subtasks whose files can be read, with their operators, up to a number of bytes."""
+        metadata, files, read = self.snapshot.metadata, self.snapshot.files, 0
+        if metadata is None or files is None:
+            return
+        source = StateBytes(files, posixpath.dirname(self.snapshot.path))
+        for operator in metadata.operator_states:
+            label = self._labels.get(operator.operator_id, operator.label)
+            for subtask, state in sorted(operator.subtask_states.items()):
+                read += state.state_size
+                if read > MOST_BYTES:
+                    self.missing.add(f"what is beyond the first {MOST_BYTES // 1_000_000} MB was not read")
+                    return
+                yield operator, label, subtask, state, source
+
+    def _not_decoded(self, label: str, error: StateError, size: int) -> None:
+        place = label, str(error)
+        self.undecoded[place] = self.undecoded.get(place, 0) + size
 
     def _bytes(self, piece: Piece) -> pa.Buffer | None:
         key = piece.file, piece.inline
@@ -170,15 +225,18 @@ class _Reader:
         return data
 
 
+def _of_task(rows: pa.Table, task: str) -> pa.Table:
+    return rows.add_column(0, "task", pa.array([task] * rows.num_rows, pa.string()))
+
+
 class _ForeignError(Exception):
-    """Bytes that no reader here can decode."""
+    """Bytes that another program wrote."""
 
 
-Rows = Iterator[tuple[str, str, pa.Table]]
-
-
-def _keyed(piece: Piece, data: pa.Buffer) -> Rows:
+def _keyed(piece: Piece, data: pa.Buffer) -> FoundRows:
     assert piece.key_group is not None
+    if data[: len(KEYED_MAGIC)].to_pybytes() != KEYED_MAGIC:
+        raise _ForeignError
     for _, batch in KeyedStateFile(data, piece.file).key_group(piece.key_group, piece.start):
         kind, name = state_kind(batch.schema), state_name(batch.schema)
         rows = pa.Table.from_batches([batch]).replace_schema_metadata(None)
@@ -193,7 +251,7 @@ def _keyed(piece: Piece, data: pa.Buffer) -> Rows:
             yield state_tables.KEYED, name, rows.add_column(0, "key_group", group)
 
 
-def _entry(piece: Piece, data: pa.Buffer) -> Rows:
+def _entry(piece: Piece, data: pa.Buffer) -> FoundRows:
     if data[: len(OPERATOR_MAGIC)].to_pybytes() != OPERATOR_MAGIC:
         raise _ForeignError
     batch = OperatorStateFile(data, piece.file).entry(piece.name, piece.start)
@@ -215,7 +273,7 @@ def _fields(rows: pa.Table) -> list[pa.RecordBatch]:
     return [pa.RecordBatch.from_struct_array(part) for part in rows["element"].chunks]
 
 
-def _buffer(piece: Piece, data: pa.Buffer) -> Rows:
+def _buffer(piece: Piece, data: pa.Buffer) -> FoundRows:
     serializer, source = ChannelStateSerializer(), pa.BufferReader(data)
     source.seek(piece.start)
     for element in serializer.read_data(source, serializer.read_length(source)):
@@ -227,13 +285,13 @@ def _buffer(piece: Piece, data: pa.Buffer) -> Rows:
         yield state_tables.IN_FLIGHT, piece.name, rows
 
 
-def _raw(piece: Piece, data: pa.Buffer) -> Rows:
+def _raw(piece: Piece, data: pa.Buffer) -> FoundRows:
     held = data.slice(piece.start, piece.size).to_pybytes()
     rows = pa.table({"key_group": pa.array([piece.key_group], pa.int32()), "value": pa.array([held], pa.binary())})
     yield state_tables.RAW, piece.kind, rows
 
 
-def _coordinator(piece: Piece, data: pa.Buffer) -> Rows:
+def _coordinator(piece: Piece, data: pa.Buffer) -> FoundRows:
     yield state_tables.COORDINATOR, piece.operator, pa.table({"value": [_told(data.to_pybytes())]})
 
 

@@ -29,3 +29,7 @@ class StorageError(StateError, OSError):
 
 class SavepointNotFoundError(StorageError, FileNotFoundError):
     """A path without a checkpoint or savepoint."""
+
+
+class CheckpointError(StateError, ValueError):
+    """A checkpoint, or a file of it, that cannot be opened or decoded."""

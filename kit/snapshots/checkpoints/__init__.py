@@ -1,0 +1,23 @@
+"""Checkpoints and savepoints opened for reading, ours and Flink's: their tables and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kit.core.lazily import offer
+
+if TYPE_CHECKING:
+    from kit.core.state.errors import CheckpointError
+    from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint
+    from kit.snapshots.checkpoints.directory import Checkpoints, open_checkpoints
+
+offer(
+    __name__,
+    {
+        "kit.core.state.errors": ["CheckpointError"],
+        "kit.snapshots.checkpoints.checkpoint": ["Checkpoint", "open_checkpoint"],
+        "kit.snapshots.checkpoints.directory": ["Checkpoints", "open_checkpoints"],
+    },
+)
+
+__all__ = ["Checkpoint", "CheckpointError", "Checkpoints", "open_checkpoint", "open_checkpoints"]

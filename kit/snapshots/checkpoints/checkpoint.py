@@ -1,0 +1,379 @@
+"""One checkpoint or savepoint, ours or Flink's, opened for reading."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from kit.core.display import display
+from kit.core.metadata import CheckpointMetadata, MetadataError, read_metadata
+from kit.core.state.errors import CheckpointError, StateError
+from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.files.storage import StateFiles
+from kit.run.sizes import size_text
+from kit.snapshots.checkpoints import frames
+from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
+from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
+from kit.snapshots.checkpoints.state_bytes import StateBytes
+from kit.snapshots.formats.headers import Decoders
+from kit.snapshots.formats.rows import Rows
+from kit.stream.graph.hashing import operator_id_of_uid
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_NAMED = 12
+"""Names that an error lists."""
+
+
+def open_checkpoint(
+    path: str | os.PathLike[str],
+    *,
+    follow: bool = False,
+    decoders: Decoders | None = None,
+    file_system: fs.FileSystem | None = None,
+) -> Checkpoint:
+    """Open a checkpoint or savepoint that the kit or Flink (1.3 to 2.3) wrote. Only its `_metadata` is read at first.
+
+    Args:
+        path: its directory or its `_metadata` file, local or a URI that pyarrow knows (`s3://bucket/path`).
+        follow: read files outside the checkpoint's own directories too, if the metadata refers to any.
+        decoders: for classes that only Java code can read, by class name: the bytes of a value in, the value out.
+        file_system: the file system of all paths, instead of the one that `path` names.
+
+    Raises:
+        SavepointNotFoundError: there is no checkpoint at the path; the error says what is there.
+        CheckpointError: the metadata is damaged.
+    """
+    files = StateFiles(file_system)
+    found = files.resolve(path)
+    try:
+        metadata, version = read_metadata(found.metadata, found.location.directory)
+    except MetadataError as error:
+        raise CheckpointError(f"{found.metadata_path!r}: {error}") from error
+    source = StateBytes(files, found.location.directory, follow=follow)
+    return Checkpoint(metadata, version.number, found.metadata, source, decoders or {})
+
+
+class Checkpoint:
+    """A checkpoint: tables of what it consists of, and the values in it.
+
+    The tables are DataFrames: `operators`, `subtasks`, `states`, `handles`, `key_groups`, `operator_state`,
+    `channel_state`, `files`, `master_state`; `properties` is a Series. `state` and `stream` return values as Arrow
+    tables.
+    """
+
+    def __init__(
+        self, metadata: CheckpointMetadata, version: int, data: bytes, source: StateBytes, decoders: Decoders
+    ) -> None:
+        self.metadata, self.metadata_version = metadata, version
+        self._metadata_bytes, self._source, self._decoders = len(data), source, decoders
+        self._keyed: dict[tuple[str, int], list[KeyedPart | OwnPart]] = {}
+        self._lists: dict[tuple[str, int], list[OperatorPart | OwnOperatorPart]] = {}
+
+    @property
+    def directory(self) -> str:
+        """The directory that holds `_metadata`."""
+        return self._source.directory
+
+    @property
+    def checkpoint_id(self) -> int:
+        """The checkpoint's id."""
+        return self.metadata.checkpoint_id
+
+    @property
+    def size(self) -> int:
+        """The size of all state, in bytes."""
+        return self.metadata.state_size
+
+    @property
+    def is_savepoint(self) -> bool | None:
+        """True for a savepoint; None if the metadata, before version 4, does not say."""
+        properties = self.metadata.properties
+        return None if properties is None else properties.is_savepoint
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def operators(self) -> pd.DataFrame:
+        """One row per operator, the largest first: its names, parallelism, and bytes by kind of state."""
+        return frames.operators(self.metadata)
+
+    @cached_property
+    def subtasks(self) -> pd.DataFrame:
+        """One row per subtask that reported: bytes by kind of state, its key groups, whether it had finished."""
+        return frames.subtasks(self.metadata)
+
+    @cached_property
+    def handles(self) -> pd.DataFrame:
+        """One row per handle: whose it is, its type, key groups, bytes, and its file."""
+        return frames.handles(self.metadata)
+
+    @cached_property
+    def operator_state(self) -> pd.DataFrame:
+        """One row per list or broadcast state of a subtask: its mode, the number of entries, and its file."""
+        return frames.operator_state(self.metadata)
+
+    @cached_property
+    def channel_state(self) -> pd.DataFrame:
+        """One row per channel with in-flight data: its subtask, direction, gate and number, buffers and bytes."""
+        return frames.channel_state(self.metadata)
+
+    @cached_property
+    def files(self) -> pd.DataFrame:
+        """One row per file that the checkpoint refers to: its bytes as recorded, and where it is, or the problem."""
+        return frames.files(self.metadata, self._source)
+
+    @cached_property
+    def master_state(self) -> pd.DataFrame:
+        """One row per master hook and per operator coordinator with state: its name, version and bytes."""
+        return frames.master_state(self.metadata)
+
+    @cached_property
+    def properties(self) -> pd.Series:
+        """The checkpoint's id, kind and life cycle, and the version of its metadata."""
+        return frames.properties(self.metadata, self.metadata_version, self.directory)
+
+    @cached_property
+    def states(self) -> pd.DataFrame:
+        """One row per state: its operator, name, kind, and the types in it. One file per operator is read.
+
+        A file that cannot be read has one row, whose `error` says why.
+        """
+        import pandas as pd
+
+        rows = [row for operator in self.metadata.operator_states for row in self._states_of(operator)]
+        columns = ["operator", "name", "kind", "key", "namespace", "value", "error"]
+        return pd.DataFrame(rows, columns=columns)
+
+    @cached_property
+    def key_groups(self) -> pd.DataFrame:
+        """One row per key group of a subtask with bytes of its own. RocksDB's files hold all of theirs together."""
+        import pandas as pd
+
+        rows = []
+        for operator in self.metadata.operator_states:
+            for subtask, state in sorted(operator.subtask_states.items()):
+                for part in self._keyed_parts(operator, subtask, state):
+                    rows += [(frames.label(operator), subtask, *each) for each in part.sizes().items()]
+        frame = pd.DataFrame(rows, columns=["operator", "subtask", "key_group", "bytes"])
+        return frame.astype({"subtask": "int64", "key_group": "int64", "bytes": "int64"})
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def state(self, operator: str, name: str, *, key_groups: Collection[int] | None = None) -> pa.Table:
+        """Return the values of a state, over all subtasks, or of some key groups only.
+
+        Keyed state has the columns key_group, key, then namespace, map_key, last_access where it has them, and value;
+        timers key_group, key, namespace, time_ms. A list in operator state has subtask, entry, value; a broadcast map
+        subtask, key, value.
+
+        Args:
+            operator: its uid, its name, or its id in hexadecimal.
+            name: the state's.
+            key_groups: those to read; all if omitted. They do not apply to operator state.
+
+        Raises:
+            KeyError: there is no such operator or state; the error lists what there is.
+            CheckpointError: the state is damaged, a file is missing, or the values are not decoded here.
+        """
+        found = self._operator(operator)
+        with _named(found, name):
+            table = self._keyed_table(found, name, key_groups)
+            table = self._operator_table(found, name) if table is None else table
+        if table is None:
+            raise self._no_state(found, name)
+        return table
+
+    def stream(self, operator: str, name: str, *, key_groups: Collection[int] | None = None) -> Iterator[pa.Table]:
+        """Yield the values of a keyed state, a table for each key group that has rows; memory is that of one.
+
+        The columns and errors are those of `state`. A time beyond what Arrow can hold makes its column text in the
+        table of its key group only.
+        """
+        found = self._operator(operator)
+        is_known = False
+        for subtask, state in sorted(found.subtask_states.items()):
+            for part in self._keyed_parts(found, subtask, state):
+                if name not in {info.name for info in part.infos()}:
+                    continue
+                is_known = True
+                with _named(found, name):
+                    yield from _by_group(part, name, key_groups)
+        if not is_known:
+            raise self._no_state(found, name)
+
+    def _keyed_table(self, operator: OperatorState, name: str, groups: Collection[int] | None) -> pa.Table | None:
+        rows: Rows | None = None
+        tables: list[pa.Table] = []
+        for subtask, state in sorted(operator.subtask_states.items()):
+            for part in self._keyed_parts(operator, subtask, state):
+                wanted = part.groups() if groups is None else groups
+                if isinstance(part, OwnPart):
+                    tables += [table for _, table in part.tables(name, wanted)]
+                elif name in part.states:
+                    own = part.states[name]
+                    if rows is None or rows.state.stored.name != own.stored.name:
+                        tables += [] if rows is None else [rows.table()]
+                        rows = Rows(own)
+                    part.decode(name, wanted, lambda _, into=rows: into)  # type: ignore[misc]
+        if rows is not None:
+            tables.append(rows.table())
+        if not tables:
+            return self._empty(operator, name)
+        return pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
+
+    def _empty(self, operator: OperatorState, name: str) -> pa.Table | None:
+        """Return a table without rows if the kit wrote the state; None if there is no such state."""
+        known = {info.name for _, info in self._infos(operator, keyed=True)}
+        return pa.table({"key_group": pa.array([], pa.int32())}) if name in known else None
+
+    def _operator_table(self, operator: OperatorState, name: str) -> pa.Table | None:
+        tables = []
+        for subtask, state in sorted(operator.subtask_states.items()):
+            for part in self._operator_parts(operator, subtask, state):
+                table = part.table(name)
+                if table is not None:
+                    numbers = pa.array([subtask] * table.num_rows, pa.int32())
+                    tables.append(table.add_column(0, "subtask", numbers))
+        filled = [table for table in tables if table.num_rows] or tables[:1]
+        return pa.concat_tables(filled, promote_options="permissive") if filled else None
+
+    def raw_state(self, operator: str) -> pa.Table:
+        """Return an operator's raw state as bytes: subtask, kind (keyed, operator), key_group or entry, value.
+
+        Raises KeyError for an unknown operator, CheckpointError if a file cannot be read.
+        """
+        found = self._operator(operator)
+        with _named(found, "raw state"):
+            return frames.raw_state(found, self._source)
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def _operator(self, name: str) -> OperatorState:
+        """Return the operator of this uid, name or id. Raises KeyError."""
+        hashed = operator_id_of_uid(name)
+        for wanted in (
+            lambda each: name in (each.uid, each.operator_id),
+            lambda each: each.operator_id == hashed,
+            lambda each: each.name == name,
+        ):
+            found = [each for each in self.metadata.operator_states if wanted(each)]
+            if len(found) == 1:
+                return found[0]
+        there = [frames.label(each) for each in self.metadata.operator_states]
+        more = f" and {len(there) - MOST_NAMED} more" if len(there) > MOST_NAMED else ""
+        raise KeyError(f"there is no operator {name!r}; there are {', '.join(there[:MOST_NAMED]) or 'none'}{more}")
+
+    def _no_state(self, operator: OperatorState, name: str) -> KeyError:
+        there = dict.fromkeys(info.name for _, info in self._infos(operator))
+        return KeyError(
+            f"operator {frames.label(operator)!r} has no state {name!r}; it has {', '.join(there) or 'no named state'}"
+        )
+
+    def _keyed_parts(
+        self, operator: OperatorState, subtask: int, state: OperatorSubtaskState
+    ) -> list[KeyedPart | OwnPart]:
+        key = operator.operator_id, subtask
+        if key not in self._keyed:
+            with _named(operator, f"subtask {subtask}"):
+                self._keyed[key] = list(
+                    parts_of(
+                        state.managed_keyed_state,
+                        state.raw_keyed_state,
+                        self._source,
+                        operator.max_parallelism,
+                        self._decoders,
+                    )
+                )
+        return self._keyed[key]
+
+    def _operator_parts(
+        self, operator: OperatorState, subtask: int, state: OperatorSubtaskState
+    ) -> list[OperatorPart | OwnOperatorPart]:
+        key = operator.operator_id, subtask
+        if key not in self._lists:
+            handles = state.managed_operator_state
+            with _named(operator, f"subtask {subtask}"):
+                streams = (self._source.stream(each.delegate) for each in handles)
+                self._lists[key] = list(operator_parts_of(iter(handles), streams, self._decoders))
+        return self._lists[key]
+
+    def _infos(self, operator: OperatorState, *, keyed: bool = False) -> Iterator[tuple[int, StateInfo]]:
+        """Yield the states of an operator, by subtask."""
+        for subtask, state in sorted(operator.subtask_states.items()):
+            for part in self._keyed_parts(operator, subtask, state):
+                yield from ((subtask, info) for info in part.infos())
+            if not keyed:
+                for each in self._operator_parts(operator, subtask, state):
+                    yield from ((subtask, info) for info in each.infos())
+
+    def _states_of(self, operator: OperatorState) -> Iterator[tuple[str, ...]]:
+        """Yield what the table of states says of an operator: all subtasks have the same, so the first of each kind."""
+        label, seen = frames.label(operator), set()
+        kinds: set[str] = set()
+        for subtask, state in sorted(operator.subtask_states.items()):
+            for kind, handles, read in (
+                ("keyed", (state.managed_keyed_state, state.raw_keyed_state), self._keyed_parts),
+                ("operator", (state.managed_operator_state,), self._operator_parts),
+            ):
+                if kind in kinds or not any(handles):
+                    continue
+                try:
+                    parts: Any = read(operator, subtask, state)
+                    infos = [info for part in parts for info in part.infos()]
+                except StateError as error:
+                    kinds.add(kind)
+                    yield (label, "", kind, "", "", "", str(error))
+                    continue
+                if infos:
+                    kinds.add(kind)
+                for info in infos:
+                    if info.name not in seen:
+                        seen.add(info.name)
+                        yield (label, info.name, info.kind, info.key, info.namespace, info.value, "")
+
+    # --- shown --------------------------------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """A line that says what it is, and how large."""
+        kind = {True: "Savepoint", False: "Checkpoint", None: "Checkpoint or savepoint"}[self.is_savepoint]
+        many = len(self.metadata.operator_states)
+        return f"{kind} {self.checkpoint_id}: {many} operators, {size_text(self.size)}"
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({self.directory!r}, {self.title})"
+
+    def _repr_html_(self) -> str:
+        return str(display("checkpoint_html", self))
+
+
+@contextmanager
+def _named(operator: OperatorState, what: str) -> Iterator[None]:
+    """Say of which operator and state an error is."""
+    try:
+        yield
+    except CheckpointError as error:
+        raise CheckpointError(f"{frames.label(operator)}, {what}: {error}") from error
+    except (StateError, OSError, pa.ArrowException) as error:
+        raise CheckpointError(f"{frames.label(operator)}, {what}: {error}") from error
+
+
+def _by_group(part: KeyedPart | OwnPart, name: str, groups: Collection[int] | None) -> Iterator[pa.Table]:
+    wanted = part.groups() if groups is None else groups
+    if isinstance(part, OwnPart):
+        yield from (table for _, table in part.tables(name, wanted))
+        return
+    for group in sorted(set(wanted) & set(part.groups())):
+        rows = Rows(part.states[name])
+        part.decode(name, (group,), lambda _, into=rows: into)  # type: ignore[misc]
+        table = rows.table()
+        if table.num_rows:
+            yield table

@@ -1,0 +1,174 @@
+"""A directory with several checkpoints: which are complete, which can be restored, and which files nobody refers to."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyarrow import fs
+
+from kit.core.display import display
+from kit.core.state.errors import SavepointNotFoundError, StateError
+from kit.files.storage import METADATA_FILE_NAME, StateFiles
+from kit.run.sizes import size_text
+from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_FILES = 1_000_000
+
+
+def open_checkpoints(
+    directory: str | os.PathLike[str], *, follow: bool = False, file_system: fs.FileSystem | None = None
+) -> Checkpoints:
+    """Open all checkpoints and savepoints in a directory and below it; only their `_metadata` is read.
+
+    Args:
+        directory: a job's checkpoint directory, or the one above it; local or a URI.
+        follow: count files outside a checkpoint's own directories as found.
+        file_system: the file system of all paths, instead of the one that `directory` names.
+
+    Raises:
+        SavepointNotFoundError: there is no such directory, or no file in it.
+    """
+    files = StateFiles(file_system)
+    found = dict(files.walk(directory, MOST_FILES))
+    if not found:
+        raise SavepointNotFoundError(f"there is no directory {os.fspath(directory)!r} with files in it")
+    return Checkpoints(files.qualified(directory), found, follow=follow, file_system=file_system)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One directory of a checkpoint: what was opened, or why it could not be."""
+
+    directory: str
+    checkpoint: Checkpoint | None
+    problem: str
+
+
+class Checkpoints:
+    """The checkpoints of one directory. `files` are all files in it, with their bytes."""
+
+    def __init__(
+        self, directory: str, files: dict[str, int], *, follow: bool, file_system: fs.FileSystem | None
+    ) -> None:
+        self.directory, self.files = directory, files
+        self._follow, self._file_system = follow, file_system
+
+    @cached_property
+    def found(self) -> tuple[Found, ...]:
+        """Each directory that has a `_metadata`, or the name of a checkpoint's directory."""
+        return tuple(sorted(self._open_all(), key=_order))
+
+    def _open_all(self) -> Iterator[Found]:
+        holders = {posixpath.dirname(path) for path in self.files}
+        for directory in holders:
+            name = posixpath.basename(directory)
+            if f"{directory}/{METADATA_FILE_NAME}" in self.files:
+                try:
+                    opened = open_checkpoint(directory, follow=self._follow, file_system=self._file_system)
+                    yield Found(directory, opened, _missing(opened))
+                except (StateError, ValueError) as error:
+                    yield Found(directory, None, str(error))
+            elif name.startswith(("chk-", "savepoint-")):
+                yield Found(directory, None, f"it has no {METADATA_FILE_NAME}: it was never completed")
+
+    def __iter__(self) -> Iterator[Checkpoint]:
+        return (each.checkpoint for each in self.found if each.checkpoint is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, checkpoint_id: int) -> Checkpoint:
+        """Return the checkpoint with this id. Raises KeyError, which lists what there is."""
+        for each in self:
+            if each.checkpoint_id == checkpoint_id:
+                return each
+        there = ", ".join(str(each.checkpoint_id) for each in self)
+        raise KeyError(f"there is no checkpoint {checkpoint_id} in {self.directory!r}; there are {there or 'none'}")
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return one row per directory: its checkpoint, kind, bytes, whether it can be restored, and why not."""
+        import pandas as pd
+
+        rows = [
+            {
+                "directory": posixpath.relpath(each.directory, self.directory),
+                "checkpoint_id": None if each.checkpoint is None else each.checkpoint.checkpoint_id,
+                "savepoint": None if each.checkpoint is None else each.checkpoint.is_savepoint,
+                "complete": each.checkpoint is not None,
+                "restorable": each.checkpoint is not None and not each.problem,
+                "operators": 0 if each.checkpoint is None else len(each.checkpoint.metadata.operator_states),
+                "bytes": 0 if each.checkpoint is None else each.checkpoint.size,
+                "problem": each.problem,
+            }
+            for each in self.found
+        ]
+        columns = ["directory", "checkpoint_id", "savepoint", "complete", "restorable", "operators", "bytes", "problem"]
+        return pd.DataFrame(rows, columns=columns).astype({"checkpoint_id": "Int64", "savepoint": "boolean"})
+
+    @cached_property
+    def shared_files(self) -> pd.DataFrame:
+        """One row per file that checkpoints refer to: its bytes, and the ids of those that do."""
+        import pandas as pd
+
+        users: dict[str, list[int]] = {}
+        for each in self:
+            for path in each.files.found:
+                if path:
+                    users.setdefault(path, []).append(each.checkpoint_id)
+        rows = [
+            (posixpath.relpath(path, self.directory), self.files.get(path, 0), ids)
+            for path, ids in sorted(users.items())
+        ]
+        return pd.DataFrame(rows, columns=["file", "bytes", "checkpoints"])
+
+    @cached_property
+    def orphans(self) -> pd.DataFrame:
+        """One row per file that no checkpoint here refers to, with its bytes. Nothing is deleted: this is a dry run.
+
+        Empty if a checkpoint cannot be read: what that refers to is not known.
+        """
+        import pandas as pd
+
+        used = {path for each in self for path in each.files.found if path}
+        used |= {f"{each.directory}/{METADATA_FILE_NAME}" for each in self}
+        unread = any(
+            each.checkpoint is None and f"{each.directory}/{METADATA_FILE_NAME}" in self.files for each in self.found
+        )
+        left = [] if unread else sorted(self.files.items() - {(path, self.files.get(path)) for path in used})
+        rows = [(posixpath.relpath(path, self.directory), size) for path, size in left]
+        return pd.DataFrame(rows, columns=["file", "bytes"])
+
+    def __repr__(self) -> str:
+        return f"Checkpoints({self.directory!r}, {len(self)} of {len(self.found)} complete)"
+
+    @property
+    def title(self) -> str:
+        """A line that says how many checkpoints and files there are."""
+        size = size_text(sum(self.files.values()))
+        return f"{len(self)} of {len(self.found)} checkpoints are complete; {len(self.files)} files, {size}"
+
+    def _repr_html_(self) -> str:
+        return str(display("checkpoint_html", self))
+
+
+def _missing(checkpoint: Checkpoint) -> str:
+    """Return why a complete checkpoint cannot be restored: a file is missing, or not as long as recorded."""
+    problems = [each for each in checkpoint.files.problem if each]
+    if not problems:
+        return ""
+    more = f" (and {len(problems) - 1} more files)" if len(problems) > 1 else ""
+    return f"{problems[0]}{more}"
+
+
+def _order(found: Found) -> tuple[str, int, str]:
+    parent, _, name = found.directory.rpartition("/")
+    number = name.removeprefix("chk-")
+    return parent, int(number) if number.isdecimal() else -1, name

@@ -1,0 +1,307 @@
+"""Keyed state of one subtask, in whichever layout it was written: what states it has, and their rows by key group."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from kit.core.state.errors import CheckpointError, StateRestoreError
+from kit.core.state.handles import (
+    ChangelogStateBackendHandle,
+    ChangelogStateHandle,
+    IncrementalRemoteKeyedStateHandle,
+    KeyGroupsSavepointStateHandle,
+    KeyGroupsStateHandle,
+)
+from kit.snapshots.checkpoints.state_bytes import StateBytes, Stream
+from kit.snapshots.formats.canonical import CanonicalGroups, prefix_size
+from kit.snapshots.formats.compression import decompressed
+from kit.snapshots.formats.headers import TIMER, Decoders, KeyedHeader, KeyedState, read_keyed_header
+from kit.snapshots.formats.heap import HeapGroups
+from kit.snapshots.formats.raw_timers import add_timers, is_timers, read_timers
+from kit.snapshots.formats.rocksdb import SstGroups
+from kit.snapshots.formats.rows import Rows
+from kit.snapshots.formats.sst import SstFile
+from kit.stream.backend.files.framing import state_kind, state_name
+from kit.stream.backend.files.snapshot import EVENT_TIMERS, MAGIC, PROCESSING_TIMERS, KeyedStateFile
+
+WINDOW_BYTES = 1 << 24
+"""How much of a file is read at once; a key group is always read as a whole."""
+SST = ".sst"
+
+RowsOf = Callable[[int], Rows]
+"""Where the rows of a key group go."""
+
+
+@dataclass(frozen=True)
+class StateInfo:
+    """A state's name, its kind, and the types in it as text."""
+
+    name: str
+    kind: str
+    key: str
+    namespace: str
+    value: str
+
+
+def info_of(state: KeyedState) -> StateInfo:
+    """Return what a table says of a state."""
+    namespace = state.namespace.name if state.has_namespace else ""
+    return StateInfo(state.name, state.kind, state.key.name, namespace, "" if state.kind == TIMER else state.value.name)
+
+
+class KeyedPart:
+    """Keyed state in a layout that Flink writes."""
+
+    states: Mapping[str, KeyedState]
+
+    def infos(self) -> list[StateInfo]:
+        """Return what there is of states."""
+        return [info_of(state) for state in self.states.values()]
+
+    def groups(self) -> list[int]:
+        """Return the key groups that may have rows, in order."""
+        raise NotImplementedError
+
+    def sizes(self) -> dict[int, int]:
+        """Return the bytes of each key group, as far as key groups have bytes of their own."""
+        return {}
+
+    def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
+        """Add the rows of a state in these key groups. Raises CheckpointError."""
+        raise NotImplementedError
+
+
+class KeyGroupsPart(KeyedPart):
+    """One stream that holds key group after key group, canonical or of the heap."""
+
+    def __init__(self, handle: KeyGroupsStateHandle, stream: Stream, max_parallelism: int, decoders: Decoders) -> None:
+        self._stream, self._max_parallelism, self._decoders = stream, max_parallelism, decoders
+        self._is_savepoint = isinstance(handle, KeyGroupsSavepointStateHandle)
+        start = handle.key_group_range.start
+        found = {start + place: offset for place, offset in enumerate(handle.offsets) if offset > 0}
+        ends = sorted({*found.values(), stream.size})
+        if found and ends[-1] > stream.size:
+            raise CheckpointError(
+                f"{stream.name!r}: a key group is to be at byte {ends[-1]}, but it has {stream.size} bytes"
+            )
+        following = dict(pairwise(ends))
+        self._places = {group: (offset, following.get(offset, offset)) for group, offset in found.items()}
+
+    @cached_property
+    def header(self) -> KeyedHeader:
+        """The head of the stream."""
+        end = min((start for start, _ in self._places.values()), default=self._stream.size)
+        return read_keyed_header(self._stream.read(0, end), self._decoders)
+
+    @property
+    def states(self) -> Mapping[str, KeyedState]:  # type: ignore[override]
+        return {state.name: state for state in self.header.states}
+
+    def groups(self) -> list[int]:
+        return sorted(self._places)
+
+    def sizes(self) -> dict[int, int]:
+        return {group: end - start for group, (start, end) in sorted(self._places.items())}
+
+    @cached_property
+    def _decoder(self) -> CanonicalGroups | HeapGroups:
+        if self._is_savepoint or not self._is_heap():
+            return CanonicalGroups(self.header, prefix_size(self._max_parallelism))
+        return HeapGroups(self.header, self._max_parallelism)
+
+    def _is_heap(self) -> bool:
+        """Return True if every key group begins with its number, as the heap writes it.
+
+        RocksDB's full snapshots before Flink 1.16 have the same handle, and the canonical layout.
+        """
+        for group, (start, end) in self._places.items():
+            head = self._stream.read(start, min(4, end - start))
+            if int.from_bytes(head, "big") != group:
+                return False
+            if group == 0 and len(self._places) == 1 and self._stream.read(end - 2, 2) == b"\xff\xff":
+                return False  # both begin with zeros; only the canonical layout has this end
+        return True
+
+    def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
+        canonical = isinstance(self._decoder, CanonicalGroups)
+        for window in self._windows(sorted(set(groups) & self._places.keys())):
+            first = self._places[window[0]][0]
+            data = self._stream.read(first, self._places[window[-1]][1] - first)
+            for group in window:
+                start, end = self._places[group]
+                held = data[start - first : end - first]
+                if canonical and self.header.is_compressed:
+                    held = decompressed(held)
+                self._decoder.decode(group, held, (name,), {name: into(group)})
+
+    def _windows(self, groups: list[int]) -> Iterator[list[int]]:
+        """Yield key groups that follow one another in the stream and are read at once."""
+        window: list[int] = []
+        for group in sorted(groups, key=self._places.__getitem__):
+            start, end = self._places[group]
+            if window and (start != self._places[window[-1]][1] or end - self._places[window[0]][0] > WINDOW_BYTES):
+                yield window
+                window = []
+            window.append(group)
+        if window:
+            yield window
+
+
+class SstPart(KeyedPart):
+    """RocksDB's files, of a full or an incremental checkpoint."""
+
+    def __init__(
+        self, handle: IncrementalRemoteKeyedStateHandle, source: StateBytes, max_parallelism: int, decoders: Decoders
+    ) -> None:
+        self._handle, self._source = handle, source
+        self._prefix, self._decoders = prefix_size(max_parallelism), decoders
+
+    @cached_property
+    def states(self) -> Mapping[str, KeyedState]:  # type: ignore[override]
+        header = read_keyed_header(self._source.stream(self._handle.meta_state).whole(), self._decoders)
+        return {state.name: state for state in header.states}
+
+    def groups(self) -> list[int]:
+        return list(self._handle.key_group_range)
+
+    @cached_property
+    def _families(self) -> Mapping[str, list[SstFile]]:
+        """The SST files by the state they belong to."""
+        found: dict[str, list[SstFile]] = defaultdict(list)
+        for part in (*self._handle.shared_state, *self._handle.private_state):
+            if not part.local_path.endswith(SST):
+                continue
+            stream = self._source.stream(part.handle)
+            try:
+                file = SstFile(stream.read, stream.size)
+                found[file.column_family].append(file)
+            except CheckpointError as error:
+                raise CheckpointError(f"{part.local_path} ({stream.name}): {error}") from error
+        return found
+
+    def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
+        decoder = SstGroups(self._families.get(name, []), self._prefix)
+        for group in sorted(set(groups) & set(self._handle.key_group_range)):
+            decoder.decode(self.states[name], group, into(group))
+
+
+class RawTimersPart(KeyedPart):
+    """Timers in raw keyed state."""
+
+    def __init__(self, handle: KeyGroupsStateHandle, stream: Stream) -> None:
+        self._timers: dict[int, dict[str, list[tuple[Any, Any, int]]]] = {}
+        self.states: dict[str, KeyedState] = {}
+        start = handle.key_group_range.start
+        offsets = sorted({offset for offset in handle.offsets if offset >= 0})
+        ends = dict(zip(offsets, [*offsets[1:], stream.size], strict=True))
+        for place, offset in enumerate(handle.offsets):
+            if offset < 0:
+                continue
+            own = self._timers[start + place] = {}
+            for _, _, state, timers in read_timers(stream.read(offset, ends[offset] - offset)):
+                self.states.setdefault(state.name, state)
+                own[state.name] = timers
+
+    def groups(self) -> list[int]:
+        return sorted(self._timers)
+
+    def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
+        for group in sorted(set(groups) & self._timers.keys()):
+            add_timers(into(group), group, self._timers[group].get(name, []))
+
+
+class OwnPart:
+    """Keyed state that the kit wrote: it is in Arrow's columns already."""
+
+    def __init__(self, handle: KeyGroupsStateHandle, stream: Stream) -> None:
+        self._file = KeyedStateFile(stream, stream.name)
+        start = handle.key_group_range.start
+        self._offsets = {start + place: offset for place, offset in enumerate(handle.offsets) if offset >= 0}
+        self._end = stream.size
+
+    def infos(self) -> list[StateInfo]:
+        """Return what there is of states."""
+        return [_own_info(schema) for schema in self._file.schemas]
+
+    def groups(self) -> list[int]:
+        """Return the key groups that have rows, in order."""
+        return sorted(self._offsets)
+
+    def sizes(self) -> dict[int, int]:
+        """Return the bytes of each key group."""
+        starts = sorted(set(self._offsets.values()))
+        ends = dict(zip(starts, [*starts[1:], self._end], strict=True))
+        return {group: ends[offset] - offset for group, offset in sorted(self._offsets.items())}
+
+    def tables(self, name: str, groups: Collection[int]) -> Iterator[tuple[int, pa.Table]]:
+        """Yield the rows of a state, by key group. Raises CheckpointError."""
+        for group in sorted(set(groups) & self._offsets.keys()):
+            try:
+                batches = [batch for _, batch in self._file.key_group(group, self._offsets[group])]
+            except StateRestoreError as error:
+                raise CheckpointError(str(error)) from error
+            for batch in batches:
+                if state_name(batch.schema) == name:
+                    rows = pa.Table.from_batches([batch]).replace_schema_metadata(None)
+                    if state_kind(batch.schema) in (EVENT_TIMERS, PROCESSING_TIMERS):
+                        names = ["time_ms" if each == "timestamp_ms" else each for each in rows.column_names]
+                        rows = rows.rename_columns(names)
+                        rows = rows.select([*(each for each in names if each != "time_ms"), "time_ms"])
+                    numbers = pa.array([group] * rows.num_rows, pa.int32())
+                    yield group, rows.add_column(0, "key_group", numbers)
+
+
+def _own_info(schema: pa.Schema) -> StateInfo:
+    kind = state_kind(schema)
+    is_timer = kind in (EVENT_TIMERS, PROCESSING_TIMERS)
+    types = {field.name: str(field.type) for field in schema}
+    shown = TIMER if is_timer else kind
+    return StateInfo(
+        state_name(schema), shown, types.get("key", ""), types.get("namespace", ""), types.get("value", "")
+    )
+
+
+def parts_of(
+    handles: Collection[Any], raw: Collection[Any], source: StateBytes, max_parallelism: int, decoders: Decoders
+) -> Iterator[KeyedPart | OwnPart]:
+    """Yield the parts of one subtask's managed and raw keyed state. Raises CheckpointError."""
+    for handle in handles:
+        yield from _managed(handle, source, max_parallelism, decoders)
+    for handle in raw:
+        stream = source.stream(handle)
+        first = min((offset for offset in handle.offsets if offset >= 0), default=None)
+        if first is not None and is_timers(stream.read(first, min(8, stream.size - first))):
+            yield RawTimersPart(handle, stream)
+
+
+def _managed(
+    handle: Any, source: StateBytes, max_parallelism: int, decoders: Decoders
+) -> Iterator[KeyedPart | OwnPart]:
+    if isinstance(handle, KeyGroupsStateHandle):
+        stream = source.stream(handle)
+        if stream.read(0, min(len(MAGIC), stream.size)) == MAGIC:
+            yield OwnPart(handle, stream)
+        else:
+            yield KeyGroupsPart(handle, stream, max_parallelism, decoders)
+    elif isinstance(handle, IncrementalRemoteKeyedStateHandle):
+        yield SstPart(handle, source, max_parallelism, decoders)
+    elif isinstance(handle, ChangelogStateBackendHandle):
+        if any(each.state_size for each in handle.non_materialized):
+            raise CheckpointError(_CHANGELOG)
+        for each in handle.materialized:
+            yield from _managed(each, source, max_parallelism, decoders)
+    elif isinstance(handle, ChangelogStateHandle):
+        raise CheckpointError(_CHANGELOG)
+
+
+_CHANGELOG = (
+    "this keyed state is a changelog, whose values are not decoded here: take a savepoint in canonical format, or open "
+    "a checkpoint of a job without the changelog backend"
+)

@@ -1,0 +1,129 @@
+"""Operator state of one subtask: the entries of its lists, its broadcast maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from kit.core.state.errors import CheckpointError, StateRestoreError
+from kit.core.state.handles import OperatorStateMode, OperatorStreamStateHandle
+from kit.snapshots.checkpoints.keyed_parts import StateInfo
+from kit.snapshots.checkpoints.state_bytes import Stream
+from kit.snapshots.checkpoints.versioned_items import ITEMS, decoded_item, is_versioned
+from kit.snapshots.formats.headers import Decoders, read_operator_header
+from kit.snapshots.formats.operator_state import read_entry
+from kit.snapshots.serializers.types import Type, column
+from kit.stream.backend.operator_store import MAGIC, OperatorStateFile
+
+
+class OperatorPart:
+    """Operator state in Flink's layout."""
+
+    def __init__(self, handle: OperatorStreamStateHandle, stream: Stream, decoders: Decoders) -> None:
+        self._stream = stream
+        self._offsets = {name: info.offsets for name, info in handle.state_name_to_partition_offsets.items()}
+        every = sorted({offset for offsets in self._offsets.values() for offset in offsets})
+        if every and not 0 <= every[0] <= every[-1] <= stream.size:
+            raise CheckpointError(f"{stream.name!r}: entries at {every[0]} to {every[-1]} of {stream.size} bytes")
+        self._ends = dict(zip(every, [*every[1:], stream.size], strict=True))
+        self._header = read_operator_header(stream.read(0, every[0] if every else stream.size), decoders)
+
+    def infos(self) -> list[StateInfo]:
+        """Return what there is of states."""
+        return [
+            StateInfo(state.name, state.mode, "" if state.key is None else state.key.name, "", state.value.name)
+            for state in self._header.states.values()
+        ]
+
+    def entries(self, name: str) -> list[Any]:
+        """Return the elements of a list, or of a broadcast map its pairs. Raises CheckpointError."""
+        state = self._header.states.get(name)
+        if state is None:
+            return []
+        found: list[Any] = []
+        for offset in self._offsets.get(name, ()):
+            entry = read_entry(self._header, state, self._stream.read(offset, self._ends[offset] - offset))
+            found += entry if state.key is not None else [entry]
+        return found
+
+    def table(self, name: str) -> pa.Table | None:
+        """Return the elements as columns: entry and value, of a broadcast map key and value. None without any."""
+        state = self._header.states.get(name)
+        if state is None:
+            return None
+        found = self.entries(name)
+        if state.key is not None:
+            pairs = list(zip(*found, strict=True)) or [(), ()]
+            return pa.table({"key": column(state.key, pairs[0]), "value": column(state.value, pairs[1])})
+        entry = pa.array(range(len(found)), pa.int64())
+        return pa.table({"entry": entry, **_columns(name, state.value, found)})
+
+
+def _columns(name: str, type_: Type, values: list[Any]) -> Mapping[str, pa.Array]:
+    """Return elements as columns: those that a source or a sink keeps with the names of their fields."""
+    if name in ITEMS and values and all(is_versioned(each) for each in values):
+        decoded = [decoded_item(name, each) for each in values]
+        if all(each is not None for each in decoded):
+            names = list(dict.fromkeys(field for each in decoded if each is not None for field in each))
+            return {field: pa.array([each.get(field) for each in decoded if each is not None]) for field in names}
+    return {"value": column(type_, values)}
+
+
+class OwnOperatorPart:
+    """Operator state that the kit wrote."""
+
+    def __init__(self, handle: OperatorStreamStateHandle, stream: Stream) -> None:
+        self._states = handle.state_name_to_partition_offsets
+        self._file = OperatorStateFile(stream, stream.name)
+
+    def infos(self) -> list[StateInfo]:
+        """Return what there is of states."""
+        return [
+            StateInfo(name, OperatorStateMode(info.mode).name, "", "", self._type(name))
+            for name, info in self._states.items()
+        ]
+
+    def _type(self, name: str) -> str:
+        for schema in self._file.schemas:
+            if (schema.metadata or {}).get(b"state") == name.encode():
+                return ", ".join(f"{field.name}: {field.type}" for field in schema)
+        return ""
+
+    def table(self, name: str) -> pa.Table | None:
+        """Return the elements as columns. None without any."""
+        info = self._states.get(name)
+        if info is None:
+            return None
+        parts = []
+        for entry, offset in enumerate(info.offsets):
+            try:
+                rows = pa.Table.from_batches([self._file.entry(name, offset)]).replace_schema_metadata(None)
+            except StateRestoreError as error:
+                raise CheckpointError(str(error)) from error
+            if info.mode is not OperatorStateMode.BROADCAST:
+                rows = _flat(rows)
+                rows = rows.add_column(0, "entry", pa.array([entry] * rows.num_rows, pa.int64()))
+            parts.append(rows)
+        return pa.concat_tables(parts) if parts else None
+
+
+def _flat(rows: pa.Table) -> pa.Table:
+    """Return the fields of elements that are structs, the splits of a source say, as columns."""
+    if rows.column_names == ["element"] and pa.types.is_struct(rows["element"].type):
+        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(each) for each in rows["element"].chunks])
+    return rows.rename_columns(["value"]) if rows.column_names == ["element"] else rows
+
+
+def operator_parts_of(
+    handles: Iterator[OperatorStreamStateHandle], streams: Iterator[Stream], decoders: Decoders
+) -> Iterator[OperatorPart | OwnOperatorPart]:
+    """Yield the parts of one subtask's managed operator state. Raises CheckpointError."""
+    for handle, stream in zip(handles, streams, strict=True):
+        if stream.size == 0:
+            continue
+        if stream.read(0, min(len(MAGIC), stream.size)) == MAGIC:
+            yield OwnOperatorPart(handle, stream)
+        else:
+            yield OperatorPart(handle, stream, decoders)

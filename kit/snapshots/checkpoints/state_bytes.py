@@ -1,0 +1,120 @@
+"""The bytes that a checkpoint's handles refer to, read from its own directories and from nowhere else.
+
+A checkpoint may have been moved: files that are not where its metadata says are looked for in its directory, and in
+`shared` and `taskowned` in it or beside it. A path that leads elsewhere is followed only if the caller says so.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from functools import cached_property
+
+import pyarrow as pa
+
+from kit.core.state.errors import CheckpointError, StateError
+from kit.core.state.handles import ByteStreamStateHandle, SegmentFileStateHandle, StreamStateHandle
+from kit.files.confinement import paths_outside
+from kit.files.storage import SHARED_STATE_DIR, TASK_OWNED_STATE_DIR, StateFiles
+
+MOST_KEPT_BYTES = 1 << 26
+"""Files up to this size are read at once and kept while they are in use."""
+PARTS = (SHARED_STATE_DIR, TASK_OWNED_STATE_DIR)
+
+
+class StateBytes:
+    """Reads the streams of one checkpoint, whose `_metadata` is in `directory`."""
+
+    def __init__(self, files: StateFiles, directory: str, *, follow: bool = False) -> None:
+        self.files, self.directory, self._follow = files, directory, follow
+        self._found: dict[str, str] = {}
+
+    @cached_property
+    def _roots(self) -> tuple[str, ...]:
+        parent = posixpath.dirname(self.directory)
+        return (self.directory, *(f"{parent}/{part}" for part in PARTS))
+
+    def path(self, recorded: str) -> str:
+        """Return where a recorded file is. Raises CheckpointError if it is missing, or not the checkpoint's own."""
+        if recorded not in self._found:
+            self._found[recorded] = self._find(recorded)
+        return self._found[recorded]
+
+    def _find(self, recorded: str) -> str:
+        real = self.files.is_real
+        inside = not list(paths_outside([recorded], self._roots, is_real=real))
+        if (inside or self._follow) and self.files.exists(recorded):
+            return recorded
+        for candidate in self._candidates(recorded):
+            if self.files.exists(candidate) and not list(paths_outside([candidate], self._roots, is_real=real)):
+                return candidate
+        if inside or self._follow:
+            raise CheckpointError(
+                f"the file {recorded!r} of the checkpoint is missing: copy it back, or open another checkpoint"
+            )
+        raise CheckpointError(
+            f"the checkpoint refers to {recorded!r}, which is outside its directory {self.directory!r} and was not "
+            f"found in it, nor in {' or '.join(PARTS)}: copy the file there, or open the checkpoint with follow=True"
+        )
+
+    def _candidates(self, recorded: str) -> Iterator[str]:
+        """Yield where a file may be after the checkpoint was moved."""
+        for part in PARTS:
+            _, mark, inner = recorded.rpartition(f"/{part}/")
+            if mark:
+                yield f"{self.directory}/{part}/{inner}"
+                yield f"{posixpath.dirname(self.directory)}/{part}/{inner}"
+        name = posixpath.basename(recorded)
+        for root in self._roots:
+            yield f"{root}/{name}"
+
+    def stream(self, handle: StreamStateHandle) -> Stream:
+        """Return the stream of a handle. Raises CheckpointError if its file is missing or outside."""
+        while hasattr(handle, "delegate"):
+            handle = handle.delegate
+        if isinstance(handle, ByteStreamStateHandle):
+            return Stream(self.files, None, 0, len(handle.data), handle.data)
+        if handle.path is None:
+            return Stream(self.files, None, 0, 0, b"")
+        start = handle.start_pos if isinstance(handle, SegmentFileStateHandle) else 0
+        return Stream(self.files, self.path(handle.path), start, handle.state_size)
+
+
+class Stream:
+    """Bytes in a file, from `start` on, or in the metadata itself (`held`). `size` is how many the metadata says."""
+
+    def __init__(self, files: StateFiles, path: str | None, start: int, size: int, held: bytes | None = None) -> None:
+        self._files, self.path, self._start, self.size, self._held = files, path, start, size, held
+
+    @property
+    def name(self) -> str:
+        """The file's path, for errors."""
+        return self.path or "_metadata"
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return `length` bytes from `offset` on. Raises CheckpointError if there are fewer."""
+        if offset < 0 or length < 0 or offset + length > self.size:
+            raise CheckpointError(
+                f"{self.name!r}: bytes {offset} to {offset + length} were to be read, but it has {self.size}: "
+                "the checkpoint is damaged"
+            )
+        if self._held is None and self.size <= MOST_KEPT_BYTES:
+            self._held = self._read(0, self.size)
+        if self._held is not None:
+            return self._held[offset : offset + length]
+        return self._read(offset, length)
+
+    def whole(self) -> bytes:
+        """Return all bytes."""
+        return self.read(0, self.size)
+
+    def slice(self, offset: int, length: int) -> pa.Buffer:
+        """Return bytes as a buffer, as the readers of our own files ask for them."""
+        return pa.py_buffer(self.read(offset, length))
+
+    def _read(self, offset: int, length: int) -> bytes:
+        assert self.path is not None
+        try:
+            return self._files.read_part(self.path, self._start + offset, length).to_pybytes()
+        except StateError as error:
+            raise CheckpointError(str(error)) from error

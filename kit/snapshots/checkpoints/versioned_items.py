@@ -1,0 +1,91 @@
+"""The items that sources keep in operator state as bytes with a version: splits and their positions.
+
+The state is a list of byte arrays, `int version, int length, bytes`; its name says whose it is, not what the bytes are.
+So bytes are decoded only if a known format fits them exactly. Flink: `SimpleVersionedSerialization`,
+`FileSourceSplitSerializer`, `KafkaPartitionSplitSerializer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kit.core.state.errors import CheckpointError
+from kit.snapshots.serializers.basic import read_string
+from kit.snapshots.serializers.reading import Reader
+
+SOURCE_READER_STATE = "SourceReaderState"
+ITEMS = (SOURCE_READER_STATE,)
+"""The names of states whose entries are such items."""
+HEAD_BYTES = 8
+
+
+def is_versioned(held: Any) -> bool:
+    """Return True if an entry is bytes with a version and a length in front."""
+    return (
+        isinstance(held, bytes)
+        and len(held) >= HEAD_BYTES
+        and int.from_bytes(held[4:8], "big") == len(held) - HEAD_BYTES
+    )
+
+
+def decoded_item(name: str, held: bytes) -> dict[str, Any] | None:
+    """Return the fields of an entry of state `name`, or None if no known format fits it exactly."""
+    for read in _READ.get(name, ()):
+        reader = Reader(held, HEAD_BYTES)
+        try:
+            found = read(reader)
+        except CheckpointError:
+            continue
+        if not reader.left:
+            return found
+    return None
+
+
+def _kafka_split(reader: Reader) -> dict[str, Any]:
+    """Read a topic's partition with the offset to start from; the offset to stop at is missing for most."""
+    topic, partition, start, stop = reader.utf(), reader.int32(), reader.int64(), reader.int64()
+    if partition < 0:
+        raise reader.error(f"partition {partition}", "0 or more")
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": start,
+        "stop_offset": None if stop == -(1 << 63) else stop,
+    }
+
+
+def _file_split(reader: Reader) -> dict[str, Any]:
+    """Read a range of a file with the position of its reader."""
+    split, path = reader.utf(), _path(reader)
+    offset, length, modified, size = reader.int64(), reader.int64(), reader.int64(), reader.int64()
+    hosts = [reader.utf() for _ in range(reader.count("hosts", 2))]
+    position = (reader.int64(), reader.int64()) if reader.boolean() else (None, None)
+    return {
+        "split": split,
+        "path": path,
+        "start": offset,
+        "length": length,
+        "modified_ms": modified,
+        "file_bytes": size,
+        "hosts": hosts,
+        "offset": position[0],
+        "records_after_offset": position[1],
+    }
+
+
+def _path(reader: Reader) -> str | None:
+    """Read the parts of a path's URI, each after a flag."""
+    if not reader.boolean():
+        return None
+    scheme, user, host = _text(reader), _text(reader), _text(reader)
+    port, path, _, _ = reader.int32(), _text(reader), _text(reader), _text(reader)
+    authority = f"{user + '@' if user else ''}{host or ''}{f':{port}' if port >= 0 else ''}"
+    return f"{scheme + ':' if scheme else ''}{'//' + authority if authority else ''}{path or ''}"
+
+
+def _text(reader: Reader) -> str | None:
+    return read_string(reader) if reader.boolean() else None
+
+
+_READ: dict[str, tuple[Callable[[Reader], dict[str, Any]], ...]] = {SOURCE_READER_STATE: (_kafka_split, _file_split)}

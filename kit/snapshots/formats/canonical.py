@@ -1,0 +1,105 @@
+"""The canonical layout of keyed state, which every backend writes and reads: that of canonical savepoints.
+
+Per key group: a state's number, then pairs of key and value, each after its length. The highest bit of a key's first
+byte marks the last pair of a state; the next state's number follows, or 0xFFFF.
+
+Flink: `FullSnapshotAsyncWriter`, `FullSnapshotRestoreOperation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any
+
+import numpy as np
+
+from kit.core.state.errors import CheckpointError
+from kit.snapshots.formats.headers import KeyedHeader, KeyedState
+from kit.snapshots.formats.rows import PairDecoder, Rows, pair_layout
+from kit.snapshots.serializers.reading import Reader
+
+END_OF_GROUP, LAST_OF_STATE = 0xFFFF, 0x80
+NARROW_KEY_GROUPS = 128
+"""With more key groups than this their numbers take two bytes."""
+
+
+def prefix_size(max_parallelism: int) -> int:
+    """Return the number of bytes of a key group's number."""
+    return 1 if max_parallelism <= NARROW_KEY_GROUPS else 2
+
+
+class CanonicalGroups:
+    """Decodes key groups of one file in the canonical layout."""
+
+    def __init__(self, header: KeyedHeader, prefix: int) -> None:
+        self._states = header.states
+        self._decoders = {
+            state.name: (PairDecoder(state, prefix), pair_layout(state, prefix)) for state in self._states
+        }
+
+    def decode(self, group: int, data: bytes, wanted: Container[str], into: Mapping[str, Rows]) -> None:
+        """Add the rows of the wanted states in one key group, whose bytes `data` is. Raises CheckpointError."""
+        reader = Reader(data)
+        number = reader.uint16()
+        while number != END_OF_GROUP:
+            if number >= len(self._states):
+                raise reader.error(f"state {number}", f"one of the {len(self._states)} of the file, or the end")
+            state = self._states[number]
+            if state.name in wanted:
+                self._state(state, group, reader, into[state.name])
+            else:
+                _skip(reader)
+            number = reader.uint16()
+
+    def _state(self, state: KeyedState, group: int, reader: Reader, rows: Rows) -> None:
+        decoder, layout = self._decoders[state.name]
+        if layout is not None and _take_all(state, layout, group, reader, rows):
+            return
+        last = False
+        while not last:
+            key = reader.blob("bytes of a key")
+            if not key:
+                raise reader.error("an empty key", "a key group's number at least")
+            last = key[0] >= LAST_OF_STATE
+            value = reader.blob("bytes of a value")
+            try:
+                decoder.add(rows, group, key, value)
+            except CheckpointError as error:
+                raise CheckpointError(f"state {state.name!r}, key group {group}: {error}") from error
+
+
+def _skip(reader: Reader) -> None:
+    last = False
+    while not last:
+        size = reader.count("bytes of a key")
+        last = size > 0 and reader.data[reader.at] >= LAST_OF_STATE
+        reader.skip(size)
+        reader.skip(reader.count("bytes of a value"))
+
+
+def _take_all(state: KeyedState, layout: np.dtype[Any], group: int, reader: Reader, rows: Rows) -> bool:
+    """Decode all pairs of a state at once; False, with nothing read, if they are not all of the same size."""
+    many = reader.left // layout.itemsize
+    if many == 0:
+        return False
+    data = np.frombuffer(reader.data, layout, many, reader.at)
+    marked = _first_bytes(data) >= LAST_OF_STATE
+    end = int(np.argmax(marked)) + 1
+    if not marked[end - 1]:
+        return False
+    data = data[:end]
+    key_size = layout.fields["value_size"][1] - 4  # type: ignore[index]
+    value_size = layout.itemsize - layout.fields["value_size"][1] - 4  # type: ignore[index]
+    if (data["key_size"] != key_size).any() or (data["value_size"] != value_size).any():
+        return False
+    if "null" in (layout.names or ()) and data["null"].any():
+        return False
+    rows.add_all(group, data)
+    reader.skip(end * layout.itemsize)
+    return True
+
+
+def _first_bytes(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the first byte of each pair's key, in which the mark is."""
+    raw = np.frombuffer(data, np.uint8).reshape(len(data), data.dtype.itemsize)
+    return raw[:, 4]

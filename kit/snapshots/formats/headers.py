@@ -1,0 +1,199 @@
+"""The head of keyed and of operator state: the names of the states, and the serializers they were written with.
+
+Flink: `KeyedBackendSerializationProxy`, `OperatorBackendSerializationProxy`, `StateMetaInfoSnapshot`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from functools import cached_property
+
+from kit.core.state.errors import CheckpointError
+from kit.snapshots.serializers.composite import Timer, Ttl
+from kit.snapshots.serializers.opaque import Decode, Opaque
+from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.serializer_snapshots import read_versioned
+from kit.snapshots.serializers.types import Mapping, Sequential, Type
+
+KEYED_VERSION = 6
+OPERATOR_VERSIONS = (5, 6)
+OPERATOR_VERSION_WITH_COMPRESSION = 6
+KEY_VALUE, OPERATOR, BROADCAST, TIMERS, ASYNC_KEY_VALUE = range(5)
+MAP, LIST, TIMER = "MAP", "LIST", "TIMER"
+Decoders = MappingOf[str, Decode]
+"""The user's decoders, by the name of the class."""
+KINDS = ("VALUE", LIST, "REDUCING", "FOLDING", "AGGREGATING", MAP)
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedState:
+    """One state of a keyed operator. `kind` is VALUE, LIST, MAP, REDUCING, AGGREGATING, or TIMER."""
+
+    name: str
+    kind: str
+    key: Type
+    namespace: Type
+    value: Type
+
+    @cached_property
+    def has_namespace(self) -> bool:
+        """True if the state has one value per key and namespace, not one per key."""
+        return self.namespace.name != "VoidNamespace"
+
+    @cached_property
+    def map_key(self) -> Type | None:
+        """The type of a map state's keys."""
+        return self.value.parts[0] if self.kind == MAP else None
+
+    @cached_property
+    def stored(self) -> Type:
+        """The type of what is stored: a map's value, a list's element, else the value; with TTL its wrapper."""
+        if self.kind == MAP:
+            return self.value.parts[1]
+        return self.value.parts[0] if self.kind == LIST else self.value
+
+    @cached_property
+    def has_ttl(self) -> bool:
+        """True if each value has the time of its last access."""
+        return isinstance(self.stored, Ttl)
+
+    @cached_property
+    def item(self) -> Type:
+        """The type of what is stored, without the wrapper of TTL."""
+        found = self.stored.inner if isinstance(self.stored, Ttl) else self.stored
+        return found if isinstance(found, Opaque) or not found.is_opaque else Opaque(found.name)
+
+    @cached_property
+    def lengths_in_key(self) -> bool:
+        """True if the key's length follows it in the bytes: neither it nor the namespace has a fixed one."""
+        return not (self.key.is_fixed or self.namespace.is_fixed)
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedHeader:
+    """The head of a file of keyed state. `end` is where it ends, in bytes."""
+
+    is_compressed: bool
+    key: Type
+    states: tuple[KeyedState, ...]
+    end: int
+
+    def state(self, name: str) -> KeyedState:
+        """Return the state of this name. Raises KeyError."""
+        for each in self.states:
+            if each.name == name:
+                return each
+        raise KeyError(name)
+
+
+def read_keyed_header(data: bytes, decoders: Decoders | None = None) -> KeyedHeader:
+    """Read the head of keyed state. Raises CheckpointError."""
+    reader = Reader(data)
+    reader.decoders = decoders or {}
+    version = reader.int32()
+    if version != KEYED_VERSION:
+        reader.at = 0
+        raise reader.error(f"version {version} of keyed state", f"{KEYED_VERSION}, which Flink 1.8 and newer write")
+    is_compressed = reader.boolean()
+    key = read_versioned(reader)
+    states = tuple(_keyed_state(reader, key) for _ in range(_many(reader)))
+    return KeyedHeader(is_compressed, key, states, reader.at)
+
+
+def _many(reader: Reader) -> int:
+    found = reader.int16()
+    if found < 0:
+        raise reader.error(f"{found} states", "0 or more")
+    return found
+
+
+@dataclass(frozen=True)
+class _Entry:
+    name: str
+    kind: int
+    options: MappingOf[str, str]
+    serializers: MappingOf[str, Type]
+
+    def serializer(self, role: str) -> Type:
+        """Return the serializer of a role. Raises CheckpointError."""
+        if role not in self.serializers:
+            raise CheckpointError(f"state {self.name!r} has no {role}, only {', '.join(self.serializers) or 'nothing'}")
+        return self.serializers[role]
+
+
+def _entry(reader: Reader) -> _Entry:
+    name, kind = reader.utf(), reader.int32()
+    options = {reader.utf(): reader.utf() for _ in range(reader.count("options", 4))}
+    found: dict[str, Type] = {}
+    for _ in range(reader.count("serializers", 6)):
+        role = reader.utf()
+        try:
+            found[role] = read_versioned(reader)
+        except CheckpointError as error:
+            raise CheckpointError(f"state {name!r}, {role}: {error}") from error
+    return _Entry(name, kind, options, found)
+
+
+def _keyed_state(reader: Reader, key: Type) -> KeyedState:
+    entry = _entry(reader)
+    if entry.kind == TIMERS:
+        timer = entry.serializer("VALUE_SERIALIZER")
+        namespace = timer.parts[1] if isinstance(timer, Timer) else timer
+        return KeyedState(entry.name, TIMER, key, namespace, timer)
+    if entry.kind not in (KEY_VALUE, ASYNC_KEY_VALUE):
+        raise CheckpointError(f"state {entry.name!r} is of kind {entry.kind}, expected that of keyed state")
+    kind = entry.options.get("KEYED_STATE_TYPE", "VALUE")
+    value = entry.serializer("VALUE_SERIALIZER")
+    if kind not in KINDS or (kind == MAP and not isinstance(value, Mapping)):
+        kind = _kind_of(value)
+    if kind == LIST and not value.parts:
+        kind = "VALUE"
+    return KeyedState(entry.name, kind, key, entry.serializer("NAMESPACE_SERIALIZER"), value)
+
+
+def _kind_of(value: Type) -> str:
+    """Guess the kind of a state that does not say it."""
+    if isinstance(value, Mapping):
+        return MAP
+    return LIST if isinstance(value, Sequential) else "VALUE"
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorState:
+    """One list or broadcast state of an operator. `key` is a broadcast state's."""
+
+    name: str
+    mode: str
+    value: Type
+    key: Type | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorHeader:
+    """The head of a file of operator state, by the names of the states."""
+
+    is_compressed: bool
+    states: MappingOf[str, OperatorState]
+    end: int
+
+
+def read_operator_header(data: bytes, decoders: Decoders | None = None) -> OperatorHeader:
+    """Read the head of operator state. Raises CheckpointError."""
+    reader = Reader(data)
+    reader.decoders = decoders or {}
+    version = reader.int32()
+    if version not in OPERATOR_VERSIONS:
+        reader.at = 0
+        raise reader.error(f"version {version} of operator state", "5 or 6, which Flink 1.8 and newer write")
+    is_compressed = version >= OPERATOR_VERSION_WITH_COMPRESSION and reader.boolean()
+    states: dict[str, OperatorState] = {}
+    for _ in range(_many(reader)):
+        entry = _entry(reader)
+        mode = entry.options.get("OPERATOR_STATE_DISTRIBUTION_MODE", "SPLIT_DISTRIBUTE")
+        states[entry.name] = OperatorState(entry.name, mode, entry.serializer("VALUE_SERIALIZER"))
+    for _ in range(_many(reader)):
+        entry = _entry(reader)
+        key, value = entry.serializer("KEY_SERIALIZER"), entry.serializer("VALUE_SERIALIZER")
+        states[entry.name] = OperatorState(entry.name, "BROADCAST", value, key)
+    return OperatorHeader(is_compressed, states, reader.at)

@@ -1,0 +1,171 @@
+"""The layout of keyed state that the heap's own snapshots have: checkpoints, and native savepoints.
+
+Per key group: its number, then for each state its number, the number of entries, and these: namespace, key, value.
+With compression each state is a stream of its own.
+
+A value that only Java code can read has no length. Its end is then searched: what follows must be entries whose keys
+belong to this key group, up to the end of its bytes.
+
+Flink: `HeapSnapshotStrategy`, `HeapRestoreOperation`, `StateTableByKeyGroupReaders`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kit.core.state.errors import CheckpointError
+from kit.snapshots.formats.compression import streams_of
+from kit.snapshots.formats.headers import LIST, TIMER, KeyedHeader, KeyedState
+from kit.snapshots.formats.rows import Rows
+from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.types import Type, bounded
+from kit.stream.backend.keys.key_hashing import assign_to_key_group
+
+
+class HeapGroups:
+    """Decodes key groups of one file in the heap's layout."""
+
+    def __init__(self, header: KeyedHeader, max_parallelism: int) -> None:
+        self._header, self._max_parallelism = header, max_parallelism
+        self._layouts = {state.name: entry_layout(state) for state in header.states}
+
+    def decode(self, group: int, data: bytes, wanted: Container[str], into: Mapping[str, Rows]) -> None:
+        """Add the rows of the wanted states in one key group, whose bytes `data` is. Raises CheckpointError."""
+        reader = Reader(data)
+        found = reader.int32()
+        if found != group:
+            raise reader.error(f"key group {found}", f"key group {group}")
+        for part in self._parts(reader):
+            while part.left:
+                self._state(part, group, wanted, into)
+
+    def _parts(self, reader: Reader) -> Iterator[Reader]:
+        if not self._header.is_compressed:
+            yield reader
+            return
+        for stream in streams_of(reader.rest()):
+            yield Reader(stream)
+
+    def _state(self, reader: Reader, group: int, wanted: Container[str], into: Mapping[str, Rows]) -> None:
+        number, many = reader.int16(), reader.int32()
+        if not 0 <= number < len(self._header.states) or many < 0:
+            raise reader.error(f"state {number} with {many} entries", f"a state of {len(self._header.states)}")
+        state = self._header.states[number]
+        rows = into[state.name] if state.name in wanted else Rows(state)
+        layout = self._layouts[state.name]
+        if layout is not None and many:
+            data = np.frombuffer(reader.take(many * layout.itemsize), layout)
+            rows.add_all(group, data)
+            return
+        try:
+            for left in bounded(reader, many):
+                self._entry(state, reader, group, rows, many - left - 1)
+        except CheckpointError as error:
+            raise CheckpointError(f"state {state.name!r}, key group {group}: {error}") from error
+
+    def _entry(self, state: KeyedState, reader: Reader, group: int, rows: Rows, more: int) -> None:
+        if state.kind == TIMER:
+            time_ms, key, namespace = state.value.read(reader)
+            rows.add(group, key, namespace, None, time_ms)
+            return
+        namespace, key = state.namespace.read(reader), state.key.read(reader)
+        if state.value.is_opaque:
+            end = self._end_of_opaque(state, reader, group, more)
+            held = Reader(reader.data, reader.at, end)
+            value = (held.int64(), state.item.read(held)) if state.has_ttl else state.item.read(held)
+            reader.at = end
+        else:
+            value = state.value.read(reader)
+        if state.map_key is None or not isinstance(value, list):
+            rows.add(group, key, namespace, None, value)
+            return
+        for map_key, each in value:
+            rows.add(group, key, namespace, map_key, each)
+
+    def _end_of_opaque(self, state: KeyedState, reader: Reader, group: int, more: int) -> int:
+        """Return where a value without a length ends. Raises CheckpointError if nothing fits."""
+        for alike in (True, False):  # values of one class mostly begin with the same byte
+            found = _Search(self, state, reader, group, alike=alike).end(reader.at, more, LOOKAHEAD)
+            if found is not None:
+                return found
+        raise reader.error(f"a value of {state.item.name}, whose end is not known", "bytes that entries follow")
+
+    def follows(self, state: KeyedState, reader: Reader, group: int) -> bool:
+        """Return True if another state's entries, or the end of the key group, may be where the reader is."""
+        if not reader.left:
+            return True
+        number, many = reader.int16(), reader.int32()
+        if not 0 <= number < len(self._header.states) or not 0 <= many <= reader.left:
+            return False
+        following = self._header.states[number]
+        if following.name == state.name:
+            return False
+        if many == 0:
+            return self.follows(following, reader, group)
+        if following.kind == TIMER:
+            reader.int64()
+        else:
+            following.namespace.read(reader)
+        return self.is_of(group, following.key, following.key.read(reader))
+
+    def is_of(self, group: int, type_: Type, key: Any) -> bool:
+        """Return True if a key belongs to the key group, or its type's hash is not known here."""
+        if type_.name not in HASHED or key is None:
+            return True
+        return assign_to_key_group(key, self._max_parallelism, type_.arrow) == group
+
+
+LOOKAHEAD = 3
+"""How many of the entries that follow must fit for the end of a value to be believed."""
+MOST_TRIES = 200_000
+
+
+class _Search:
+    """The search for the end of a value in bytes that say nothing of it."""
+
+    def __init__(self, groups: HeapGroups, state: KeyedState, reader: Reader, group: int, *, alike: bool) -> None:
+        self._groups, self._state, self._reader, self._group = groups, state, reader, group
+        self._first = reader.data[reader.at : reader.at + 1] if alike else b""
+        self._tries = 0
+
+    def end(self, start: int, more: int, deep: int) -> int | None:
+        """Return the first end of a value at `start` behind which `more` entries of its state may follow."""
+        for end in range(start + 1, self._reader.end + 1):
+            self._tries += 1
+            if self._tries > MOST_TRIES:
+                return None
+            if self._fits(end, more, deep):
+                return end
+        return None
+
+    def _fits(self, end: int, more: int, deep: int) -> bool:
+        reader = Reader(self._reader.data, end, self._reader.end)
+        try:
+            if not more:
+                return self._groups.follows(self._state, reader, self._group)
+            self._state.namespace.read(reader)
+            key = self._state.key.read(reader)
+        except CheckpointError:
+            return False
+        if not self._groups.is_of(self._group, self._state.key, key):
+            return False
+        if not reader.data.startswith(self._first, reader.at):
+            return False
+        return deep == 0 or self.end(reader.at, more - 1, deep - 1) is not None
+
+
+HASHED = ("Long", "Integer", "Short", "Byte", "String")
+"""Types of keys whose key group is computed to tell a key from other bytes."""
+
+
+def entry_layout(state: KeyedState) -> np.dtype[Any] | None:
+    """Return the layout of one entry; None unless all have the same."""
+    key, namespace, value = state.key.dtype, state.namespace.dtype, state.value.dtype
+    if key is None or namespace is None or state.kind == LIST or state.map_key is not None:
+        return None
+    if state.kind == TIMER:
+        return np.dtype([("value", ">u8"), ("key", key), ("namespace", namespace)])
+    return None if value is None else np.dtype([("namespace", namespace), ("key", key), ("value", value)])

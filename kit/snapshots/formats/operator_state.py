@@ -1,0 +1,31 @@
+"""Operator state that Flink wrote: lists of entries, and maps that are broadcast.
+
+Flink: `DefaultOperatorStateBackendSnapshotStrategy`, `OperatorStateRestoreOperation`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.core.state.errors import CheckpointError
+from kit.snapshots.formats.compression import decompressed
+from kit.snapshots.formats.headers import OperatorHeader, OperatorState
+from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.types import bounded
+
+
+def read_entry(header: OperatorHeader, state: OperatorState, data: bytes) -> Any:
+    """Return one entry of a list, or the pairs of a broadcast map, from its bytes.
+
+    `data` may be longer than the entry, unless only Java code can read the value. Raises CheckpointError.
+    """
+    reader = Reader(decompressed(data) if header.is_compressed else data)
+    try:
+        if state.key is None:
+            return state.value.read(reader)
+        if state.key.is_opaque or state.value.is_opaque:
+            raise reader.error(f"a map of {state.key.name} and {state.value.name}", "types that are decoded here")
+        many = reader.count("entries", 0)
+        return [(state.key.read(reader), state.value.read(reader)) for _ in bounded(reader, many)]
+    except CheckpointError as error:
+        raise CheckpointError(f"operator state {state.name!r}: {error}") from error

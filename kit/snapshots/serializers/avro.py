@@ -1,0 +1,181 @@
+"""Avro values, as Flink's `AvroSerializer` writes them: numbers big-endian and of fixed size, unlike Avro's own files.
+
+The schema is in the serializer's snapshot.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from kit.core.state.errors import CheckpointError
+from kit.snapshots.serializers.basic import BOOLEAN, DOUBLE, FLOAT, INTEGER, LONG, NULL, Enumeration, Read
+from kit.snapshots.serializers.opaque import Opaque
+from kit.snapshots.serializers.reading import MAX_DEPTH, Reader
+from kit.snapshots.serializers.temporal import SQL_DATE, SQL_TIME, Temporal, date_text, millis, moment_text, time_text
+from kit.snapshots.serializers.types import Struct, Type, bounded, opaque_inside
+
+
+def avro_type(text: str) -> Type:
+    """Return the type that an Avro schema describes. Raises CheckpointError if the text is not a schema."""
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"the Avro schema of a serializer is not JSON: {error}") from None
+    return _Schema().type(schema, 0)
+
+
+def _text(reader: Reader) -> str:
+    return reader.blob("bytes of a string").decode("utf-8", "backslashreplace")
+
+
+def _long_nanos(scale: int) -> Callable[[Reader], int | str]:
+    def read(reader: Reader) -> int | str:
+        found = reader.int64() * scale
+        return found if -(1 << 63) <= found < 1 << 63 else moment_text(*divmod(found, 1_000_000_000)) + "Z"
+
+    return read
+
+
+def _utc(nanos: int) -> str:
+    return moment_text(*divmod(nanos, 1_000_000_000)) + "Z"
+
+
+_PRIMITIVES: Mapping[str, Type] = {
+    "null": NULL,
+    "boolean": BOOLEAN,
+    "int": INTEGER,
+    "long": LONG,
+    "float": FLOAT,
+    "double": DOUBLE,
+    "bytes": Read("bytes", Reader.blob, pa.binary()),
+    "string": Read("string", _text, pa.string()),
+}
+_LOGICAL: Mapping[tuple[str, str], Type] = {
+    ("int", "date"): Temporal("date", SQL_DATE.arrow, Reader.int32, date_text),
+    ("int", "time-millis"): Temporal("time-millis", SQL_TIME.arrow, Reader.int32, lambda it: time_text(it * 1_000_000)),
+    ("long", "time-micros"): Temporal("time-micros", pa.time64("us"), Reader.int64, lambda it: time_text(it * 1000)),
+    ("long", "timestamp-millis"): millis("timestamp-millis"),
+    ("long", "timestamp-micros"): Temporal("timestamp-micros", pa.timestamp("ns", "UTC"), _long_nanos(1000), _utc),
+}
+
+
+class _Repeated(Type):
+    """An Avro array or map: blocks of items, each after their number, up to a block of none."""
+
+    def __init__(self, name: str, item: Type, *, is_map: bool) -> None:
+        self.name, self.parts, self.is_opaque, self._is_map = name, (item,), item.is_opaque, is_map
+        self.arrow = self._made(item.arrow)
+
+    def _made(self, item: pa.DataType) -> pa.DataType:
+        return pa.map_(pa.string(), item) if self._is_map else pa.list_(item)
+
+    def read(self, reader: Reader) -> Any:
+        return list(self._items(reader))
+
+    def _items(self, reader: Reader) -> Iterator[Any]:
+        (item,) = self.parts
+        while many := reader.varint():
+            for _ in bounded(reader, many):
+                yield (_text(reader), item.read(reader)) if self._is_map else item.read(reader)
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return self._made(self.parts[0].text_arrow)
+
+    def to_text(self, value: Any) -> Any:
+        if value is None:
+            return None
+        (item,) = self.parts
+        return [(each[0], item.to_text(each[1])) if self._is_map else item.to_text(each) for each in value]
+
+
+class _Union(Type):
+    """One of several types: with null and one other that type, else a struct in which one field is set."""
+
+    def __init__(self, parts: Sequence[Type]) -> None:
+        self.parts, self.is_opaque = tuple(parts), opaque_inside(parts)
+        self._real = [(f"{place}_{part.name}", part) for place, part in enumerate(parts) if part is not NULL]
+        self._single = self._real[0][1] if len(self._real) == 1 else None
+        self.name = " | ".join(part.name for part in parts)
+        self.arrow = self._made([(name, part.arrow) for name, part in self._real])
+
+    def _made(self, fields: list[tuple[str, pa.DataType]]) -> pa.DataType:
+        return fields[0][1] if self._single is not None else pa.struct(fields)
+
+    def read(self, reader: Reader) -> Any:
+        place = reader.int32()
+        if not 0 <= place < len(self.parts):
+            raise reader.error(f"branch {place} of a union", f"0 to {len(self.parts) - 1}")
+        part = self.parts[place]
+        found = part.read(reader)
+        return found if part is NULL or self._single is not None else {f"{place}_{part.name}": found}
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return self._made([(name, part.text_arrow) for name, part in self._real])
+
+    def to_text(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if self._single is not None:
+            return self._single.to_text(value)
+        return {name: part.to_text(value[name]) for name, part in self._real if name in value}
+
+
+class _Schema:
+    """One schema, with the types that it names."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Type | None] = {}
+
+    def type(self, told: Any, depth: int) -> Type:
+        """Return the type that a part of the schema describes. Raises CheckpointError."""
+        if depth > MAX_DEPTH:
+            raise CheckpointError(f"an Avro schema is nested more than {MAX_DEPTH} levels deep")
+        if isinstance(told, str):
+            found = _PRIMITIVES.get(told) or self._named.get(told) or self._named.get(told.rpartition(".")[2])
+            return found or Opaque(f"the recursive or unknown Avro type {told}")
+        if isinstance(told, list):
+            return _Union([self.type(each, depth + 1) for each in told])
+        if not isinstance(told, dict):
+            raise CheckpointError(f"an Avro schema has {told!r}, expected a type")
+        kind = told.get("type")
+        logical = _LOGICAL.get((str(kind), str(told.get("logicalType"))))
+        if logical is not None:
+            return logical
+        made = self._made(told, kind, depth)
+        return self.type(kind, depth + 1) if made is None else made
+
+    def _made(self, told: dict[str, Any], kind: Any, depth: int) -> Type | None:
+        try:
+            if kind in ("record", "error"):
+                return self._record(told, depth)
+            if kind == "enum":
+                return self._named_as(told, Enumeration(told["name"], tuple(told["symbols"])))
+            if kind == "fixed":
+                size = int(told["size"])
+                return self._named_as(told, Read(told["name"], lambda reader: reader.take(size), pa.binary()))
+            if kind in ("array", "map"):
+                item = self.type(told["items" if kind == "array" else "values"], depth + 1)
+                return _Repeated(f"{kind}<{item.name}>", item, is_map=kind == "map")
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"an Avro schema of type {kind!r} is not complete: {error!r}") from None
+        return None
+
+    def _record(self, told: dict[str, Any], depth: int) -> Type:
+        self._named_as(told, None)
+        fields = [(each["name"], self.type(each["type"], depth + 1)) for each in told["fields"]]
+        found = Struct(told["name"], fields, is_fixed=False)
+        found.dtype = None
+        self._named_as(told, found)
+        return found
+
+    def _named_as(self, told: dict[str, Any], type_: Any) -> Any:
+        self._named[told["name"]] = type_
+        if told.get("namespace"):
+            self._named[f"{told['namespace']}.{told['name']}"] = type_
+        return type_

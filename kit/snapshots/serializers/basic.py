@@ -1,0 +1,245 @@
+"""Flink's basic types: numbers, strings, bytes, arrays of numbers, windows."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.types import Sequential, Struct, Type, bounded
+
+
+class Number(Type):
+    """A number of fixed size, or a truth value. `form` is its big-endian numpy layout."""
+
+    is_fixed = True
+
+    def __init__(self, name: str, form: str, read: Callable[[Reader], Any], arrow: pa.DataType) -> None:
+        self.name, self.arrow, self._read = name, arrow, read
+        self.dtype = np.dtype(form)
+
+    def read(self, reader: Reader) -> Any:
+        return self._read(reader)
+
+    def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
+        if self.arrow == pa.bool_():
+            return pa.array(data != 0)
+        return super().from_numpy(data)
+
+
+class Read(Type):
+    """A type that one function reads."""
+
+    def __init__(self, name: str, read: Callable[[Reader], Any], arrow: pa.DataType, *, is_fixed: bool = False) -> None:
+        self.name, self.arrow, self.is_fixed = name, arrow, is_fixed
+        self._read = read
+
+    def read(self, reader: Reader) -> Any:
+        return self._read(reader)
+
+
+def read_string(reader: Reader) -> str | None:
+    """Read a string: its length + 1, 0 for null, then UTF-16 units, each as a number of seven bits a byte."""
+    many = reader.varint()
+    if many == 0:
+        return None
+    many -= 1
+    if many > reader.left:
+        raise reader.error(f"a string of {many:,} characters", f"at most {reader.left:,}, for the bytes that are left")
+    head = reader.data[reader.at : reader.at + many]
+    if head.isascii():
+        reader.at += many
+        return head.decode("ascii")
+    units = [reader.varint() for _ in range(many)]
+    if max(units) > 0xFFFF:
+        raise reader.error("a character beyond 16 bits", "UTF-16 units")
+    return struct.pack(f"<{many}H", *units).decode("utf-16-le", "surrogatepass")
+
+
+def _character(reader: Reader) -> str:
+    return chr(reader.uint16())
+
+
+def read_big_integer(reader: Reader) -> int | None:
+    """Read a BigInteger: 0 is null, 1 to 3 stand for 0, 1 and 10, else the length + 4 and the bytes."""
+    head = reader.int32()
+    if 0 <= head < 4:
+        return (None, 0, 1, 10)[head]
+    return int.from_bytes(reader.take(head - 4), "big", signed=True)
+
+
+def _big_integer(reader: Reader) -> str | None:
+    found = read_big_integer(reader)
+    return None if found is None else big_text(found)
+
+
+def _big_decimal(reader: Reader) -> str | None:
+    unscaled = read_big_integer(reader)
+    if unscaled is None:
+        return None
+    return str(Decimal((int(unscaled < 0), digits_of(unscaled), -reader.int32())))
+
+
+def big_text(number: int) -> str:
+    """Return an integer of any length as text; Python's own `str` refuses more than 4,300 digits."""
+    return str(Decimal(number)) if abs(number) < 1 << 12_000 else hex(number)
+
+
+def digits_of(number: int) -> tuple[int, ...]:
+    """Return the decimal digits of an integer's absolute value."""
+    return Decimal(abs(number)).as_tuple().digits
+
+
+def _void(reader: Reader) -> None:
+    reader.skip(1)
+
+
+def _nothing(reader: Reader) -> None:
+    return None
+
+
+class Bytes(Type):
+    """Bytes after their number."""
+
+    name, arrow = "byte[]", pa.binary()
+
+    def read(self, reader: Reader) -> bytes:
+        return reader.blob()
+
+
+class Numbers(Type):
+    """An array of numbers of fixed size."""
+
+    def __init__(self, element: Number) -> None:
+        self.name, self.parts = f"{element.name.lower().removesuffix('eger')}[]", (element,)
+        self._form = element.dtype
+        self.arrow = pa.list_(element.arrow)
+        self._is_bool = element.arrow == pa.bool_()
+
+    def read(self, reader: Reader) -> list[Any]:
+        assert self._form is not None
+        many = reader.count("elements", self._form.itemsize)
+        held = np.frombuffer(reader.take(many * self._form.itemsize), self._form)
+        return (held != 0 if self._is_bool else held).tolist()
+
+
+class Characters(Type):
+    """An array of 16-bit characters."""
+
+    name, arrow = "char[]", pa.string()
+
+    def read(self, reader: Reader) -> str:
+        return reader.take(2 * reader.count("characters", 2)).decode("utf-16-be", "surrogatepass")
+
+
+class TimeWindow(Struct):
+    """A window from `start` up to `end`, in ms."""
+
+    def __init__(self) -> None:
+        super().__init__("TimeWindow", (("start", LONG), ("end", LONG)))
+
+
+class VoidNamespace(Type):
+    """The namespace of state without one: a byte, of which Flink says that it has no length."""
+
+    name, arrow, is_fixed = "VoidNamespace", pa.null(), True
+    dtype = np.dtype("u1")
+
+    def read(self, reader: Reader) -> None:
+        found = reader.uint8()
+        if found:
+            raise reader.error(f"byte {found}", "0, the namespace of state without one")
+
+    def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
+        return pa.nulls(len(data))
+
+
+class Enumeration(Type):
+    """A value of an enum: its place in the list of names that the snapshot has."""
+
+    is_fixed, arrow = True, pa.string()
+
+    def __init__(self, name: str, values: tuple[str, ...]) -> None:
+        self.name, self.values = name, values
+        self.dtype = np.dtype(">i4")
+
+    def read(self, reader: Reader) -> str:
+        place = reader.int32()
+        if not 0 <= place < len(self.values):
+            raise reader.error(f"value {place} of enum {self.name}", f"0 to {len(self.values) - 1}")
+        return self.values[place]
+
+    def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
+        return pa.array(self.values, pa.string()).take(super().from_numpy(data))
+
+
+class BitSet(Type):
+    """A set of bits as longs, as Flink's Java serializers write them."""
+
+    name, arrow = "BitSet", pa.list_(pa.int64())
+
+    def read(self, reader: Reader) -> list[int]:
+        return [reader.int64() for _ in bounded(reader, reader.count("words", 8))]
+
+
+LONG = Number("Long", ">i8", Reader.int64, pa.int64())
+INTEGER = Number("Integer", ">i4", Reader.int32, pa.int32())
+SHORT = Number("Short", ">i2", Reader.int16, pa.int16())
+BYTE = Number("Byte", ">i1", Reader.int8, pa.int8())
+DOUBLE = Number("Double", ">f8", Reader.float64, pa.float64())
+FLOAT = Number("Float", ">f4", Reader.float32, pa.float32())
+BOOLEAN = Number("Boolean", "u1", Reader.boolean, pa.bool_())
+STRING = Read("String", read_string, pa.string())
+CHARACTER = Read("Character", _character, pa.string(), is_fixed=True)
+VOID = Read("Void", _void, pa.null(), is_fixed=True)
+NULL = Read("Null", _nothing, pa.null(), is_fixed=True)
+BYTES = Bytes()
+TIME_WINDOW = TimeWindow()
+COUNT_WINDOW = Struct("CountWindow", (("id", LONG),))
+VOID_NAMESPACE = VoidNamespace()
+
+BASIC: dict[str, Type] = {
+    "LongSerializer": LONG,
+    "LongValueSerializer": LONG,
+    "IntSerializer": INTEGER,
+    "IntValueSerializer": INTEGER,
+    "ShortSerializer": SHORT,
+    "ShortValueSerializer": SHORT,
+    "ByteSerializer": BYTE,
+    "ByteValueSerializer": BYTE,
+    "DoubleSerializer": DOUBLE,
+    "DoubleValueSerializer": DOUBLE,
+    "FloatSerializer": FLOAT,
+    "FloatValueSerializer": FLOAT,
+    "BooleanSerializer": BOOLEAN,
+    "BooleanValueSerializer": BOOLEAN,
+    "CharSerializer": CHARACTER,
+    "CharValueSerializer": CHARACTER,
+    "StringSerializer": STRING,
+    "StringValueSerializer": STRING,
+    "BigIntSerializer": Read("BigInteger", _big_integer, pa.string()),
+    "BigDecSerializer": Read("BigDecimal", _big_decimal, pa.string()),
+    "VoidSerializer": VOID,
+    "Tuple0Serializer": VOID,
+    "NullValueSerializer": NULL,
+    "BytePrimitiveArraySerializer": BYTES,
+    "LongPrimitiveArraySerializer": Numbers(LONG),
+    "IntPrimitiveArraySerializer": Numbers(INTEGER),
+    "ShortPrimitiveArraySerializer": Numbers(SHORT),
+    "DoublePrimitiveArraySerializer": Numbers(DOUBLE),
+    "FloatPrimitiveArraySerializer": Numbers(FLOAT),
+    "BooleanPrimitiveArraySerializer": Numbers(BOOLEAN),
+    "CharPrimitiveArraySerializer": Characters(),
+    "StringArraySerializer": Sequential("String[]", STRING),
+    "VoidNamespaceSerializer": VOID_NAMESPACE,
+    "TimeWindow": TIME_WINDOW,
+    "CountWindow": COUNT_WINDOW,
+    "GlobalWindow": Read("GlobalWindow", _void, pa.null(), is_fixed=True),
+    "NullSerializer": Read("Null", _void, pa.null()),
+}
+"""By the class of the serializer, without its package: it holds the class of its snapshot."""

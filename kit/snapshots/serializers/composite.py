@@ -1,0 +1,162 @@
+"""Flink's types that are made of others: tuples, rows, Either, what may be null, what expires."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kit.snapshots.serializers.basic import LONG
+from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.temporal import LAST_ACCESS
+from kit.snapshots.serializers.types import Struct, Type, bounded, opaque_inside
+
+ROW_KINDS = ("+I", "-U", "+U", "-D")
+
+
+def tuple_of(parts: Sequence[Type], name: str = "") -> Struct:
+    """Return a tuple with fields f0, f1, ..."""
+    listed = ", ".join(part.name for part in parts)
+    fields = [(f"f{place}", part) for place, part in enumerate(parts)]
+    return Struct(f"{name or f'Tuple{len(parts)}'}<{listed}>", fields)
+
+
+class Row(Struct):
+    """A row: bits for its kind and its nulls, most significant first, then the fields that are not null.
+
+    Its fields are `kind` and f0, f1, ...: a snapshot has no names.
+    """
+
+    def __init__(self, parts: Sequence[Type], *, has_kind: bool) -> None:
+        listed = ", ".join(part.name for part in parts)
+        super().__init__(f"Row<{listed}>", [(f"f{place}", part) for place, part in enumerate(parts)], is_fixed=False)
+        self.has_kind, self.dtype = has_kind, None
+        self.arrow = pa.struct([pa.field("kind", pa.string()), *self.arrow])
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return pa.struct([pa.field("kind", pa.string()), *super().text_arrow])
+
+    def read(self, reader: Reader) -> Any:
+        head = 2 if self.has_kind else 0
+        many = head + len(self.parts)
+        size = (many + 7) // 8
+        mask = int.from_bytes(reader.take(size), "big") >> (8 * size - many)
+        bits = [mask >> place & 1 for place in range(many - 1, -1, -1)]
+        kind = ROW_KINDS[bits[0] + 2 * bits[1]] if head else ROW_KINDS[0]
+        fields = [None if null else part.read(reader) for part, null in zip(self.parts, bits[head:], strict=True)]
+        return (kind, *fields)
+
+    def to_text(self, value: Any) -> Any:
+        return None if value is None else (value[0], *super().to_text(value[1:]))
+
+
+class Either(Type):
+    """One of two types. `side` says which: the value may be null."""
+
+    def __init__(self, left: Type, right: Type) -> None:
+        self.name, self.parts = f"Either<{left.name}, {right.name}>", (left, right)
+        self.is_opaque = opaque_inside(self.parts)
+        self.arrow = self._struct(left.arrow, right.arrow)
+
+    @staticmethod
+    def _struct(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+        return pa.struct([("side", pa.string()), ("left", left), ("right", right)])
+
+    def read(self, reader: Reader) -> Any:
+        left, right = self.parts
+        if reader.boolean():
+            return ("left", left.read(reader), None)
+        return ("right", None, right.read(reader))
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return self._struct(*(part.text_arrow for part in self.parts))
+
+    def to_text(self, value: Any) -> Any:
+        if value is None:
+            return None
+        left, right = self.parts
+        return (value[0], left.to_text(value[1]), right.to_text(value[2]))
+
+
+class Optional(Type):
+    """A value after a byte: null if it is `null_flag`. A null value is followed by `padding` bytes."""
+
+    def __init__(self, name: str, inner: Type, *, null_flag: bool, padding: int = 0) -> None:
+        self.name, self.parts = name, (inner,)
+        self._null_flag, self._padding = null_flag, padding
+        self.is_fixed = padding > 0 and inner.is_fixed
+        self.is_opaque = inner.is_opaque
+        self.arrow = inner.arrow
+
+    def read(self, reader: Reader) -> Any:
+        if reader.boolean() == self._null_flag:
+            reader.skip(self._padding)
+            return None
+        return self.parts[0].read(reader)
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return self.parts[0].text_arrow
+
+    def to_text(self, value: Any) -> Any:
+        return self.parts[0].to_text(value)
+
+
+class Ttl(Struct):
+    """A value that expires: the ms of its last access, then the value itself."""
+
+    def __init__(self, inner: Type) -> None:
+        super().__init__(f"Ttl<{inner.name}>", (("last_access", LAST_ACCESS), ("value", inner)))
+        self.is_fixed = inner.is_fixed
+        if inner.dtype is not None:
+            self.dtype = np.dtype([("last_access", ">i8"), ("value", inner.dtype)])
+
+    @property
+    def inner(self) -> Type:
+        """The type of the value itself."""
+        return self.parts[1]
+
+    def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
+        access = LONG.from_numpy(data["last_access"]).cast(LAST_ACCESS.arrow)
+        return pa.StructArray.from_arrays([access, self.inner.from_numpy(data["value"])], fields=list(self.arrow))
+
+
+class Timer(Type):
+    """A timer: its time with the sign bit flipped, so that bytes sort as numbers do, then key and namespace."""
+
+    arrow = pa.null()
+
+    def __init__(self, key: Type, namespace: Type) -> None:
+        self.name, self.parts = f"Timer<{key.name}, {namespace.name}>", (key, namespace)
+        self.is_opaque = opaque_inside(self.parts)
+
+    def read(self, reader: Reader) -> Any:
+        time_ms = reader.int64() ^ -(1 << 63)
+        key, namespace = self.parts
+        return time_ms, key.read(reader), namespace.read(reader)
+
+
+class MaskedList(Type):
+    """A list with bits for its nulls before its elements."""
+
+    def __init__(self, name: str, element: Type) -> None:
+        self.name, self.parts, self.is_opaque = name, (element,), element.is_opaque
+        self.arrow = pa.list_(element.arrow)
+
+    def read(self, reader: Reader) -> Any:
+        (element,) = self.parts
+        many = reader.count("elements", 0)
+        mask = reader.take((many + 7) // 8)
+        nulls = [mask[place // 8] >> (7 - place % 8) & 1 for place in bounded(reader, many)]
+        return [None if null else element.read(reader) for null in nulls]
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return pa.list_(self.parts[0].text_arrow)
+
+    def to_text(self, value: Any) -> Any:
+        return None if value is None else [self.parts[0].to_text(each) for each in value]

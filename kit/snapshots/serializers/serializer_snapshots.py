@@ -1,0 +1,389 @@
+"""Snapshots of serializers: parsed for names and types; no class named in them is loaded.
+
+A snapshot is the name of its class, a version, and a body that only that class can read. Flink's own
+snapshots are known here. Another class's body is assumed to be empty, which most serializers that users write have;
+where that is wrong the next item cannot be read, and the error names the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kit.core.state.errors import CheckpointError
+from kit.snapshots.serializers.avro import avro_type
+from kit.snapshots.serializers.basic import BASIC, BYTES, INTEGER, Enumeration
+from kit.snapshots.serializers.composite import Either, MaskedList, Optional, Row, Timer, Ttl, tuple_of
+from kit.snapshots.serializers.java_objects import read_java_object
+from kit.snapshots.serializers.opaque import Opaque
+from kit.snapshots.serializers.pojo import Pojo
+from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.table import (
+    RAW_DATA,
+    STRING_DATA,
+    DecimalData,
+    Framed,
+    RowData,
+    WindowKey,
+    array_type,
+    array_values,
+    logical_type,
+    map_type,
+    map_values,
+)
+from kit.snapshots.serializers.temporal import TEMPORAL, sql_timestamp
+from kit.snapshots.serializers.types import Mapping, Sequential, Struct, Type
+
+COMPOSITE, NESTED = 911108, 1333245
+OPTIONAL_MAP = 0x4F2C69A3D70
+SNAPSHOT_FORMAT = 2
+FLINK = "org.apache.flink."
+
+
+def read_versioned(reader: Reader) -> Type:
+    """Read a snapshot with the version of its format in front. Raises CheckpointError."""
+    found = reader.int32()
+    if found != SNAPSHOT_FORMAT:
+        reader.at -= 4
+        raise reader.error(
+            f"format {found} of a serializer's snapshot", f"{SNAPSHOT_FORMAT}, which Flink 1.8 and newer write"
+        )
+    return read_serializer(reader)
+
+
+def read_serializer(reader: Reader) -> Type:
+    """Read a snapshot, and return the type of the values that its serializer writes. Raises CheckpointError."""
+    reader.enter("a serializer's snapshot")
+    class_name, version = reader.utf(), reader.int32()
+    found = _known(reader, class_name, version)
+    reader.leave()
+    return found
+
+
+def serializer_name(class_name: str) -> str:
+    """Return the serializer's class without its package, from that of its snapshot."""
+    return class_name.rpartition(".")[2].partition("$")[0].removesuffix("Snapshot")
+
+
+def _known(reader: Reader, class_name: str, version: int) -> Type:
+    name = serializer_name(class_name)
+    if not class_name.startswith(FLINK):
+        return _opaque(reader, class_name)
+    read = _READ.get(name)
+    if read is not None:
+        return read(reader, version)
+    found = BASIC.get(name) or TEMPORAL.get(name)
+    if found is None:
+        return _opaque(reader, class_name)
+    if version == 2 and name not in ("TimeWindow", "CountWindow", "GlobalWindow"):
+        reader.utf()  # Flink 1.7 repeated the serializer's class
+    return found
+
+
+def _opaque(reader: Reader, class_name: str) -> Opaque:
+    return Opaque(class_name, reader.decoders.get(class_name))
+
+
+def _nested(reader: Reader) -> tuple[Type, ...]:
+    reader.expect(NESTED, "nested serializers")
+    reader.int32()
+    return tuple(read_serializer(reader) for _ in range(reader.count("nested serializers", 6)))
+
+
+def _outer(reader: Reader, version: int) -> int:
+    """Read the head of a snapshot with nested ones, and return the version of what follows it."""
+    if version <= 2:
+        return version
+    reader.expect(COMPOSITE, "a serializer made of others")
+    return reader.int32()
+
+
+def _parts(reader: Reader, version: int, many: int | None = None) -> tuple[Type, ...]:
+    """Read a snapshot that consists of nested ones alone."""
+    _outer(reader, version)
+    return _checked(reader, _nested(reader), many)
+
+
+def _checked(reader: Reader, found: tuple[Type, ...], many: int | None) -> tuple[Type, ...]:
+    if many is not None and len(found) != many:
+        raise reader.error(f"{len(found)} nested serializers", str(many))
+    return found
+
+
+def _one(reader: Reader, version: int) -> Type:
+    return _parts(reader, version, 1)[0]
+
+
+def _tuple(reader: Reader, version: int) -> Type:
+    _outer(reader, version)
+    name = reader.utf()
+    parts = _nested(reader)
+    return tuple_of(parts, "" if name.startswith(FLINK) else name)
+
+
+def _row(reader: Reader, version: int) -> Type:
+    outer = _outer(reader, version)
+    has_kind = outer == 3 if outer <= 3 else reader.boolean()
+    return Row(_nested(reader), has_kind=has_kind)
+
+
+def _list(reader: Reader, version: int) -> Type:
+    element = _one(reader, version)
+    return Sequential(f"List<{element.name}>", element)
+
+
+def _set(reader: Reader, version: int) -> Type:
+    element = _one(reader, version)
+    return Sequential(f"Set<{element.name}>", element)
+
+
+def _linked_list(reader: Reader, version: int) -> Type:
+    outer = _outer(reader, version)
+    has_mask = outer == 2 if outer <= 2 else reader.boolean()
+    (element,) = _checked(reader, _nested(reader), 1)
+    name = f"LinkedList<{element.name}>"
+    return MaskedList(name, element) if has_mask else Sequential(name, element)
+
+
+def _map(reader: Reader, version: int) -> Type:
+    key, value = _parts(reader, version, 2)
+    return Mapping(f"Map<{key.name}, {value.name}>", key, value)
+
+
+def _null_aware_map(reader: Reader, version: int) -> Type:
+    key, value = _parts(reader, version, 2)
+    return Mapping(f"Map<{key.name}, {value.name}>", key, value, null_keys=True)
+
+
+def _sorted_map(reader: Reader, version: int) -> Type:
+    read_java_object(reader)
+    key, value = _checked(reader, _nested(reader), 2)
+    return Mapping(f"SortedMap<{key.name}, {value.name}>", key, value, null_values=False)
+
+
+def _view(reader: Reader, version: int) -> Type:
+    return _one(reader, version)
+
+
+def _either(reader: Reader, version: int) -> Type:
+    return Either(*_parts(reader, version, 2))
+
+
+def _option(reader: Reader, version: int) -> Type:
+    inner = _one(reader, version)
+    return Optional(f"Option<{inner.name}>", inner, null_flag=False)
+
+
+def _nullable(reader: Reader, version: int) -> Type:
+    _outer(reader, version)
+    padding = reader.int32()
+    if padding < 0:
+        raise reader.error(f"a padding of {padding} bytes", "0 or more")
+    (inner,) = _checked(reader, _nested(reader), 1)
+    return Optional(inner.name, inner, null_flag=True, padding=padding)
+
+
+def _array(reader: Reader, version: int) -> Type:
+    _outer(reader, version)
+    reader.utf()
+    (element,) = _checked(reader, _nested(reader), 1)
+    return Sequential(f"{element.name}[]", element, flag=0)
+
+
+def _ttl(reader: Reader, version: int) -> Type:
+    _, inner = _parts(reader, version, 2)
+    return Ttl(inner)
+
+
+def _ttl_aware(reader: Reader, version: int) -> Type:
+    reader.boolean()
+    return read_serializer(reader)
+
+
+def _timer(reader: Reader, version: int) -> Type:
+    return Timer(*_parts(reader, version, 2))
+
+
+def _enum(reader: Reader, version: int) -> Type:
+    name = reader.utf()
+    many = reader.count("values of an enum", 2)
+    return Enumeration(name.rpartition(".")[2].rpartition("$")[2], tuple(reader.utf() for _ in range(many)))
+
+
+def _optional_map(reader: Reader) -> list[tuple[str, bytes, Type | None]]:
+    """Read names with two items each: bytes, and the snapshot of a serializer. Either may be missing."""
+    mark = reader.int64()
+    if mark != OPTIONAL_MAP:
+        raise reader.error(mark, f"{OPTIONAL_MAP}, the mark of a map of names")
+    found = []
+    for _ in range(reader.count("names", 4)):
+        name = reader.utf()
+        first = reader.blob() if reader.boolean() else b""
+        second: Type | None = None
+        if reader.boolean():
+            size = reader.count("bytes of a snapshot")
+            inner = Reader(reader.data, reader.at, reader.at + size)
+            inner.depth, inner.decoders = reader.depth, reader.decoders
+            try:
+                second = read_serializer(inner)
+            except CheckpointError as error:
+                raise CheckpointError(f"field {name}: {error}") from error
+            reader.skip(size)
+        found.append((name, first, second))
+    return found
+
+
+def _pojo(reader: Reader, version: int) -> Type:
+    class_name = reader.utf()
+    fields, tagged, known = (
+        [(name, part if part is not None else Opaque(name)) for name, _, part in _optional_map(reader)]
+        for _ in range(3)
+    )
+    return Pojo(class_name, fields, tagged, known)
+
+
+def _kryo(reader: Reader, version: int) -> Type:
+    class_name = reader.utf()
+    mark = reader.int64()
+    if mark != OPTIONAL_MAP:
+        raise reader.error(mark, f"{OPTIONAL_MAP}, the mark of a map of names")
+    reader.at -= 8
+    for _ in range(3):
+        _frames(reader)
+    return _opaque(reader, class_name)
+
+
+def _frames(reader: Reader) -> None:
+    """Skip names with two framed items each."""
+    reader.int64()
+    for _ in range(reader.count("names", 4)):
+        reader.utf()
+        for _ in range(2):
+            if reader.boolean():
+                reader.skip(reader.count("bytes"))
+
+
+def _generic(reader: Reader, version: int) -> Type:
+    return _opaque(reader, reader.utf())
+
+
+def _avro(reader: Reader, version: int) -> Type:
+    if version == 1:
+        return avro_type(reader.utf())
+    if version == 2:
+        reader.utf()
+        return avro_type(reader.utf())
+    reader.take(reader.count("bytes of a name"))
+    return avro_type(reader.take(reader.count("bytes of a schema")).decode("utf-8", "replace"))
+
+
+def _java(reader: Reader, version: int) -> Type:
+    return _opaque(reader, "java.io.Serializable")
+
+
+# --- Table API and SQL ------------------------------------------------------------------------------------------------
+
+
+def _row_data(reader: Reader, version: int) -> Type:
+    types = [logical_type(read_java_object(reader)) for _ in range(reader.count("fields", 4))]
+    _nested(reader)
+    return RowData(types)
+
+
+def _binary_row(reader: Reader, version: int) -> Type:
+    reader.int32()
+    return BYTES
+
+
+def _decimal(reader: Reader, version: int) -> Type:
+    return DecimalData(reader.int32(), reader.int32())
+
+
+def _sql_timestamp(reader: Reader, version: int) -> Type:
+    precision = reader.int32()
+    return sql_timestamp(f"TIMESTAMP({precision})", precision, is_local=False)
+
+
+def _sql_array(reader: Reader, version: int) -> Type:
+    element = logical_type(read_java_object(reader))
+    read_java_object(reader)
+    return Framed(array_type(element), lambda data: array_values(data, element))
+
+
+def _sql_map(reader: Reader, version: int) -> Type:
+    key, value = (logical_type(read_java_object(reader)) for _ in range(2))
+    for _ in range(2):
+        read_java_object(reader)
+    return Framed(map_type(key, value), lambda data: map_values(data, key, value))
+
+
+def _raw(reader: Reader, version: int) -> Type:
+    _parts(reader, version, 1)
+    return RAW_DATA
+
+
+def _external(reader: Reader, version: int) -> Type:
+    _outer(reader, version)
+    read_java_object(reader)
+    reader.boolean()
+    return _checked(reader, _nested(reader), 1)[0]
+
+
+def _window_key(reader: Reader, version: int) -> Type:
+    return WindowKey(_one(reader, version))
+
+
+def _string_data(reader: Reader, version: int) -> Type:
+    return STRING_DATA
+
+
+def _lockable(reader: Reader, version: int) -> Type:
+    inner = _one(reader, version)
+    return Struct(f"Lockable<{inner.name}>", (("references", INTEGER), ("element", inner)), is_fixed=False)
+
+
+_READ: dict[str, Callable[[Reader, int], Type]] = {
+    "TupleSerializer": _tuple,
+    "ScalaCaseClassSerializer": _tuple,
+    "Tuple2CaseClassSerializer": _tuple,
+    "RowSerializer": _row,
+    "ListSerializer": _list,
+    "ArrayListSerializer": _list,
+    "SetSerializer": _set,
+    "LinkedListSerializer": _linked_list,
+    "MapSerializer": _map,
+    "NullAwareMapSerializer": _null_aware_map,
+    "SortedMapSerializer": _sorted_map,
+    "ListViewSerializer": _view,
+    "MapViewSerializer": _view,
+    "JavaEitherSerializer": _either,
+    "EitherSerializer": _either,
+    "ScalaEitherSerializer": _either,
+    "ScalaOptionSerializer": _option,
+    "OptionSerializer": _option,
+    "NullableSerializer": _nullable,
+    "GenericArraySerializer": _array,
+    "TtlStateFactory": _ttl,
+    "TtlAwareSerializer": _ttl_aware,
+    "TimerSerializer": _timer,
+    "EnumSerializer": _enum,
+    "PojoSerializer": _pojo,
+    "KryoSerializer": _kryo,
+    "ValueSerializer": _generic,
+    "WritableSerializer": _generic,
+    "CopyableValueSerializer": _generic,
+    "AvroSerializer": _avro,
+    "JavaSerializer": _java,
+    "RowDataSerializer": _row_data,
+    "BinaryRowDataSerializer": _binary_row,
+    "DecimalDataSerializer": _decimal,
+    "TimestampDataSerializer": _sql_timestamp,
+    "ArrayDataSerializer": _sql_array,
+    "MapDataSerializer": _sql_map,
+    "RawValueDataSerializer": _raw,
+    "ExternalSerializer": _external,
+    "WindowKeySerializer": _window_key,
+    "StringDataSerializer": _string_data,
+    "Lockable": _lockable,
+    "LockableTypeSerializer": _lockable,
+}
+"""By the class of the serializer, without its package. `TtlStateFactory` holds the serializer of state with TTL."""

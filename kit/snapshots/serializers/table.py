@@ -1,0 +1,362 @@
+"""Values of the Table API and SQL: `RowData` and what is in it, in Flink's binary layout.
+
+A binary row has, little-endian: a byte for its kind, bits for its nulls, eight bytes for each field, and behind these
+the values that need more, to which the eight bytes point. Arrays are alike, with elements of their own size.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from kit.core.state.errors import CheckpointError
+from kit.snapshots.serializers.basic import LONG, digits_of
+from kit.snapshots.serializers.composite import ROW_KINDS
+from kit.snapshots.serializers.java_objects import JavaEnum, JavaObject
+from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.temporal import SQL_DATE, SQL_TIME, sql_moment, sql_timestamp
+from kit.snapshots.serializers.types import Struct, Type
+
+COMPACT_DECIMAL, COMPACT_TIMESTAMP = 18, 3
+MOST_DECIMAL_DIGITS = 76
+_LONG = struct.Struct("<q")
+_INT = struct.Struct("<i")
+
+Get = Callable[[bytes, int, int], Any]
+"""Read one field of a binary row or array: its bytes, where the row begins in them, and where the field is."""
+
+
+class SqlType(Type):
+    """A logical type: how it is read from a binary row, and its size as an element of a binary array."""
+
+    def __init__(self, name: str, arrow: pa.DataType, get: Get, size: int = 8, like: Type | None = None) -> None:
+        self.name, self.arrow, self.get, self.size = name, arrow, get, size
+        self._like = like
+        self.parts = () if like is None else like.parts
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return self.arrow if self._like is None else self._like.text_arrow
+
+    def to_text(self, value: Any) -> Any:
+        return value if self._like is None else self._like.to_text(value)
+
+
+def _unpack(form: struct.Struct, data: bytes, at: int) -> Any:
+    try:
+        return form.unpack_from(data, at)[0]
+    except struct.error:
+        raise CheckpointError(f"a binary row of {len(data)} bytes ends before byte {at + form.size}") from None
+
+
+def _part(data: bytes, base: int, place: int) -> bytes:
+    """Return the bytes of a field: in it if they are seven at most, else where it points to."""
+    held = _unpack(_LONG, data, place)
+    if held < 0:
+        size = held >> 56 & 0x7F
+        if size > 7:
+            raise CheckpointError(f"a field of a binary row has {size} bytes in itself, expected at most 7")
+        return data[place : place + size]
+    return _far(data, base, held)
+
+
+def _far(data: bytes, base: int, held: int) -> bytes:
+    start, size = base + (held >> 32), held & 0xFFFFFFFF
+    if not 0 <= start <= start + size <= len(data):
+        raise CheckpointError(f"a field of a binary row refers to bytes {start} to {start + size} of {len(data)}")
+    return data[start : start + size]
+
+
+def number(name: str, form: str, arrow: pa.DataType) -> SqlType:
+    """Return a type of numbers of fixed size."""
+    layout = struct.Struct(form)
+    return SqlType(name, arrow, lambda data, base, place: _unpack(layout, data, place), layout.size)
+
+
+def _text(data: bytes, base: int, place: int) -> str:
+    return _part(data, base, place).decode("utf-8", "backslashreplace")
+
+
+def decimal_type(precision: int, scale: int) -> SqlType:
+    """Return DECIMAL."""
+    if not 0 <= scale <= precision <= MOST_DECIMAL_DIGITS or precision < 1:
+        raise CheckpointError(f"DECIMAL({precision}, {scale}): expected a precision of 1 to {MOST_DECIMAL_DIGITS}")
+    compact = precision <= COMPACT_DECIMAL
+
+    def get(data: bytes, base: int, place: int) -> Decimal:
+        held = _unpack(_LONG, data, place)
+        return as_decimal(held if compact else int.from_bytes(_far(data, base, held), "big", signed=True), scale)
+
+    return SqlType(f"DECIMAL({precision}, {scale})", decimal_arrow(precision, scale), get)
+
+
+def decimal_arrow(precision: int, scale: int) -> pa.DataType:
+    """Return Arrow's type of decimals."""
+    return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+
+
+def as_decimal(unscaled: int, scale: int) -> Decimal:
+    """Return a decimal from its unscaled value."""
+    return Decimal((int(unscaled < 0), digits_of(unscaled), -scale))
+
+
+def timestamp_type(name: str, precision: int, *, is_local: bool) -> SqlType:
+    """Return TIMESTAMP or TIMESTAMP_LTZ."""
+    zone = "Z" if is_local else ""
+
+    def get(data: bytes, base: int, place: int) -> int | str:
+        held = _unpack(_LONG, data, place)
+        if precision <= COMPACT_TIMESTAMP:
+            return sql_moment(held, 0, zone)
+        return sql_moment(_unpack(_LONG, data, base + (held >> 32)), held & 0xFFFFFFFF, zone)
+
+    like = sql_timestamp(name, precision, is_local=is_local)
+    return SqlType(name, like.arrow, get, like=like)
+
+
+# --- rows, arrays, maps -----------------------------------------------------------------------------------------------
+
+
+class BinaryRow(Struct):
+    """The layout of a binary row, without its length."""
+
+    def __init__(self, name: str, fields: Sequence[tuple[str, SqlType]], *, has_kind: bool) -> None:
+        super().__init__(name, fields, is_fixed=False)
+        self.has_kind, self.dtype = has_kind, None
+        self.sql_parts = tuple(part for _, part in fields)
+        self._fixed = (len(fields) + 63 + 8) // 64 * 8
+        if has_kind:
+            self.arrow = pa.struct([pa.field("kind", pa.string()), *self.arrow])
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        inner = super().text_arrow
+        return pa.struct([pa.field("kind", pa.string()), *inner]) if self.has_kind else inner
+
+    def to_text(self, value: Any) -> Any:
+        if value is None or not self.has_kind:
+            return super().to_text(value)
+        return (value[0], *super().to_text(value[1:]))
+
+    def decode(self, data: bytes) -> Any:
+        """Return the fields of a row that is these bytes."""
+        if len(data) < self._fixed + 8 * len(self.parts):
+            raise CheckpointError(f"a binary row of {len(self.parts)} fields has {len(data)} bytes")
+        fields: list[Any] = []
+        for place, part in enumerate(self.sql_parts):
+            bit = place + 8
+            is_null = data[bit // 8] >> (bit % 8) & 1
+            fields.append(None if is_null else part.get(data, 0, self._fixed + 8 * place))
+        if not self.has_kind:
+            return tuple(fields)
+        if data[0] >= len(ROW_KINDS):
+            raise CheckpointError(f"a binary row is of kind {data[0]}, expected 0 to 3")
+        return (ROW_KINDS[data[0]], *fields)
+
+
+class RowData(BinaryRow):
+    """A row of SQL, as `RowDataSerializer` writes it: its length, then the binary row. Its fields are f0, f1, ..."""
+
+    def __init__(self, types: Sequence[SqlType]) -> None:
+        name = f"RowData<{', '.join(part.name for part in types)}>"
+        super().__init__(name, [(f"f{place}", part) for place, part in enumerate(types)], has_kind=True)
+
+    def read(self, reader: Reader) -> Any:
+        return self.decode(reader.blob("bytes of a row"))
+
+
+def array_values(data: bytes, element: SqlType) -> list[Any]:
+    """Return the elements of a binary array that is these bytes."""
+    many = _unpack(_INT, data, 0)
+    first = 4 + (many + 31) // 32 * 4
+    if not 0 <= many <= 8 * len(data) or first + many * element.size > len(data):
+        raise CheckpointError(f"a binary array of {len(data)} bytes says that it has {many} elements")
+    nulls = int.from_bytes(data[4:first], "little")
+    return [None if nulls >> place & 1 else element.get(data, 0, first + place * element.size) for place in range(many)]
+
+
+def map_values(data: bytes, key: SqlType, value: SqlType) -> list[tuple[Any, Any]]:
+    """Return the entries of a binary map that is these bytes."""
+    size = _unpack(_INT, data, 0)
+    if not 0 <= size <= len(data) - 4:
+        raise CheckpointError(f"a binary map of {len(data)} bytes says that its keys take {size}")
+    keys, values = array_values(data[4 : 4 + size], key), array_values(data[4 + size :], value)
+    if len(keys) != len(values):
+        raise CheckpointError(f"a binary map has {len(keys)} keys and {len(values)} values")
+    return list(zip(keys, values, strict=True))
+
+
+class _Like(Type):
+    """A list or map whose elements are logical types: how its times become text."""
+
+    def __init__(self, name: str, parts: Sequence[Type]) -> None:
+        self.name, self.parts = name, tuple(parts)
+        self.arrow = self._made([part.arrow for part in parts])
+
+    def _made(self, inner: Sequence[pa.DataType]) -> pa.DataType:
+        return pa.list_(inner[0]) if len(inner) == 1 else pa.map_(*inner)
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return self._made([part.text_arrow for part in self.parts])
+
+    def to_text(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if len(self.parts) == 1:
+            return [self.parts[0].to_text(each) for each in value]
+        return [tuple(part.to_text(each) for part, each in zip(self.parts, entry, strict=True)) for entry in value]
+
+
+def array_type(element: SqlType) -> SqlType:
+    """Return ARRAY."""
+    name = f"ARRAY<{element.name}>"
+    like = _Like(name, [element])
+    return SqlType(
+        name, like.arrow, lambda data, base, place: array_values(_part(data, base, place), element), like=like
+    )
+
+
+def map_type(key: SqlType, value: SqlType, name: str = "MAP") -> SqlType:
+    """Return MAP."""
+    name = f"{name}<{key.name}, {value.name}>"
+    like = _Like(name, [key, value])
+    return SqlType(
+        name, like.arrow, lambda data, base, place: map_values(_part(data, base, place), key, value), like=like
+    )
+
+
+def row_type(fields: Sequence[tuple[str, SqlType]]) -> SqlType:
+    """Return ROW, whose fields have names."""
+    name = f"ROW<{', '.join(f'{name} {part.name}' for name, part in fields)}>"
+    inner = BinaryRow(name, fields, has_kind=False)
+    return SqlType(name, inner.arrow, lambda data, base, place: inner.decode(_part(data, base, place)), like=inner)
+
+
+# --- logical types, as Java wrote them --------------------------------------------------------------------------------
+
+
+BINARY = SqlType("BYTES", pa.binary(), _part)
+VARCHAR = SqlType("STRING", pa.string(), _text)
+NUMBERS = {
+    "BooleanType": number("BOOLEAN", "<?", pa.bool_()),
+    "TinyIntType": number("TINYINT", "<b", pa.int8()),
+    "SmallIntType": number("SMALLINT", "<h", pa.int16()),
+    "IntType": number("INT", "<i", pa.int32()),
+    "BigIntType": number("BIGINT", "<q", pa.int64()),
+    "FloatType": number("FLOAT", "<f", pa.float32()),
+    "DoubleType": number("DOUBLE", "<d", pa.float64()),
+    "YearMonthIntervalType": number("INTERVAL YEAR TO MONTH", "<i", pa.int32()),
+    "DayTimeIntervalType": number("INTERVAL DAY TO SECOND", "<q", pa.int64()),
+    "DateType": SqlType("DATE", pa.date32(), lambda data, base, place: _unpack(_INT, data, place), 4, SQL_DATE),
+    "TimeType": SqlType("TIME", pa.time32("ms"), lambda data, base, place: _unpack(_INT, data, place), 4, SQL_TIME),
+    "CharType": VARCHAR,
+    "VarCharType": VARCHAR,
+    "BinaryType": BINARY,
+    "VarBinaryType": BINARY,
+    "RawType": SqlType("RAW", pa.binary(), _part),
+    "TypeInformationRawType": SqlType("RAW", pa.binary(), _part),
+    "LegacyTypeInformationType": SqlType("RAW", pa.binary(), _part),
+    "NullType": SqlType("NULL", pa.null(), lambda data, base, place: None),
+}
+
+
+def logical_type(told: Any) -> SqlType:
+    """Return the type that a serialized `LogicalType` describes. Raises CheckpointError."""
+    if not isinstance(told, JavaObject):
+        raise CheckpointError(f"found {told!r}, expected a logical type of SQL")
+    name, fields = told.short_name, told.fields
+    if name in NUMBERS:
+        return NUMBERS[name]
+    if name == "DecimalType":
+        return decimal_type(fields["precision"], fields["scale"])
+    if name in ("TimestampType", "LocalZonedTimestampType"):
+        is_local = name != "TimestampType"
+        label = "TIMESTAMP_LTZ" if is_local else "TIMESTAMP"
+        return timestamp_type(f"{label}({fields['precision']})", fields["precision"], is_local=is_local)
+    if name == "ArrayType":
+        return array_type(logical_type(fields["elementType"]))
+    if name == "MapType":
+        return map_type(logical_type(fields["keyType"]), logical_type(fields["valueType"]))
+    if name == "MultisetType":
+        return map_type(logical_type(fields["elementType"]), NUMBERS["IntType"], "MULTISET")
+    if name == "DistinctType":
+        return logical_type(fields["sourceType"])
+    if name in ("RowType", "StructuredType"):
+        listed = java_list(fields["fields" if name == "RowType" else "attributes"])
+        return row_type([(each.fields["name"], logical_type(each.fields["type"])) for each in listed])
+    raise CheckpointError(f"the SQL type {name} is not decoded here")
+
+
+def java_list(told: Any) -> list[JavaObject]:
+    """Return the elements of a serialized `java.util.List`."""
+    for _ in range(4):
+        if isinstance(told, list):
+            return told
+        if not isinstance(told, JavaObject):
+            break
+        for name in ("list", "c", "a"):
+            if name in told.fields:
+                told = told.fields[name]
+                break
+        else:
+            return [each for each in told.added if not isinstance(each, bytes)]
+    raise CheckpointError(f"found {told!r}, expected a list")
+
+
+def name_of(told: Any) -> str:
+    """Return the root of a logical type, for people."""
+    root = told.fields.get("typeRoot") if isinstance(told, JavaObject) else None
+    return root.name if isinstance(root, JavaEnum) else str(told)
+
+
+# --- the serializers of single values ---------------------------------------------------------------------------------
+
+
+class Framed(Type):
+    """A value after its length, decoded from its bytes alone."""
+
+    def __init__(self, like: Type, decode: Callable[[bytes], Any]) -> None:
+        self.name, self.arrow, self.parts, self._like, self._decode = like.name, like.arrow, like.parts, like, decode
+
+    def read(self, reader: Reader) -> Any:
+        return self._decode(reader.blob("bytes of a value"))
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return self._like.text_arrow
+
+    def to_text(self, value: Any) -> Any:
+        return self._like.to_text(value)
+
+
+class DecimalData(Type):
+    """A decimal: its unscaled value in 64 bits, or with more than 18 digits as bytes after their number."""
+
+    def __init__(self, precision: int, scale: int) -> None:
+        like = decimal_type(precision, scale)
+        self.name, self.arrow = like.name, like.arrow
+        self._scale, self.is_fixed = scale, precision <= COMPACT_DECIMAL
+
+    def read(self, reader: Reader) -> Decimal:
+        unscaled = reader.int64() if self.is_fixed else int.from_bytes(reader.blob(), "big", signed=True)
+        return as_decimal(unscaled, self._scale)
+
+
+class WindowKey(Struct):
+    """A key of SQL's window aggregation: the window's end, then the row."""
+
+    def __init__(self, row: Type) -> None:
+        super().__init__(f"WindowKey<{row.name}>", (("window", LONG), ("key", row)), is_fixed=False)
+
+
+def _utf8(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+STRING_DATA = Framed(VARCHAR, _utf8)
+RAW_DATA = Framed(BINARY, bytes)

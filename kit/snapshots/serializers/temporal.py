@@ -1,0 +1,190 @@
+"""Dates and times: read as Arrow's numbers, or as ISO 8601 text where Arrow cannot hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.types import Type
+
+NANOS = 1_000_000_000
+DAY_SECONDS, DAY_MILLIS = 86_400, 86_400_000
+_LONGS = range(-(1 << 63), 1 << 63)
+_INTS = range(-(1 << 31), 1 << 31)
+
+
+class Temporal(Type):
+    """A time that `read` returns as a number in the unit of `arrow`, or as text; `told` writes a number as text."""
+
+    is_fixed = True
+    text_arrow = pa.string()
+
+    def __init__(
+        self, name: str, arrow: pa.DataType, read: Callable[[Reader], Any], told: Callable[[int], str]
+    ) -> None:
+        self.name, self.arrow, self._read, self._told = name, arrow, read, told
+
+    def read(self, reader: Reader) -> Any:
+        return self._read(reader)
+
+    def to_text(self, value: Any) -> Any:
+        return self._told(value) if isinstance(value, int) else value
+
+
+# --- ISO 8601, for any year -------------------------------------------------------------------------------------------
+
+
+def days_of(year: int, month: int, day: int) -> int:
+    """Return the number of days from 1970-01-01 to a date of the proleptic Gregorian calendar."""
+    year -= month <= 2
+    era, of_era = divmod(year, 400)
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+
+
+def date_text(days: int) -> str:
+    """Return a date as Java's `LocalDate` writes it: years beyond 9999 have a sign."""
+    era, of_era = divmod(days + 719_468, 146_097)
+    years = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * years + years // 4 - years // 100)
+    month = (5 * of_year + 2) // 153
+    day = of_year - (153 * month + 2) // 5 + 1
+    month += 3 if month < 10 else -9
+    year = years + era * 400 + (month <= 2)
+    if year > 9999:
+        return f"+{year}-{month:02}-{day:02}"
+    return f"{'-' if year < 0 else ''}{abs(year):04}-{month:02}-{day:02}"
+
+
+def time_text(nanos: int) -> str:
+    """Return a time of day, without a fraction or with nine digits of it."""
+    seconds, fraction = divmod(nanos, NANOS)
+    whole = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{whole}.{fraction:09}" if fraction else whole
+
+
+def moment_text(seconds: int, nanos: int) -> str:
+    """Return a date and time, from seconds since 1970 and nanoseconds."""
+    days, of_day = divmod(seconds, DAY_SECONDS)
+    return f"{date_text(days)}T{time_text(of_day * NANOS + nanos)}"
+
+
+def _nanos_text(nanos: int) -> str:
+    return moment_text(*divmod(nanos, NANOS))
+
+
+def _millis_text(millis: int) -> str:
+    seconds, rest = divmod(millis, 1000)
+    return moment_text(seconds, rest * 1_000_000)
+
+
+def moment(seconds: int, nanos: int, zone: str = "") -> int | str:
+    """Return nanoseconds since 1970, or text if they need more than 64 bits."""
+    found = seconds * NANOS + nanos
+    return found if found in _LONGS else moment_text(seconds, nanos) + zone
+
+
+# --- Flink's serializers ----------------------------------------------------------------------------------------------
+
+
+def _date(reader: Reader) -> int | str | None:
+    year, month, day = reader.int32(), reader.int8(), reader.int8()
+    if year == -(1 << 31):
+        return None
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        raise reader.error(f"month {month}, day {day}", "a date")
+    days = days_of(year, month, day)
+    return days if days in _INTS else date_text(days)
+
+
+def _time(reader: Reader) -> int | None:
+    hour, minute, second, nano = reader.int8(), reader.int8(), reader.int8(), reader.int32()
+    if hour == -128:
+        return None
+    if not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60 and 0 <= nano < NANOS):
+        raise reader.error(f"{hour}:{minute}:{second}.{nano}", "a time of day")
+    return ((hour * 60 + minute) * 60 + second) * NANOS + nano
+
+
+def _date_time(reader: Reader) -> int | str | None:
+    year, month, day = reader.int32(), reader.int8(), reader.int8()
+    time = _time(reader)
+    if year == -(1 << 31) or time is None:
+        return None
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        raise reader.error(f"month {month}, day {day}", "a date")
+    seconds, nanos = divmod(time, NANOS)
+    return moment(days_of(year, month, day) * DAY_SECONDS + seconds, nanos)
+
+
+def _instant(reader: Reader) -> int | str | None:
+    seconds, nanos = reader.int64(), reader.int32()
+    return None if seconds == -(1 << 63) else moment(seconds, nanos, "Z")
+
+
+def _timestamp(reader: Reader) -> int | str | None:
+    millis, nanos = reader.int64(), reader.int32()
+    return None if millis == -(1 << 63) else moment(millis // 1000, nanos, "Z")
+
+
+def _millis(reader: Reader) -> int | None:
+    found = reader.int64()
+    return None if found == -(1 << 63) else found
+
+
+def _utc(told: Callable[[int], str]) -> Callable[[int], str]:
+    return lambda value: f"{told(value)}Z"
+
+
+LOCAL_DATE = Temporal("LocalDate", pa.date32(), _date, date_text)
+LOCAL_TIME = Temporal("LocalTime", pa.time64("ns"), _time, time_text)
+LOCAL_DATE_TIME = Temporal("LocalDateTime", pa.timestamp("ns"), _date_time, _nanos_text)
+INSTANT = Temporal("Instant", pa.timestamp("ns", "UTC"), _instant, _utc(_nanos_text))
+
+
+def millis(name: str) -> Temporal:
+    """Return the type of a moment in ms since 1970."""
+    return Temporal(name, pa.timestamp("ms", "UTC"), _millis, _utc(_millis_text))
+
+
+LAST_ACCESS = millis("last access")
+
+TEMPORAL: dict[str, Type] = {
+    "LocalDateSerializer": LOCAL_DATE,
+    "LocalTimeSerializer": LOCAL_TIME,
+    "LocalDateTimeSerializer": LOCAL_DATE_TIME,
+    "InstantSerializer": INSTANT,
+    "SqlTimestampSerializer": Temporal("java.sql.Timestamp", pa.timestamp("ns", "UTC"), _timestamp, _utc(_nanos_text)),
+    "SqlDateSerializer": millis("java.sql.Date"),
+    "SqlTimeSerializer": millis("java.sql.Time"),
+    "DateSerializer": millis("java.util.Date"),
+}
+"""By the class of the serializer, without its package."""
+
+
+def _days(reader: Reader) -> int:
+    return reader.int32()
+
+
+SQL_DATE = Temporal("DATE", pa.date32(), _days, date_text)
+SQL_TIME = Temporal("TIME", pa.time32("ms"), _days, lambda value: time_text(value * 1_000_000))
+
+
+def sql_timestamp(name: str, precision: int, *, is_local: bool) -> Temporal:
+    """Return TIMESTAMP or TIMESTAMP_LTZ: ms, and with a precision above 3 the nanoseconds within the ms."""
+    zone, mark = ("UTC", "Z") if is_local else (None, "")
+
+    def read(reader: Reader) -> int | str:
+        found = reader.int64()
+        return sql_moment(found, reader.int32() if precision > 3 else 0, mark)
+
+    return Temporal(name, pa.timestamp("ns", zone), read, lambda value: _nanos_text(value) + mark)
+
+
+def sql_moment(millis: int, nanos: int, zone: str = "") -> int | str:
+    """Return nanoseconds since 1970, or text, from ms and the nanoseconds within the ms."""
+    seconds, rest = divmod(millis, 1000)
+    return moment(seconds, rest * 1_000_000 + nanos, zone)

@@ -1,0 +1,198 @@
+"""The types of values that serializers write: the base of all, and the three that contain others.
+
+A `Type` reads one value at a time into what `pyarrow.array` accepts. A type whose values all have the same size also
+has a numpy layout (`dtype`), with which many are read at once.
+
+Times that Arrow cannot hold (the year 999,999,999) are read as ISO 8601 text. A column with one is text as a whole:
+`column` decides so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kit.core.state.errors import CheckpointError
+from kit.snapshots.serializers.reading import Reader
+
+
+class Type:
+    """The type of a value.
+
+    `name` is for people (`Tuple2<Long, String>`), `arrow` the type of a column of such values. `parts` are the types
+    it is made of. `is_fixed` is True if Flink's serializer declares a length; then keys need no length behind them.
+    """
+
+    name: str
+    arrow: pa.DataType
+    parts: tuple[Type, ...] = ()
+    is_fixed = False
+    dtype: np.dtype[Any] | None = None
+    """The layout of one value in big-endian bytes, if every value has the same."""
+    is_opaque = False
+    """True if only Java code can read the values: they are returned as bytes."""
+
+    def read(self, reader: Reader) -> Any:
+        """Read one value. Raises CheckpointError."""
+        raise NotImplementedError
+
+    def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
+        """Return many values as a column; `data` has this type's `dtype`."""
+        return pa.array(np.ascontiguousarray(data).astype(data.dtype.newbyteorder("=")))
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        """The type of a column in which times are text."""
+        return self.arrow
+
+    def to_text(self, value: Any) -> Any:
+        """Return the value with its times as ISO 8601 text."""
+        return value
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+def column(type_: Type, values: Sequence[Any], *, text: bool = False) -> pa.Array:
+    """Return values of one type as a column; its times are text if one of them is beyond what Arrow can hold.
+
+    With `text` they are text anyway. Raises CheckpointError if the values do not fit a column at all.
+    """
+    if getattr(type_, "decoder", None) is not None:
+        return pa.array(values)  # of a user's decoder
+    try:
+        if not text:
+            return pa.array(values, type_.arrow)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+        pass
+    try:
+        return pa.array([printable(type_.to_text(each)) for each in values], type_.text_arrow)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise CheckpointError(f"values of type {type_.name} do not fit a column of {type_.arrow}: {error}") from None
+
+
+def printable(value: Any) -> Any:
+    """Return the value with the lone surrogates in its strings escaped, which UTF-8 cannot hold."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, list | tuple):
+        return type(value)(printable(each) for each in value)
+    if isinstance(value, dict):
+        return {printable(key): printable(each) for key, each in value.items()}
+    return value
+
+
+def opaque_inside(parts: Iterable[Type]) -> bool:
+    """Return True if one of the types can only be read by Java code."""
+    return any(part.is_opaque for part in parts)
+
+
+class Struct(Type):
+    """A value of named fields, read one after another without anything between them."""
+
+    def __init__(self, name: str, fields: Sequence[tuple[str, Type]], *, is_fixed: bool | None = None) -> None:
+        self.name = name
+        self.fields = tuple(fields)
+        self.parts = tuple(part for _, part in fields)
+        self.is_fixed = all(part.is_fixed for part in self.parts) if is_fixed is None else is_fixed
+        self.is_opaque = opaque_inside(self.parts)
+        self.arrow = pa.struct([pa.field(label, part.arrow) for label, part in self.fields])
+        layouts = [(label, part.dtype) for label, part in self.fields]
+        if (
+            layouts
+            and all(layout is not None for _, layout in layouts)
+            and len({each for each, _ in layouts}) == len(layouts)
+        ):
+            self.dtype = np.dtype(layouts)
+
+    def read(self, reader: Reader) -> Any:
+        return tuple([part.read(reader) for part in self.parts])
+
+    def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
+        columns = [part.from_numpy(data[label]) for label, part in self.fields]
+        return pa.StructArray.from_arrays(columns, fields=list(self.arrow))
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return pa.struct([pa.field(label, part.text_arrow) for label, part in self.fields])
+
+    def to_text(self, value: Any) -> Any:
+        if value is None:
+            return None
+        return tuple([part.to_text(each) for part, each in zip(self.parts, value, strict=True)])
+
+
+class Sequential(Type):
+    """A list: the number of elements, then each of them, after a byte for null if `flag` says so.
+
+    `flag` is the byte that says that an element is null, or None if an element is never null.
+    """
+
+    def __init__(self, name: str, element: Type, *, flag: int | None = None) -> None:
+        self.name, self.parts, self._flag = name, (element,), flag
+        self.is_opaque = element.is_opaque
+        self.arrow = pa.list_(element.arrow)
+
+    def read(self, reader: Reader) -> Any:
+        (element,) = self.parts
+        many = reader.count("elements", 0)
+        if self._flag is None:
+            return list(repeated(reader, element, many))
+        return [None if reader.boolean() == bool(self._flag) else element.read(reader) for _ in bounded(reader, many)]
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return pa.list_(self.parts[0].text_arrow)
+
+    def to_text(self, value: Any) -> Any:
+        return None if value is None else [self.parts[0].to_text(each) for each in value]
+
+
+class Mapping(Type):
+    """A map: the number of entries, then for each its key, a byte that is 1 for a null value, and the value."""
+
+    def __init__(self, name: str, key: Type, value: Type, *, null_keys: bool = False, null_values: bool = True) -> None:
+        self.name, self.parts = name, (key, value)
+        self._null_keys, self._null_values = null_keys, null_values
+        self.is_opaque = opaque_inside(self.parts)
+        self.arrow = pa.map_(key.arrow, value.arrow)
+
+    def read(self, reader: Reader) -> Any:
+        key, value = self.parts
+        found = []
+        for _ in bounded(reader, reader.count("entries", 0)):
+            of_key = None if self._null_keys and reader.boolean() else key.read(reader)
+            found.append((of_key, None if self._null_values and reader.boolean() else value.read(reader)))
+        return found
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return pa.map_(self.parts[0].text_arrow, self.parts[1].text_arrow)
+
+    def to_text(self, value: Any) -> Any:
+        if value is None:
+            return None
+        of_key, of_value = self.parts
+        return [(of_key.to_text(one), of_value.to_text(other)) for one, other in value]
+
+
+def bounded(reader: Reader, many: int) -> Iterable[int]:
+    """Yield `many` numbers. Raises CheckpointError once the items take no bytes: their number is then not credible."""
+    start = reader.at
+    for place in range(many):
+        if place == MOST_EMPTY and reader.at == start:
+            raise reader.error(f"{many:,} items without any bytes", "bytes for each")
+        yield place
+
+
+MOST_EMPTY = 1_000
+"""Items of a list that may take no bytes at all."""
+
+
+def repeated(reader: Reader, element: Type, many: int) -> Iterable[Any]:
+    """Read `many` values of one type."""
+    for _ in bounded(reader, many):
+        yield element.read(reader)
