@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kit.core.display import provide
 
 if TYPE_CHECKING:
+    from kit.advice import Advice
     from kit.draw.graphviz_objects import Dot
     from kit.draw.picture import Svg
     from kit.hosts.lab.lab import Lab
@@ -116,6 +117,13 @@ def checkpoint_html(found: Checkpoint | Checkpoints) -> str:
     return checkpoint_html(found)
 
 
+def advice_html(advice: Advice) -> str:
+    """Show the advice on a job's checkpoints."""
+    from kit.draw.views.advice import advice_html
+
+    return advice_html(advice)
+
+
 provide(
     {
         each.__name__: each
@@ -133,6 +141,7 @@ provide(
             state_html,
             restore_check_html,
             checkpoint_html,
+            advice_html,
         )
     }
 )

@@ -25,6 +25,7 @@ SAID = {
     "lab": "chk-1",
     "spark": "True",
     "endless-sources": "['started', 'one', 'two']",
+    "slow-checkpoints": "292607",
     "classroom": "labpath=notebooks/00-tour.ipynb",
 }
 """What each page's examples print among other things."""

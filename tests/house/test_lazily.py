@@ -127,5 +127,5 @@ def test_methods_find_what_higher_packages_do_for_them() -> None:
 
 
 def test_an_unknown_display_is_named_and_those_that_exist() -> None:
-    with pytest.raises(ImportError, match=r"the display 'no_such' is unknown; known are answer_dot, answer_svg, "):
+    with pytest.raises(ImportError, match=r"the display 'no_such' is unknown; known are advice_html, answer_dot, "):
         display("no_such")

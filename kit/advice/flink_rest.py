@@ -1,0 +1,171 @@
+"""The checkpoints of a job that Flink runs, as its REST API tells them, live or saved.
+
+A saved job is one JSON file: an object with the answer of each path below `/jobs/<id>`, "" for the job itself. It holds
+figures only, no data, so it can be attached to a ticket and read elsewhere.
+
+Flink: `CheckpointingStatistics`, `CheckpointStatistics`, `TaskCheckpointStatisticsWithSubtaskDetails` and
+`CheckpointConfigInfo` of `org.apache.flink.runtime.rest.messages`.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable, Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from kit.advice.figures import CheckpointFigures, tables
+
+TIMEOUT_S = 30.0
+_ASK = "give the URL of a job, like http://localhost:8081/jobs/<id>, or a file that `save_flink` wrote"
+
+
+class FlinkRestError(ValueError):
+    """An answer that is none of Flink's about checkpoints, or none at all."""
+
+
+def read_flink(place: str | PathLike[str]) -> CheckpointFigures:
+    """Read the checkpoints of a job, from its URL or from a saved file. Raises FlinkRestError.
+
+    The URL is that of a job, `http://localhost:8081/jobs/<id>`; of a cluster with one job, the cluster's will do. Only
+    the checkpoints that Flink remembers are there (`web.checkpoints.history`, 10 by default).
+    """
+    return _figures(_answers(place))
+
+
+def save_flink(place: str, path: str | PathLike[str]) -> Path:
+    """Save what `read_flink` reads from a URL as one JSON file, and return its path. Raises FlinkRestError."""
+    target = Path(path)
+    answers = _answers(place)
+    _figures(answers)  # what cannot be read is not saved
+    target.write_text(json.dumps(answers, separators=(",", ":")) + "\n", encoding="utf-8")
+    return target
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def _answers(place: str | PathLike[str]) -> Mapping[str, Any]:
+    where = fspath(place)
+    if where.startswith(("http://", "https://")):
+        return _collect(_job_url(where.rstrip("/")))
+    try:
+        found = json.loads(Path(where).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FlinkRestError(f"{where} cannot be read as saved figures: {error}; {_ASK}") from error
+    if not isinstance(found, dict) or "/checkpoints" not in found:
+        raise FlinkRestError(f"{where} has no answer for /checkpoints; {_ASK}")
+    return found
+
+
+def _job_url(where: str) -> str:
+    """Return the URL of the job: the only one of a cluster if the URL names none."""
+    if "/jobs/" in where:
+        return where
+    base = where.removesuffix("/jobs")
+    jobs = [job["id"] for job in _get(f"{base}/jobs").get("jobs", ())]
+    if len(jobs) != 1:
+        raise FlinkRestError(f"{base} has {len(jobs)} jobs, expected one: {', '.join(jobs) or 'none'}; {_ASK}")
+    return f"{base}/jobs/{jobs[0]}"
+
+
+def _collect(url: str) -> dict[str, Any]:
+    job = _get(url)
+    answers = {"": {name: job.get(name) for name in ("jid", "name")}}
+    answers[""]["vertices"] = [{name: each[name] for name in ("id", "name", "parallelism")} for each in job["vertices"]]
+    for path in ("/checkpoints", "/checkpoints/config"):
+        answers[path] = _get(url + path)
+    for checkpoint in answers["/checkpoints"].get("history", ()):
+        detail = f"/checkpoints/details/{checkpoint['id']}"
+        for path in (detail, *(f"{detail}/subtasks/{vertex['id']}" for vertex in job["vertices"])):
+            try:
+                answers[path] = _get(url + path)
+            except FlinkRestError:
+                continue  # it was forgotten meanwhile
+    return answers
+
+
+def _get(url: str) -> Any:
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+            return json.load(answer)
+    except (OSError, ValueError) as error:
+        raise FlinkRestError(f"{url} gave no answer of Flink's REST API: {error}; {_ASK}") from error
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def _figures(answers: Mapping[str, Any]) -> CheckpointFigures:
+    try:
+        names = {vertex["id"]: vertex["name"] for vertex in answers.get("", {}).get("vertices", ())}
+        history = answers["/checkpoints"]["history"]
+        checkpoints = [_checkpoint(answers.get(f"/checkpoints/details/{each['id']}", each)) for each in history]
+        subtasks = [
+            _subtask(each["id"], names.get(vertex, vertex), part)
+            for each in history
+            for vertex in each.get("tasks") or names
+            for part in answers.get(f"/checkpoints/details/{each['id']}/subtasks/{vertex}", {}).get("subtasks", ())
+        ]
+        settings = _settings(answers.get("/checkpoints/config", {}))
+        return tables(str(answers.get("", {}).get("name") or "job"), checkpoints, subtasks, settings)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise FlinkRestError(f"the answers are not those of Flink's REST API: {error!r}; {_ASK}") from error
+
+
+def _checkpoint(told: Mapping[str, Any]) -> dict[str, Any]:
+    status = {"IN_PROGRESS": "PENDING"}.get(told["status"], told["status"])
+    return {
+        "checkpoint_id": told["id"],
+        "kind": "SAVEPOINT" if told["is_savepoint"] else "CHECKPOINT",
+        "status": status,
+        "duration_ms": told["end_to_end_duration"],
+        "checkpointed_bytes": told.get("checkpointed_size", told["state_size"]),
+        "full_bytes": told["state_size"],
+        "processed_bytes": told.get("processed_data"),
+        "persisted_bytes": told.get("persisted_data"),
+        "acknowledged": told["num_acknowledged_subtasks"],
+        "subtasks": told["num_subtasks"],
+        "failure": told.get("failure_message") or "",
+    }
+
+
+def _subtask(checkpoint_id: int, vertex: str, part: Mapping[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {"checkpoint_id": checkpoint_id, "vertex": vertex, "subtask": part["index"]}
+    if "checkpoint" not in part:
+        return {**row, "status": "missing"}
+    known: list[tuple[str, Callable[[], Any]]] = [
+        ("start_delay_ms", lambda: part["start_delay"]),
+        ("alignment_ms", lambda: part["alignment"]["duration"]),
+        ("sync_ms", lambda: part["checkpoint"]["sync"]),
+        ("async_ms", lambda: part["checkpoint"]["async"]),
+        ("duration_ms", lambda: part["end_to_end_duration"]),
+        ("checkpointed_bytes", lambda: part.get("checkpointed_size", part["state_size"])),
+        ("processed_bytes", lambda: part["alignment"].get("processed", 0)),
+        ("persisted_bytes", lambda: part["alignment"].get("persisted", 0)),
+    ]
+    numbers = {name: _known(figure()) for name, figure in known}
+    status = "reported" if part.get("aborted") else "acknowledged"
+    return {**row, **numbers, "status": status, "unaligned": part.get("unaligned_checkpoint")}
+
+
+def _known(figure: int) -> int | None:
+    """Return a figure, or None for the -1 that stands for an unknown one."""
+    return None if figure < 0 else figure
+
+
+_SETTINGS = {
+    "interval": "interval_ms",
+    "timeout": "timeout_ms",
+    "min_pause": "min_pause_ms",
+    "max_concurrent": "max_concurrent",
+    "unaligned_checkpoints": "unaligned",
+    "aligned_checkpoint_timeout": "aligned_timeout_ms",
+    "tolerable_failed_checkpoints": "tolerable_failures",
+}
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: config[flink] for flink, name in _SETTINGS.items() if flink in config}

@@ -1,0 +1,244 @@
+"""Advice on checkpoints, from what a real Flink answered (`tests/data/flink_rest`) and from runs of the kit."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment, count
+from kit.advice import CheckpointFigures, advise, checkpoint_interval, figures_of, read_flink, save_flink
+from kit.advice.figures import PHASES, tables
+from kit.advice.flink_rest import FlinkRestError
+
+SAVED = Path(__file__).parents[1] / "data" / "flink_rest"
+MB = 1_000_000
+
+
+def symptoms(figures: CheckpointFigures) -> list[str]:
+    return [remedy.symptom for remedy in advise(figures).remedies]
+
+
+# --- what Flink answered ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        ("backpressured", ["backpressure", "interval"]),
+        ("expired", ["expired", "backpressure"]),
+        ("large", ["full checkpoints"]),
+        ("unaligned", []),
+    ],
+)
+def test_a_job_of_flink_gets_the_advice_that_it_needs(job: str, expected: list[str]) -> None:
+    """A slow keyed operator; the same with a timeout of 4 s; 240 MB on the heap; the first with unaligned barriers."""
+    assert symptoms(read_flink(SAVED / f"{job}.json")) == expected
+
+
+def test_figures_are_flinks() -> None:
+    figures = read_flink(SAVED / "backpressured.json")
+    answers = json.loads((SAVED / "backpressured.json").read_text())
+    of_4 = figures.checkpoints.set_index("checkpoint_id").loc[4]
+    told = answers["/checkpoints/details/4"]
+    assert of_4["duration_ms"] == told["end_to_end_duration"]
+    assert of_4["full_bytes"] == told["state_size"]
+    parts = figures.subtasks.query("checkpoint_id == 4")
+    assert sorted(parts["vertex"].unique()) == ["Source: numbers", "count -> sink: Writer"]
+    assert parts["duration_ms"].max() == told["end_to_end_duration"]
+    assert parts["checkpointed_bytes"].sum() == told["checkpointed_size"]
+    assert figures.settings["interval_ms"] == 4_000
+    assert not figures.settings["unaligned"]
+    assert repr(figures) == "CheckpointFigures(slow: 4 COMPLETED, 1 PENDING)"
+
+
+def test_the_numbers_are_in_the_words() -> None:
+    advice = advise(read_flink(SAVED / "expired.json"))
+    assert advice.verdict.startswith("2 of 8 checkpoints completed.")
+    expired = advice.remedies[0]
+    assert expired.told == "6 of 8 checkpoints expired after 4.0 s; 12 of 24 subtasks were not done."
+    assert expired.where == "count -> sink: Writer"
+    assert sum(advice.shares.values()) == pytest.approx(1)
+    assert list(advice.to_pandas()["symptom"]) == ["expired", "backpressure"]
+    for shown in (str(advice), advice._repr_html_()):
+        assert "12 of 24 subtasks were not done" in shown
+
+
+# --- a live API -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served() -> Iterator[str]:
+    """The saved answers of a job, served as Flink serves them."""
+    answers = json.loads((SAVED / "backpressured.json").read_text())
+    job = answers[""]["jid"]
+    pages = {f"/jobs/{job}{path}": answer for path, answer in answers.items()} | {"/jobs": {"jobs": [{"id": job}]}}
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = pages.get(self.path)
+            self.send_response(404 if page is None else 200)
+            self.end_headers()
+            self.wfile.write(json.dumps(page if page is not None else {"errors": ["Not found."]}).encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_live_job_is_read_and_saved(served: str, tmp_path: Path) -> None:
+    live, saved = read_flink(served), read_flink(SAVED / "backpressured.json")
+    assert live.checkpoints.equals(saved.checkpoints)
+    assert live.subtasks.equals(saved.subtasks)
+    again = read_flink(save_flink(served, tmp_path / "job.json"))
+    assert again.subtasks.equals(saved.subtasks)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "cannot be read as saved figures"),
+        ("{", "cannot be read as saved figures"),
+        ("[]", "has no answer for /checkpoints"),
+        ('{"/checkpoints": {}}', "the answers are not those of Flink"),
+        ('{"/checkpoints": {"history": [{"id": 1}]}}', "the answers are not those of Flink"),
+    ],
+)
+def test_what_is_not_from_flink_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "job.json").write_text(text)
+    with pytest.raises(FlinkRestError, match=f"{said}.*give the URL of a job"):
+        read_flink(tmp_path / "job.json")
+
+
+def test_an_address_without_flink_is_refused(served: str) -> None:
+    with pytest.raises(FlinkRestError, match="gave no answer of Flink's REST API"):
+        read_flink(f"{served}/jobs/nothing")
+    with pytest.raises(FlinkRestError, match="cannot be read as saved figures"):
+        read_flink("no/such/file.json")
+
+
+# --- each rule --------------------------------------------------------------------------------------------------------
+
+
+def made(
+    phases: tuple[int, int, int, int] = (1, 1, 1, 1),
+    *,
+    sizes: tuple[int, ...] = (100, 100),
+    full: int | None = None,
+    persisted: int = 0,
+    failure: str = "",
+    settings: dict[str, Any] | None = None,
+    kind: str = "CHECKPOINT",
+) -> CheckpointFigures:
+    """Three checkpoints of one vertex whose subtasks all need `phases` ms and write `sizes` bytes."""
+    checkpoints, subtasks = [], []
+    for number in (3, 2, 1):
+        checkpoints.append(
+            {
+                "checkpoint_id": number,
+                "kind": kind,
+                "status": "FAILED" if failure else "COMPLETED",
+                "duration_ms": sum(phases),
+                "checkpointed_bytes": sum(sizes),
+                "full_bytes": sum(sizes) if full is None else full,
+                "persisted_bytes": persisted,
+                "failure": failure,
+            }
+        )
+        for subtask, size in enumerate(sizes):
+            parts = dict(zip(PHASES, phases, strict=True))
+            row: dict[str, Any] = {"checkpoint_id": number, "vertex": "count", "subtask": subtask}
+            row |= {"status": "acknowledged", "duration_ms": sum(phases), "checkpointed_bytes": size}
+            subtasks.append(row | parts)
+    return tables("made", checkpoints, subtasks, settings or {})
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        (made((5_000, 10, 10, 10)), ["backpressure"]),
+        (made((10, 5_000, 10, 10)), ["backpressure"]),
+        (made((10, 10, 5_000, 10)), ["slow copy of state"]),
+        (made((10, 10, 10, 5_000)), ["slow writing"]),
+        (made((500, 10, 10, 10)), []),
+        (made((5_000, 10, 10, 10), kind="SAVEPOINT"), []),
+        (made(sizes=(100 * MB, 300 * MB, 1_000 * MB), full=9_000 * MB), ["skew"]),
+        (made(sizes=(100 * MB, 100 * MB, 200 * MB), full=9_000 * MB), []),
+        (made(sizes=(100 * MB, 100 * MB)), ["full checkpoints"]),
+        (made(sizes=(100 * MB, 100 * MB), full=300 * MB), []),
+        (made(sizes=(100 * MB, 100 * MB), full=300 * MB, persisted=150 * MB), ["in-flight data"]),
+        (made((300, 300, 300, 300), settings={"interval_ms": 1_000}), ["backpressure", "interval"]),
+        (made((300, 300, 300, 300), settings={"interval_ms": 2_000}), ["backpressure"]),
+        (made(failure="Checkpoint was declined."), ["failing"]),
+        (made(failure="Checkpoint has been subsumed."), []),
+    ],
+)
+def test_each_rule_speaks_when_its_numbers_say_so(figures: CheckpointFigures, expected: list[str]) -> None:
+    assert symptoms(figures) == expected
+
+
+def test_where_barriers_overtake_already_it_says_something_else() -> None:
+    remedy = advise(made((5_000, 1, 1, 1), settings={"unaligned": True})).remedies[0]
+    assert "busy with one row or timer" in remedy.do
+
+
+def test_a_job_without_checkpoints_gets_no_advice() -> None:
+    advice = advise(tables("none", [], [], {}))
+    assert (advice.verdict, advice.remedies) == ("There is no periodic checkpoint yet.", ())
+    assert "There is no periodic checkpoint yet." in advice._repr_html_()
+
+
+# --- runs of the kit --------------------------------------------------------------------------------------------------
+
+
+def test_a_run_of_the_kit_is_read_like_one_of_flink() -> None:
+    env = StreamEnvironment("letters", parallelism=2, checkpoint=CheckpointConfig(interval_ms=20))
+    rows = [{"k": n % 3} for n in range(600)]
+    counted = env.from_source(CollectionSource(rows, batch_rows=5), uid="rows").key_by("k").aggregate(n=count())
+    counted.uid("count").sink_to(CollectSink("out"), uid="out")
+    lab = Lab(env)
+    lab.run()
+    statistics = lab.look.statistics
+    figures = figures_of(statistics, "letters")
+    assert figures.checkpoints["duration_ms"].tolist() == statistics.history["duration_ms"].tolist()
+    assert len(figures.checkpoints) > 1
+    newest = figures.checkpoints["checkpoint_id"].max()
+    parts, told = figures.subtasks.query(f"checkpoint_id == {newest}"), statistics.subtasks(newest)
+    for name in (*PHASES, "checkpointed_bytes"):
+        assert parts[name].tolist() == told[name].tolist()
+    assert figures.settings["interval_ms"] == 20
+    assert advise(figures).verdict.startswith(f"{len(figures.checkpoints)} of {len(figures.checkpoints)} checkpoints")
+
+
+# --- the interval -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("cost_ms", "between_ms"), [(100, 3_600_000), (2_000, 21_600_000), (60_000, 86_400_000)])
+def test_the_best_interval_loses_least(cost_ms: float, between_ms: float) -> None:
+    table = checkpoint_interval(cost_ms, between_ms, restart_ms=30_000)
+    best = table[table["best"]].iloc[0]
+    assert best["lost"] == table["lost"].min()
+    first_order = (2 * cost_ms * between_ms) ** 0.5
+    assert best["interval_ms"] == pytest.approx(first_order, rel=0.05)
+    sums = table[["checkpoints", "repeated", "restarts"]].sum(axis="columns")
+    assert table["lost"].tolist() == pytest.approx(sums.tolist())
+
+
+@pytest.mark.parametrize("wrong", [(0, 1_000), (-1, 1_000), (10, 0), (float("nan"), 10), (10, float("inf"))])
+def test_numbers_that_cannot_be_are_refused(wrong: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match="must be a number above 0"):
+        checkpoint_interval(*wrong)
+    with pytest.raises(ValueError, match="restart_ms is -1"):
+        checkpoint_interval(1, 2, restart_ms=-1)
