@@ -114,7 +114,15 @@ def _with_own_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
     if column.dictionary.null_count:
         indices = pc.if_else(column.dictionary.is_valid().take(indices), indices, None)
     named = indices.dictionary_encode()
-    values = column.dictionary.take(named.dictionary)
+    values = _without_bitmap(column.dictionary.take(named.dictionary))
     return pa.DictionaryArray.from_arrays(
         named.indices.cast(column.type.index_type), values, ordered=column.type.ordered
     )
+
+
+def _without_bitmap(values: pa.Array) -> pa.Array:
+    """Return the same values, none of them null, without the validity bitmap that `take` allocates all the same.
+
+    Reading a fragment leaves out the bitmap, so with it a record that exactly fits would look too large.
+    """
+    return pa.Array.from_buffers(values.type, len(values), [None, *values.buffers()[1:]], offset=values.offset)
