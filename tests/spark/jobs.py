@@ -160,14 +160,16 @@ class ThreadGang:
     current: ThreadGang
 
     def __init__(self, ticket: SlotTicket, ended: Callable[[str], None]) -> None:
-        ThreadGang.current = self
         self.slots = [Slot(ticket, number) for number in range(ticket.slots)]
         self.errors: list[str] = []
         self.cancelled = False
-        threads = [threading.Thread(target=self._run, args=(slot,), name=f"kit-{slot.number}") for slot in self.slots]
-        for thread in threads:
+        self._threads = [
+            threading.Thread(target=self._run, args=(slot,), name=f"kit-{slot.number}") for slot in self.slots
+        ]
+        for thread in self._threads:
             thread.start()
-        threading.Thread(target=self._wait, args=(threads, ended), name="kit-gang").start()
+        threading.Thread(target=self._wait, args=(ended,), name="kit-gang").start()
+        ThreadGang.current = self
 
     def _run(self, slot: Slot) -> None:
         try:
@@ -175,8 +177,8 @@ class ThreadGang:
         except Exception as error:
             self.errors.append("".join(traceback.format_exception_only(error)).strip())
 
-    def _wait(self, threads: list[threading.Thread], ended: Callable[[str], None]) -> None:
-        for thread in threads:
+    def _wait(self, ended: Callable[[str], None]) -> None:
+        for thread in self._threads:
             thread.join()
         ended("; ".join(self.errors))
 
@@ -187,7 +189,12 @@ class ThreadGang:
         return False
 
     def kill(self, number: int) -> None:
+        """Break the connections of a slot, once it has them: the driver may have restarted since it was seen to run."""
         slot = self.slots[number]
+        while not hasattr(slot, "_driver"):
+            if not self._threads[number].is_alive():
+                return
+            time.sleep(0.001)
         slot._driver._connection._break("killed by the test")
         for peer in slot._plane._all_peers():
             peer.connection._break("killed by the test")
