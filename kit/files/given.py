@@ -36,6 +36,21 @@ def directory_given(what: str, found: object) -> str | None:
     raise TypeError(f"{what} is {found!r}, but must be the path of a directory, such as '/savepoints'")
 
 
+def existing_directory(what: str, found: object) -> str:
+    """Return a directory on this machine. Raises TypeError for what is no path, FileNotFoundError if it is missing."""
+    path = directory_given(what, found)
+    if path is None or not os.path.isdir(path):
+        raise FileNotFoundError(f"{what} is {found!r}, but there is no such directory: make it first")
+    return path
+
+
+def flag_given(what: str, found: object) -> bool:
+    """Return True or False. Raises TypeError for anything else."""
+    if isinstance(found, bool):
+        return found
+    raise TypeError(f"{what} is {found!r}, but must be True or False")
+
+
 def seconds_given(what: str, found: object) -> float | None:
     """Return a time in seconds, None for no limit. Raises TypeError for what is no number."""
     if found is None or (isinstance(found, int | float) and not isinstance(found, bool)):

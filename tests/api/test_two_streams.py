@@ -98,7 +98,7 @@ def test_a_side_output_is_a_stream_of_its_own() -> None:
     assert [edge.output_tag for edge in env.job_graph().vertex("orders").outputs] == [None, "late"]
     with pytest.raises(SchemaError, match="give the second tag another name"):
         split.side_output(OutputTag("late", {"id": pa.int64()}))
-    with pytest.raises(ValueError, match="an output tag needs a name"):
+    with pytest.raises(ValueError, match="OutputTag: name = '': expected a name"):
         OutputTag("", {})
 
 

@@ -104,7 +104,7 @@ INDEX_TYPES = st.sampled_from([pa.int8(), pa.uint16(), pa.int32(), pa.int64()])
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=40), st.integers(0, 5), INDEX_TYPES, st.integers(40, 400))
-@example(["x" * 295], 0, pa.int32(), 311)  # the record fits to the byte: a bitmap of its dictionary would make it larger
+@example(["x" * 295], 0, pa.int32(), 311)  # it fits to the byte: a bitmap of its dictionary would make it larger
 def test_a_part_of_a_dictionary_column_takes_along_what_it_names(
     texts: list[str | None], skipped: int, index_type: pa.DataType, buffer_bytes: int
 ) -> None:

@@ -156,7 +156,7 @@ def test_what_is_wrong_is_said_when_the_source_is_made(tmp_path) -> None:
     with pytest.raises(ValueError, match=r"latin\.csv.*column 'word': .*UTF8.*encoding="):
         frame(source)
     for wrong, said in (
-        ({"delimiter": ",,"}, "delimiter is ',,', but must be one character"),
+        ({"delimiter": ",,"}, "delimiter = ',,': expected one character"),
         ({"encoding": "klingon"}, "there is no encoding 'klingon'"),
     ):
         with pytest.raises(ValueError, match=said):

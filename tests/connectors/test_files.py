@@ -127,7 +127,7 @@ def test_what_is_wrong_with_a_parquet_file_is_said_when_the_source_is_made(tmp_p
         SchemaError, match=r"ParquetSource\(.*good.parquet\): there is no column 'tail'; .*'row', 'name'"
     ):
         ParquetSource(good, columns=["tail"])
-    with pytest.raises(ValueError, match="splits is 0"):
+    with pytest.raises(ValueError, match="splits = 0"):
         ParquetSource(good, splits=0)
     (tmp_path / "bare").mkdir()
     with pytest.raises(FileNotFoundError, match=r"no \.parquet files: .*bare"):

@@ -135,7 +135,7 @@ def test_what_is_wrong_is_said_when_the_source_is_made(tmp_path) -> None:
         SchemaError, match="TextSource: there is no column 'word'; the columns are 'line', 'path', 'off"
     ):
         TextSource(tmp_path / "poem.txt", columns=("word",))
-    with pytest.raises(ValueError, match="splits is 0"):
+    with pytest.raises(ValueError, match="splits = 0"):
         TextSource(tmp_path / "poem.txt", splits=0)
 
 

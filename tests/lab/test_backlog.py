@@ -106,5 +106,5 @@ def test_after_a_failure_a_half_read_backlog_is_still_one(seed: int) -> None:
 
 
 def test_a_negative_number_of_splits_is_refused() -> None:
-    with pytest.raises(ValueError, match="backlog_splits is -1"):
+    with pytest.raises(ValueError, match="backlog_splits = -1"):
         source(0, 1, backlog_splits=-1)

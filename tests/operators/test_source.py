@@ -223,11 +223,11 @@ def test_a_collection_has_the_schema_of_its_rows() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: numbered(1, rows_per_second=0), "rows_per_second is 0, but must be above 0"),
-        (lambda: numbered(1, batch_rows=0), "batch_rows is 0"),
-        (lambda: numbered(1, splits=0), "splits is 0"),
-        (lambda: GeneratorSource(-1, 1), "rows must be 0 or more"),
-        (lambda: GeneratorSource(1, 0), "and key_count 1 or more"),
+        (lambda: numbered(1, rows_per_second=0), "rows_per_second = 0: expected a number above 0"),
+        (lambda: numbered(1, batch_rows=0), "batch_rows = 0"),
+        (lambda: numbered(1, splits=0), "splits = 0"),
+        (lambda: GeneratorSource(-1, 1), "rows = -1: expected 0 or more, or None for no end"),
+        (lambda: GeneratorSource(1, 0), "key_count = 0: expected 1 or more"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(make, said) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -52,11 +53,14 @@ def to_ms(duration: object, name: str) -> int:
     return int(found)
 
 
-def settle_durations(settings: object, *names: str) -> None:
-    """Replace the durations among a frozen object's attributes by milliseconds; None stays. Raises DurationError."""
-    for name in names:
+def settle_durations(settings: object, *names: str, or_none: Sequence[str] = ()) -> None:
+    """Replace the durations among a frozen object's attributes by milliseconds; those in `or_none` may be None.
+
+    Raises DurationError.
+    """
+    for name in (*names, *or_none):
         found = getattr(settings, name)
-        if found is not None:
+        if found is not None or name not in or_none:
             object.__setattr__(settings, name, to_ms(found, f"{type(settings).__name__}: {name}"))
 
 

@@ -74,7 +74,9 @@ def chosen(what: Action | int | str, enabled: Sequence[Action]) -> Action:
 
 
 def matching(what: str, actions: Sequence[A]) -> list[A]:
-    """Return the actions whose sentences contain all these words."""
+    """Return the actions whose sentences contain all these words. Raises LabError unless `what` is a text."""
+    if not isinstance(what, str):
+        raise LabError(f"{what!r} names no action: give words of its sentence, as lab.enabled() shows it")
     wanted = _words(re.sub(r"\bcheckpoint (\d+)\b", r"chk-\1", what.lower()))
     wanted = [SYNONYMS.get(word, word) for word in wanted if word not in PASSED_OVER]
     return [action for action in actions if wanted and all(_has(action, word) for word in wanted)]

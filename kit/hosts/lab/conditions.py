@@ -37,7 +37,7 @@ def condition_of(
             )
         conditions.append(lambda before: lab._world.master.checkpoints.store.latest_id >= checkpoint)
     if record is not None:
-        if record not in record_kinds():
+        if not isinstance(record, str) or record not in record_kinds():
             raise LabError(f"no record is a {record!r}; did you mean {enumerated(nearest(record, record_kinds()))}?")
         conditions.append(lambda before: any(each.kind == record for each in lab.trace.since(before)))
     if at_ms is not None:

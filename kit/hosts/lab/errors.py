@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from kit.files.job_ended import JobEndedError
 from kit.files.job_failed import JobFailedError
@@ -64,8 +65,17 @@ def whole_number(name: str, found: object, meaning: str, least: int | None = Non
     raise LabError(f"{name} is {found!r}, but must be a whole number{bound}: {meaning}")
 
 
-def nearest(wrong: str, known: Sequence[str]) -> list[str]:
+def several(name: str, found: object, example: str) -> list[Any]:
+    """Return the values as a list. Raises LabError for one value that is not in a list, or for a text."""
+    if isinstance(found, str) or not isinstance(found, Iterable):
+        raise LabError(f"{name} is {found!r}, but must be several values, such as {example}")
+    return list(found)
+
+
+def nearest(wrong: object, known: Sequence[str]) -> list[str]:
     """Return the known names most similar to this one, the most similar first; if none is, the first known ones."""
+    if not isinstance(wrong, str):
+        return list(known[:MOST_NAMED])
     folded = {name.lower(): name for name in known}
     alike = get_close_matches(wrong.lower(), folded, MOST_NAMED, 0.6)
     return [folded[name] for name in alike] or list(known[:MOST_NAMED])

@@ -37,7 +37,7 @@ from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
 from kit.core.protocol.signposts import LAB, RESTORE_PATH, no_attribute, takes
 from kit.core.protocol.trace import Trace
 from kit.core.protocol.words import Word
-from kit.files.given import directory_given
+from kit.files.given import directory_given, flag_given
 from kit.files.output import output_at_risk
 from kit.hosts.lab.by_words import chosen
 from kit.hosts.lab.choices import Choices
@@ -149,10 +149,10 @@ class Lab(Asking):
     ) -> None:
         start = StartJob(
             restore_path=directory_given("restore_path", restore_path),
-            allow_non_restored_state=allow_non_restored_state,
+            allow_non_restored_state=flag_given("allow_non_restored_state", allow_non_restored_state),
             claim_mode=claim_mode_of(claim_mode),
             later_output=later_output_of(later_output),
-            recover=recover,
+            recover=flag_given("recover", recover),
         )
         graph = for_the_lab(job_graph(job, parts))
         if risk := output_at_risk(graph):
@@ -504,6 +504,8 @@ class Lab(Asking):
 
     def replay(self, actions: Iterable[Action | Word]) -> Lab:
         """Repeat the steps of another lab, its `past.actions`. Raises LabError at an action that cannot happen."""
+        if isinstance(actions, str) or not isinstance(actions, Iterable):
+            raise LabError(f"replay takes the actions of a lab, other.past.actions; found {actions!r}")
         with interrupts_deferred() as interrupts:
             for action in actions:
                 interrupts.deliver()

@@ -25,13 +25,14 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
+from kit.core.protocol.allowed import expect
 from kit.core.protocol.events import (
     RequestCancel,
     StartJob,
 )
 from kit.core.protocol.properties import Durability, LaterOutput, RecoveryClaimMode
 from kit.core.protocol.signposts import JOB, RESTORE_PATH, no_attribute, takes
-from kit.files.given import directory_given, no_job, one_of, seconds_given
+from kit.files.given import directory_given, existing_directory, flag_given, no_job, one_of, seconds_given
 from kit.files.job_failed import JobFailedError
 from kit.files.onlooker import in_notebook, progress_is_off
 from kit.files.output import begin_new_output, check_new_output, output_at_risk
@@ -125,12 +126,14 @@ class SparkJob(JobRequests, JobLooks, Asking):
     ) -> None:
         self.job = _job_graph(job).with_parts(parts)
         self.spark = _session(spark)
+        expect(isinstance(settings, DriverSettings | None), "settings", settings, "DriverSettings(...) or None")
+        expect(launch is None or callable(launch), "launch", launch, "a function that starts slots, or None for Spark")
         self._start = StartJob(
             restore_path=directory_given("restore_path", restore_path),
-            allow_non_restored_state=allow_non_restored_state,
+            allow_non_restored_state=flag_given("allow_non_restored_state", allow_non_restored_state),
             claim_mode=one_of(RecoveryClaimMode, "claim_mode", claim_mode),
             later_output=one_of(LaterOutput, "later_output", later_output),
-            recover=recover,
+            recover=flag_given("recover", recover),
         )
         directory = self.job.settings.checkpoint.directory
         self._temporary = temporary_directory("checkpoints-") if directory is None else None
@@ -416,7 +419,7 @@ def _session(spark: Any) -> SparkSession | None:
 
 def _kept_recording(record: bool | str | os.PathLike[str]) -> str:
     """Create a directory for the recording below the user's and return its path; "" if the user named none."""
-    return "" if isinstance(record, bool) else mkdtemp(prefix="recording-", dir=directory_given("record", record))
+    return "" if isinstance(record, bool) else mkdtemp(prefix="recording-", dir=existing_directory("record", record))
 
 
 def _also(jobs: Sequence[StartedJob]) -> str:

@@ -6,10 +6,12 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from kit.core.protocol.allowed import NAME, Allowed, check_allowed, count, or_none
 from kit.hosts.spark.console import waiting
 from kit.hosts.spark.signals import keep_jobs_on_interrupt
 
@@ -55,6 +57,28 @@ HEARTBEATS = {
 }
 
 
+class _Wanted(NamedTuple):
+    """The arguments of `create_session`."""
+
+    app_name: str
+    slots: int
+    master: str | None
+    config: Mapping[str, str] | None
+
+
+_ALLOWED = {
+    "app_name": Allowed("a name, such as 'lesson' (write slots=4 for the number of slots)", NAME.test),
+    "slots": count(1),
+    "master": or_none(
+        Allowed("the address of a master, such as 'local[4]' or 'spark://host:7077'", NAME.test), "this machine"
+    ),
+    "config": or_none(
+        Allowed("Spark settings, as {'spark.ui.enabled': 'true'}", lambda found: isinstance(found, Mapping)),
+        "none",
+    ),
+}
+
+
 def create_session(
     app_name: str = "checkpoint-kit",
     slots: int = 4,
@@ -65,7 +89,9 @@ def create_session(
 
     Without `master`, it runs on this machine. `config` has Spark settings, which override those that a streaming job
     needs. `spark.stop()` ends it. The first session of a process starts Java, which takes seconds: a line says so.
+    Raises SettingError.
     """
+    check_allowed(_Wanted(app_name, slots, master, config), _ALLOWED, "create_session")
     running = SparkSession.getActiveSession()
     if running is not None:
         return running

@@ -10,7 +10,7 @@ Follows Flink's `MasterTriggerRestoreHook` and `MasterHooks`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from kit.core.protocol.commands import RestoreMasterHooks, TriggerMasterHook
@@ -66,6 +66,8 @@ class MasterHooks:
     def __init__(self, hooks: Sequence[MasterHook] = ()) -> None:
         self._hooks: dict[str, MasterHook] = {}
         self._is_closed = False
+        if isinstance(hooks, str) or not isinstance(hooks, Iterable):
+            raise TypeError(f"hooks = {hooks!r}: expected a list of hooks; kit.MasterHook lists what one needs")
         for hook in hooks:
             if not self.add(hook):
                 raise ValueError(f"two master hooks have the identifier {hook.identifier!r}; give one another name")

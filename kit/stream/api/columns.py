@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kit.stream.api.transformation import Origin, Transformation
 from kit.stream.operators.event_time import TimeColumn
+from kit.stream.operators.spec import columns_given
 
 Columns: TypeAlias = pa.Schema | Mapping[str, pa.DataType]
 """A schema, or its columns as {name: Arrow type}."""
@@ -18,7 +19,7 @@ def schema_of(columns: Columns | None, otherwise: pa.Schema) -> pa.Schema:
     """Return the columns as a schema; `otherwise` if none are given."""
     if columns is None:
         return otherwise
-    return columns if isinstance(columns, pa.Schema) else pa.schema(list(columns.items()))
+    return columns_given("returns", columns)
 
 
 def described(schema: pa.Schema) -> str:

@@ -39,8 +39,8 @@ from kit.stream.operators.event_time import described_time
 from kit.stream.operators.functions.batch_process import KeyedBatchFunction, KeyedBatchProcess
 from kit.stream.operators.functions.process import KeyedProcess, KeyedProcessFunction, Process, ProcessFunction
 from kit.stream.operators.reduce import KeyedReduce
-from kit.stream.operators.side_output import OutputTag
-from kit.stream.operators.spec import SchemaError, column_field, key_type_of
+from kit.stream.operators.side_output import OutputTag, checked_tag
+from kit.stream.operators.spec import SchemaError, column_field, key_type_of, shorten
 from kit.stream.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
 from kit.stream.operators.watermarks import TimestampsAndWatermarks
 from kit.stream.operators.windows.window_assigners import WindowAssigner
@@ -110,7 +110,7 @@ class DataStream(Stream):
         On keyed streams the hooks share the state of the key. A stream made with `broadcast(states)` controls the other
         one.
         """
-        if self._drafts is not other._drafts:
+        if self._drafts is not checked_stream("connect", other)._drafts:
             raise GraphError("connect of streams of two environments: a job has one")
         if isinstance(self, BroadcastStream):
             raise GraphError("connect: the broadcast stream comes second: stream.connect(rules.broadcast(...))")
@@ -128,7 +128,7 @@ class DataStream(Stream):
 
             orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
         """
-        return JoinedStreams(OperatorStream, self, other)
+        return JoinedStreams(OperatorStream, self, checked_stream("join", other))
 
     def select(self, *columns: str) -> OperatorStream:
         """Keep only these columns, in this order."""
@@ -146,6 +146,7 @@ class DataStream(Stream):
 
     def assign_timestamps(self, column: str, out_of_orderness_ms: Duration = 0) -> TimestampedStream:
         """Take event time from `column` (a timestamp, or int64 ms); records may be late by `out_of_orderness_ms`."""
+        column_field(self.schema, column, "assign_timestamps")
         late_ms = to_ms(out_of_orderness_ms, "assign_timestamps: out_of_orderness_ms")
         spec = TimestampsAndWatermarks(self.schema, column, late_ms, name="timestamps")
         return TimestampedStream(self._drafts, self._drafts.add(spec, self._origins))
@@ -157,6 +158,8 @@ class DataStream(Stream):
 
     def apply(self, spec: OperatorSpec) -> OperatorStream:
         """Apply an operator of your own: its spec must take this stream's schema as its one input."""
+        if not isinstance(spec, OperatorSpec):
+            raise TypeError(f"apply takes the spec of an operator of your own, and found {shorten(repr(spec))}")
         if len(spec.input_schemas) != 1 or not spec.input_schemas[0].equals(self.schema):
             expected = " and ".join(map(described, spec.input_schemas)) or "no input"
             raise SchemaError(f"{spec.name}: expects {expected}; the stream has {described(self.schema)}")
@@ -188,6 +191,12 @@ class DataStream(Stream):
         """
         if not states:
             return self._shipped(PartitionerKind.BROADCAST)
+        for state in states:
+            if not isinstance(state, MapStateDescriptor):
+                raise TypeError(
+                    f"broadcast takes MapStateDescriptors, and found {shorten(repr(state))}: write broadcast() to send "
+                    'each record to all subtasks, or broadcast(MapStateDescriptor("rules", pa.string(), pa.int64()))'
+                )
         return BroadcastStream(self._drafts, self._partitioned(PartitionerKind.BROADCAST), self.schema, states)
 
     def global_(self) -> DataStream:
@@ -205,6 +214,11 @@ class DataStream(Stream):
         barrier never overtakes records on such an edge.
         """
         column_field(self.schema, column, "partition_custom")
+        if not callable(function):
+            raise TypeError(
+                f"partition_custom takes a function of a value and the number of subtasks, and found {function!r}: "
+                f"write partition_custom(lambda value, subtasks: value % subtasks, {column!r})"
+            )
         origins = self._partitioned(PartitionerKind.CUSTOM, (column,))
         given = tuple(replace(origin, partition_function=function) for origin in origins)
         return DataStream(self._drafts, given, self.schema)
@@ -212,7 +226,7 @@ class DataStream(Stream):
     def union(self, *others: DataStream) -> DataStream:
         """Merge this stream with others, which must have the same schema."""
         for other in others:
-            if other._drafts is not self._drafts:
+            if checked_stream("union", other)._drafts is not self._drafts:
                 raise GraphError("union of streams of two environments: a job has one")
             if not other.schema.equals(self.schema):
                 raise SchemaError(f"union: {different_columns(self.schema, other.schema)}")
@@ -225,6 +239,16 @@ class DataStream(Stream):
 
     def _shipped(self, kind: PartitionerKind) -> DataStream:
         return DataStream(self._drafts, self._partitioned(kind), self.schema)
+
+
+def checked_stream(method: str, found: object) -> DataStream:
+    """Return the stream. Raises TypeError for anything else."""
+    if isinstance(found, DataStream):
+        return found
+    raise TypeError(
+        f"{method} takes another stream of this environment, and found {shorten(repr(found))} "
+        f"({type(found).__name__}): make one with env.from_source(...)"
+    )
 
 
 class OperatorStream(OperatorSettings, DataStream):
@@ -250,6 +274,7 @@ class OperatorStream(OperatorSettings, DataStream):
             flights = stream.key_by("carrier").process(Flights)  # calls ctx.output(cancelled, {"flight": 17})
             flights.side_output(cancelled).sink_to(CollectSink("cancelled"))
         """
+        checked_tag("side_output", tag)
         columns = self._side_outputs.setdefault(tag.name, tag.schema)
         if not columns.equals(tag.schema):
             raise SchemaError(
@@ -403,6 +428,9 @@ class KeyedStream(DataStream):
 
         `orders.key_by("id").interval_join(payments.key_by("order")).between(0, 60_000).join()`
         """
+        checked_stream("interval_join", other)
+        if not isinstance(other, KeyedStream):
+            raise GraphError(f"interval_join joins two streams by key, and {other!r} has none: call key_by on it")
         return IntervalJoined(OperatorStream, self, other)
 
     def _facts(self) -> dict[str, Any]:

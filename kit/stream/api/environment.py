@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kit.core.display import Picture, display
+from kit.core.protocol.allowed import FLAG, expect
 from kit.core.protocol.signposts import CHECKPOINTS, ENVIRONMENT, SignedType, no_attribute, takes
 from kit.stream.api.datastream import OperatorStream
 from kit.stream.api.display import operators_table
@@ -41,7 +42,6 @@ from kit.stream.settings.job_settings import (
     RestartStrategy,
     default_restart_strategy,
 )
-from kit.stream.settings.setting_rules import expect
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,6 +93,7 @@ class StreamEnvironment(metaclass=SignedType):
         chaining: bool = True,
     ) -> None:
         expect(isinstance(name, str), "name", name, "a text")
+        expect(FLAG.test(chaining), "chaining", chaining, FLAG.text)
         for setting, found, kind in (
             ("checkpoint", checkpoint, CheckpointConfig),
             ("restart", restart, RestartStrategy),
@@ -103,7 +104,7 @@ class StreamEnvironment(metaclass=SignedType):
         self.name = name
         self.has_job_id = job_id is not None
         self.job_id = murmur3_128(name.encode()).hex() if job_id is None else job_id
-        if not re.fullmatch("[0-9a-f]{32}", self.job_id):
+        if not (isinstance(self.job_id, str) and re.fullmatch("[0-9a-f]{32}", self.job_id)):
             raise GraphError(f"job id {self.job_id!r}: expected 32 hex digits, in lower case")
         self.chaining = chaining
         checkpoint = checkpoint or CheckpointConfig()

@@ -14,7 +14,7 @@ from kit.stream.api.stream import Made, MadeBy, Stream
 from kit.stream.graph.stream_graph import GraphError
 from kit.stream.operators.aggregates import Aggregate, named_aggregates
 from kit.stream.operators.display import described_html
-from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.side_output import OutputTag, checked_tag
 from kit.stream.operators.windows.window import WindowAggregate, WindowProcess, WindowReduce
 from kit.stream.operators.windows.window_assigners import WindowAssigner, checked_assigner
 from kit.stream.operators.windows.window_contents import ReduceFunction, WindowFunction
@@ -51,7 +51,7 @@ class WindowedStream(Generic[Made]):
             counts = windows.side_output_late_data(late).aggregate(count())
             counts.side_output(late).sink_to(CollectSink("late"))
         """
-        self._settings["late_tag"] = tag
+        self._settings["late_tag"] = checked_tag("side_output_late_data", tag)
         return self
 
     def aggregate(self, *aggregates: Aggregate, **named: Aggregate) -> Made:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from kit.core.protocol.allowed import CHARACTER, TEXT, expect
 from kit.stream.connectors import files
 from kit.stream.connectors.disk import open_path
 from kit.stream.operators.rows import spelled
@@ -55,8 +56,8 @@ class CsvDialect:
 
     def __post_init__(self) -> None:
         for name, value in (("delimiter", self.delimiter), ("quote", self.quote), ("escape", self.escape)):
-            if value is not None and len(value) != 1:
-                raise ValueError(f"CsvSource: {name} is {value!r}, but must be one character")
+            expect(value is None or CHARACTER.test(value), f"CsvSource: {name}", value, CHARACTER.text)
+        expect(TEXT.test(self.encoding), "CsvSource: encoding", self.encoding, "a name, such as 'utf8'")
         try:
             codecs.lookup(self.encoding)
         except LookupError:

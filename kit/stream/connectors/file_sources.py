@@ -17,12 +17,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.core.protocol.allowed import COLUMN_NAMES, FLAG, STRINGS, count, or_none
 from kit.stream.connectors import files
 from kit.stream.connectors.csv_files import NULL_VALUES, CsvDialect, CsvReader, csv_header, csv_schema
 from kit.stream.connectors.file_versions import Version, version_of
 from kit.stream.connectors.text_files import COLUMNS, TextReader, is_compressed
 from kit.stream.operators.sources.source import ReadResult, Source, Split, SplitReader
-from kit.stream.operators.spec import column_field
+from kit.stream.operators.spec import column_field, columns_given
 
 RowRange = tuple[str, int, int]
 
@@ -128,16 +129,13 @@ class ParquetSource(_FileSource):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check(splits=or_none(count(1), "one per row group"), columns=or_none(COLUMN_NAMES, "all"))
         found = self._find((".parquet",))
         paths, keys = self.paths, files.key_schema(found)
         schema = with_keys(files.parquet_schema(paths), keys)
         if self.columns is not None:
             operator = f"ParquetSource({paths[0]})"
             schema = pa.schema([column_field(schema, column, operator) for column in self.columns])
-        if self.splits is not None and self.splits < 1:
-            raise ValueError(
-                f"ParquetSource: splits is {self.splits}, but must be 1 or more, or None for one per row group"
-            )
         self._take_keys(found, keys)
         self._set(columns=tuple(schema.names), _schema=schema)
 
@@ -177,11 +175,11 @@ def _even_ranges(row_groups: list[RowRange], splits: int) -> list[RowRange]:
     total = sum(rows.values())
     ranges: list[RowRange] = []
     before = 0
-    for path, count in rows.items():
+    for path, end in rows.items():
         cuts = (total * number // splits - before for number in range(1, splits))
-        edges = [0, *sorted({cut for cut in cuts if 0 < cut < count}), count]
+        edges = [0, *sorted({cut for cut in cuts if 0 < cut < end}), end]
         ranges += [(path, start, end) for start, end in pairwise(edges)]
-        before += count
+        before += end
     return ranges
 
 
@@ -215,11 +213,11 @@ class CsvSource(_FileSource):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check(header=FLAG, multiline=FLAG, null_values=STRINGS)
+        columns_given("CsvSource: types", self.types)
         found = self._find((".csv", ".csv.gz", ".csv.bz2", ".csv.zst"))
         keys = files.key_schema(found)
-        schema = self.columns
-        if schema is not None and not isinstance(schema, pa.Schema):
-            schema = pa.schema(list(schema.items()))
+        schema = None if self.columns is None else columns_given("CsvSource: columns", self.columns)
         if schema is None:
             schema = with_keys(csv_schema(self.paths, self._dialect), keys)
         else:
@@ -276,12 +274,11 @@ class TextSource(_FileSource):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check(splits=or_none(count(1), "about one per subtask"), columns=COLUMN_NAMES)
         self._find(("",), may_be_empty=True)
         self._set(columns=tuple(self.columns))
         for column in self.columns:
             column_field(COLUMNS, column, "TextSource")
-        if self.splits is not None and self.splits < 1:
-            raise ValueError(f"TextSource: splits is {self.splits}, but must be 1 or more, or None")
 
     @property
     def schema(self) -> pa.Schema:

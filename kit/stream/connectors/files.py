@@ -29,6 +29,7 @@ from urllib.parse import quote
 import pyarrow as pa
 from pyarrow import fs
 
+from kit.core.protocol.allowed import PLACE, expect
 from kit.core.protocol.snapshots import Effect
 from kit.stream.connectors import disk
 from kit.stream.connectors.disk import open_path
@@ -74,6 +75,12 @@ def absolute(path: str | os.PathLike[str]) -> str:
     """Return a path that means the same everywhere: local ones from the root, URIs unchanged."""
     path = os.fspath(path)
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
+
+
+def directory_path(of: str, path: object) -> str:
+    """Return the absolute path of a directory. Raises SettingError, which begins with `of`, for what is no path."""
+    expect(isinstance(path, os.PathLike) or PLACE.test(path), f"{of}: path", path, "the path of a directory, or a URI")
+    return absolute(path)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

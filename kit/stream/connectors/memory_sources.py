@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.core.protocol.allowed import ANY_WHOLE, LONGEST_MS, count, or_none, whole
 from kit.stream.backend.types.exact_values import ONE_HAS_A_ZONE, InexactError, check_exact, exact_array, same_clock
 from kit.stream.operators.rows import quoted
 from kit.stream.operators.sources.source import ReadResult, Source, Split
-from kit.stream.operators.spec import shorten
+from kit.stream.operators.spec import columns_given, shorten
 
 _SHORTEST_BLOCK_ROWS = 1 << 16
 _LONGEST_BLOCK_ROWS = 1 << 22
@@ -42,10 +43,7 @@ class _RangeSource(Source):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.splits is not None and self.splits < 1:
-            raise ValueError(
-                f"{type(self).__name__}: splits is {self.splits}, but must be 1 or more, or None for one per subtask"
-            )
+        self._check(splits=or_none(count(1), "one per subtask"))
 
     @property
     def row_count(self) -> int:
@@ -98,7 +96,7 @@ class CollectionSource(_RangeSource):
     """
 
     rows: Sequence[Mapping[str, Any]] | pa.RecordBatch | Any
-    columns: pa.Schema | None = None
+    columns: pa.Schema | Mapping[str, pa.DataType] | None = None
     _batch: pa.RecordBatch = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +104,8 @@ class CollectionSource(_RangeSource):
         batch: Any = self.rows
         if _is_of_spark(batch):
             raise TypeError(OF_SPARK.format(given="CollectionSource"))
+        if self.columns is not None:
+            object.__setattr__(self, "columns", columns_given("CollectionSource: columns", self.columns))
         if not isinstance(batch, pa.RecordBatch) and _is_table(batch):
             batch = _batch_of_table(batch, self.columns)
             object.__setattr__(self, "rows", batch)  # the data is sent with the job once, not twice
@@ -260,8 +260,7 @@ class GeneratorSource(_RangeSource):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.rows is not None and self.rows < 0) or self.key_count < 1:
-            raise ValueError(f"{self!r}: rows must be 0 or more, or None for no end, and key_count 1 or more")
+        self._check(rows=or_none(whole(0, LONGEST_MS), "no end"), key_count=whole(1, LONGEST_MS), seed=ANY_WHOLE)
 
     @property
     def schema(self) -> pa.Schema:

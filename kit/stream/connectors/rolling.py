@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.core.protocol.allowed import LONGEST_MS, check_allowed, or_none, whole
+
 HELD_ROWS = 1 << 17
 MAX_BYTES = 128 << 20  # Flink's maxPartSize
 
@@ -37,14 +39,9 @@ class RollingPolicy:
     held_rows: int = HELD_ROWS
 
     def __post_init__(self) -> None:
-        for name in ("max_bytes", "max_rows", "rollover_ms", "inactivity_ms", "held_rows"):
-            limit = getattr(self, name)
-            if (limit is None and name != "held_rows") or (
-                isinstance(limit, int) and not isinstance(limit, bool) and limit > 0
-            ):
-                continue
-            without = "" if name == "held_rows" else ", or None for no limit"
-            raise ValueError(f"RollingPolicy({name}={limit!r}): expected a whole number above 0{without}")
+        limit = or_none(whole(1, LONGEST_MS), "no limit")
+        limits = dict.fromkeys(("max_bytes", "max_rows", "rollover_ms", "inactivity_ms"), limit)
+        check_allowed(self, limits | {"held_rows": whole(1, LONGEST_MS)}, "RollingPolicy")
 
     def ends_at(self, batch: pa.RecordBatch, rows: int, size: int) -> int:
         """Return how many rows of the batch still go into a file that has `rows` rows and `size` bytes."""

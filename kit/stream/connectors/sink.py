@@ -27,6 +27,7 @@ from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 
+from kit.core.protocol.allowed import NAME, expect
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StateRestoreError
 from kit.stream.backend.states.descriptors import ListStateDescriptor
@@ -203,7 +204,7 @@ class ParquetSink(Sink):
         if not isinstance(self.rolling, RollingPolicy):
             raise TypeError(f"ParquetSink({self.path!r}): rolling is {self.rolling!r}, expected a RollingPolicy(...)")
         object.__setattr__(self, "partition_by", checked_columns(self.partition_by))
-        object.__setattr__(self, "path", files.absolute(self.path))
+        object.__setattr__(self, "path", files.directory_path("ParquetSink", self.path))
         files.check_output_directory(self.path)
 
     def check(self, schema: pa.Schema, operator: str) -> None:
@@ -243,6 +244,7 @@ class CollectSink(Sink):
     partition_by: tuple[str, ...] = field(default=(), init=False, repr=False)
 
     def __post_init__(self) -> None:
+        expect(NAME.test(self.path), "CollectSink: path", self.path, "a name for the rows, such as 'out'")
         if not self.path.startswith(MEMORY):
             object.__setattr__(self, "path", MEMORY + self.path)
 

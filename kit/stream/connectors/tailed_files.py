@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -19,13 +18,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from kit.core.protocol.allowed import CHARACTER, COLUMN_NAMES, or_none
 from kit.stream.connectors import files
 from kit.stream.connectors.csv_files import CsvDialect, csv_header, csv_schema
 from kit.stream.connectors.disk import is_local, open_path
 from kit.stream.connectors.file_versions import FileChangedError
 from kit.stream.connectors.text_files import COLUMNS, batch_of_lines, cut_lines
 from kit.stream.operators.sources.source import ReadResult, Source, Split
-from kit.stream.operators.spec import column_field
+from kit.stream.operators.spec import column_field, columns_given
 
 _BLOCK_BYTES = 1 << 20
 _END = b"\n"
@@ -59,20 +59,20 @@ class TailSource(Source):
         super().__post_init__()
         if self.format not in ("text", "csv"):
             raise ValueError(f"TailSource: format is {self.format!r}, but must be 'text' or 'csv'")
+        self._check(delimiter=CHARACTER)
         suffixes = ("",) if self.format == "text" else (".csv",)
         found = files.find_files(self.path, suffixes, may_be_empty=True)
         object.__setattr__(self, "_paths", tuple(file.path for file in found))
         object.__setattr__(self, "_schema", self._text_schema() if self.format == "text" else self._csv_schema())
 
     def _text_schema(self) -> pa.Schema:
+        self._check(columns=or_none(COLUMN_NAMES, "`line`"))
         columns = ("line",) if self.columns is None else tuple(self.columns)  # type: ignore[arg-type]
         return pa.schema([column_field(COLUMNS, column, "TailSource") for column in columns])
 
     def _csv_schema(self) -> pa.Schema:
-        if isinstance(self.columns, pa.Schema):
-            return self.columns
-        if isinstance(self.columns, Mapping):
-            return pa.schema(list(self.columns.items()))
+        if self.columns is not None:
+            return columns_given("TailSource: columns", self.columns)
         if any(files.size_of(path) == 0 for path in self._paths):
             raise ValueError("TailSource: the files have no rows to infer types from: give `columns`")
         return csv_schema(self._paths, self._dialect)

@@ -9,20 +9,20 @@ file may be deleted once it has been read and a checkpoint has completed after t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pyarrow as pa
 from pyarrow import fs
 
+from kit.core.protocol.allowed import COLUMN_NAMES, or_none
 from kit.core.protocol.durations import Duration, to_ms
 from kit.stream.connectors import files
 from kit.stream.connectors.csv_files import CsvDialect, CsvReader, csv_schema
 from kit.stream.connectors.disk import open_path
 from kit.stream.connectors.text_files import COLUMNS, TextReader
 from kit.stream.operators.sources.source import ReadResult, Source, Split, SplitReader
-from kit.stream.operators.spec import column_field
+from kit.stream.operators.spec import column_field, columns_given
 
 _SUFFIXES = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz", ".csv.bz2", ".csv.zst"), "text": ("",)}
 
@@ -52,9 +52,9 @@ class DirectorySource(Source):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "path", files.absolute(self.path).rstrip("/"))
+        object.__setattr__(self, "path", files.directory_path("DirectorySource", self.path).rstrip("/"))
         object.__setattr__(self, "discover_every", to_ms(self.discover_every, "discover_every"))
-        if self.format not in _SUFFIXES:
+        if not isinstance(self.format, str) or self.format not in _SUFFIXES:
             raise ValueError(f"DirectorySource: format is {self.format!r}, but must be 'parquet', 'csv' or 'text'")
         if self.discover_every_ms < 1:
             raise ValueError(f"DirectorySource: discover_every is {self.discover_every}, but must be 1 ms or more")
@@ -65,12 +65,11 @@ class DirectorySource(Source):
 
     def _find_schema(self) -> pa.Schema:
         if self.format == "text":
+            self._check(columns=or_none(COLUMN_NAMES, "`line`"))
             names = ("line",) if self.columns is None else tuple(self.columns)
             return pa.schema([column_field(COLUMNS, column, "DirectorySource") for column in names])
-        if isinstance(self.columns, pa.Schema):
-            return self.columns
-        if isinstance(self.columns, Mapping):
-            return pa.schema(list(self.columns.items()))
+        if self.columns is not None:
+            return columns_given("DirectorySource: columns", self.columns)
         paths = [split["path"] for split in self.enumerate_splits()]
         if not paths:
             raise ValueError(f"DirectorySource: {self.path} has no files yet that say their columns: give `columns`")

@@ -34,6 +34,10 @@ class Aggregate:
     column: str | None
     name: str
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.column, str) or (self.column is None and self.kind == "count")):
+            raise SchemaError(f"{self.kind}: a column is named by a string, found {shorten(repr(self.column))}")
+
     def as_(self, name: str) -> Aggregate:
         """Return the same aggregate under another name."""
         return replace(self, name=name)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kit.stream.operators.spec import check_stream
+from kit.core.protocol.allowed import NAME, expect
+from kit.stream.operators.spec import check_stream, columns_given, shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,8 @@ class OutputTag:
     schema: pa.Schema
 
     def __init__(self, name: str, columns: pa.Schema | Mapping[str, pa.DataType]) -> None:
-        if not name:
-            raise ValueError("an output tag needs a name: the side output is found by it")
-        schema = columns if isinstance(columns, pa.Schema) else pa.schema(list(columns.items()))
+        expect(NAME.test(name), "OutputTag: name", name, "a name, by which the side output is found")
+        schema = columns_given(f"OutputTag({name!r}): columns", columns)
         check_stream(schema, f"OutputTag({name!r})")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "schema", schema)
@@ -41,3 +41,14 @@ class OutputTag:
 
     def __repr__(self) -> str:
         return f"OutputTag({self.name!r})"
+
+
+def checked_tag(method: str, found: object) -> OutputTag:
+    """Return the tag. Raises TypeError for anything else."""
+    if isinstance(found, OutputTag):
+        return found
+    name = found if isinstance(found, str) and found else "late"
+    raise TypeError(
+        f"{method} takes an OutputTag, and found {shorten(repr(found))}: write "
+        f'OutputTag({name!r}, {{"n": pa.int64()}}) once, and use it to emit rows and to read them'
+    )

@@ -6,7 +6,7 @@ problem with the columns is reported there, before a job runs, as a `SchemaError
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -98,6 +98,23 @@ class ResolvedSpec(OperatorSpec):
 
     def __repr__(self) -> str:
         return type(self).__name__ + ("" if self.name == type(self).__name__ else f"({self.name!r})")
+
+
+def columns_given(setting: str, found: object) -> pa.Schema:
+    """Return columns, given as a schema or as types by name. Raises SchemaError for anything else."""
+    if isinstance(found, pa.Schema):
+        return found
+    if not isinstance(found, Mapping):
+        raise SchemaError(f'{setting} = {shorten(repr(found))}: expected types by name, such as {{"n": pa.int64()}}')
+    for name, arrow_type in found.items():
+        try:
+            pa.schema([(name, arrow_type)])
+        except (TypeError, ValueError, pa.ArrowException):
+            raise SchemaError(
+                f"{setting}: column {name!r} has the type {shorten(repr(arrow_type))}: expected an Arrow type, such as "
+                "pa.int64(), pa.float64() or pa.string()"
+            ) from None
+    return pa.schema(list(found.items()))
 
 
 def column_field(schema: pa.Schema, column: str, operator: str) -> pa.Field:

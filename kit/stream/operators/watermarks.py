@@ -89,7 +89,7 @@ class TimestampsAndWatermarks(ResolvedSpec):
 
     def _resolve(self) -> None:
         check_time_column(self.input_schema, self.column, self.name)
-        settle_durations(self, "out_of_orderness_ms", "idle_ms", "max_drift_ms")
+        settle_durations(self, "out_of_orderness_ms", or_none=("idle_ms", "max_drift_ms"))
         if self.out_of_orderness_ms < 0:
             raise ValueError(f"{self.name}: out_of_orderness_ms is {self.out_of_orderness_ms}, but must be 0 or more")
         if self.idle_ms is not None and self.idle_ms < 1:

@@ -11,12 +11,22 @@ Follows Flink's `CheckpointingOptions`, `StateRecoveryOptions`, `RestartStrategy
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
-from kit.core.protocol.durations import WAYS_TO_WRITE, DurationError, to_ms
+from kit.core.protocol.allowed import (
+    FLAG,
+    LONGEST_MS,
+    PLACE,
+    Allowed,
+    check_allowed,
+    count,
+    milliseconds,
+    number,
+    one_of,
+    or_none,
+    whole,
+)
 from kit.core.protocol.properties import Durability, RetentionPolicy
 from kit.stream.settings.store_addresses import EXAMPLES, IN_MEMORY, store_named
 
@@ -26,10 +36,6 @@ MAX_MEMORY_THRESHOLD_BYTES = 1024 * 1024
 """The maximum size of state inlined into `_metadata` (`MAX_FILE_STATE_THRESHOLD`)."""
 MAX_BUFFER_BYTES = 128 * 1024 * 1024
 """The maximum size of a buffer, which with its header must fit into a frame of the network."""
-LONGEST_MS = 2**63 - 1
-"""The longest time (`Long.MAX_VALUE`)."""
-UNLIMITED = 2**31 - 1
-"""An unlimited number of attempts or tolerated failures (`Integer.MAX_VALUE`)."""
 
 
 class CheckpointingMode(Enum):
@@ -39,59 +45,6 @@ class CheckpointingMode(Enum):
     AT_LEAST_ONCE = "at_least_once"
 
 
-class SettingError(ValueError):
-    """A setting has a value that is not allowed, or one that contradicts another setting."""
-
-
-def expect(ok: bool, setting: str, found: object, allowed: str) -> None:
-    """Raise SettingError, with what was found and what is allowed, unless `ok`."""
-    if not ok:
-        raise SettingError(f"{setting} = {found!r}: expected {allowed}")
-
-
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """A set of values, as text and as a test."""
-
-    text: str
-    test: Callable[[Any], bool]
-    kind: str = ""
-    """What the text goes without, for an error about a value of another type."""
-
-
-def whole(least: int, most: int) -> Allowed:
-    """Return the whole numbers in a range; Java's largest numbers are not mentioned in the text."""
-    text = f"{least} or more" if most in (UNLIMITED, LONGEST_MS) else f"{least} to {most}"
-    return Allowed(text, lambda found: type(found) is int and least <= found <= most, "a whole number, ")
-
-
-def count(least: int) -> Allowed:
-    """Return the counts, as Java's int."""
-    return whole(least, UNLIMITED)
-
-
-def milliseconds(least: int) -> Allowed:
-    """Return the durations, as Java's long."""
-    return whole(least, LONGEST_MS)
-
-
-def number(text: str, test: Callable[[float], bool]) -> Allowed:
-    """Return the numbers that pass a test, whole or not."""
-    return Allowed(text, lambda found: type(found) in (int, float) and test(found))
-
-
-def or_none(allowed: Allowed, meaning: str) -> Allowed:
-    """Return `allowed` and None, which means `meaning`."""
-    return Allowed(f"{allowed.text}, or None for {meaning}", lambda found: found is None or allowed.test(found))
-
-
-def one_of(kind: type[Enum]) -> Allowed:
-    """Return the members of an enumeration; settings take their values too, see `member`."""
-    return Allowed(" or ".join(repr(each.value) for each in kind), lambda found: isinstance(found, kind))
-
-
-FLAG = Allowed("True or False", lambda found: type(found) is bool)
-PLACE = Allowed("a path or URI", lambda found: isinstance(found, str) and bool(found))
 MODES, RETENTIONS, DURABILITIES = one_of(CheckpointingMode), one_of(RetentionPolicy), one_of(Durability)
 STORE = Allowed(
     f"{', '.join(map(repr, [IN_MEMORY, *EXAMPLES[:-1]]))} or {EXAMPLES[-1]!r}",
@@ -228,18 +181,4 @@ NOT_HERE = {
 
 def check(settings: object) -> None:
     """Check an object's settings against the rules of its class; durations become ms. Raises SettingError."""
-    for rule in RULES[type(settings).__name__]:
-        found = getattr(settings, rule.setting)
-        if rule.setting.endswith("_ms") and found is not None:
-            try:
-                object.__setattr__(settings, rule.setting, to_ms(found, rule.setting))
-            except DurationError:
-                expect(False, rule.setting, found, f"{rule.allowed.text}: {WAYS_TO_WRITE}")
-            found = getattr(settings, rule.setting)
-        kind = "" if type(found) is int else rule.allowed.kind
-        expect(rule.allowed.test(found), rule.setting, found, kind + rule.allowed.text)
-
-
-def member(kind: type[Enum], found: object) -> object:
-    """Return the member of an enumeration that a setting names, by itself or by value, else the value found."""
-    return next((each for each in kind if found in (each, each.value)), found)
+    check_allowed(settings, {rule.setting: rule.allowed for rule in RULES[type(settings).__name__]})

@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from kit.hosts.lab.errors import Interrupted, LabError
+from kit.hosts.lab.errors import Interrupted, LabError, several, whole_number
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.progress import passing_line, somebody_looks
 from kit.hosts.lab.scenarios.play import save_play
@@ -201,10 +201,15 @@ def explore(
     Interrupted when the user interrupts it; its `found` is the exploration so far.
     """
     graph = explorable(job, parts)
+    kinds = several("kinds", kinds, "('kill', 'lose')")
+    for name, found in (("faults", faults), ("checkpoints", checkpoints)):
+        whole_number(name, found, "the number of them in one schedule", least=0)
+    for name, found in (("most_states", most_states), ("memory_mb", memory_mb)):
+        whole_number(name, found, "the limit at which the search stops", least=1)
     unknown = sorted(set(kinds) - FAULTS.keys())
     if unknown:
         raise LabError(f"no kind of fault is {unknown[0]!r}; there are {', '.join(map(repr, FAULTS))}")
-    exploration = Exploration(graph, tuple(properties))
+    exploration = Exploration(graph, several("properties", properties, "[rows_once]"))
     show = somebody_looks() if progress is None else progress
     is_interrupted = False
     try:

@@ -25,7 +25,7 @@ from random import Random
 import pandas as pd
 
 from kit.core.protocol.json_lines import file_of
-from kit.hosts.lab.errors import Interrupted, LabError
+from kit.hosts.lab.errors import Interrupted, LabError, several, whole_number
 from kit.hosts.lab.jobs.given_jobs import Check, GivenJob
 from kit.hosts.lab.jobs.random_jobs import RandomJob
 from kit.hosts.lab.lab import Lab
@@ -155,7 +155,10 @@ def swarm(
     Raises LabError for an unknown kind of fault, and Interrupted if the user interrupts it; its `found` is the swarm so
     far.
     """
-    kinds = tuple(DEEDS) if faults is None else tuple(faults)
+    kinds = tuple(DEEDS) if faults is None else tuple(several("faults", faults, "('kill', 'stop')"))
+    seeds = seeds if isinstance(seeds, Iterator) else several("seeds", seeds, "range(100)")
+    whole_number("most_failures", most_failures, "the number of trials that may violate something", least=1)
+    whole_number("shrink", shrink, "the number of runs to make a failing trial smaller", least=0)
     unknown = [kind for kind in kinds if kind not in DEEDS]
     if unknown:
         raise LabError(f"{unknown[0]!r} is nothing that may be done to a job: {', '.join(DEEDS)} are")

@@ -24,7 +24,7 @@ from kit.core.protocol.events import OperatorEventLost, SlotsChanged
 from kit.core.protocol.messages import NotifyCheckpointComplete, OperatorEventToTask
 from kit.core.protocol.words import Envelope, Word
 from kit.core.state.file_names import parts_of
-from kit.hosts.lab.errors import LabError, enumerated
+from kit.hosts.lab.errors import LabError, enumerated, whole_number
 from kit.hosts.lab.faults.fault import Drawn, Explored, Fault, PlainFault, not_asked, not_there
 from kit.hosts.lab.faults.forging import REPORTS, STRANGER, USUAL, claims_of, forged
 from kit.hosts.lab.faults.forging import why_not as why_not_forged
@@ -612,6 +612,7 @@ class OfferSlots(PlainFault):
             yield cls(max(vertex.parallelism for vertex in world.job.vertices))
 
     def refusal(self, world: World) -> str | None:
+        whole_number("slots", self.slots, "the number of slots that the job may use", least=1)
         if (ends := _refused_by_slots(world)) is not None:
             return ends
         running = len(world.workers)

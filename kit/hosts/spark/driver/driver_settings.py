@@ -6,13 +6,26 @@ import queue
 from dataclasses import dataclass, field
 from typing import Any
 
+from kit.core.protocol.allowed import (
+    LONGEST_MS,
+    NAME,
+    SECONDS,
+    TEXT,
+    check_allowed,
+    instance,
+    milliseconds,
+    whole,
+)
 from kit.hosts.spark.wire.control import ControlServer
 from kit.hosts.spark.wire.endpoint import EVERY_ADDRESS, WireSettings
 
 
 @dataclass(frozen=True, slots=True)
 class DriverSettings:
-    """Time limits of the driver, and the addresses on which slots reach it and each other."""
+    """Time limits of the driver, and the addresses on which slots reach it and each other.
+
+    Raises SettingError.
+    """
 
     host: str = "127.0.0.1"
     """The address that the driver listens on; "0.0.0.0" means all addresses."""
@@ -42,6 +55,18 @@ class DriverSettings:
     """Heartbeats, sizes, and TLS."""
 
     def __post_init__(self) -> None:
+        times = dict.fromkeys(("leave_ms", "kill_ms", "abandon_ms"), milliseconds(0))
+        allowed = times | {
+            "host": NAME,
+            "port": whole(0, 65_535),
+            "advertised_host": TEXT,
+            "slot_host": TEXT,
+            "start_timeout_s": SECONDS,
+            "leader_check_ms": milliseconds(1),
+            "trace_records": whole(1, LONGEST_MS),
+            "wire": instance(WireSettings, "WireSettings()"),
+        }
+        check_allowed(self, allowed, "DriverSettings")
         if self.host in EVERY_ADDRESS and not self.advertised_host:
             raise ValueError(
                 f"host={self.host!r} listens on every address of this machine, and slots have to be told one: set "

@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kit.core.protocol.allowed import FLAG, Allowed, check_allowed, expect, instance, milliseconds, or_none, whole
 from kit.hosts.spark.wire.auth import (
     AuthenticationError,
     CutOffError,
@@ -75,11 +76,20 @@ class WireSettings:
     """True if slots on one machine communicate over Unix sockets instead."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.heartbeat_interval_ms < self.heartbeat_timeout_ms:
-            raise ValueError(
-                f"heartbeat_interval_ms={self.heartbeat_interval_ms} must be positive and less than "
-                f"heartbeat_timeout_ms={self.heartbeat_timeout_ms}"
-            )
+        times = ("heartbeat_interval_ms", "heartbeat_timeout_ms", "handshake_timeout_ms")
+        allowed = dict.fromkeys(times, milliseconds(1)) | {
+            "max_frame_bytes": whole(1, MAX_FRAME_BYTES),
+            "compression": or_none(Allowed("'lz4' or 'zstd'", lambda found: found in ("lz4", "zstd")), "none"),
+            "tls": or_none(instance(Tls, "Tls.from_files(...)"), "no TLS"),
+            "unix_sockets": FLAG,
+        }
+        check_allowed(self, allowed, "WireSettings")
+        expect(
+            self.heartbeat_interval_ms < self.heartbeat_timeout_ms,
+            "WireSettings: heartbeat_interval_ms",
+            self.heartbeat_interval_ms,
+            f"less than heartbeat_timeout_ms = {self.heartbeat_timeout_ms}",
+        )
 
 
 @dataclass(slots=True, eq=False)

@@ -186,8 +186,8 @@ _PYTHONS = ("element_type", "key_type", "value_type", "accumulator_type")
 
 
 def _check(name: str, **types: pa.DataType) -> None:
-    if not name:
-        raise StateDescriptorError("A state needs a name: its checkpoints find it by that")
+    if not isinstance(name, str) or not name:
+        raise StateDescriptorError(f"A state needs a name, a text by which its checkpoints find it, found {name!r}")
     for argument, arrow_type in types.items():
         if not isinstance(arrow_type, pa.DataType):
             raise StateDescriptorError(

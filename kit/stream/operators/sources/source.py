@@ -29,6 +29,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from kit.core.protocol.allowed import Allowed, check_allowed, count, number, or_none
 from kit.stream.operators.checkpoint_listener import CheckpointListener
 from kit.stream.operators.display import described_html
 
@@ -83,14 +84,15 @@ class Source:
     backlog_splits: int = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
-        if self.rows_per_second is not None and not self.rows_per_second > 0:
-            raise ValueError(
-                f"{type(self).__name__}: rows_per_second is {self.rows_per_second}, but must be above 0, or None"
-            )
-        if self.backlog_splits < 0:
-            raise ValueError(f"{type(self).__name__}: backlog_splits is {self.backlog_splits}, but must be 0 or more")
-        if self.batch_rows < 1:
-            raise ValueError(f"{type(self).__name__}: batch_rows is {self.batch_rows}, but must be 1 or more")
+        self._check(
+            rows_per_second=or_none(number("a number above 0", lambda found: found > 0), "no limit"),
+            batch_rows=count(1),
+            backlog_splits=count(0),
+        )
+
+    def _check(self, **allowed: Allowed) -> None:
+        """Check these settings of the source. Raises SettingError."""
+        check_allowed(self, allowed, type(self).__name__)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Source:
         """Return the source itself, which is immutable."""
