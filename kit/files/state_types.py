@@ -1,26 +1,33 @@
-"""Keyed state of a checkpoint held against what the job declares, before any task is deployed.
+"""State of a checkpoint held against what the job declares, before any task is deployed.
 
-Only the header of one file per operator is read: it names each state with its types and its definition. Compared are
-the key, the definition (key columns, windows, aggregates), and the descriptors that are attributes of a user-defined
-function's class. A descriptor that a function makes while it runs is known only then, and compared by its task.
+Only headers of files are read: they name each state with its types, and keyed state with its definition. Compared are
+the key, the definition (key columns, windows, aggregates), the maps that are broadcast, and the descriptors that are
+attributes of a user-defined function's class. A descriptor that a function makes while it runs is known only then, and
+compared by its task.
 
 Flink compares when a task opens its state, and restarts the job when it fails.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TypeVar
+
 from kit.core.metadata import read_metadata
 from kit.core.state.errors import StateDescriptorError, StateRestoreError
-from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle
+from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle
 from kit.core.state.operator_state import OperatorState
 from kit.files.storage import CheckpointStorage
-from kit.stream.backend.files.framing import file_name, header_bytes
+from kit.stream.backend.files.framing import FramedFile, file_name, header_bytes
 from kit.stream.backend.files.partial_file import HEADER_READ_BYTES, PartialFile
 from kit.stream.backend.files.snapshot import KeyedStateFile
 from kit.stream.backend.heap import HeapKeyedStateBackend
+from kit.stream.backend.operator_store import OperatorStateFile, check_types
 from kit.stream.backend.states.state_definition import StateDefinition
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.base import OperatorSpec
+
+File = TypeVar("File", bound=FramedFile)
 
 
 def check_state_types(job: JobGraph, storage: CheckpointStorage, metadata: bytes, location: str) -> None:
@@ -35,19 +42,23 @@ def check_state_types(job: JobGraph, storage: CheckpointStorage, metadata: bytes
     for vertex in job.vertices:
         for operator in vertex.operators:
             state = states.get(operator.operator_id)
-            if state is None or operator.spec.key_type is None:
-                continue
-            file = _keyed_file(state, storage)
-            if file is not None:
+            if state is not None:
                 owner = f"operator {operator.name!r}" + (f" (uid {operator.uid!r})" if operator.uid else "")
-                _check(operator.spec, owner, state.max_parallelism, file)
+                try:
+                    _check(operator.spec, owner, state, storage)
+                except (StateDescriptorError, StateRestoreError) as error:
+                    raise type(error)(f"{error}. The state is that of {owner}; no task was deployed") from error
 
 
-def _check(spec: OperatorSpec, owner: str, max_parallelism: int, file: KeyedStateFile) -> None:
-    try:
-        _declared(spec, owner, max_parallelism).check_fits(file)
-    except (StateDescriptorError, StateRestoreError) as error:
-        raise type(error)(f"{error}. The state is that of {owner}; no task was deployed") from error
+def _check(spec: OperatorSpec, owner: str, state: OperatorState, storage: CheckpointStorage) -> None:
+    if spec.key_type is not None:
+        for file in _keyed_files(state, storage):
+            _declared(spec, owner, state.max_parallelism).check_fits(file)
+            break  # the others say the same
+    declared = spec.declared_operator_states()
+    if declared:  # a subtask's file names only the states in which this subtask has entries
+        for handle, of_operator in _operator_files(state, storage):
+            check_types(declared, handle, of_operator)
 
 
 def _declared(spec: OperatorSpec, owner: str, max_parallelism: int) -> HeapKeyedStateBackend:
@@ -59,20 +70,36 @@ def _declared(spec: OperatorSpec, owner: str, max_parallelism: int) -> HeapKeyed
     return backend
 
 
-def _keyed_file(state: OperatorState, storage: CheckpointStorage) -> KeyedStateFile | None:
-    """Return a file of keyed state of the operator, of which only the header is here; None if there is none."""
+def _keyed_files(state: OperatorState, storage: CheckpointStorage) -> Iterator[KeyedStateFile]:
     for part in state.subtask_states.values():
         for handle in part.managed_keyed_state:
-            if not isinstance(handle, KeyGroupsStateHandle):
-                continue
-            size = handle.delegate.state_size
-            try:
-                header = storage.read_range(handle.delegate, 0, min(HEADER_READ_BYTES, size))
-                if (whole := header_bytes(header)) > header.size:
-                    header = storage.read_range(handle.delegate, 0, min(whole, size))
-                file = KeyedStateFile(PartialFile(size, [(0, header)]), file_name(handle))
-                if file.schemas:
-                    return file
-            except (OSError, ValueError, StateRestoreError):
-                return None
-    return None
+            if isinstance(handle, KeyGroupsStateHandle):
+                file = _with_header(handle, storage, KeyedStateFile)
+                if file is not None:
+                    yield file
+
+
+def _operator_files(
+    state: OperatorState, storage: CheckpointStorage
+) -> Iterator[tuple[OperatorStreamStateHandle, OperatorStateFile]]:
+    for part in state.subtask_states.values():
+        for handle in part.managed_operator_state:
+            if isinstance(handle, OperatorStreamStateHandle):
+                file = _with_header(handle, storage, OperatorStateFile)
+                if file is not None:
+                    yield handle, file
+
+
+def _with_header(
+    handle: KeyGroupsStateHandle | OperatorStreamStateHandle, storage: CheckpointStorage, kind: type[File]
+) -> File | None:
+    """Return a file of which only the header is here; None if it is unreadable, or has no state."""
+    size = handle.delegate.state_size
+    try:
+        header = storage.read_range(handle.delegate, 0, min(HEADER_READ_BYTES, size))
+        if (whole := header_bytes(header)) > header.size:
+            header = storage.read_range(handle.delegate, 0, min(whole, size))
+        file = kind(PartialFile(size, [(0, header)]), file_name(handle))
+        return file if file.schemas else None
+    except (OSError, ValueError, StateRestoreError):
+        return None

@@ -29,7 +29,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kit.core.protocol.properties import Durability
-from kit.core.state.errors import SavepointNotFoundError, StorageError
+from kit.core.state.errors import SavepointNotFoundError, StateLostError, StorageError
 from kit.core.state.handles import (
     ByteStreamStateHandle,
     RelativeFileStateHandle,
@@ -192,6 +192,8 @@ class StateFiles:
                 data = stream.read_buffer(wanted)
         except StorageError:
             raise
+        except FileNotFoundError as error:
+            raise StateLostError(str(_failed("read", path, error))) from error
         except (OSError, pa.ArrowException) as error:
             raise _failed("read", path, error) from error
         if data.size < wanted:
@@ -565,7 +567,7 @@ def _failed(what: str, path: str, error: Exception) -> StorageError:
     return StorageError(f"Cannot {what} {path!r}: {reason}. Check that the path exists and this user may use it")
 
 
-def _too_short(path: str, size: int, offset: int, length: int) -> StorageError:
-    return StorageError(
+def _too_short(path: str, size: int, offset: int, length: int) -> StateLostError:
+    return StateLostError(
         f"{path!r} ends at byte {size}, {length} bytes from {offset} on were to be read: it was cut off"
     )

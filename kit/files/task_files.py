@@ -37,7 +37,7 @@ from kit.core.protocol.events import (
 )
 from kit.core.protocol.snapshots import RestoredPart, SnapshotPart
 from kit.core.protocol.words import Word
-from kit.core.state.errors import StateError, StateRestoreError
+from kit.core.state.errors import StateError, StateLostError, StateRestoreError
 from kit.core.state.handles import (
     ByteStreamStateHandle,
     KeyGroupsStateHandle,
@@ -153,7 +153,12 @@ class TaskFiles:
                 parts += [RestoredPart(operator_id, *found) for found in reader.read(state)]
                 parts += self._channel_state(operator_id, state, streams)
         except (OSError, ValueError, StateError) as error:
-            return StateReadFailed(error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}")
+            may_pass = isinstance(error, OSError) and not isinstance(error, StateLostError)
+            remedy = "" if may_pass else "; start the job from a checkpoint or savepoint that is intact: restore_path"
+            return StateReadFailed(
+                error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}{remedy}",
+                recoverable=may_pass,
+            )
         return StateRead(parts=tuple(parts), from_local=reader.from_local)
 
     def _channel_state(

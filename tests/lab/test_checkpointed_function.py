@@ -70,9 +70,9 @@ class Buffering(ProcessFunction, CheckpointedFunction):
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         states = context.operator_state
-        self.waiting = states.get_list_state(self.WAITING)
-        self.seen = states.get_union_list_state(self.SEEN)
-        self.rules = states.get_broadcast_state(self.RULES)
+        self.waiting = states.list_state(self.WAITING)
+        self.seen = states.union_list_state(self.SEEN)
+        self.rules = states.broadcast_state(self.RULES)
         self.part = self.waiting.get()
         self.own: list[int] = []
         self.subtask, self.parallelism = context.subtask, context.parallelism
@@ -186,7 +186,7 @@ class Counting(CheckpointedFunction):
     COUNT = ListStateDescriptor("count", pa.int64())
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        self.count = context.operator_state.get_list_state(self.COUNT)
+        self.count = context.operator_state.list_state(self.COUNT)
         self.rows = sum(self.count.get())
 
     def counted(self, rows: int) -> None:
@@ -238,8 +238,8 @@ class Forgetful(ProcessFunction, CheckpointedFunction):
 
 class Mistaken(Forgetful):
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        context.operator_state.get_list_state(ListStateDescriptor("rows", pa.int64()))
-        context.operator_state.get_union_list_state(ListStateDescriptor("rows", pa.int64()))
+        context.operator_state.list_state(ListStateDescriptor("rows", pa.int64()))
+        context.operator_state.union_list_state(ListStateDescriptor("rows", pa.int64()))
 
 
 MISTAKES = [
@@ -279,3 +279,55 @@ def test_a_snapshot_that_fails_says_which_and_of_what_with_the_cause_below() -> 
     assert isinstance(raised.value.__cause__, KeyError)
     assert len(str(raised.value).splitlines()) <= 6
     assert "Could not complete snapshot 1 for operator" in lab.error
+
+
+class OtherList(Buffering):
+    WAITING = ListStateDescriptor("waiting", pa.string())
+
+
+class OtherUnion(Buffering):
+    SEEN = ListStateDescriptor("seen", pa.float64())
+
+
+class OtherMap(Buffering):
+    RULES = MapStateDescriptor("rules", pa.string(), pa.string())
+
+
+class OtherKind(Buffering):
+    RULES = ListStateDescriptor("rules", pa.int64())
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (OtherList, r"'waiting' was registered as SPLIT_DISTRIBUTE of string, and is stored as .* of int64"),
+        (OtherUnion, r"'seen' was registered as UNION of double, and is stored as UNION of int64"),
+        (OtherMap, r"'rules' was registered as BROADCAST of string to string, and is stored as .* string to int64"),
+        (OtherKind, r"'rules' was registered as .* of int64, and is stored as BROADCAST of string to int64"),
+    ],
+)
+def test_operator_state_of_another_type_is_refused_before_a_task_is_deployed(
+    function: type[Buffering], said: str
+) -> None:
+    first = Lab(environment(2))
+    first.run_until(record="AllTasksRunning")
+    for _ in range(30):
+        first.step()
+    savepoint = first.stop(wait=True)
+    again = Lab(environment(2, function), restore_path=savepoint, after=first)
+    with pytest.raises(LabError, match=rf"{said}[\s\S]*The state is that of operator .* no task was deployed"):
+        again.run()
+    assert again.look.master.epoch == 0
+
+
+def test_names_of_flink_lead_to_the_names_of_operator_state() -> None:
+    class Named(Buffering):
+        def initialize_state(self, context: FunctionInitializationContext) -> None:
+            for name, hint in (("get_list_state", "write context.operator_state.list_state"), ("state", "ctx.state")):
+                with pytest.raises(AttributeError, match=hint):
+                    getattr(context.operator_state, name)
+            super().initialize_state(context)
+
+    lab = Lab(environment(1, Named))
+    lab.run()
+    assert lab.ended

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kit import CheckpointConfig, GeneratorSource, Lab, ParquetSink, StreamEnvironment, sum_
+from kit import CheckpointConfig, FixedDelay, GeneratorSource, Lab, ParquetSink, StreamEnvironment, sum_
 from kit.hosts.lab import LabError
 
 KEYS, ROWS = 3, 60
 
 
-def job(*, emit: str = "final", fall_back: bool = True) -> StreamEnvironment:
+def job(*, emit: str = "final", fall_back: bool = True, restart: FixedDelay | None = None) -> StreamEnvironment:
     """Sums by key, published at the end or with each checkpoint."""
     checkpoint = CheckpointConfig(
         store="filesystem",
@@ -19,7 +19,7 @@ def job(*, emit: str = "final", fall_back: bool = True) -> StreamEnvironment:
         fall_back_if_damaged=fall_back,
         memory_threshold_bytes=0,
     )
-    env = StreamEnvironment("sums", checkpoint=checkpoint)
+    env = StreamEnvironment("sums", checkpoint=checkpoint, restart=restart)
     rows = env.from_source(GeneratorSource(ROWS, KEYS, batch_rows=2), uid="rows")
     sums = rows.key_by("key").aggregate(total=sum_("value"), emit=emit).uid("sums")
     sums.sink_to(ParquetSink("/out"), uid="out")
@@ -122,3 +122,23 @@ def test_when_every_checkpoint_is_damaged_it_does_not_begin_from_scratch() -> No
     damage(lab, "cut off", 2)
     with pytest.raises(LabError, match=r"every checkpoint in the store is damaged: checkpoint 2: .*; checkpoint 1: .*"):
         Lab(env, after=lab, recover=True).run()
+
+
+@pytest.mark.parametrize("how", ["gone", "cut off", "other bytes"])
+def test_a_job_whose_latest_state_is_lost_ends_at_once_whatever_its_restarts(how: str) -> None:
+    lab = Lab(job(restart=FixedDelay(attempts=50, delay_ms=1_000)))
+    lab.run_until(record="AllTasksRunning")
+    lab.trigger_checkpoint(wait=True)
+    directory = metadata_of(lab, 1).removesuffix("_metadata")
+    for path in [path for path in lab.look.files.paths() if path.startswith(directory)]:
+        size = len(lab.look.files.contents[path])
+        if how == "gone":
+            lab.faults.lose(path)
+        elif how == "cut off":
+            lab.faults.truncate(path, size // 2)
+        else:
+            lab.look.files.contents[path] = b"?" * size
+    lab.faults.kill(0)
+    with pytest.raises(LabError, match=r"checkpoint 1 cannot be read: .*intact: restore_path|Operator state|damaged"):
+        lab.run()
+    assert lab.look.master.epoch == 2

@@ -114,8 +114,8 @@ def remembering(arrow_type: pa.DataType) -> type:
     class Remember(ProcessFunction, CheckpointedFunction):
         def initialize_state(self, context: Any) -> None:
             states = context.operator_state
-            self.listed, self.union = states.get_list_state(listed), states.get_union_list_state(union)
-            self.everywhere = states.get_broadcast_state(everywhere)
+            self.listed, self.union = states.list_state(listed), states.union_list_state(union)
+            self.everywhere = states.broadcast_state(everywhere)
             self.parallelism = context.parallelism
             self.own: list[Any] = []
             found = (self.listed.get(), self.union.get(), self.everywhere.items())

@@ -80,7 +80,7 @@ def main() -> None:
     with SparkJob(env, recover=options["recover"], record=record, **launch) as job:
         try:
             job.start()
-        except JobFailedError as refused:
+        except (JobFailedError, FileExistsError) as refused:
             print(json.dumps({"status": "REFUSED", "error": str(refused)}))
             return
         if options.get("rescale"):

@@ -58,7 +58,7 @@ def confirming(directory: Path, slow_row: int = -1) -> type[ProcessFunction]:
         PENDING = ListStateDescriptor("pending", pa.struct([("checkpoint_id", pa.int64()), ("n", pa.int64())]))
 
         def initialize_state(self, context: FunctionInitializationContext) -> None:
-            self.state = context.operator_state.get_list_state(self.PENDING)
+            self.state = context.operator_state.list_state(self.PENDING)
             self.pending = self.state.get()
             self.rows: list[int] = []
             restored = context.restored_checkpoint_id or 0

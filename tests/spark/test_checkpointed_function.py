@@ -44,8 +44,8 @@ class Remember(ProcessFunction, CheckpointedFunction):
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         states = context.operator_state
-        split, union = states.get_list_state(self.SPLIT), states.get_union_list_state(self.UNION)
-        rules = states.get_broadcast_state(self.RULES)
+        split, union = states.list_state(self.SPLIT), states.union_list_state(self.UNION)
+        rules = states.broadcast_state(self.RULES)
         self.found: list[dict[str, Any]] = []
         if context.is_restored:
             modes = [("split", split.get()), ("union", union.get()), ("rules", [value for _, value in rules.items()])]

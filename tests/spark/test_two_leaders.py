@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -38,8 +39,12 @@ FROZEN = {
     "before it notes the end": ("StoreJobResult", "before", 1),
     "ended, and nothing cleaned up": ("StoreJobResult", "after", 1),
 }
-REASONS = {"FINISHED": "", "SUSPENDED": "has taken over this job", "REFUSED": " driver "}
-"""How a driver may end, and what it says of that; one that begins is refused where another leads, or overtakes it."""
+REASONS = {
+    "FINISHED": "",
+    "SUSPENDED": "has taken over this job",
+    "REFUSED": "has taken over this job|is run by driver|already holds .* Parquet files",
+}
+"""How a driver may end, and what it says of that: one that was frozen while it began is refused."""
 STATE_FREE = {"checkpointID", "run"}
 
 
@@ -199,7 +204,7 @@ def test_drivers_frozen_and_thawed_at_random(tmp_path: Path, store: str, zookeep
         told = [each.end() for each in drivers]
         deposed += sum(each["status"] == "SUSPENDED" for each in told)
         for each in told:
-            assert REASONS[each["status"]] in each["error"], each
+            assert re.search(REASONS[each["status"]], each["error"]), each
         if "FINISHED" not in {each["status"] for each in told}:  # the last to lead was one that had not begun
             told.append(Driver(directory, setting, recover=True).end())
         assert "FINISHED" in {each["status"] for each in told}

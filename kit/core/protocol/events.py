@@ -355,9 +355,10 @@ class StateRead(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateReadFailed(Word):
-    """Answer to `ReadState`."""
+    """Answer to `ReadState`; it is not `recoverable` if state is missing or damaged, so that a retry fails as well."""
 
     error: str
+    recoverable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,6 +152,12 @@ CONTEXT: Mapping[str, str] = {
         "a function has that behind key_by: write stream.key_by('column') before .process(...)",
     ),
 }
+OPERATOR_STATES: Mapping[str, str] = {
+    f"get_{name}": f"write context.operator_state.{name}(descriptor)"
+    for name in ("list_state", "union_list_state", "broadcast_state")
+} | dict.fromkeys(
+    ("state", "get_state"), "keyed state is ctx.state(descriptor), in the hooks of a function behind key_by"
+)
 
 
 CONNECTED: Mapping[str, str] = {

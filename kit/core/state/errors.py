@@ -27,6 +27,10 @@ class StorageError(StateError, OSError):
     """The checkpoint storage cannot be read or written."""
 
 
+class StateLostError(StorageError):
+    """A file of a checkpoint that is missing, or shorter than it was written: no retry will read it."""
+
+
 class SavepointNotFoundError(StorageError, FileNotFoundError):
     """A path without a checkpoint or savepoint."""
 

@@ -251,7 +251,7 @@ class StreamTask(Machine):
 
     @handles(StateReadFailed)
     def _state_read_failed(self, event: StateReadFailed) -> None:
-        self._fail(RuntimeError(event.error))
+        self._fail(RuntimeError(event.error), recoverable=event.recoverable)
 
     def _run(self) -> None:
         self._become(TaskStep.RUN)

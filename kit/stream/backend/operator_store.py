@@ -23,7 +23,12 @@ import pyarrow as pa
 from kit.core.state.errors import StateDescriptorError, StateRestoreError, StateTypeError
 from kit.core.state.handles import OperatorStateMode, StateMetaInfo
 from kit.stream.backend.files.framing import FramedFile, Piece, file_name, header, section, size_of, state_name
-from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor, StateKind
+from kit.stream.backend.states.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    StateKind,
+)
 from kit.stream.backend.types.value_columns import sorted_items
 from kit.stream.backend.types.value_types import Converter, MisfitError, converter, key_converter
 
@@ -182,6 +187,25 @@ class BroadcastState(_Typed):
 
 
 OperatorStateEntry = OperatorListState | BroadcastState
+
+
+def check_types(declared: Iterable[StateDescriptor], layout: EntryOffsets, file: OperatorStateFile) -> None:
+    """Compare the states in a file with declared lists and broadcast maps, by the file's header alone.
+
+    A declared list may be split or united: its mode is the stored one. Raises StateDescriptorError.
+    """
+    modes = {name: info.mode for name, info in layout.state_name_to_partition_offsets.items()}
+    store = OperatorStateStore()
+    for descriptor in declared:
+        if isinstance(descriptor, MapStateDescriptor):
+            store.broadcast_state(descriptor)
+        elif isinstance(descriptor, ListStateDescriptor):
+            is_united = modes.get(descriptor.name) is OperatorStateMode.UNION
+            (store.union_list_state if is_united else store.list_state)(descriptor)
+    for schema in file.schemas:
+        name = state_name(schema)
+        if name in store.states:
+            store._restored(schema, modes[name], file.name, "")
 
 
 @dataclass(frozen=True, slots=True)

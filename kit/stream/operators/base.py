@@ -215,6 +215,10 @@ class OperatorSpec:
         """Return the keyed states that it is known to have before it runs."""
         return ()
 
+    def declared_operator_states(self) -> Sequence[StateDescriptor]:
+        """Return the operator states that it is known to have before it runs: lists, and maps that are broadcast."""
+        return ()
+
     def state_aspects(self) -> Aspects:
         """Return the aspects of the keyed state (`kit.stream.backend.states.state_definition`), which a restore
         compares.

@@ -6,7 +6,7 @@ Derive a function from `CheckpointListener` as well as from its own base class:
         PENDING = ListStateDescriptor("pending", pa.struct([("checkpoint_id", pa.int64()), ("n", pa.int64())]))
 
         def initialize_state(self, context):
-            self.state = context.operator_state.get_list_state(self.PENDING)
+            self.state = context.operator_state.list_state(self.PENDING)
             self.pending = self.state.get()
             self.since_the_last = []
 

@@ -168,7 +168,7 @@ class SplitState(_Remembering):
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Read the entries assigned to this subtask."""
-        self.seen = context.operator_state.get_list_state(self.SEEN)
+        self.seen = context.operator_state.list_state(self.SEEN)
         self.own = self.seen.get()
 
 
@@ -177,7 +177,7 @@ class UnionState(_Remembering):
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Read all entries, which is how union state grows."""
-        self.seen = context.operator_state.get_union_list_state(self.SEEN)
+        self.seen = context.operator_state.union_list_state(self.SEEN)
         self.own = self.seen.get()
 
 
@@ -186,7 +186,7 @@ class FailingSnapshot(_Remembering):
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Read the list only."""
-        self.seen = context.operator_state.get_list_state(self.SEEN)
+        self.seen = context.operator_state.list_state(self.SEEN)
         self.own = self.seen.get()
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:

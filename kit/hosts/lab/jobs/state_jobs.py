@@ -45,8 +45,8 @@ class EveryKind(KeyedProcessFunction, CheckpointedFunction):
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         """Ask for the managed states, and read the raw ones."""
         states = context.operator_state
-        self.late, self.flights = states.get_list_state(self.LATE), states.get_union_list_state(self.FLIGHTS)
-        self.limits = states.get_broadcast_state(self.LIMITS)
+        self.late, self.flights = states.list_state(self.LATE), states.union_list_state(self.FLIGHTS)
+        self.limits = states.broadcast_state(self.LIMITS)
         self.limits.put("late", LIMIT)
         self.max_parallelism = context.max_parallelism
         self.carriers: dict[int, list[str]] = defaultdict(list)

@@ -10,7 +10,7 @@ Follows Flink's `BroadcastProcessFunction` and `KeyedBroadcastProcessFunction`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -196,6 +196,10 @@ class BroadcastProcess(FunctionSpec):
 
     kinds: ClassVar[tuple[type, type]] = (BroadcastProcessFunction, KeyedBroadcastProcessFunction)
     hooks: ClassVar[tuple[str, ...]] = ("process_element", "process_broadcast_element")
+
+    def declared_operator_states(self) -> Sequence[StateDescriptor]:
+        """Return the maps that are broadcast, and the states that the function's class declares."""
+        return (*self.states, *super().declared_operator_states())
 
     def create(self) -> FunctionOperator:
         """Create one subtask's operator."""

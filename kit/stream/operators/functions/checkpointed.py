@@ -5,15 +5,19 @@ Derive a function from `CheckpointedFunction` as well as from its own base class
 writes to the states what this checkpoint must contain. There are three modes, which differ in the distribution on a
 restore, perhaps at another parallelism:
 
-    context.operator_state.get_list_state(descriptor)        every entry goes to one subtask, evenly split
-    context.operator_state.get_union_list_state(descriptor)  every subtask gets all entries of all
-    context.operator_state.get_broadcast_state(descriptor)   a map that was the same in every subtask, and is again
+    context.operator_state.list_state(descriptor)        every entry goes to one subtask, evenly split
+    context.operator_state.union_list_state(descriptor)  every subtask gets all entries of all
+    context.operator_state.broadcast_state(descriptor)   a map that was the same in every subtask, and is again
+
+State is reached by what it is everywhere: keyed state is `ctx.state(descriptor)` in the hooks of a function behind
+`key_by`, and a broadcast map is `ctx.broadcast_state(descriptor)` in those of a function behind `broadcast`. Make the
+descriptors attributes of the class: the types of a checkpoint are then compared with them before a task is deployed.
 
     class Buffering(ProcessFunction, CheckpointedFunction):
         WAITING = ListStateDescriptor("waiting", pa.int64())
 
         def initialize_state(self, context):
-            self.state = context.operator_state.get_list_state(self.WAITING)
+            self.state = context.operator_state.list_state(self.WAITING)
             self.waiting = self.state.get()
 
         def process_element(self, row, ctx):
@@ -55,7 +59,9 @@ that of `StateInitializationContext` and `StateSnapshotContext`, which Flink pro
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, NoReturn
 
+from kit.core.protocol.signposts import OPERATOR_STATES, no_attribute
 from kit.stream.backend.operator_store import BroadcastState, OperatorListState
 from kit.stream.backend.raw_state import (
     KeyGroupStatePartition,
@@ -77,17 +83,22 @@ class OperatorStates:
     def __init__(self, context: OperatorContext) -> None:
         self._store = context.operator_state
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+    def list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
         """Return a list of entries, which a restore distributes evenly over the subtasks."""
         return self._store.list_state(descriptor)
 
-    def get_union_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+    def union_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
         """Return a list of entries; on a restore every subtask gets those of all subtasks."""
         return self._store.union_list_state(descriptor)
 
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
+    def broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
         """Return a map that every subtask must write in the same way; on a restore every subtask gets one copy."""
         return self._store.broadcast_state(descriptor)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name, OPERATOR_STATES)
 
     def __repr__(self) -> str:
         return f"OperatorStates({self._store!r})"

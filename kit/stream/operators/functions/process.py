@@ -10,16 +10,17 @@ Follows Flink's `ProcessFunction`, `KeyedProcessFunction`, `CoProcessFunction` a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, isasyncgenfunction, iscoroutinefunction, isfunction, signature
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from kit.stream.backend.states.descriptors import StateDescriptor
+from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.backend.types.arrow_types import has_nanosecond_times, stored_type
+from kit.stream.operators.functions.checkpointed import CheckpointedFunction
 from kit.stream.operators.functions.function_bases import check_bases
 from kit.stream.operators.functions.function_operator import (
     FunctionInput,
@@ -149,10 +150,18 @@ class FunctionSpec(ResolvedSpec):
 
     def declared_states(self) -> list[StateDescriptor]:
         """Return the descriptors that are attributes of the class, but for names that several of them have."""
-        names = dir(self.function) if isinstance(self.function, type) and self.key_type is not None else ()
+        return self._descriptors(StateDescriptor) if self.key_type is not None else []
+
+    def declared_operator_states(self) -> Sequence[StateDescriptor]:
+        """Return the same of a `CheckpointedFunction`: the descriptors of lists and maps."""
+        is_checkpointed = isinstance(self.function, type) and issubclass(self.function, CheckpointedFunction)
+        return self._descriptors(ListStateDescriptor | MapStateDescriptor) if is_checkpointed else []
+
+    def _descriptors(self, kinds: Any) -> list[StateDescriptor]:
+        names = dir(self.function) if isinstance(self.function, type) else ()
         found = [value for name in names if isinstance(value := getattr(self.function, name, None), StateDescriptor)]
         named = Counter(descriptor.name for descriptor in {id(each): each for each in found}.values())
-        return [descriptor for descriptor in found if named[descriptor.name] == 1]
+        return [each for each in found if named[each.name] == 1 and isinstance(each, kinds)]
 
     def _check_function(self) -> None:
         """Raise TypeError for anything that does not create a function of the right kind."""
