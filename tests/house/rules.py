@@ -54,6 +54,7 @@ FLOORS = (
     "widgets",
     "kit.displays",
     "kit",
+    "kit.cli",
     "kit.__main__",
     "kit.course.classroom",
 )
@@ -125,6 +126,7 @@ FREE: dict[str, set[str] | None] = {
     "kit.displays": set(),
     "kit.checkup": {"files", "processes", "widgets", "imports at run time"},
     "kit": set(),
+    "kit.cli": set(),
     "kit.__main__": set(),
     "widgets": set(REFUSED) - {"Spark", "ZooKeeper"},
     "kit.course.classroom": {"widgets"},

@@ -23,6 +23,7 @@ SAID = {
     "jobs": "True",
     "operators": "10",
     "lab": "chk-1",
+    "open-a-checkpoint": "totals",
     "spark": "True",
     "endless-sources": "['started', 'one', 'two']",
     "slow-checkpoints": "292607",

@@ -109,7 +109,7 @@ def test_what_the_wheel_asks_for_is_imported_and_what_it_imports_is_asked_for() 
     always = declared(project["dependencies"])
     extras = {
         name
-        for extra in ("spark", "widgets", "plots", "zookeeper", "tls", "s3")
+        for extra in ("spark", "widgets", "plots", "zookeeper", "tls", "s3", "cli")
         for name in declared(project["optional-dependencies"][extra])
     }
     tops = {name.partition(".")[0] for path in shipped() for _, name in names_in(path, read(path)).imported}

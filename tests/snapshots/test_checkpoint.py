@@ -71,6 +71,14 @@ def test_what_is_not_there_is_answered_with_what_is(tmp_path: Path) -> None:
         kit.open_checkpoints(tmp_path / "none")
 
 
+@CASES
+def test_operator_state_is_not_streamed_by_key_group(version: str, case: str) -> None:
+    checkpoint = kit.open_checkpoint(values(version) / case)
+    operator = values_truth(version, case)["operators"]["operator-state"]["operatorId"]
+    with pytest.raises(KeyError, match="has no key groups"):
+        list(checkpoint.stream(operator, "union-list"))
+
+
 def test_an_operator_goes_by_uid_name_or_id(tmp_path: Path) -> None:
     checkpoint = kit.open_checkpoint(longs(tmp_path, np.arange(5), 8))
     (hexadecimal,) = checkpoint.operators["operator_id"]

@@ -207,6 +207,8 @@ class Checkpoint:
                 with _named(found, name):
                     yield from _by_group(part, name, key_groups)
         if not is_known:
+            if name in {info.name for _, info in self._infos(found)}:
+                raise KeyError(f"{name!r} is operator state, which has no key groups: read it with state()")
             raise self._no_state(found, name)
 
     def _keyed_table(self, operator: OperatorState, name: str, groups: Collection[int] | None) -> pa.Table | None:
@@ -358,12 +360,15 @@ class Checkpoint:
 @contextmanager
 def _named(operator: OperatorState, what: str) -> Iterator[None]:
     """Say of which operator and state an error is."""
+    label = frames.label(operator)
     try:
         yield
     except CheckpointError as error:
-        raise CheckpointError(f"{frames.label(operator)}, {what}: {error}") from error
+        if str(error).startswith(f"{label}, "):  # a part of the state has said so
+            raise
+        raise CheckpointError(f"{label}, {what}: {error}") from error
     except (StateError, OSError, pa.ArrowException) as error:
-        raise CheckpointError(f"{frames.label(operator)}, {what}: {error}") from error
+        raise CheckpointError(f"{label}, {what}: {error}") from error
 
 
 def _by_group(part: KeyedPart | OwnPart, name: str, groups: Collection[int] | None) -> Iterator[pa.Table]:

@@ -1,0 +1,1 @@
+"""The command `kit`: what is in a checkpoint, in a shell. It needs the extra `cli`, and neither Spark nor Jupyter."""

@@ -1,0 +1,170 @@
+"""The command line: `kit ls`, `kit show`, `kit state`, `kit doctor`.
+
+Exit codes: 0 for success; 1 if a checkpoint cannot be restored (`ls`, `show`) or the check-up failed; 2 for an invalid
+argument, or if nothing could be read. Errors go to standard error, in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated, Any, Optional
+
+import typer
+
+from kit.cli.printing import as_json, as_table, as_tables, write_parquet
+from kit.core.state.errors import StateError
+from kit.snapshots.checkpoints import Checkpoint, Checkpoints, open_checkpoint, open_checkpoints
+
+NOT_RESTORABLE, FAILED = 1, 2
+
+app = typer.Typer(
+    name="kit",
+    help="Open checkpoints and savepoints, of Apache Flink or of the kit, without a JVM.",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Path = Annotated[
+    str, typer.Argument(help="A checkpoint's directory or _metadata, local or a URI such as s3://bucket/x")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON object for each row, one per line.")]
+Parquet = Annotated[Optional[str], typer.Option("--parquet", help="Write the rows to this file instead.")]  # noqa: UP045
+Follow = Annotated[bool, typer.Option("--follow", help="Read files outside the checkpoint's own directories too.")]
+
+
+class Table(StrEnum):
+    """The tables of a checkpoint that `show` prints."""
+
+    OPERATORS = "operators"
+    SUBTASKS = "subtasks"
+    STATES = "states"
+    HANDLES = "handles"
+    KEY_GROUPS = "key-groups"
+    OPERATOR_STATE = "operator-state"
+    CHANNEL_STATE = "channel-state"
+    FILES = "files"
+    MASTER_STATE = "master-state"
+    PROPERTIES = "properties"
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Print an error of the kit in one line, and exit."""
+    try:
+        yield
+    except BrokenPipeError:  # what reads the output, such as `head`, has ended
+        raise
+    except (StateError, KeyError, OSError) as error:
+        text = error.args[0] if isinstance(error, KeyError) else error
+        typer.echo(f"kit: {text}", err=True)
+        raise typer.Exit(FAILED) from None
+
+
+@app.command(epilog="Example: kit ls /checkpoints/d0b5c2/ --json")
+def ls(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Follow = False) -> None:
+    """List the checkpoints in a directory: which are complete, which can be restored, and why not.
+
+    Exits with 1 if one of them cannot be restored.
+    """
+    with _errors():
+        found = open_checkpoints(path, follow=follow)
+        frame = found.to_pandas()
+    if not len(frame):
+        typer.echo(f"kit: no checkpoint or savepoint is in {path!r} or below it", err=True)
+        raise typer.Exit(FAILED)
+    if parquet is not None:
+        write_parquet(frame, parquet)
+    elif as_lines:
+        as_json(frame)
+    else:
+        as_table(frame, found.title)
+        _print_orphans(found)
+    if not frame["restorable"].all():
+        raise typer.Exit(NOT_RESTORABLE)
+
+
+def _print_orphans(found: Checkpoints) -> None:
+    orphans = found.orphans
+    if len(orphans):
+        size = int(orphans["bytes"].sum())
+        as_table(orphans, f"{len(orphans)} files, {size:,} B, that no checkpoint here refers to (nothing is deleted)")
+
+
+@app.command(epilog="Example: kit show /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f --table states")
+def show(
+    path: Path,
+    table: Annotated[Optional[Table], typer.Option("--table", "-t", help="Print this table only.")] = None,  # noqa: UP045
+    as_lines: Json = False,
+    parquet: Parquet = None,
+    follow: Follow = False,
+) -> None:
+    """Show what a checkpoint consists of: operators and states, or one of its tables.
+
+    Exits with 1 if a file that it refers to is missing.
+    """
+    with _errors():
+        checkpoint = open_checkpoint(path, follow=follow)
+        chosen = Table.OPERATORS if table is None and (as_lines or parquet is not None) else table
+        frames = _frames(checkpoint, chosen)
+        problems = checkpoint.files[checkpoint.files["problem"] != ""]
+    if parquet is not None:
+        write_parquet(next(iter(frames.values())), parquet)
+    elif as_lines:
+        as_json(next(iter(frames.values())))
+    else:
+        as_tables(checkpoint.title, frames)
+    for problem in problems["problem"].head(3):
+        typer.echo(f"kit: {problem}", err=True)
+    if len(problems):
+        raise typer.Exit(NOT_RESTORABLE)
+
+
+def _frames(checkpoint: Checkpoint, table: Table | None) -> dict[str, Any]:
+    if table is None:
+        operators = checkpoint.operators[["operator", "parallelism", "max_parallelism", "subtasks", "bytes"]]
+        return {"operators": operators, "states": checkpoint.states.drop(columns="error")}
+    if table is Table.PROPERTIES:
+        frame = checkpoint.properties.rename("value").rename_axis("property").reset_index()
+        return {table.value: frame.astype({"value": str})}
+    return {table.value: getattr(checkpoint, table.value.replace("-", "_"))}
+
+
+@app.command(epilog="Example: kit state /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f word-count total --limit 5")
+def state(
+    path: Path,
+    operator: Annotated[str, typer.Argument(help="The operator's uid, its name, or its id in hexadecimal.")],
+    name: Annotated[str, typer.Argument(help="The state's name.")],
+    key_group: Annotated[Optional[list[int]], typer.Option(help="Read this key group only (repeatable).")] = None,  # noqa: UP045
+    limit: Annotated[int, typer.Option(help="Print this number of rows at most; 0 for all.")] = 20,
+    as_lines: Json = False,
+    parquet: Parquet = None,
+    follow: Follow = False,
+) -> None:
+    """Print the values of a state. With --json and --parquet all rows are written, unless --key-group says less."""
+    with _errors():
+        found = open_checkpoint(path, follow=follow).state(operator, name, key_groups=key_group or None)
+        if parquet is not None:
+            write_parquet(found, parquet)
+        elif as_lines:
+            as_json(found)
+        else:
+            as_table(found.slice(0, limit or None), f"{operator}, {name}: {found.num_rows:,} rows")
+            if limit and found.num_rows > limit:
+                typer.echo(f"... and {found.num_rows - limit:,} more; --limit 0 prints all")
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def doctor(arguments: Annotated[Optional[list[str]], typer.Argument()] = None) -> None:  # noqa: UP045
+    """Check what the kit needs on this machine: `kit doctor [--lab | --start-spark]`."""
+    from kit.checkup import main as check
+
+    raise typer.Exit(check(["doctor", *(arguments or ())]))
+
+
+def main() -> None:
+    """Run the command line with the arguments of the process."""
+    app()

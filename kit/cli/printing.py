@@ -1,0 +1,104 @@
+"""Tables for people, and rows for programs: JSON lines and Parquet."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LONGEST = 60
+"""Longer values are cut in a table; JSON and Parquet have them whole."""
+MOST_ROWS = 40
+
+
+def as_table(rows: pa.Table | pd.DataFrame, title: str, most: int | None = None) -> None:
+    """Print rows as a table as wide as the terminal."""
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
+    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    columns, values = _columns(rows)
+    for name in columns:
+        held = [row[name] for row in values[:MOST_ROWS]]
+        is_number = all(isinstance(each, int | float) for each in held) and bool(held)
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in values[:most]:
+        table.add_row(*(Text(_told(row[name])) for name in columns))
+    console.print(table)
+    if most is not None and len(values) > most:
+        console.print(f"... and {len(values) - most:,} more")
+
+
+def as_tables(title: str, frames: Mapping[str, pd.DataFrame]) -> None:
+    """Print several tables, one below the other."""
+    sys.stdout.write(f"{title}\n\n")
+    for name, frame in frames.items():
+        as_table(frame, name)
+        sys.stdout.write("\n")
+
+
+def as_json(rows: pa.Table | pd.DataFrame) -> None:
+    """Print a JSON object for each row, one per line."""
+    for row in _rows(rows):
+        sys.stdout.write(f"{json.dumps(_plain(row), ensure_ascii=False, allow_nan=False)}\n")
+
+
+def write_parquet(rows: pa.Table | pd.DataFrame, path: str) -> None:
+    """Write rows to a Parquet file. Raises OSError."""
+    pq.write_table(rows if isinstance(rows, pa.Table) else pa.Table.from_pandas(rows, preserve_index=False), path)
+
+
+def _columns(rows: pa.Table | pd.DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
+    names = rows.column_names if isinstance(rows, pa.Table) else list(rows.columns)
+    return names, list(_rows(rows))
+
+
+def _rows(rows: pa.Table | pd.DataFrame) -> Iterator[dict[str, Any]]:
+    if not isinstance(rows, pa.Table):
+        rows = pa.Table.from_pandas(rows, preserve_index=False)
+    for batch in rows.to_batches(max_chunksize=10_000):
+        columns = {name: _values(batch.column(place)) for place, name in enumerate(batch.schema.names)}
+        for held in zip(*columns.values(), strict=True):
+            yield dict(zip(columns, held, strict=True))
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return Python values; times beyond Python's range as Arrow's text."""
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError):
+        return column.cast(pa.string()).to_pylist()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: bytes in hexadecimal, times in ISO 8601, numbers beyond JSON's as text."""
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else str(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    plain = _plain(value)
+    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    text = text if text.isprintable() else json.dumps(text, ensure_ascii=False)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

@@ -1,0 +1,101 @@
+"""The command `kit`, run as a user runs it: what it prints, writes, and exits with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import kit
+from kit.cli.commands import Table, app
+from tests.flink_data import value_cases, values
+from tests.snapshots.written import longs
+
+SAVEPOINTS = pytest.mark.parametrize(
+    ("version", "case"), [each for each in value_cases() if each[1] in ("savepoint-canonical", "rocksdb-incremental")]
+)
+
+
+def ran(*arguments: object) -> tuple[int, str, str]:
+    """Give the exit code, the output and the errors of a command."""
+    found = CliRunner().invoke(app, [str(each) for each in arguments])
+    return found.exit_code, found.stdout, found.stderr
+
+
+def rows(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@SAVEPOINTS
+def test_state_prints_every_row(version: str, case: str, tmp_path: Path) -> None:
+    folder = values(version) / case
+    for name, state in (("rich", "pojo"), ("collections", "list-long"), ("session", "window-contents")):
+        operator = kit.open_checkpoint(folder).state(name, state)
+        code, out, _ = ran("state", folder, name, state, "--json")
+        assert code == 0
+        assert [row["key_group"] for row in rows(out)] == operator["key_group"].to_pylist()
+        assert all({"key", "value"} <= set(row) for row in rows(out))
+        code, _, _ = ran("state", folder, name, state, "--parquet", tmp_path / "out.parquet")
+        assert code == 0
+        assert pq.read_table(tmp_path / "out.parquet").num_rows == operator.num_rows
+        code, out, _ = ran("state", folder, name, state, "--limit", 2)
+        assert code == 0
+        assert f"... and {operator.num_rows - 2:,} more" in out
+
+
+@SAVEPOINTS
+def test_show_prints_each_table(version: str, case: str) -> None:
+    folder = values(version) / case
+    code, out, _ = ran("show", folder)
+    assert code == 0
+    assert "scalars" in out or "timers" in out
+    for table in Table:
+        code, out, _ = ran("show", folder, "--table", table.value, "--json")
+        assert code == 0, table
+        assert table is Table.CHANNEL_STATE or table is Table.MASTER_STATE or table is Table.KEY_GROUPS or rows(out)
+
+
+def test_exit_codes_say_what_a_deployment_must_know(tmp_path: Path) -> None:
+    for number in (1, 2):
+        longs(tmp_path / "job" / f"chk-{number}", np.arange(5), 8)
+    code, out, _ = ran("ls", tmp_path / "job", "--json")
+    assert code == 0
+    assert [(row["directory"], row["restorable"]) for row in rows(out)] == [("chk-1", True), ("chk-2", True)]
+    (tmp_path / "job" / "chk-1" / "keyed").unlink()
+    code, out, _ = ran("ls", tmp_path / "job", "--json")
+    assert code == 1
+    assert [row["restorable"] for row in rows(out)] == [False, True]
+    code, out, error = ran("show", tmp_path / "job" / "chk-1")
+    assert code == 1
+    assert "keyed' of the checkpoint is missing" in error
+    shutil.rmtree(tmp_path / "job" / "chk-2")
+    code, out, error = ran("state", tmp_path / "job" / "chk-1", "sums", "total")
+    assert (code, out) == (2, "")
+    assert error.startswith("kit: sums, subtask 0: ")
+    assert error.count("\n") == 1
+    assert ran("show", tmp_path / "none")[0] == 2
+    assert "has no state" in ran("state", tmp_path / "job" / "chk-1", "sums", "nothing")[2] or code == 2
+
+
+def test_one_key_group_can_be_read_alone(tmp_path: Path) -> None:
+    folder = longs(tmp_path, np.arange(50), 8)
+    table = kit.open_checkpoint(folder).state("sums", "total")
+    group = table["key_group"][0].as_py()
+    code, out, _ = ran("state", folder, "sums", "total", "--key-group", group, "--json")
+    assert code == 0
+    assert {row["key_group"] for row in rows(out)} == {group}
+
+
+def test_it_runs_as_a_module_and_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    folder = longs(tmp_path, np.arange(20_000))
+    command = f"{sys.executable} -m kit state {folder} sums total --json | head -1"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert set(json.loads(ended.stdout)) == {"key_group", "key", "value"}
+    assert ended.stderr == ""
