@@ -121,7 +121,7 @@ def test_all_that_flink_wrote_is_shown(version: str, case: str) -> None:
             if state["kind"] != "LIST":
                 assert shown.get((uid, name), 0) == len(rows), f"{uid}.{name}"
     assert contents.values.note == ""
-    assert "Keyed state pojo of rich" in contents._repr_html_()
+    assert "Keyed state pojo of " in contents._repr_html_()
 
 
 # --- where everything is ----------------------------------------------------------------------------------------------
