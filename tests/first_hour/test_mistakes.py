@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -109,6 +110,18 @@ def an_environment_without_operators() -> None:
 
 def a_type_that_is_no_type() -> None:
     ValueStateDescriptor("seen", "int")
+
+
+def settings_by_position() -> None:
+    CheckpointConfig(1_000)  # type: ignore[misc]
+
+
+def an_interval_in_words() -> None:
+    CheckpointConfig(interval_ms="soon")  # type: ignore[arg-type]
+
+
+def one_column_of_pandas() -> None:
+    StreamEnvironment().from_source(pd.DataFrame(ROWS)["n"])
 
 
 def an_interval_of_zero() -> None:
@@ -355,6 +368,9 @@ MISTAKES = [
     Mistake(more_subtasks_than_key_groups, ("'map'", "lower the one or raise the other")),
     Mistake(an_environment_without_operators, ("'empty'", "begin with env.from_source")),
     Mistake(a_type_that_is_no_type, ("'seen'", "pa.int64()")),
+    Mistake(settings_by_position, ("by name", "CheckpointConfig(interval_ms=1000)")),
+    Mistake(an_interval_in_words, ("interval_ms = 'soon'", "'10s'")),
+    Mistake(one_column_of_pandas, ("found 0 0 1 1", "(Series)", "a data frame")),
     Mistake(an_interval_of_zero, ("interval_ms = 0", "or None for no periodic checkpoints")),
     Mistake(settings_that_exclude_each_other, ("max_concurrent = 2", "expected 1 with unaligned=True")),
     Mistake(a_key_by_a_function, ("key_by", "'letter', 'n'", 'with_column("key", ...)')),
@@ -438,6 +454,8 @@ def test_a_mistake_ends_in_one_short_message(mistake: Mistake) -> None:
         mistake.typed()
     text = str(caught.value)
     assert len(text.splitlines()) <= MOST_LINES
+    context = caught.value.__context__
+    assert context is None or caught.value.__cause__ is context or caught.value.__suppress_context__, "two tracebacks"
     for words in mistake.says:
         assert words in text
 

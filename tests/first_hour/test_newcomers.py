@@ -214,5 +214,5 @@ def test_a_wrong_directory_for_a_savepoint_is_named_on_both_hosts() -> None:
 
 
 def test_replay_takes_actions() -> None:
-    with pytest.raises(LabError, match=r"replay takes the actions of a lab, other\.actions; found 'x'"):
+    with pytest.raises(LabError, match=r"replay takes the actions of a lab, other\.past\.actions; found 'x'"):
         Lab(_null_keys()).replay("x")  # type: ignore[arg-type]

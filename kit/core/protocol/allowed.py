@@ -104,10 +104,17 @@ def check_allowed(settings: object, rules: Mapping[str, Allowed], of: str = "") 
         found = getattr(settings, name)
         called = f"{of}: {name}" if of else name
         if name.endswith("_ms") and found is not None:
-            try:
-                object.__setattr__(settings, name, to_ms(found, name))
-            except DurationError:
-                expect(False, called, found, f"{allowed.text}: {WAYS_TO_WRITE}")
-            found = getattr(settings, name)
+            duration = _ms_or_none(found, name)
+            expect(duration is not None, called, found, f"{allowed.text}: {WAYS_TO_WRITE}")
+            object.__setattr__(settings, name, duration)
+            found = duration
         kind = "" if type(found) is int else allowed.kind
         expect(allowed.test(found), called, found, kind + allowed.text)
+
+
+def _ms_or_none(duration: object, name: str) -> int | None:
+    """Return the duration in ms, or None for what is none."""
+    try:
+        return to_ms(duration, name)
+    except DurationError:
+        return None

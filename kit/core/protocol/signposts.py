@@ -6,6 +6,7 @@ an underscore never have an entry: `copy`, `pickle` and IPython probe for those 
 
 from __future__ import annotations
 
+import sys
 from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -214,12 +215,18 @@ def takes(**signs: str) -> Callable[[F], F]:
             return function
         parameters = signature(function).parameters
         assert not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()), function
+        kinds = [each.kind for each in parameters.values()]
+        by_position = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
+        if Parameter.VAR_POSITIONAL in kinds:
+            by_position = sys.maxsize
 
         @wraps(function)
         def called(*arguments: Any, **named: Any) -> Any:
             for name in named:
                 if name not in parameters:
                     raise _no_keyword(function, name, signs, list(parameters))
+            if len(arguments) > by_position:
+                raise _not_by_position(function, arguments[by_position], list(parameters)[by_position:])
             return function(*arguments, **named)
 
         return cast(F, called)
@@ -235,6 +242,17 @@ def _no_keyword(function: Any, name: str, signs: Mapping[str, str], known: list[
     alike = get_close_matches(name, known, 1)
     sign = signs.get(name) or (f"did you mean {alike[0]!r}?" if alike else f"it takes {', '.join(known)}")
     return TypeError(f"{called}() takes no {name!r}: {sign}")
+
+
+def _not_by_position(function: Any, found: object, known: list[str]) -> TypeError:
+    """Return the error for an argument that must be given by name."""
+    owner, _, own_name = function.__qualname__.rpartition(".")
+    called = owner if own_name == "__init__" else own_name
+    if not known:
+        return TypeError(f"{called}() was given {found!r} beyond all that it takes")
+    return TypeError(
+        f"{called}() takes its settings by name: write {called}({known[0]}={found!r}), or another of its names"
+    )
 
 
 def no_name(package: str, name: str) -> None:

@@ -510,7 +510,7 @@ class Lab(Asking):
             for action in actions:
                 interrupts.deliver()
                 if not isinstance(action, Action | Word):
-                    raise LabError(f"replay takes the actions of a lab, other.actions; found {action!r}")
+                    raise LabError(f"replay takes the actions of a lab, other.past.actions; found {action!r}")
                 if isinstance(action, Action) and not isinstance(action, LetTimePass):
                     self.step(action)
                 else:

@@ -194,7 +194,7 @@ class JobGraph:
         """Return the job. Raises GraphError for a job without a sink, which would have no effect."""
         if not any(operator.spec.acts for vertex in self.vertices for operator in vertex.operators):
             raise GraphError(
-                f"job {self.name!r} would have no effect: no stream reaches a sink;  end one with .sink_to(...)"
+                f"job {self.name!r} would have no effect: no stream reaches a sink; end one with .sink_to(...)"
             )
         return self
 

@@ -265,5 +265,7 @@ def column_list(schema: pa.Schema, most: int | None = None) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a text for an error message, shortened if it is too long."""
+    """Return a text for an error message: in one line, and shortened if it is too long."""
+    if "\n" in text:
+        text = " ".join(text.split())
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
