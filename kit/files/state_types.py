@@ -17,7 +17,7 @@ from kit.core.metadata import read_metadata
 from kit.core.state.errors import StateDescriptorError, StateRestoreError
 from kit.core.state.handles import KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle
 from kit.core.state.operator_state import OperatorState
-from kit.files.storage import CheckpointStorage
+from kit.files.storage import StateFiles
 from kit.stream.backend.files.framing import FramedFile, file_name, header_bytes
 from kit.stream.backend.files.partial_file import HEADER_READ_BYTES, PartialFile
 from kit.stream.backend.files.snapshot import KeyedStateFile
@@ -30,7 +30,7 @@ from kit.stream.operators.base import OperatorSpec
 File = TypeVar("File", bound=FramedFile)
 
 
-def check_state_types(job: JobGraph, storage: CheckpointStorage, metadata: bytes, location: str) -> None:
+def check_state_types(job: JobGraph, storage: StateFiles, metadata: bytes, location: str) -> None:
     """Raise StateDescriptorError, or StateRestoreError for other keys, where state does not fit its operator.
 
     What is damaged or missing is passed over: the restore finds it, and may go back to an older checkpoint.
@@ -50,7 +50,7 @@ def check_state_types(job: JobGraph, storage: CheckpointStorage, metadata: bytes
                     raise type(error)(f"{error}. The state is that of {owner}; no task was deployed") from error
 
 
-def _check(spec: OperatorSpec, owner: str, state: OperatorState, storage: CheckpointStorage) -> None:
+def _check(spec: OperatorSpec, owner: str, state: OperatorState, storage: StateFiles) -> None:
     if spec.key_type is not None:
         for file in _keyed_files(state, storage):
             _declared(spec, owner, state.max_parallelism).check_fits(file)
@@ -70,7 +70,7 @@ def _declared(spec: OperatorSpec, owner: str, max_parallelism: int) -> HeapKeyed
     return backend
 
 
-def _keyed_files(state: OperatorState, storage: CheckpointStorage) -> Iterator[KeyedStateFile]:
+def _keyed_files(state: OperatorState, storage: StateFiles) -> Iterator[KeyedStateFile]:
     for part in state.subtask_states.values():
         for handle in part.managed_keyed_state:
             if isinstance(handle, KeyGroupsStateHandle):
@@ -80,7 +80,7 @@ def _keyed_files(state: OperatorState, storage: CheckpointStorage) -> Iterator[K
 
 
 def _operator_files(
-    state: OperatorState, storage: CheckpointStorage
+    state: OperatorState, storage: StateFiles
 ) -> Iterator[tuple[OperatorStreamStateHandle, OperatorStateFile]]:
     for part in state.subtask_states.values():
         for handle in part.managed_operator_state:
@@ -91,7 +91,7 @@ def _operator_files(
 
 
 def _with_header(
-    handle: KeyGroupsStateHandle | OperatorStreamStateHandle, storage: CheckpointStorage, kind: type[File]
+    handle: KeyGroupsStateHandle | OperatorStreamStateHandle, storage: StateFiles, kind: type[File]
 ) -> File | None:
     """Return a file of which only the header is here; None if it is unreadable, or has no state."""
     size = handle.delegate.state_size

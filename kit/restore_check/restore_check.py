@@ -59,7 +59,8 @@ class MatchedOperator:
 class RestoreCheck:
     """The result of checking a checkpoint against a job.
 
-    `error` is what Flink fails with first, None if it does not fail. `assignments` are the rows of `assigned`.
+    `error` is what the assignment fails with first, as in Flink; None if it does not fail. `assignments` are the rows
+    of `assigned`.
     """
 
     checkpoint_id: int
@@ -71,7 +72,7 @@ class RestoreCheck:
     @property
     def restores(self) -> bool:
         """True if the job can be restored from the checkpoint."""
-        return self.error is None
+        return not any(finding.severity is Severity.FAILS for finding in self.findings)
 
     @property
     def verdict(self) -> str:

@@ -16,14 +16,19 @@ from kit.core.metadata import CheckpointMetadata, MetadataError, read_metadata
 from kit.core.state.errors import CheckpointError, StateError
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.files.storage import StateFiles
+from kit.restore_check import Finding, RestoreCheck, check_restore
+from kit.restore_check.job_shape import Job, Parallelism
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import frames
+from kit.snapshots.checkpoints.checking import not_as_declared, types_changed, with_types
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.formats.headers import Decoders
 from kit.snapshots.formats.rows import Rows
+from kit.stream.api import StreamEnvironment
 from kit.stream.graph.hashing import operator_id_of_uid
+from kit.stream.graph.job_graph import JobGraph
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +78,7 @@ class Checkpoint:
         self, metadata: CheckpointMetadata, version: int, data: bytes, source: StateBytes, decoders: Decoders
     ) -> None:
         self.metadata, self.metadata_version = metadata, version
-        self._metadata_bytes, self._source, self._decoders = len(data), source, decoders
+        self._data, self._source, self._decoders = data, source, decoders
         self._keyed: dict[tuple[str, int], list[KeyedPart | OwnPart]] = {}
         self._lists: dict[tuple[str, int], list[OperatorPart | OwnOperatorPart]] = {}
 
@@ -255,6 +260,38 @@ class Checkpoint:
         found = self._operator(operator)
         with _named(found, "raw state"):
             return frames.raw_state(found, self._source)
+
+    # --- will it restore? ---------------------------------------------------------------------------------------------
+
+    def check(
+        self, job: Job | Checkpoint, parallelism: Parallelism = None, *, allow_non_restored_state: bool = False
+    ) -> RestoreCheck:
+        """Check whether this checkpoint restores to a job, who would get what, and what would be lost or repeated.
+
+        Args:
+            job: a job of the kit, a checkpoint of the newer version of the job, or uids with their parallelism, like
+                `{"totals": 4}` or, with a maximum parallelism, `{"totals": (4, 128)}`.
+            parallelism: instead of the job's: one number, or one for each of some uids.
+            allow_non_restored_state: drop state that has no operator in the job.
+
+        With a newer checkpoint, or a job of the kit, the types of the states are compared too. Raises TypeError or
+        ValueError for a job or a parallelism that cannot be.
+        """
+        newer = job if isinstance(job, Checkpoint) else None
+        answer = check_restore(
+            self.metadata,
+            job.metadata if isinstance(job, Checkpoint) else job,
+            parallelism,
+            allow_non_restored_state=allow_non_restored_state,
+            path=self.directory,
+        )
+        graph = job.job_graph() if isinstance(job, StreamEnvironment) else job
+        found: list[Finding] = []
+        if newer is not None:
+            found = list(types_changed(self.states, newer.states))
+        elif isinstance(graph, JobGraph) and not self.files["problem"].any():
+            found = list(not_as_declared(graph, self._source.files, self._data, self.directory))
+        return with_types(answer, found)
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
