@@ -1,4 +1,4 @@
-"""The command line: `kit ls`, `kit show`, `kit state`, `kit doctor`.
+"""The command line: `kit ls`, `kit show`, `kit state`, `kit doctor`; `kit.cli.judging` has `check` and `advise`.
 
 Exit codes: 0 for success; 1 if a checkpoint cannot be restored (`ls`, `show`) or the check-up failed; 2 for an invalid
 argument, or if nothing could be read. Errors go to standard error, in one line.
@@ -52,13 +52,13 @@ class Table(StrEnum):
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def errors() -> Iterator[None]:
     """Print an error of the kit in one line, and exit."""
     try:
         yield
     except BrokenPipeError:  # what reads the output, such as `head`, has ended
         raise
-    except (StateError, KeyError, OSError) as error:
+    except (StateError, KeyError, OSError, ValueError) as error:
         text = error.args[0] if isinstance(error, KeyError) else error
         typer.echo(f"kit: {text}", err=True)
         raise typer.Exit(FAILED) from None
@@ -70,7 +70,7 @@ def ls(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Foll
 
     Exits with 1 if one of them cannot be restored.
     """
-    with _errors():
+    with errors():
         found = open_checkpoints(path, follow=follow)
         frame = found.to_pandas()
     if not len(frame):
@@ -106,7 +106,7 @@ def show(
 
     Exits with 1 if a file that it refers to is missing.
     """
-    with _errors():
+    with errors():
         checkpoint = open_checkpoint(path, follow=follow)
         chosen = Table.OPERATORS if table is None and (as_lines or parquet is not None) else table
         frames = _frames(checkpoint, chosen)
@@ -145,7 +145,7 @@ def state(
     follow: Follow = False,
 ) -> None:
     """Print the values of a state. With --json and --parquet all rows are written, unless --key-group says less."""
-    with _errors():
+    with errors():
         found = open_checkpoint(path, follow=follow).state(operator, name, key_groups=key_group or None)
         if parquet is not None:
             write_parquet(found, parquet)
@@ -163,8 +163,3 @@ def doctor(arguments: Annotated[Optional[list[str]], typer.Argument()] = None) -
     from kit.checkup import main as check
 
     raise typer.Exit(check(["doctor", *(arguments or ())]))
-
-
-def main() -> None:
-    """Run the command line with the arguments of the process."""
-    app()

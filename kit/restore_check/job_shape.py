@@ -52,6 +52,11 @@ class JobShape:
             )
         return replace(self, vertices=vertices)
 
+    def with_max_parallelism(self, max_parallelism: int) -> JobShape:
+        """Return the job with this maximum parallelism configured for all operators. Raises ValueError."""
+        check_parallelism(max_parallelism)
+        return replace(self, vertices=tuple(replace(v, max_parallelism=max_parallelism) for v in self.vertices))
+
 
 Job = (
     StreamEnvironment | JobGraph | ExecutionGraph | CheckpointMetadata | JobShape | Mapping[str, object] | Iterable[str]

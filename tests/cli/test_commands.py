@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 import kit
-from kit.cli.commands import Table, app
+from kit.cli.commands import Table
+from kit.cli.judging import app
 from tests.flink_data import value_cases, values
 from tests.snapshots.written import longs
 

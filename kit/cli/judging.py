@@ -1,0 +1,108 @@
+"""The commands that judge: `kit check`, will a checkpoint restore; `kit advise`, why checkpoints are slow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from kit.advice import advise as advice_on
+from kit.advice import read_flink, save_flink
+from kit.cli.commands import NOT_RESTORABLE, Follow, Json, Parquet, app, errors
+from kit.cli.commands import Path as CheckpointPath
+from kit.cli.printing import as_json, as_table, write_parquet
+from kit.restore_check import JobShape, shape_of
+from kit.restore_check.job_shape import Job
+from kit.snapshots.checkpoints import Checkpoint, open_checkpoint
+
+__all__ = ["advise", "app", "check"]
+
+
+@app.command(epilog="Example: kit check /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f --parallelism 4 --max-parallelism 64")
+def check(
+    path: CheckpointPath,
+    against: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="A checkpoint of the newer version of the job; without it, the job that took this one."),
+    ] = None,
+    uid: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(help="An operator of the job: UID=PARALLELISM or UID=PARALLELISM:MAXIMUM (repeatable)."),
+    ] = None,
+    parallelism: Annotated[Optional[int], typer.Option(help="Instead of the job's.")] = None,  # noqa: UP045
+    max_parallelism: Annotated[Optional[int], typer.Option(help="Instead of the job's.")] = None,  # noqa: UP045
+    allow_non_restored_state: Annotated[
+        bool, typer.Option("--allow-non-restored-state", help="Drop state that has no operator in the job.")
+    ] = False,
+    as_lines: Json = False,
+    parquet: Parquet = None,
+    follow: Follow = False,
+) -> None:
+    """Check whether a checkpoint restores to a job, before the restore.
+
+    Exits with 1 if it does not.
+    """
+    with errors():
+        checkpoint = open_checkpoint(path, follow=follow)
+        job = _job(checkpoint, against, uid, follow)
+        if max_parallelism is not None:
+            job = _shape(job, parallelism).with_max_parallelism(max_parallelism)
+        answer = checkpoint.check(job, parallelism, allow_non_restored_state=allow_non_restored_state)
+    findings = answer.to_pandas()
+    if parquet is not None:
+        write_parquet(findings, parquet)
+    elif as_lines:
+        as_json(findings)
+    else:
+        typer.echo(f"{answer.verdict}.\n")
+        for finding in answer.findings:
+            typer.echo(f"{finding.severity}: {finding.operator}: {finding.found} {finding.fix}".rstrip())
+        typer.echo("")
+        as_table(answer.operators.drop(columns=["operator_id", "uid"]), "operators")
+    if not answer.restores:
+        raise typer.Exit(NOT_RESTORABLE)
+
+
+def _job(checkpoint: Checkpoint, against: str | None, uids: list[str] | None, follow: bool) -> Job | Checkpoint:
+    if against is not None and uids:
+        raise typer.BadParameter("give --against or --uid, not both")
+    if against is not None:
+        return open_checkpoint(against, follow=follow)
+    return dict(map(_uid, uids)) if uids else checkpoint
+
+
+def _uid(text: str) -> tuple[str, tuple[int, int | None]]:
+    name, _, numbers = text.rpartition("=")
+    parallelism, _, maximum = numbers.partition(":")
+    if not name or not parallelism.isdecimal() or (maximum and not maximum.isdecimal()):
+        raise typer.BadParameter(f"--uid {text!r}: expected UID=PARALLELISM or UID=PARALLELISM:MAXIMUM")
+    return name, (int(parallelism), int(maximum) if maximum else None)
+
+
+def _shape(job: Job | Checkpoint, parallelism: int | None) -> JobShape:
+    return shape_of(job.metadata if isinstance(job, Checkpoint) else job, parallelism)
+
+
+@app.command(epilog="Example: kit advise http://localhost:8081/jobs/e9d67ce7dcd210e3a505af07c79d8241")
+def advise(
+    job: Annotated[str, typer.Argument(help="The URL of a job of Flink's REST API, or a file that --save wrote.")],
+    save: Annotated[Optional[Path], typer.Option(help="Save the answers to this file, to read them elsewhere.")] = None,  # noqa: UP045
+    as_lines: Json = False,
+    parquet: Parquet = None,
+) -> None:
+    """Say why the checkpoints of a job on Flink are slow or fail, and what helps.
+
+    Exits with 1 if there is something to do.
+    """
+    with errors():
+        answer = advice_on(read_flink(save_flink(job, save) if save is not None else job))
+    remedies = answer.to_pandas()
+    if parquet is not None:
+        write_parquet(remedies, parquet)
+    elif as_lines:
+        as_json(remedies)
+    else:
+        typer.echo(answer)
+    if answer.remedies:
+        raise typer.Exit(1)

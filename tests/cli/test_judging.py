@@ -1,0 +1,75 @@
+"""`kit check` and `kit advise`, run as a user runs them, on what Flink wrote and answered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import kit
+from tests.cli.test_commands import SAVEPOINTS, ran
+from tests.flink_data import values
+
+ANSWERS = Path(__file__).parents[1] / "data" / "flink_rest"
+
+
+@SAVEPOINTS
+def test_a_savepoint_restores_to_its_own_job_at_another_parallelism(version: str, case: str) -> None:
+    code, out, _ = ran("check", values(version) / case, "--parallelism", 3)
+    assert code == 0
+    assert "restores to this job" in out
+    assert "matched" in out
+
+
+@SAVEPOINTS
+def test_another_maximum_parallelism_fails_in_flinks_words(version: str, case: str) -> None:
+    folder = values(version) / case
+    code, out, _ = ran("check", folder, "--parallelism", 4, "--max-parallelism", 64, "--json")
+    assert code == 1
+    found = [json.loads(line) for line in out.splitlines()]
+    with_keys = kit.open_checkpoint(folder).operators.query("max_parallelism != 64")
+    assert len([each for each in found if "Max parallelism mismatch" in each["flink"]]) == len(with_keys)
+
+
+@SAVEPOINTS
+def test_a_job_without_an_operator_fails_unless_that_is_allowed(version: str, case: str) -> None:
+    folder = values(version) / case
+    first, *others = kit.open_checkpoint(folder).operators["uid"]
+    uids = [text for uid in others for text in ("--uid", f"{uid}=2")]
+    code, out, _ = ran("check", folder, *uids)
+    assert code == 1
+    assert f"fails: {first}" in out
+    code, out, _ = ran("check", folder, *uids, "--allow-non-restored-state")
+    assert code == 0
+    assert f"warns: {first}" in out
+
+
+@SAVEPOINTS
+def test_a_newer_checkpoint_stands_for_the_job(version: str, case: str) -> None:
+    folder = values(version) / case
+    assert ran("check", folder, "--against", folder)[0] == 0
+    code, _, err = ran("check", folder, "--against", folder, "--uid", "x=1")
+    assert code == 2
+    assert "not both" in err
+
+
+@pytest.mark.parametrize("wrong", ["x", "x=", "=2", "x=two", "x=2:many"])
+@SAVEPOINTS
+def test_a_uid_of_no_form_is_refused(version: str, case: str, wrong: str) -> None:
+    code, _, err = ran("check", values(version) / case, "--uid", wrong)
+    assert code == 2
+    assert "UID=PARALLELISM" in err
+
+
+def test_advise_says_what_helps_and_that_there_is_something_to_do() -> None:
+    code, out, _ = ran("advise", ANSWERS / "expired.json")
+    assert code == 1
+    assert "12 of 24 subtasks were not done" in out
+    code, out, _ = ran("advise", ANSWERS / "unaligned.json")
+    assert code == 0
+    code, out, _ = ran("advise", ANSWERS / "expired.json", "--json")
+    assert [json.loads(line)["symptom"] for line in out.splitlines()] == ["expired", "backpressure"]
+    code, _, err = ran("advise", "no-such-file")
+    assert code == 2
+    assert err.startswith("kit: no-such-file cannot be read as saved figures")
