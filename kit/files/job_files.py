@@ -109,6 +109,8 @@ class JobFiles:
         self._store = store
         self._output = output
         self._driver = driver
+        self.before_savepoint: Callable[[], None] = _nothing
+        """A function of the host that is called before the directory of a savepoint is made."""
         self._savepoints: set[int] = set()
         """The checkpoint ids of this driver's savepoints, which outlast the checkpoints after them."""
 
@@ -292,6 +294,7 @@ class JobFiles:
         if command.initialize_base:
             self._storage.init_base_locations()
         if command.properties.is_savepoint:
+            self.before_savepoint()
             self._savepoints.add(checkpoint_id)
             location = self._storage.initialize_location_for_savepoint(checkpoint_id, command.target)
         else:
@@ -389,3 +392,7 @@ class JobFiles:
 
     def __repr__(self) -> str:
         return f"JobFiles({self._job.name}, {self._store!r})"
+
+
+def _nothing() -> None:
+    """Do nothing."""

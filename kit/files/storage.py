@@ -369,31 +369,37 @@ class CheckpointStorage(StateFiles):
         Raises StorageError if there is one already: a completed checkpoint is never changed.
         """
         path = location.metadata_path
+        if not self.write_new(path, data):
+            raise StorageError(
+                f"{path!r} exists already, and a completed checkpoint is never overwritten: "
+                "is another job using this directory?"
+            )
+        return path
+
+    def write_new(self, path: str, data: bytes) -> bool:
+        """Write a file that appears in one step; return False, and leave it as it is, if it exists already.
+
+        Raises StorageError if it cannot be written.
+        """
         file_system, inner = self._open(path)
-        taken = StorageError(
-            f"{path!r} exists already, and a completed checkpoint is never overwritten: "
-            "is another job using this directory?"
-        )
         if self.exists(path):
-            raise taken
+            return False
         if self._file_system is None and object_stores.is_object(path):
-            if not object_stores.put_new(path, data):
-                raise taken
-            return path
+            return object_stores.put_new(path, data)
         if not disk.is_local(file_system):
             self.write(path, data)
-            return path
-        self._make(location.directory)
+            return True
+        self._make(posixpath.dirname(path))
         temporary = _temporary(inner)
         try:
             with file_system.open_output_stream(temporary) as stream:
                 stream.write(data)
             disk.name_new(file_system, temporary, inner, durable=self.syncs)
         except FileExistsError:
-            raise taken from None
+            return False
         except (OSError, pa.ArrowException) as error:
             raise _failed("write", path, error) from error
-        return path
+        return True
 
     def make_job_directory(self) -> None:
         """Make the job's own directory. Raises StorageError."""

@@ -69,7 +69,7 @@ def test_the_rows_of_a_table_travel_once() -> None:
 @pytest.mark.parametrize("take", [lambda frame: StreamEnvironment().from_source(frame), CollectionSource])
 def test_a_data_frame_of_spark_is_named_with_the_way(take: Any) -> None:
     frame = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})()
-    with pytest.raises(TypeError, match=r"a data frame of Spark.*df\.write\.parquet\(path\).*ParquetSource\(path\)"):
+    with pytest.raises(TypeError, match=r"a data frame of Spark.*env\.from_spark\(df, uid='rows'\)"):
         take(frame)
 
 
@@ -77,3 +77,14 @@ def test_a_data_frame_of_spark_is_named_with_the_way(take: Any) -> None:
 def test_one_column_is_no_table(column: Any) -> None:
     with pytest.raises(TypeError, match="from_source takes a source such as"):
         StreamEnvironment().from_source(column)
+
+
+def test_from_spark_rejects_what_is_no_data_frame_of_a_session_with_its_own_driver() -> None:
+    env = StreamEnvironment()
+    with pytest.raises(TypeError, match=r"from_spark takes a DataFrame of Spark.*found a pandas\.DataFrame"):
+        env.from_spark(FRAME)
+    connect = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+    with pytest.raises(TypeError, match=r"Spark Connect session.*create_session\(\)"):
+        env.from_spark(connect)
+    with pytest.raises(TypeError, match=r"from_spark_stream was given a DataFrame of a Spark Connect session"):
+        env.from_spark_stream(connect, "directory")

@@ -209,8 +209,13 @@ def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
     """Return all visible rows of a sink (see `sink_called`), ordered by file name. Raises ValueError."""
     place = output.place(sink_called(job, name))
     system, inner = disk.open_path(place)
-    parts = [path for path in files.published_files(place) if path.rpartition("/")[2].startswith("part-")]
+    parts = published_parts(place)
     return rows_of_parts((path, pq.ParquetFile(f"{inner}/{path}", filesystem=system).read()) for path in parts)
+
+
+def published_parts(place: str) -> list[str]:
+    """Return the files that sinks have published in a directory, in order: their paths below it."""
+    return [path for path in files.published_files(place) if path.rpartition("/")[2].startswith("part-")]
 
 
 def check_writable(directory: str) -> None:

@@ -47,6 +47,7 @@ from kit.hosts.spark.edge import (
     forget_collected,
     open_storage,
 )
+from kit.hosts.spark.frames import staged
 from kit.hosts.spark.job_looks import JobLooks
 from kit.hosts.spark.job_requests import JobRequests
 from kit.hosts.spark.progress import Progress, show_progress
@@ -124,7 +125,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         record: bool | str | os.PathLike[str] = False,
         parts: Parts | None = None,
     ) -> None:
-        self.job = _job_graph(job).with_parts(parts)
+        graph = _job_graph(job).with_parts(parts)
         self.spark = _session(spark)
         expect(isinstance(settings, DriverSettings | None), "settings", settings, "DriverSettings(...) or None")
         expect(launch is None or callable(launch), "launch", launch, "a function that starts slots, or None for Spark")
@@ -135,9 +136,12 @@ class SparkJob(JobRequests, JobLooks, Asking):
             later_output=one_of(LaterOutput, "later_output", later_output),
             recover=flag_given("recover", recover),
         )
-        directory = self.job.settings.checkpoint.directory
+        directory = graph.settings.checkpoint.directory
         self._temporary = temporary_directory("checkpoints-") if directory is None else None
-        collected = collected_directory(self.job, open_storage(self.job, directory or str(self._temporary)))
+        storage = open_storage(graph, directory or str(self._temporary))
+        self.job, self._staging = staged(graph, storage, self._start)
+        self.spark = self.spark or (None if self._staging is None else self._staging.session)
+        collected = collected_directory(self.job, storage)
         self._output = SparkOutput(collected, self.job.settings.checkpoint.durability is Durability.FSYNC)
         if collected and not self.job.settings.checkpoint.is_durable:
             weakref.finalize(self, forget_collected, collected).atexit = False
@@ -154,6 +158,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
             hooks=hooks,
             settings=settings,
             recording=self._recording or _kept_recording(record),
+            staging=self._staging,
         )
         self._asked = {}
         self._uses_spark = launch is None
@@ -195,6 +200,8 @@ class SparkJob(JobRequests, JobLooks, Asking):
             self._not_started = str(error)
             raise
         self._begin_output()
+        if self._staging is not None:
+            self._staging.begin()
         if risk := output_at_risk(self.job):
             logger.warning("%s", risk)
         self._not_started = ""

@@ -15,6 +15,8 @@ from kit.hosts.spark.look import SparkFaults, SparkLook
 from kit.stream.graph.job_graph import JobGraph
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from kit.hosts.spark.driver.gang import SparkGang
 
 
@@ -22,6 +24,7 @@ class JobLooks:
     """The current state of a job and of its workers."""
 
     job: JobGraph
+    spark: SparkSession | None
     _driver: JobDriver
     _output: SparkOutput
     _not_started: str
@@ -68,6 +71,24 @@ class JobLooks:
         ValueError, listing the sinks.
         """
         return read_output(self.job, self._output, sink)
+
+    def to_spark(self, sink: str = "", *, stream: bool = False) -> DataFrame:
+        """Return the rows that a sink has committed so far as a DataFrame of the job's Spark session.
+
+        `sink` is as for `output`. The DataFrame keeps these rows while the job continues. With `stream`, return a
+        streaming DataFrame of all rows, each once. Its batches end at checkpoints.
+
+            job.to_spark("totals").createOrReplaceTempView("totals")
+            job.to_spark("totals", stream=True).writeStream.option("checkpointLocation", path).toTable("totals")
+
+        Raises ValueError, listing the sinks, SchemaError for a column of a type that Spark does not have, and
+        RuntimeError if the job has no Spark session yet.
+        """
+        if self.spark is None:
+            raise RuntimeError(f"job {self.job.name} has no Spark session yet: call start(), or give SparkJob one")
+        from kit.hosts.spark.frames.output_frame import output_frame, output_stream
+
+        return (output_stream if stream else output_frame)(self.spark, self.job, self._output, sink)
 
     @property
     def look(self) -> SparkLook:

@@ -17,22 +17,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from kit.core.display import Picture, display
 from kit.core.protocol.allowed import FLAG, expect
+from kit.core.protocol.durations import Duration
 from kit.core.protocol.signposts import CHECKPOINTS, ENVIRONMENT, SignedType, no_attribute, takes
 from kit.stream.api.datastream import OperatorStream
 from kit.stream.api.display import operators_table
 from kit.stream.api.drafts import Drafts
 from kit.stream.api.transformation import Transformation, check_parallelism
+from kit.stream.connectors.data_frames import DataFrameSource, DataFrameStreamSource
 from kit.stream.connectors.memory_sources import source_of
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.hashing import murmur3_128
 from kit.stream.graph.job_graph import JobGraph, create_job_graph
 from kit.stream.graph.stream_graph import GraphError, StreamGraph
 from kit.stream.operators.display import table_html
-from kit.stream.operators.sources.source import Source
+from kit.stream.operators.sources.source import DEFAULT_BATCH_ROWS, Source
 from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.operators.spec import shorten
 from kit.stream.settings.job_settings import (
@@ -154,11 +157,63 @@ class StreamEnvironment(metaclass=SignedType):
 
         `source` may also be a data frame of pandas, or a table or a record batch of Arrow. It becomes a
         `CollectionSource`, whose rows are sent to Spark's workers with the job. If it is larger than some hundred MB,
-        write it to Parquet and read it with `ParquetSource`. Raises TypeError for anything else.
+        write it to Parquet and read it with `ParquetSource`. Raises TypeError for anything else. A DataFrame of Spark
+        is read with `from_spark`.
         """
         source = source_of(source)
         added = self.drafts.add(SourceSpec(source, name=type(source).__name__))
         return OperatorStream(self.drafts, added).identified(uid, name)
+
+    def from_spark(
+        self,
+        frame: Any,
+        uid: str | None = None,
+        name: str | None = None,
+        *,
+        sample: int | None = None,
+        batch_rows: int = DEFAULT_BATCH_ROWS,
+        rows_per_second: float | None = None,
+    ) -> OperatorStream:
+        """Return the stream of the rows of a Spark DataFrame, in no particular order.
+
+            env.from_spark(spark.read.jdbc(url, "orders"), uid="orders")
+
+        When the job starts, Spark writes the rows once, as Parquet files below the checkpoint directory, and the job
+        reads these. So whatever Spark reads is a source, and a restart reads the same rows, even those of `rand()`. A
+        lab collects `sample` rows, and cannot run the job without it. `rows_per_second` and `batch_rows` are those of
+        a `Source`. Raises TypeError for anything but a DataFrame of a session with its own driver, ValueError for a
+        streaming one, SchemaError for columns that a job cannot have.
+        """
+        source = DataFrameSource(frame, sample, batch_rows=batch_rows, rows_per_second=rows_per_second)
+        return self.from_source(source, uid, name)
+
+    def from_spark_stream(
+        self,
+        frame: Any,
+        directory: str | PathLike[str],
+        uid: str | None = None,
+        name: str | None = None,
+        *,
+        trigger_every: Duration = 1_000,
+        batch_rows: int = DEFAULT_BATCH_ROWS,
+        rows_per_second: float | None = None,
+    ) -> OperatorStream:
+        """Return the stream of the rows of a streaming DataFrame of Spark, without an end.
+
+            env.from_spark_stream(spark.readStream.format("kafka").options(...).load(), "orders-stream", uid="orders")
+
+        While the job runs, a query of Spark looks for new rows every `trigger_every` and writes each batch once to
+        `directory`, with the offsets of its source. A checkpoint holds the batches that the job has read and the
+        positions in them. A job that resumes from a savepoint needs the same directory, and a job that starts from
+        scratch reads from the first batch there. The query needs cores of Spark beside the job's slots.
+
+        Raises TypeError for anything but a DataFrame of a session with its own driver, ValueError for one that is not
+        streaming, SchemaError for columns that a job cannot have.
+        """
+        source = DataFrameStreamSource(
+            frame, fspath(directory), trigger_every, batch_rows=batch_rows, rows_per_second=rows_per_second
+        )
+        return self.from_source(source, uid, name)
 
     def stream_graph(self) -> StreamGraph:
         """Return the job as it is written now, including operators that reach no sink."""

@@ -1,5 +1,9 @@
 """The sources and sinks of records: files, collections and generators; sinks that publish in two phases."""
 
+from kit.stream.connectors.data_frames import (
+    DataFrameSource,
+    DataFrameStreamSource,
+)
 from kit.stream.connectors.file_sources import (
     CsvSource,
     ParquetSource,
@@ -33,6 +37,8 @@ __all__ = [
     "CollectionSource",
     "CommitError",
     "CsvSource",
+    "DataFrameSource",
+    "DataFrameStreamSource",
     "DirectorySource",
     "GeneratorSource",
     "ParquetSink",

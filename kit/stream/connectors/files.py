@@ -260,12 +260,12 @@ def row_groups(path: str) -> list[tuple[int, int]]:
     return ranges
 
 
-def _parquet_file(path: str) -> pq.ParquetFile:
+def _parquet_file(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
     import pyarrow.parquet as pq
 
     system, inner = open_path(path)
     try:
-        return pq.ParquetFile(inner, filesystem=system)
+        return pq.ParquetFile(inner, filesystem=system, coerce_int96_timestamp_unit=int96_unit)
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is not a Parquet file: {error}") from error
 
@@ -315,11 +315,15 @@ class StreamReader:
 
 
 class ParquetReader(StreamReader):
-    """A reader of the columns of `schema` from ranges of Parquet rows; those in a split's `keys` have one value."""
+    """A reader of the columns of `schema` from ranges of Parquet rows; those in a split's `keys` have one value.
 
-    def __init__(self, schema: pa.Schema) -> None:
+    `int96_unit` is the unit of times in the old format INT96, "ns" if it is None.
+    """
+
+    def __init__(self, schema: pa.Schema, int96_unit: str | None = None) -> None:
         super().__init__()
         self._schema = schema
+        self._int96_unit = int96_unit
         self._file = lru_cache(maxsize=_MOST_OPEN_SPLITS)(_parquet_file)
 
     def close(self) -> None:
@@ -329,7 +333,7 @@ class ParquetReader(StreamReader):
 
     def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
         keys = split.get("keys", {})
-        file = self._file(split["path"])
+        file = self._file(split["path"], self._int96_unit)
         start, end = split["start"] + position, split.get("end", file.metadata.num_rows)
         check_unchanged(split, rows=file.metadata.num_rows)
         groups, row = _groups_of(file.metadata, start, end)
@@ -339,7 +343,10 @@ class ParquetReader(StreamReader):
             skip, stop = max(start - row, 0), min(end - row, batch.num_rows)
             row += batch.num_rows
             if skip < stop:
-                yield with_keys(batch.slice(skip, stop - skip), keys, self._schema)
+                yield self._rows(batch.slice(skip, stop - skip), keys)
+
+    def _rows(self, batch: pa.RecordBatch, keys: Mapping[str, Any]) -> pa.RecordBatch:
+        return with_keys(batch, keys, self._schema)
 
 
 def with_keys(batch: pa.RecordBatch, keys: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
@@ -506,6 +513,19 @@ def staged_files(path: str, job_id: str) -> list[str]:
     """Return the names of the files that a job has staged for `path`, finished or not, and of its records."""
     system, inner = open_path(staging_directory(path, job_id))
     return sorted(info.base_name for info in system.get_file_info(fs.FileSelector(inner, allow_not_found=True)))
+
+
+def all_staged_files(path: str) -> dict[str, list[str]]:
+    """Return the names of the files that each job has staged for `path`, by the job's name in paths."""
+    system, staging = open_path(f"{path.rstrip('/')}/{STAGING}")
+    jobs = system.get_file_info(fs.FileSelector(staging, allow_not_found=True))
+    return {
+        job.base_name: [
+            info.base_name for info in system.get_file_info(fs.FileSelector(job.path, allow_not_found=True))
+        ]
+        for job in jobs
+        if job.type == fs.FileType.Directory
+    }
 
 
 def records_of_published(path: str, job_id: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from kit.core.protocol.allowed import ANY_WHOLE, LONGEST_MS, count, or_none, whole
 from kit.stream.backend.types.exact_values import ONE_HAS_A_ZONE, InexactError, check_exact, exact_array, same_clock
+from kit.stream.connectors.spark_frames import is_of_spark
 from kit.stream.operators.rows import quoted
 from kit.stream.operators.sources.source import ReadResult, Source, Split
 from kit.stream.operators.spec import columns_given, shorten
@@ -87,8 +88,8 @@ class CollectionSource(_RangeSource):
     """Rows given as dicts, or as a table of Arrow, of polars, or of pandas (without its index), for lessons.
 
     `columns` is their schema, inferred if it is None. On Spark the rows are sent to the workers with the job, so they
-    should not exceed some hundred MB. Write larger tables to Parquet and use `ParquetSource`, also for a data frame of
-    Spark.
+    should not exceed some hundred MB. Write larger tables to Parquet and use `ParquetSource`. A DataFrame of Spark is
+    read with `env.from_spark`.
 
     Each subtask reads one range of the rows, the first subtask the first range, as with Spark's `parallelize`, unless
     `splits` is set. Raises ValueError for a row that has other columns than the first one (or than `columns`), and for
@@ -102,7 +103,7 @@ class CollectionSource(_RangeSource):
     def __post_init__(self) -> None:
         super().__post_init__()
         batch: Any = self.rows
-        if _is_of_spark(batch):
+        if is_of_spark(batch):
             raise TypeError(OF_SPARK.format(given="CollectionSource"))
         if self.columns is not None:
             object.__setattr__(self, "columns", columns_given("CollectionSource: columns", self.columns))
@@ -133,8 +134,8 @@ class CollectionSource(_RangeSource):
 
 
 OF_SPARK = (
-    "{given} was given a data frame of Spark, whose rows are on Spark's workers: write it with "
-    "df.write.parquet(path), and read it with env.from_source(ParquetSource(path))"
+    "{given} was given a data frame of Spark, whose rows are on Spark's workers: read it with "
+    "env.from_spark(df, uid='rows')"
 )
 
 
@@ -144,7 +145,7 @@ def source_of(given: Any) -> Source:
         return given
     if isinstance(given, pa.RecordBatch) or _is_table(given):
         return CollectionSource(given)
-    if _is_of_spark(given):
+    if is_of_spark(given):
         raise TypeError(OF_SPARK.format(given="from_source"))
     found = f"{shorten(repr(given))} ({type(given).__name__})"
     if isinstance(given, type):
@@ -160,11 +161,6 @@ def source_of(given: Any) -> Source:
 def _is_table(given: Any) -> bool:
     """Return True for a table of Arrow, polars or pandas, but not for one column."""
     return hasattr(given, "__arrow_c_stream__") and (hasattr(given, "columns") or hasattr(given, "schema"))
-
-
-def _is_of_spark(given: Any) -> bool:
-    """Return True for a data frame of Spark, without importing Spark."""
-    return any(kind.__module__.startswith("pyspark.") and kind.__name__ == "DataFrame" for kind in type(given).__mro__)
 
 
 def _batch_of_table(rows: Any, columns: pa.Schema | None) -> pa.RecordBatch:

@@ -21,7 +21,7 @@ Follows Flink's `TwoPhaseCommittingSink`, `CommitterOperator` and `FileSink`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -47,8 +47,8 @@ COMMITTABLES_STATE = ListStateDescriptor(
 MEMORY = "memory://"
 IN_PROGRESS = "in-progress-"
 MODES = ("error", "overwrite", "append")
-_FINAL_NAME = re.compile(r"part-.+-\d{5,}-(?P<part>\d{6,})(?:_\d{5,})?\.parquet")
-_STAGED_NAME = re.compile(r"part-\d+-(?P<part>\d+)(?:_\d+)?(?:-in-(?P<again>\d+))?\.parquet")
+_FINAL_NAME = re.compile(r"part-(?P<job>.+)-\d{5,}-(?P<part>\d{6,})(?:_\d{5,})?\.parquet")
+_STAGED_NAME = re.compile(r"part-(?P<subtask>\d+)-(?P<part>\d+)(?:_(?P<number>\d+))?(?:-in-(?P<again>\d+))?\.parquet")
 _IN_PROGRESS_NAME = re.compile(rf"{IN_PROGRESS}\d+-(?P<since>\d+)-\d+")
 
 
@@ -167,10 +167,38 @@ class Sink:
 
     def final_path(self, job_id: str, subtask: int, part: int, number: int = 0, partition: str = "") -> str:
         """Return the file in which these rows are published; `partition` is "" or ends in a slash."""
-        which = f"_{number:05d}" if number else ""
-        return (
-            f"{self.path.rstrip('/')}/{partition}part-{files.file_safe(job_id)}-{subtask:05d}-{part:06d}{which}.parquet"
-        )
+        name = _final_name(files.file_safe(job_id), subtask, part, number)
+        return f"{self.path.rstrip('/')}/{partition}{name}"
+
+    @staticmethod
+    def complete_parts(published: Iterable[str], staged: Mapping[str, Iterable[str]]) -> dict[str, int]:
+        """Return, for each job, the last checkpoint up to which all its rows in a directory are published.
+
+        `published` are the published files. `staged` has, for each job, the names of its staged files,
+        listed after the published ones. Jobs are named as in the names of files.
+        """
+        known = {path.rpartition("/")[2] for path in published}
+        complete: dict[str, int] = {}
+        for found in filter(None, map(_FINAL_NAME.fullmatch, known)):
+            complete[found["job"]] = max(complete.get(found["job"], 0), int(found["part"]))
+        for job, names in staged.items():
+            for found in filter(None, map(_STAGED_NAME.fullmatch, names)):
+                part = int(found["part"])
+                final = _final_name(job, int(found["subtask"]), part, int(found["number"] or 0))
+                if part <= complete.get(job, 0) and final not in known:
+                    complete[job] = part - 1
+        return complete
+
+    @staticmethod
+    def job_and_part(path: str) -> tuple[str, int] | None:
+        """Return the job that published a file, as its name says, and the checkpoint at which the rows ended."""
+        found = _FINAL_NAME.fullmatch(path.rpartition("/")[2])
+        return (found["job"], int(found["part"])) if found else None
+
+
+def _final_name(job: str, subtask: int, part: int, number: int) -> str:
+    which = f"_{number:05d}" if number else ""
+    return f"part-{job}-{subtask:05d}-{part:06d}{which}.parquet"
 
 
 @dataclass(frozen=True, eq=False)

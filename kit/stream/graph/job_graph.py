@@ -11,7 +11,7 @@ Follows Flink's `JobGraph`, `JobVertex`, `JobEdge` and `StreamingJobGraphGenerat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,6 +21,8 @@ from kit.stream.graph.chaining import chaining_reason
 from kit.stream.graph.hashing import operator_ids
 from kit.stream.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.stream.graph.stream_graph import GraphError, StreamEdge, StreamGraph, StreamNode
+from kit.stream.operators.sources.source import Source
+from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.settings.job_settings import JobSettings
 from kit.stream.settings.parts import PartError, Parts
 
@@ -189,6 +191,19 @@ class JobGraph:
         if not isinstance(parts, Parts):
             raise PartError(f"parts is {parts!r}, but must be kit.Parts(...)")
         return replace(self, parts=parts)
+
+    def with_sources(self, change: Callable[[str, Source], Source]) -> JobGraph:
+        """Return the job with other sources: `change` takes an operator id and its source, and returns the new one."""
+
+        def changed(operator: ChainedOperator) -> ChainedOperator:
+            spec = operator.spec
+            if not isinstance(spec, SourceSpec):
+                return operator
+            source = change(operator.operator_id, spec.source)
+            return operator if source is spec.source else replace(operator, spec=replace(spec, source=source))
+
+        vertices = (replace(each, operators=tuple(map(changed, each.operators))) for each in self.vertices)
+        return replace(self, vertices=tuple(vertices))
 
     def checked_to_act(self) -> JobGraph:
         """Return the job. Raises GraphError for a job without a sink, which would have no effect."""

@@ -18,7 +18,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kit.core.protocol.commands import (
     CancelTimer,
@@ -58,6 +58,9 @@ from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import JobStatus
 from kit.stream.graph.job_graph import JobGraph
 
+if TYPE_CHECKING:
+    from kit.hosts.spark.frames.staging import Staging
+
 logger = logging.getLogger("kit.hosts.spark")
 
 
@@ -76,6 +79,7 @@ class JobDriver:
         hooks: Sequence[MasterHook] = (),
         settings: DriverSettings | None = None,
         recording: str = "",
+        staging: Staging | None = None,
     ) -> None:
         self.job = job
         self.settings = settings or DriverSettings()
@@ -101,11 +105,14 @@ class JobDriver:
         self.slot_watch = SlotWatch(reactive=job.settings.rescaling.reactive)
         self._checkpoints = checkpoints
         self._recording = recording
+        self._staging = staging
         self._output = output
         self._local_state = local_state_directory(job)
         self._storage = open_storage(job, checkpoints)
         store = self._store = open_store(job.settings.checkpoint.store, self._storage)
         self._files = JobFiles(job, self._storage, master_hooks, store, output, this_driver())
+        if staging is not None:
+            self._files.before_savepoint = staging.keep
         self._discarded: set[str] = set()
         self._requests: dict[int, Future[CompleteRequest]] = {}
         self._request_count = 0
@@ -183,6 +190,8 @@ class JobDriver:
 
     def _close(self) -> None:
         self.slots.close()
+        if self._staging is not None:
+            self._staging.stop()
         for background in (self._background, self._cleaner):
             background.close(self.settings.kill_ms / 1000)
         self._files.close()
@@ -370,7 +379,15 @@ class JobDriver:
             self.last_failure = ""
             if status.is_failure:
                 self.error = JobFailedError(command.error, self.slots.traceback)
+            if status is not JobStatus.SUSPENDED:
+                self._cleaner.submit(self._end_staging)
             self._cleaner.submit(CleanedUp)
+
+    def _end_staging(self) -> None:
+        if self._staging is not None:
+            self._staging.stop()
+            with _logged(f"job {self.job.name} leaves {self._staging.directory} behind"):
+                self._staging.end()
 
     def _clean_up(self, command: Command, cause: str) -> None:
         """Pass a command that deletes to a separate background thread, which keeps the order. Nothing waits for it.

@@ -1,0 +1,26 @@
+"""Up to which checkpoint all rows of a sink's directory are published, as the names of its files say."""
+
+from __future__ import annotations
+
+from kit.stream.connectors import Sink
+
+
+def test_a_checkpoint_is_complete_when_no_file_of_it_is_only_staged() -> None:
+    published = ["part-a-00000-000003.parquet", "part-a-00001-000003_00002.parquet", "part-a-00000-000004.parquet"]
+    assert Sink.complete_parts(published, {}) == {"a": 4}
+    assert Sink.complete_parts(published, {"a": ["part-1-4.parquet"]}) == {"a": 3}
+    assert Sink.complete_parts(published, {"a": ["part-1-4.parquet", "part-0-3_1-in-4.parquet"]}) == {"a": 2}
+
+
+def test_staged_files_of_later_checkpoints_other_jobs_and_published_rows_do_not_count() -> None:
+    published = ["part-a-00000-000003.parquet", "part-a-00001-000003_00002.parquet", "part-b-c-00000-000009.parquet"]
+    staged = ["part-0-5.parquet", "part-1-3_2-in-4.parquet", "part-0-2.parquet.published", "in-progress-0-1-1.parquet"]
+    assert Sink.complete_parts(published, {"a": staged, "d": ["part-0-1.parquet"]}) == {"a": 3, "b-c": 9}
+    assert Sink.complete_parts(["other.parquet"], {"a": ["part-0-1.parquet"]}) == {}
+
+
+def test_a_name_says_job_and_checkpoint() -> None:
+    assert Sink.job_and_part("part-b-c-00000-000009_00001.parquet") == ("b-c", 9)
+    assert Sink.job_and_part("year=2013/part-a-00000-000002.parquet") == ("a", 2)
+    assert Sink.job_and_part("year=2013.parquet") is None
+    assert Sink.complete_parts(["year=2013/part-a-00000-000002.parquet"], {"a": ["part-0-2.parquet"]}) == {"a": 2}
