@@ -1,9 +1,9 @@
-"""How nbval compares what cells show: a picture by what it says, not by where it draws it.
+"""The comparison of notebooks by nbval: a picture counts by its words, not by its coordinates.
 
-nbval compares each form of an output as it is. Of a picture that holds to coordinates, of a table to its markup, and
-both change without anything being shown differently; so people leave pictures out, and then nothing holds them. Here
-both sides are turned into their words first (`tests.words`), whatever shows them: a picture, a table, the picture
-that an app leaves in the notebook. A widget's model id is another each time, and nbval leaves it out.
+nbval compares the exact text of each output. That includes the coordinates of a picture and the markup of a table, which
+change although a reader sees no difference. Here both sides are reduced to their words first (`tests.words`): a
+picture, a table, and the picture that an app leaves in the notebook. A widget's model id differs each time, and nbval
+ignores it.
 
 No progress bar is shown, and what goes to standard error is not compared (a line that Spark is slow to start): whether
 it appears is a matter of time. Notebooks that start Spark take longest and go
@@ -56,7 +56,7 @@ def in_words(output: Any) -> Any:
 
 
 def pytest_itemcollected(item: Any) -> None:
-    """Let a cell's outputs be compared by their words, and a difference say how they are made anew."""
+    """Compare a cell's outputs by their words, and say in a difference how to store new ones."""
     compare = getattr(item, "compare_outputs", None)
     if compare is None:
         return
@@ -67,9 +67,7 @@ def pytest_itemcollected(item: Any) -> None:
         )
         is_same = bool(compare(shown, stored))
         if not is_same:
-            item.comparison_traceback.append(
-                "Where that is meant to be so, `make notebooks ARGS=<file>` stores it anew."
-            )
+            item.comparison_traceback.append("If the new output is right, store it with `make notebooks ARGS=<file>`.")
         return is_same
 
     item.compare_outputs = in_words_only
