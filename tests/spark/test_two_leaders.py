@@ -42,7 +42,7 @@ FROZEN = {
 REASONS = {
     "FINISHED": "",
     "SUSPENDED": "has taken over this job",
-    "REFUSED": "has taken over this job|is run by driver|already holds .* Parquet files",
+    "REFUSED": "has taken over this job|is run by driver|start with recover=True|already holds .* Parquet files",
 }
 """How a driver may end, and what it says of that: one that was frozen while it began is refused."""
 STATE_FREE = {"checkpointID", "run"}

@@ -22,6 +22,10 @@ from typing import Any
 QUICK_READS = 8
 SLOW_S = 0.01
 """The duration above which a read is slow."""
+LONGEST_WATCH_S = 0.4
+"""The interval at which empty splits are asked for rows once they have been empty for long."""
+SLOWER = 1.25
+"""The factor by which the interval grows with each question in vain."""
 
 
 class Fetcher:
@@ -65,7 +69,10 @@ class Fetcher:
         self._jobs.put((job, 0.0))
 
     def watch(self, job: Any, every_s: float) -> None:
-        """Perform a job every `every_s` seconds until it has an answer, instead of the previous one; None ends this."""
+        """Perform a job until it has an answer, instead of the previous one; None ends this.
+
+        It is performed every `every_s` seconds at first, and the interval grows up to `LONGEST_WATCH_S`.
+        """
         self._jobs.put((job, every_s))
 
     def close(self, timeout_s: float) -> bool:
@@ -96,6 +103,7 @@ class Fetcher:
                 self.note_read(time.monotonic() - started_s)
             if watched is not None and time.monotonic() >= due_s:
                 answered = self._do(watched)
+                every_s = max(every_s, min(every_s * SLOWER, LONGEST_WATCH_S))
                 watched, due_s = (None, float("inf")) if answered else (watched, time.monotonic() + every_s)
 
     def _do(self, job: Any) -> bool:

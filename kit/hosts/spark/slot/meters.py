@@ -111,6 +111,11 @@ class Meters:
                 meter.backpressured_s += waited_s
 
     @property
+    def rows_moved(self) -> int:
+        """Return the number of rows that all tasks have received or sent."""
+        return sum(meter.records_in + meter.records_out for meter in self.by_task.values())
+
+    @property
     def late_rows(self) -> int:
         """Return the number of late rows that all operators have dropped."""
         return sum(sum(task.chain.late_rows_dropped.values()) for task in self._tasks.values())

@@ -30,6 +30,8 @@ RECORDS_EVERY_S = 0.05
 """The longest time that trace records wait for a message to be sent with."""
 METERS_EVERY_S = 0.25
 """The interval at which a slot reports how many rows its sources have read and how its tasks spend their time."""
+QUIET_METERS_EVERY_S = 1.0
+"""The same while no row comes or goes, so that a slot that waits costs next to nothing."""
 
 
 class WorkingSlot:
@@ -44,6 +46,7 @@ class WorkingSlot:
         self._rows_told = 0
         self._late_rows_told = 0
         self._meters_due_s = 0.0
+        self._rows_moved_told = -1
 
     def __repr__(self) -> str:
         return f"WorkingSlot({self._host!r})"
@@ -73,7 +76,9 @@ class WorkingSlot:
 
     def _tell_meters(self) -> None:
         self._rows_told, self._late_rows_told = self._host.rows_read, self._host.meters.late_rows
-        self._meters_due_s = time.monotonic() + METERS_EVERY_S
+        moved = self._host.meters.rows_moved
+        every_s = METERS_EVERY_S if moved != self._rows_moved_told else QUIET_METERS_EVERY_S
+        self._meters_due_s, self._rows_moved_told = time.monotonic() + every_s, moved
         fields = {"rows": self._rows_told, "tasks": self._host.meters.reading()}
         self._driver.send(ControlMessage(METERS, fields))
 
