@@ -153,11 +153,11 @@ class TaskFiles:
                 parts += [RestoredPart(operator_id, *found) for found in reader.read(state)]
                 parts += self._channel_state(operator_id, state, streams)
         except (OSError, ValueError, StateError) as error:
-            may_pass = isinstance(error, OSError) and not isinstance(error, StateLostError)
-            remedy = "" if may_pass else "; start the job from a checkpoint or savepoint that is intact: restore_path"
+            is_lost = isinstance(error, StateLostError)
+            remedy = "; start the job from a checkpoint or savepoint that is intact: restore_path" if is_lost else ""
             return StateReadFailed(
                 error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}{remedy}",
-                recoverable=may_pass,
+                recoverable=isinstance(error, OSError) and not is_lost,
             )
         return StateRead(parts=tuple(parts), from_local=reader.from_local)
 
