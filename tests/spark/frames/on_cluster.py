@@ -1,0 +1,74 @@
+"""A driver of a job from a DataFrame to a table: `python -m tests.spark.frames.on_cluster DIRECTORY MASTER [recover]`.
+
+The first driver kills an executor after a checkpoint, and itself after a later one. One that recovers prints what the
+table has, what Spark SQL makes of the same input, and how often Spark wrote the input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kit import CheckpointConfig, FixedDelay, ParquetSink, SparkJob, StreamEnvironment, count, create_session, sum_
+from tests.spark.cluster import executor_of, session_settings
+from tests.spark.jobs import await_checkpoint, until
+
+ROWS = 100_000
+
+
+def orders(spark: SparkSession, directory: Path) -> DataFrame:
+    """The input: Parquet files that the first driver has Spark write."""
+    path = directory / "orders"
+    if not path.exists():
+        spark.range(ROWS, numPartitions=4).selectExpr("id", "id % 97 AS customer").write.parquet(str(path))
+    return spark.read.parquet(str(path))
+
+
+def job(frame: DataFrame, directory: Path) -> StreamEnvironment:
+    """Totals by customer."""
+    settings = CheckpointConfig(interval_ms=100, directory=str(directory / "checkpoints"), store="filesystem")
+    restart = FixedDelay(attempts=20, delay_ms=10)
+    env = StreamEnvironment("orders", parallelism=2, max_parallelism=8, checkpoint=settings, restart=restart)
+    rows = env.from_spark(frame, uid="orders", batch_rows=1_000, rows_per_second=8_000)
+    totals = rows.key_by("customer").aggregate(n=count(), total=sum_("id"), emit="final").uid("totals")
+    totals.sink_to(ParquetSink(directory / "totals"), uid="out")
+    return env
+
+
+def main() -> None:
+    """Run the job as the arguments say."""
+    directory, master, recover = Path(sys.argv[1]), sys.argv[2], "recover" in sys.argv
+    spark = create_session("orders", master=master, config=session_settings())
+    frame = orders(spark, directory)
+    with SparkJob(job(frame, directory), spark, recover=recover) as running:
+        running.start()
+        if not recover:
+            await_checkpoint(running, 2)
+            os.kill(executor_of(running.look.workers()[0]), signal.SIGKILL)
+            until(lambda: len(running.look.stages) > 1 and len(running.look.workers()) == 2, running)
+            await_checkpoint(running, int(running.checkpoints()["id"].max()) + 1)
+            print(json.dumps({"copies": copies(directory), "epochs": len(running.look.stages)}), flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        before = copies(directory)
+        running.wait()
+        restored = int(running.look.restores()["checkpoint_id"].min())
+        running.to_spark("totals").write.parquet(str(directory / "table"))
+    table = spark.read.parquet(str(directory / "table")).orderBy("customer").collect()
+    expected = frame.groupBy("customer").agg({"*": "count", "id": "sum"}).orderBy("customer")
+    named = expected.selectExpr("customer", "`count(1)` AS n", "`sum(id)` AS total").collect()
+    told = {"table": [row.asDict() for row in table], "expected": [row.asDict() for row in named]}
+    print(json.dumps(told | {"copies": before, "restored": restored}))
+
+
+def copies(directory: Path) -> list[str]:
+    """The directories into which Spark wrote the input for the job."""
+    return sorted(path.name for path in directory.glob("checkpoints/*/sources/*/*") if path.is_dir())
+
+
+if __name__ == "__main__":
+    main()
