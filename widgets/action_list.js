@@ -1,4 +1,4 @@
-// Draws a list of actions as buttons under headings, and says which was pressed. It decides nothing.
+// Draws a list of actions as buttons under headings, and reports clicks. It decides nothing.
 
 function node(tag, className, text) {
   const made = document.createElement(tag);
@@ -26,7 +26,7 @@ function render({ model, el }) {
       model.save_changes();
     }, 150);
   });
-  // Plain keys end here: a notebook in command mode would take them for its own.
+  // Stop plain keys here: a notebook in command mode would handle them.
   root.addEventListener("keydown", (event) => {
     if (!event.ctrlKey && !event.metaKey && !event.altKey && event.key !== "Tab") event.stopPropagation();
   });

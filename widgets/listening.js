@@ -1,9 +1,9 @@
-// A model whose module comes late still hears its kernel. anywidget waits two seconds for the module; on a busy machine
-// it gives up then, and though the widget is drawn afterwards it hears nothing that the kernel says, ever.
+// Delivers the kernel's messages to a model whose module loads late. anywidget waits two seconds for the module. On a busy
+// machine it gives up then, and a widget that is drawn afterwards never receives a message of the kernel.
 
 const NOTHING = { content: { data: { method: "custom", content: {} } }, buffers: [] };
 
-// What is as it was is left as it is: others hold on to the very object.
+// Keep unchanged values, because others refer to these objects.
 function onlyNew(real, { content }) {
   const { state } = content.data;
   for (const [name, value] of Object.entries(state ?? {})) {
@@ -22,11 +22,11 @@ async function listenAgain(model) {
       onlyNew(real, message);
       return handle.call(real, message);
     });
-    real.comm.send({ method: "request_state" }, {}); // what was said in the meantime
+    real.comm.send({ method: "request_state" }, {}); // the messages sent in the meantime
   }
 }
 
-// A place shows a model once, however often it is asked to: whoever waits for a late module may ask again.
+// A place shows a model once, even if it is asked again after a late module has loaded.
 const shown = new WeakMap();
 
 function listening({ initialize, render }) {

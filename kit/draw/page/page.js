@@ -1,5 +1,5 @@
-// What an exported page does around the stage: a model in place of the notebook's, tabs whose pictures follow the cursor,
-// and the theme. The model is `kitModel`, so that what is in another script of the page can follow it as well.
+// The script of an exported page around the stage: a model in place of the notebook's, tabs whose pictures follow the
+// cursor, and the theme. The model is `kitModel`, so that other scripts of the page can follow it as well.
 
 const listeners = new Map();
 const film = JSON.parse(document.getElementById("film").textContent);
@@ -22,7 +22,7 @@ const model = {
 };
 window.kitModel = model;
 
-// The panel that is seen shows its last piece that is not later than the cursor.
+// The visible panel shows its last piece that is not later than the cursor.
 const tabs = [...document.querySelectorAll(".kit-tabs [role=tab]")];
 const shown = new Map();
 
@@ -44,7 +44,7 @@ function follow() {
   tellWhen(panel, now);
 }
 
-// Where a picture is of an earlier moment than the cursor's, that is said where nobody passes over it.
+// If a picture is of an earlier moment than the cursor's, say so in a prominent place.
 function tellWhen(panel, piece) {
   const told = panel.querySelector(".kit-piece .kit-as-of");
   if (!told) return;
@@ -82,7 +82,7 @@ model.on("change:value", () => {
   if (n !== model.get("n")) model.set("n", n);
 });
 
-// The theme is the reader's, until it is changed by hand.
+// Follow the reader's theme until it is changed by hand.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const themes = document.getElementById("theme");
 function paint(isDark) {

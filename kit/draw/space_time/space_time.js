@@ -1,5 +1,5 @@
 // The space-time diagram of a run: pan, zoom, point, choose. `new SpaceTimePane(root, data, { go, pick })` draws the data
-// of `kit/draw/space_time/space_time_data.py`; `show(n)` moves its cursor, `take(data)` lets the run go on. The other parts are in
+// of `kit/draw/space_time/space_time_data.py`; `show(n)` moves its cursor, `take(data)` adds new data. The other parts are in
 // `space_time_run.js`, `space_time_lanes.js` and `space_time_painter.js`.
 
 const NEVER = -1;
@@ -8,8 +8,8 @@ const MAP = 34;
 const MOST_HEIGHT = 620;
 const LEAST_SPAN = 6;
 const ANNOUNCE_MS = 700;
-const GLIDES_FROM = 250; // so many things in view cost more than a frame may
-const BESIDE = 0.7; // of the view, to its left and its right
+const GLIDES_FROM = 250; // with more items in view, drawing takes longer than a frame
+const BESIDE = 0.7; // a fraction of the view, to its left and its right
 const SETTLES_AFTER_MS = 140;
 const NUMBERS = new Intl.NumberFormat("en");
 const KEYS = "← → step the cursor, Shift a tenth of what is seen; [ ] from checkpoint to checkpoint; + − zoom; 0 all";
@@ -130,7 +130,7 @@ export class SpaceTimePane {
       this.stale = true;
       this.ask();
     });
-    this.isHidden = true; // so far as the observer has said
+    this.isHidden = true; // according to the observer so far
     this.sizes.observe(this.root);
     this.themes = new MutationObserver(() => { this.inked = false; this.ask(); });
     for (const node of [document.documentElement, document.body]) {
@@ -162,7 +162,7 @@ export class SpaceTimePane {
     this.ask();
   }
 
-  // What comes next is the whole run.
+  // Forget the data; the next data are the whole run.
   forget() {
     this.run.edition = NEVER;
   }
@@ -176,7 +176,7 @@ export class SpaceTimePane {
     this.ask();
   }
 
-  // What may be chosen and where lines lie depends on the run, not on what is looked at.
+  // Update the choices and the lines, which depend on the run and not on the view.
   renew() {
     this.cut = undefined;
     const options = [["auto", "the one at the cursor"]];
@@ -216,7 +216,7 @@ export class SpaceTimePane {
     this.announce();
   }
 
-  // What is said of a checkpoint; what the cursor has not come to is said to come later.
+  // Describe a checkpoint; anything after the cursor is described as later.
   say(known) {
     let said = known?.said ?? "No checkpoint has begun";
     let went = known?.went ?? "";
@@ -230,7 +230,7 @@ export class SpaceTimePane {
     this.wentLine.textContent = went ? went[0].toUpperCase() + went.slice(1) : "";
   }
 
-  // Puts the lines where they belong: that changes with what is open, and in a closed band with the cut.
+  // Place the lines, which depends on the open vertices and, in a closed band, on the cut.
   layOut() {
     this.lanes = new Lanes(this.run, this.opened, this.cut, MOST_HEIGHT - RULER);
     this.stale = true;
@@ -363,7 +363,7 @@ export class SpaceTimePane {
       name.className = `kit-st-name${isTall ? " kit-st-tall" : ""}`;
       name.style.top = `${y - this.lanes.job}px`;
       name.title = fold ? `${group.title}: ${count} subtasks; ${fold === "closed" ? "open" : "close"}` : text;
-      const shown = document.createElement("span"); // cut where there is no room, but not its end: by that neighbours differ
+      const shown = document.createElement("span"); // cut in the middle if it does not fit, because neighbours differ at the end
       const [, head, tail] = (fold && !isTall ? /^(.*?)(.{3})?$/ : /^(.*?)(.{0,6}\/\d+|.{6})?$/).exec(text);
       shown.textContent = head;
       const both = document.createElement("i");
@@ -394,7 +394,7 @@ export class SpaceTimePane {
   draw() {
     if (!this.root.isConnected) return;
     if (this.view.clientWidth === 0) {
-      // What is hidden for less than a frame, as all of JupyterLab is when its theme changes, is not told when it is seen.
+      // The observer does not report an element hidden for less than a frame, as when JupyterLab changes its theme.
       if (!this.isHidden && this.root.clientWidth === 0) this.ask();
       return;
     }
@@ -416,7 +416,7 @@ export class SpaceTimePane {
     this.drawMs = performance.now() - began;
   }
 
-  // What is to be drawn of a stretch of the run, on so many pixels.
+  // Return what to draw of an interval of the run, on this number of pixels.
   scene(a, b, width) {
     const scale = width / (b - a);
     const { run, order } = this;
@@ -432,8 +432,8 @@ export class SpaceTimePane {
     };
   }
 
-  // While it is moved sideways a picture that is wider than the view is shifted: to draw what is many takes longer than a
-  // frame. When it stands still, it is drawn as it is.
+  // While the user pans, shift a picture that is wider than the view, because drawing many items takes longer than a
+  // frame. When the movement stops, draw it again.
   glide() {
     const [a, b] = this.window;
     const span = b - a;
@@ -472,7 +472,7 @@ export class SpaceTimePane {
     for (let at = Math.ceil(a / step) * step; at <= b; at += step) {
       if (at < this.whole[0] || at > this.whole[1]) continue;
       const x = (at - a) * scale;
-      at += 0; // of -0 no sign is shown
+      at += 0; // turn -0 into 0, which is shown without a sign
       const told = this.order ? `${NUMBERS.format(at)} · ${this.ms(at)}` : duration(at);
       const half = 3.2 * told.length;
       const isUnderCursor = Math.abs(x - cursor) < half + 8;
@@ -520,7 +520,7 @@ export class SpaceTimePane {
 
   explain() {
     const seen = new Set(this.painter.seen);
-    const starts = STARTS.filter((name) => seen.delete(name)); // one colour has one sign
+    const starts = STARTS.filter((name) => seen.delete(name)); // one sign per colour
     if (starts.length) seen.add(starts.length > 1 ? "begin" : starts[0]);
     const shown = LEGEND.filter(([name]) => seen.has(name));
     const part = (name) => (this.painter.sampled.has(name) ? ` (1 of ${this.painter.sampled.get(name)} is drawn)` : "");
@@ -586,7 +586,7 @@ export class SpaceTimePane {
     else if (dragged.how === "pan") this.scrub(dragged.from.x);
   }
 
-  // What travels is shown as it travels: the cursor goes to a moment at which it is under way, unless it is there.
+  // Move the cursor to a moment at which the item is in flight, unless it is already.
   moveInto({ element, letter }) {
     const name = element !== undefined ? "elements" : letter !== undefined ? "letters" : "";
     if (!name) return;
@@ -669,7 +669,7 @@ export class SpaceTimePane {
     this.tip.style.top = `${y + 18}px`;
   }
 
-  // An element's or a message's way in words.
+  // Describe the way of an element or a message.
   tell({ element, letter }) {
     const { run } = this;
     if (letter !== undefined) {
@@ -692,7 +692,7 @@ export class SpaceTimePane {
     return lines;
   }
 
-  // How many buffers lie how to the cut that is chosen, by the names of `Crossing`.
+  // Count the buffers on each side of the chosen cut, by the names of `Crossing`.
   counts() {
     const { run } = this;
     const known = run.checkpoints.get(this.chosen);

@@ -1,22 +1,22 @@
-// Where the lines of a space-time diagram lie: one per task, vertex by vertex. The subtasks of a vertex with many of them
-// share a band until somebody opens it; in it each still has a height of its own, the first to copy its state at the top,
-// so the cut is a curve that shows how far apart they were. So do those of every vertex of a job with many vertices: it
-// is seen whole first. Bands are as high as there is room for all of them.
+// The positions of the lines of a space-time diagram: one per task, vertex by vertex. The subtasks of a vertex with many
+// subtasks share a band until the user opens it. Each still has its own height in the band, the first to copy its state
+// at the top, so the cut is a curve that shows how far apart they were. In a job with many vertices, every vertex is a
+// band at first, so that the whole job is visible. Bands are as high as fits.
 
 const NEVER = -1;
 const MOST_LINES = 8; // of a vertex
-const MOST_OPEN = 24; // of all vertices that nobody has closed
+const MOST_OPEN = 24; // of all vertices that were not closed by hand
 const HEADER = 20;
 const GAP = 12, NARROW_GAP = 3;
 const HEIGHTS = [[7, 46], [14, 36], [24, 28], [Infinity, 20]];
-const LEAST_BAND = 15; // the name beside it has a line
+const LEAST_BAND = 15; // fits the line of its name
 const BAND = 46;
-const IN_BAND = 2.8; // each subtask of a band has so much, as long as that is not more than
+const IN_BAND = 2.8; // the height per subtask in a band, up to
 const MOST_BAND = 150;
 const JOB = 26;
 
 export class Lanes {
-  // `room` is the height that is to be enough for all, where it can be.
+  // `room` is the height into which all lines should fit, if possible.
   constructor(run, opened, cut, room = Infinity) {
     const few = run.groups.filter((group) => group.tasks.length <= MOST_LINES);
     const crowded = few.reduce((sum, group) => sum + group.tasks.length, 0) > MOST_OPEN;

@@ -1,13 +1,13 @@
-// Draws what is to be seen of a space-time diagram on a canvas. What is many is drawn style by style, each in one path.
-// Everything drawn that can be pointed at is noted in `spots`; what kinds of things there are, in `seen`, for the legend.
+// Draws the visible part of a space-time diagram on a canvas. Numerous items are drawn style by style, each in one path.
+// `spots` has the drawn items that react to the pointer, and `seen` the kinds that occur, for the legend.
 
 const TAU = Math.PI * 2;
 const WAIT = 4.5;
 const MOST_HEADS = 900;
 const NUMBERED = 16;
-const PLAIN = 250; // more lines than that are thin and whole: dashes and width cost most of a frame
+const PLAIN = 250; // more lines than this are thin and solid, because dashes and width take most of a frame
 const MANY = 900;
-const MOST_CAPTIONS = 6; // more of them would hide what they are about; pointing at a bar tells the same
+const MOST_CAPTIONS = 6; // more would hide their subjects; hovering over a bar shows the same
 const NEVER = -1;
 
 const STYLES = {
@@ -33,7 +33,7 @@ export class Painter {
     this.seen = new Set();
   }
 
-  // The theme's colours as they are at the canvas.
+  // Read the theme's colours at the canvas.
   readInks() {
     const style = getComputedStyle(this.canvas);
     const names = ["paper", "card", "raised", "ink", "ink-2", "quiet", "line", "line-2", "faint", "strong", "accent",
@@ -50,7 +50,7 @@ export class Painter {
   // `scene` is { run, lanes, x, width, top, height, scroll, chosen, cursor, range: [a, b], order, ms }.
   draw(scene) {
     this.scene = scene;
-    this.shift = 0; // how far the picture has been moved to the left since
+    this.shift = 0; // the distance by which the picture was moved to the left since
     this.spots = [];
     this.captions = [];
     this.seen = new Set();
@@ -161,7 +161,7 @@ export class Painter {
     for (const { y, height } of scene.lanes.bands) ctx.fillRect(0, scene.top + y - scene.scroll, scene.width, height);
   }
 
-  // All that is in the checkpoint: what its epoch's tasks did before each copied its state.
+  // Draw the region of the checkpoint: everything that each task of its epoch did before it copied its state.
   region() {
     const { ctx, scene } = this;
     if (scene.chosen === null) return;
@@ -179,7 +179,7 @@ export class Painter {
     ctx.globalAlpha = 1;
   }
 
-  // The points of a cut from top to bottom; of a cut that is not chosen a band has only the middle one.
+  // The points of a cut from top to bottom; for a cut that is not chosen, only the middle point of each band.
   cutPoints(id, cut) {
     const { scene } = this;
     const points = [];
@@ -209,7 +209,7 @@ export class Painter {
       const end = Math.min(scene.width, k + 1 < epochs.length ? scene.x(epochs[k + 1].since) : scene.width);
       if (end < 0 || begin > scene.width) return;
       ctx.strokeStyle = this.inks.line;
-      // those of a band lie close: drawn like others they would be all that one sees of it
+      // items in a band are close together, and would hide the band if drawn like others
       const isClose = (task) => scene.lanes.room[task] < 12;
       for (const close of [true, false]) {
         ctx.beginPath();
@@ -333,7 +333,7 @@ export class Painter {
     }
   }
 
-  // What is said of single bars lies above all that travels.
+  // Draw the captions of bars above all elements and messages.
   caption() {
     if (this.captions.length > MOST_CAPTIONS) return;
     for (const [words, x, y, how] of this.captions) this.text(words, x, y, { ink: "bad", size: 10.5, ...how });
@@ -452,7 +452,7 @@ export class Painter {
     }
   }
 
-  // Of very many those that a reader could not tell apart are left out, and then every so many; what crosses is not.
+  // Of very many items, leave out those that look the same, then every n-th one; keep those that cross the cut.
   thinned(style, rows) {
     if (rows.length <= MANY || style === "IN_FLIGHT" || style === "AGAINST") return rows;
     const { scene } = this;
@@ -515,7 +515,7 @@ export class Painter {
     ctx.stroke();
     ctx.setLineDash([]);
     const isCrowd = isMany || (scene.lanes.bands.length > 0 && rows.length > 100);
-    // what waits lies along its own line, never on the neighbour's
+    // waiting elements are drawn along their own line, never on the neighbour's
     const closest = shapes.reduce((least, { room }) => Math.min(least, room), Infinity);
     ctx.lineWidth = isCrowd ? Math.min(1, 0.6 * closest) : Math.min(looks.wait, Math.max(1, 0.6 * closest));
     ctx.globalAlpha *= isBarrier || crosses ? 0.85 : 0.5;
@@ -551,7 +551,7 @@ export class Painter {
     this.visible.push(...shapes);
   }
 
-  // A barrier's number on its way.
+  // Draw a barrier's number on its arrow.
   numbers(shapes, hue) {
     const { ctx, scene } = this;
     for (const { i, sent, received, ys, to, leaves } of shapes) {
@@ -640,7 +640,7 @@ export class Painter {
 
   // --- pointing ----------------------------------------------------------------------------------------------------
 
-  // What lies at a point of the canvas: a spot, or the nearest way of an element or a message.
+  // Return the item at a point of the canvas: a spot, or the nearest arrow of an element or a message.
   at(px, py) {
     px += this.shift ?? 0;
     for (let i = this.spots.length - 1; i >= 0; i--) {

@@ -1,5 +1,5 @@
-// A run's space-time data, as `kit/draw/space_time/space_time_data.py` gives it, whole and then piece by piece: what lies where in
-// time, which elements are to be seen between two moments, and how each lies to a checkpoint's cut.
+// A run's space-time data from `kit/draw/space_time/space_time_data.py`, first whole and then in pieces: positions in time,
+// the elements that are visible between two moments, and their side of a checkpoint's cut.
 
 const BLOCK = 64;
 const NEVER = -1;
@@ -10,7 +10,7 @@ export class SpaceTimeRun {
     this.take(data);
   }
 
-  // What is new of the run; all that was known is void where the edition is another one.
+  // Take new data of the run; a new edition replaces all earlier data.
   take(data) {
     if (data.edition !== this.edition) {
       this.edition = data.edition;
@@ -53,7 +53,7 @@ export class SpaceTimeRun {
       all.length = from;
       for (const value of values) all.push(value);
     }
-    // for each block of rows the last moment at which one of them is under way: whole blocks can be passed over
+    // for each block of rows, the last moment at which one of them is in flight, so that whole blocks can be skipped
     const ends = this.ends[name];
     const over = table.over;
     ends.length = Math.floor(from / BLOCK);
@@ -76,7 +76,7 @@ export class SpaceTimeRun {
     return low;
   }
 
-  // Calls `see(row)` for the rows of a table that are under way at some moment from record a to record b.
+  // Call `see(row)` for the rows of a table that are in flight at some moment from record a to record b.
   between(name, a, b, see) {
     const table = this[name];
     const begins = name === "elements" ? table.made : table.sent;
@@ -92,7 +92,7 @@ export class SpaceTimeRun {
     }
   }
 
-  // At which record each task copied its state for a checkpoint; -1 for those that have not.
+  // Return the record at which each task copied its state for a checkpoint; -1 for those that have not.
   cutOf(checkpoint) {
     const known = this.cuts.get(checkpoint);
     if (known) return known;
@@ -102,7 +102,7 @@ export class SpaceTimeRun {
     return at;
   }
 
-  // How an element lies to a cut, in the words of `kit.run.journeys.Crossing`; "" where that cannot be said.
+  // Return an element's side of a cut, as in `kit.run.journeys.Crossing`; "" if unknown.
   crossing(i, cut, epoch) {
     const { source, target, made, over, lost } = this.elements;
     if (this.elements.epoch[i] !== epoch) return "";
@@ -113,7 +113,7 @@ export class SpaceTimeRun {
     return takenBefore ? "AGAINST" : "AFTER";
   }
 
-  // The newest checkpoint that had been triggered by then; the first where there was none yet.
+  // Return the newest checkpoint triggered by then; the first one if there was none yet.
   checkpointAt(n) {
     let found = null, first = null;
     for (const each of this.checkpoints.values()) {

@@ -1,5 +1,5 @@
-// The space-time diagram as a widget: the run's data come once whole, in `data`, then piece by piece in `more`. The pieces
-// are put together beside the model, by the data that began them, so each view of it has all.
+// The space-time diagram as a widget. The run's data arrive once as a whole, in `data`, and then in pieces, in `more`. The
+// pieces are joined outside the model, keyed by their initial data, so each view of the model has all of them.
 
 const kept = new WeakMap();
 
@@ -29,7 +29,7 @@ function initialize({ model }) {
   };
   model.on("change:data", whole);
   model.on("change:more", more);
-  // A stage that leads is followed in the browser: the kernel hears of its cursor only when it rests.
+  // Follow a leading stage in the browser, because the kernel receives its cursor only when it rests.
   const lead = model.get("stage")?.replace("IPY_MODEL_", "");
   const follow = (stage) => stage.on("change:n", () => model.set("n", stage.get("n")));
   if (lead) model.widget_manager?.get_model(lead).then(follow);

@@ -1,5 +1,5 @@
-// The camera over the picture: zoom, pan, fit, and an overview when not all of it is in view. It never makes texts
-// smaller by itself: what has no room at its size is panned to.
+// The camera over the picture: zoom, pan, fit, and an overview if the picture is larger than the view. It never makes
+// texts smaller by itself; the user pans to the rest.
 
 const LARGEST = 3;
 const SMALLEST = 0.28;
@@ -35,13 +35,13 @@ class Camera {
     this.watch.observe(this.root);
   }
 
-  // How large the viewport is; asked for when that changes, not at each step, since the page is laid out to answer.
+  // Measure the viewport when it changes, and not at each step, because measuring forces a layout of the page.
   measure() {
     this.width = this.root.clientWidth || 900;
     this.height = this.root.clientHeight || 300;
   }
 
-  // The picture has another size, or is another one.
+  // Adjust to another picture, or to another size.
   setTheStage() {
     this.measure();
     const { width, height } = this.picture.size;
@@ -70,12 +70,12 @@ class Camera {
     this.apply();
   }
 
-  // Smaller than this the boxes would be dots; the overview has all of a longer picture.
+  // Below this scale the boxes would be dots; the overview shows all of a longer picture.
   get smallest() {
     return Math.min(1, Math.max(this.fits, SMALLEST));
   }
 
-  // Zooms so that what is at a point of the viewport stays there.
+  // Zoom around a point of the viewport.
   zoom(factor, px = this.width / 2, py = this.height / 2) {
     const scale = Math.min(LARGEST, Math.max(this.smallest, this.scale * factor));
     this.x += px / this.scale - px / scale;
@@ -90,7 +90,7 @@ class Camera {
     this.apply();
   }
 
-  // Brings a box into view, if it is not, with some of what is around it.
+  // Bring a box into view, with some of its surroundings, unless it is visible.
   reveal(box, smooth) {
     if (!box || !this.covers()) return;
     const [x, y, width, height] = box;
@@ -107,7 +107,7 @@ class Camera {
     this.apply();
   }
 
-  // Whether some of the picture is out of view.
+  // Return true if some of the picture is out of view.
   covers() {
     const { width, height } = this.picture.size;
     return width * this.scale > this.width + 1 || height * this.scale > this.height + 1;
@@ -217,7 +217,7 @@ class Camera {
     this.pointers.delete(event.pointerId);
   }
 
-  // Two fingers: the middle between them, and how far apart they are.
+  // Return the middle between two fingers, and their distance.
   spread() {
     const [a, b = a] = [...this.pointers.values()];
     return { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, length: Math.hypot(a.x - b.x, a.y - b.y) };

@@ -1,4 +1,4 @@
-// What is known of a thing at a moment, from the film's facts: its details, and in few words its tooltip.
+// The facts of the film about an item at a moment: its details, and a short tooltip.
 
 const MOST_ROWS = 40;
 const MOST_EVENTS = 8;
@@ -45,7 +45,7 @@ function bytes(size) {
   return `${Number((size / 1000 ** n).toPrecision(3))} ${["B", "kB", "MB", "GB"][n]}`;
 }
 
-// A moment of a film as the details ask for it: facts by name, and who is connected with whom.
+// A moment of a film for the details: facts by name, and the connections of tasks.
 class Known {
   constructor(film, track) {
     this.film = film;
@@ -97,7 +97,7 @@ class Known {
     return (this.into.get(task) ?? []).filter((number) => this.channel(number).awaited !== undefined);
   }
 
-  // The last frames about a thing, newest first.
+  // Return the last frames about an item, newest first.
   events(picked) {
     const found = [];
     for (let index = this.now; index >= 0 && found.length < MOST_EVENTS; index -= 1) {
@@ -168,7 +168,7 @@ function split(picked) {
 
 // --- in full ----------------------------------------------------------------------------------------------------------
 
-// The panel beside the picture. `hands` are what it calls: pick(name), go(frame), act(key), open(vertex).
+// The panel beside the picture. `hands` are its callbacks: pick(name), go(frame), act(key), open(vertex).
 class Details {
   constructor(hands) {
     this.hands = hands;
@@ -199,7 +199,7 @@ class Details {
       ...this.last(picked),
     );
     this.root.scrollTop = top;
-    if (hadFocus) this.root.focus({ preventScroll: true }); // what was pressed is gone; keys still belong here
+    if (hadFocus) this.root.focus({ preventScroll: true }); // the pressed button is gone, but this panel keeps the focus
   }
 
   title(kind, name) {
@@ -215,7 +215,7 @@ class Details {
     return kind === "job" ? "JobMaster" : kind === "checkpoint" ? `Checkpoint ${name}` : name;
   }
 
-  // What may be done with it, and what may not with the reason: the first few at once. The answer stands at the top.
+  // The possible actions on the item, and the others with the reasons; the first few at once. The outcome is at the top.
   offered(picked, offers) {
     const act = (key) => () => {
       this.root.scrollTop = 0;
@@ -242,7 +242,7 @@ class Details {
       rest ? make("p", { class: "kit-quiet" }, rest) : "");
   }
 
-  // Facts in two columns; those without a value are left out.
+  // Show facts in two columns; leave out those without a value.
   list(pairs) {
     const rows = pairs.filter(([, value]) => value !== undefined && value !== null && value !== "");
     return make("dl", {}, ...rows.flatMap(([term, value]) => [make("dt", {}, term), make("dd", {}, value instanceof Node ? value : String(value))]));

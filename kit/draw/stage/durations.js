@@ -1,4 +1,4 @@
-// Times as people read them, as `durations.py` writes them: 153 ms, 9,300 ms, 12.5 s, 10 min 0.102 s, 2 h 5 min.
+// Format a time like `durations.py`: 153 ms, 9,300 ms, 12.5 s, 10 min 0.102 s, 2 h 5 min.
 const duration = (ms) => {
   if (ms < 0) return `-${duration(-ms)}`;
   if (ms < 10000) return `${ms.toLocaleString("en")} ms`;

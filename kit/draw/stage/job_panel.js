@@ -1,4 +1,4 @@
-// Above the picture, where it stays in view: what happened, and what the JobMaster knows of its checkpoints.
+// The panel above the picture, which stays in view: the last event, and the JobMaster's checkpoints.
 
 const MOST_CHIPS = 8;
 const MOST_CELLS = 24;
@@ -67,7 +67,7 @@ class JobPanel {
   }
 }
 
-// The legend: the signs that are on the picture at the moment.
+// The legend: the signs in the picture at the moment.
 class Legend {
   constructor() {
     this.root = make("div", { class: "kit-legend", "aria-label": "legend" });
@@ -84,7 +84,7 @@ class Legend {
     this.last = key;
     this.root.replaceChildren(...shown.map(({ svg: sign, width, says, colour }) => {
       const picture = svgNode("svg", { class: "kit-stage", width: width + 2, height: 18, viewBox: `-1 -9 ${width + 2} 18`, "aria-hidden": "true" });
-      picture.innerHTML = sign.replaceAll("cp0", colour); // in the colours that it has on the picture
+      picture.innerHTML = sign.replaceAll("cp0", colour); // in its colours in the picture
       const item = make("span", {});
       item.append(picture, says);
       return item;

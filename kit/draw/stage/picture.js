@@ -1,9 +1,9 @@
-// The picture: an svg whose elements follow the scene that is shown.
+// The picture: an SVG whose elements follow the scene of the frame.
 
 const SVG = "http://www.w3.org/2000/svg";
-const HITS_WITHIN = 60; // samples along a lane, to tell which of two lies nearer
+const HITS_WITHIN = 60; // samples along a lane, to find the nearer of two
 const TITLE_PX = 12;
-const TITLE_PITCH = 350; // from a box to that of the next rank, less some air
+const TITLE_PITCH = 350; // from a box to that of the next rank, less a margin
 
 function svgNode(tag, attributes = {}) {
   const node = document.createElementNS(SVG, tag);
@@ -34,7 +34,7 @@ class Picture {
     return this.film.stages[this.stage];
   }
 
-  // Draws a frame; gives whether it is on another stage than the one before.
+  // Draw a frame; return true if its stage differs from that of the frame before.
   show(index) {
     const { stage, words } = this.film.frames[index];
     const other = stage !== this.stage;
@@ -80,7 +80,7 @@ class Picture {
       this.nodes.set(name, node);
       if (name in this.size.lanes) {
         const hit = svgNode("path", { class: "lane-hit", "data-lane": name });
-        this.layers.get(sprite.layer).prepend(hit); // below all lanes: what is hit exactly goes first
+        this.layers.get(sprite.layer).prepend(hit); // below all lanes, so that an exact hit goes first
         this.hits.set(name, hit);
       }
     }
@@ -94,7 +94,7 @@ class Picture {
     this.shown.set(name, sprite);
   }
 
-  // From afar texts would be too small to read: only the vertices' names stay, at their size, cut to their room.
+  // At a small scale texts would be unreadable: keep only the vertices' names, at their size, cut to the space.
   scaled(scale) {
     const far = scale < 0.98;
     this.svg.classList.toggle("kit-far", far);
@@ -107,7 +107,7 @@ class Picture {
     }
   }
 
-  // A ring around what was picked.
+  // Draw a ring around the selected item.
   select(picked) {
     this.picked = picked;
     this.mark();
@@ -115,7 +115,7 @@ class Picture {
 
   mark() {
     const name = this.picked ? spriteOf(this.picked, this.film.stages[this.stage]) : "";
-    const node = this.hits.get(name) ?? this.nodes.get(name); // a lane keeps its own colour, with a ring around it
+    const node = this.hits.get(name) ?? this.nodes.get(name); // a lane keeps its colour, with a ring around it
     if (this.ringed === node) return;
     this.ringed?.classList.remove("picked");
     this.ringed = node;
@@ -123,7 +123,7 @@ class Picture {
   }
 }
 
-// Of the lanes whose wide, unseen lines lie at a point, the one whose own line is nearest.
+// Of the lanes whose wide, invisible lines contain a point, return the one whose visible line is nearest.
 function nearestLane(node, { clientX, clientY }) {
   const hits = document.elementsFromPoint(clientX, clientY).filter((each) => each.dataset?.lane !== undefined);
   if (hits.length < 2) return node;
@@ -139,7 +139,7 @@ function nearestLane(node, { clientX, clientY }) {
   return hits.reduce((best, hit) => (away(hit) < away(best) ? hit : best));
 }
 
-// The thing that an element of the picture belongs to; `stage` knows which lanes are one channel.
+// Return the item to which an element of the picture belongs; `stage` has the lanes that are one channel.
 function pickOf(node, stage) {
   const pick = node.closest("[data-pick]");
   if (pick) return pick.dataset.pick;
@@ -156,7 +156,7 @@ function pickOf(node, stage) {
   return lane[2].length === 1 ? `channel:${lane[2][0]}` : `lane:${head}`;
 }
 
-// The sprite that stands for a thing.
+// Return the sprite of an item.
 function spriteOf(picked, stage) {
   const [kind, name] = [picked.slice(0, picked.indexOf(":")), picked.slice(picked.indexOf(":") + 1)];
   if (kind === "task" || kind === "vertex") return `t:${name}`;

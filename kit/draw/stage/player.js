@@ -1,18 +1,18 @@
-// The player: which frames are shown, which one is now, and whether they run by themselves; around it the stage with
-// its camera, the JobMaster above it and the details beside it.
+// The player: the frames to step through, the present one, and automatic play; around it the stage with its camera, the
+// JobMaster above it and the details beside it.
 
 const SAVE_AFTER_MS = 150;
 const MOTION_MS = 240;
 const SAY_AFTER_MS = 700;
 const ANSWER_WITHIN_MS = 5000;
-const GONE = "gone:"; // a channel that there is not in this epoch
+const GONE = "gone:"; // a channel that does not exist in this epoch
 const STEP_HINT = "one step on (right arrow)";
 
 function button(label, hint, act, attributes = {}) {
   return make("button", { type: "button", title: hint, click: act, ...attributes }, label);
 }
 
-// What these do with a key is theirs, not the picture's.
+// These elements handle keys themselves.
 const TYPED_INTO = {
   SELECT: () => true,
   TEXTAREA: () => true,
@@ -62,7 +62,7 @@ class Player {
     });
   }
 
-  // The film is another one: what had been chosen stays chosen.
+  // Take another film, and keep the settings.
   take(film, index) {
     this.film = film;
     this.picture.take(film);
@@ -71,7 +71,7 @@ class Player {
     this.choose(this.every.checked);
   }
 
-  // The film goes on, from this frame; or frames were put in before it.
+  // Take new frames after this one, or frames inserted before it.
   goesOn({ keep, replaced, frames, go }) {
     this.picture.forget(keep);
     this.known.track.forget(keep);
@@ -83,7 +83,7 @@ class Player {
     this.choose(this.every.checked);
   }
 
-  // Frames have got their pictures: maybe the one that is waited for.
+  // Frames got their pictures, perhaps the awaited one.
   drawn() {
     if (this.awaits && !isOwed(this.film.frames[this.now])) this.go(this.now, false);
   }
@@ -143,7 +143,7 @@ class Player {
       "Click a task, a channel, a message or a checkpoint for its details; drag the picture to move it.");
   }
 
-  // Which frames are stepped through: the story, or every frame.
+  // Choose the frames to step through: the story, or all.
   choose(every) {
     this.every.checked = every;
     const { frames } = this.film;
@@ -166,8 +166,8 @@ class Player {
 
   // --- where it is --------------------------------------------------------------------------------------------------
 
-  // The kernel knows whether there is more by now. What it is asked overtakes values still on their way to it, so the
-  // frame shown is said with it, and where it leads to is the kernel's to say.
+  // Ask the kernel for more frames. The request may overtake synchronized values, so it includes the frame shown, and the
+  // kernel chooses the next one.
   ask(wanted) {
     this.model.send({ wanted, value: this.now, edition: this.film.edition });
   }
@@ -185,7 +185,7 @@ class Player {
     return this.position === this.visible.length - 1;
   }
 
-  // At its end a run that is alive takes a step more: one at a time, and only where the kernel looks at the same end.
+  // At its end a live run can take another step: one at a time, and only if the kernel is at the same end.
   get canGoOn() {
     return this.alive && Boolean(this.model.get("goes_on"));
   }
@@ -247,7 +247,7 @@ class Player {
     this.later = setTimeout(() => this.afterwards(frame), SAVE_AFTER_MS);
   }
 
-  // Channels have other numbers in another shape of the job: what was picked is found again by its ends.
+  // Channels have other numbers in another shape of the job, so find the selected channel by its ends.
   keepPicked() {
     const picked = this.model.get("picked") ?? "";
     const ends = picked === this.chosen?.picked ? this.chosen.ends : picked.startsWith(GONE) ? picked.slice(GONE.length) : undefined;
@@ -271,7 +271,7 @@ class Player {
     return this.alive || Boolean(this.film.opened?.[vertex]);
   }
 
-  // Each subtask of a vertex is drawn, or one box again. Where there is a kernel it draws them; a page has brought them.
+  // Draw each subtask of a vertex, or one box again. A kernel draws them; a page contains them.
   async open(vertex) {
     if (this.alive) {
       this.model.send({ open: vertex });
@@ -284,14 +284,14 @@ class Player {
     this.camera.reveal(this.boxOf(`vertex:${vertex}`) ?? this.boxOf(`task:${vertex}/0`), false);
   }
 
-  // Some picture, until the one that is waited for is there.
+  // Show some picture until the awaited one arrives.
   showAtFirst(index) {
     this.picture.show(index);
     this.setTheStage();
     this.known.at(index);
   }
 
-  // Where this is in the run, in figures.
+  // The position in the run, in numbers.
   place(frame) {
     this.slider.value = this.position;
     this.slider.setAttribute("aria-valuetext", frame.words[0]);
@@ -310,7 +310,7 @@ class Player {
     this.onward.title = this.onward.disabled ? "this is the end of the run" : STEP_HINT;
   }
 
-  // Who goes on before the last step's motion is over sees pictures, not motion.
+  // If the user steps again during an animation, show pictures without animation.
   hurry() {
     const now = performance.now();
     const quick = now - (this.went ?? -Infinity) < MOTION_MS;
@@ -318,7 +318,7 @@ class Player {
     [this.quick, this.went] = [quick, now];
   }
 
-  // Others on the page follow at once; the kernel hears where it came to rest, so a replay sends nothing.
+  // Other views on the page follow at once. The kernel receives only the resting position, so automatic play sends nothing.
   tell(frame) {
     if (this.model.get("value") === this.now) return;
     this.model.set("value", this.now);
@@ -368,7 +368,7 @@ class Player {
     else this.pick(this.thing(event.target, event));
   }
 
-  // The name of what an element of the page stands for; a tab of mail is its oldest message.
+  // Return the name of the item that an element of the page shows; a tab of messages is its oldest message.
   thing(node, point) {
     if (node.dataset?.lane !== undefined && point.clientX !== undefined) node = nearestLane(node, point);
     const name = pickOf(node, this.film.stages[this.picture.stage]);
@@ -419,7 +419,7 @@ class Player {
     this.tip.style.transform = `translate(${Math.round(x)}px, ${Math.round(event.clientY - room.top + 18)}px)`;
   }
 
-  // All plain keys end here: the notebook would cut the cell at an x, and run it at an Enter.
+  // Stop all plain keys here: the notebook would cut the cell at an x, and run it at an Enter.
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
     event.stopPropagation();

@@ -1,4 +1,4 @@
-// What is true at each frame of a film: the scene (sprites by name) and the facts (values by name).
+// The state at each frame of a film: the scene (sprites by name) and the facts (values by name).
 
 const KEYFRAME_EVERY = 32;
 
@@ -33,7 +33,7 @@ class Track {
     return index % KEYFRAME_EVERY === 0 ? this.keyframes[index / KEYFRAME_EVERY] : undefined;
   }
 
-  // The frames from this one on are others now.
+  // Drop the cached maps from this frame on.
   forget(from) {
     this.keyframes.length = Math.min(this.keyframes.length, Math.ceil(from / KEYFRAME_EVERY));
     if (this.shown >= from) this.shown = Infinity;
@@ -69,7 +69,7 @@ function facts(film) {
   });
 }
 
-// The film with one of its groups open, as a page brings it with it.
+// Return the film with one vertex open, from the data in the page.
 async function withOpen(film, vertex) {
   const bytes = Uint8Array.from(atob(film.opened[vertex]), (each) => each.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -77,12 +77,12 @@ async function withOpen(film, vertex) {
   return { ...film, stages, looks, frames: film.frames.map((frame, index) => ({ ...frame, set: sets[index] })) };
 }
 
-// A frame whose picture the kernel has not drawn yet.
+// Return true for a frame whose picture the kernel has not drawn yet.
 function isOwed(frame) {
   return frame.set === undefined;
 }
 
-// Takes in what the kernel says is new of a film; gives false when the film is not the one that it goes on from.
+// Add the kernel's new frames to a film; return false if they do not continue this film.
 function extend(film, news) {
   if (news.base !== film.edition) return false;
   film.looks.push(...news.looks);

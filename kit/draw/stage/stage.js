@@ -1,10 +1,10 @@
 // Steps through a film: the frames of a run as differences (see kit/draw/stage/film.py). The files scenes.js, picture.js,
-// camera.js, details.js, job_panel.js and player.js stand before this one, as one module.
+// camera.js, details.js, job_panel.js and player.js are placed before this one, as one module.
 //
 // The same module is the front end of the notebook's Stepper (through anywidget) and the script of an exported page,
-// where a few lines stand in for the widget's model. It decides nothing: what is drawn where was decided in Python.
+// where a few lines replace the widget's model. It decides nothing: Python has decided what is drawn where.
 
-// Who shows a film; each call gets a model of its own, but the film in them is one.
+// The viewers of each film; each call gets its own model, but all share the film.
 const viewers = new WeakMap();
 
 function viewersOf(film) {
@@ -12,7 +12,7 @@ function viewersOf(film) {
   return viewers.get(film);
 }
 
-// Once for each model, whether or not anybody looks at it: what the kernel says is new of the film.
+// Receive new frames from the kernel, once for each model, whether it is shown or not.
 function initialize({ model }) {
   const take = (content) => {
     if (content.film === undefined) return;
@@ -20,7 +20,7 @@ function initialize({ model }) {
     if (!extend(film, news)) model.send({ wanted: "film" });
     else viewersOf(film).forEach((player) => (news.drawn ? player.drawn() : player.goesOn(news)));
   };
-  // The kernel draws the frames of a long run when a page shows it.
+  // Ask the kernel to draw the frames of a long run when a page shows it.
   const askForTheRest = () => {
     if (model.send && model.get("film").frames.some(isOwed)) model.send({ wanted: "pictures" });
   };

@@ -78,7 +78,7 @@ class FilesInProgress:
         return True
 
     def close(self) -> None:
-        """Delete all: no other process can go on with them."""
+        """Delete all files, because no other process can continue them."""
         for path in list(self._files):
             with suppress(OSError):
                 self.drop(path)

@@ -1,10 +1,10 @@
 """A directory whose files are read as they appear.
 
-A file appears whole: it is written elsewhere, or under a name that begins with `.` or `_`, and then renamed. From then
-on it never changes; one that does fails the job with its name (`kit.stream.connectors.file_versions`). Each file is one
-split that ends, and the directory is listed again and again for new ones. Which files are known is in the coordinator's
-part of each checkpoint, so a file is read once even when the job fails, is rescaled, or is resumed from a savepoint. A
-file may be deleted once it has been read and a checkpoint has completed after that; its name must not be used again.
+A file must appear as a whole: write it elsewhere, or under a name that begins with `.` or `_`, and then rename it. It
+must never change afterwards; otherwise the job fails with the file's name (`kit.stream.connectors.file_versions`). Each
+file is one bounded split, and the directory is listed repeatedly for new ones. The known files are in the coordinator's
+part of each checkpoint, so a file is read once even if the job fails, is rescaled, or is resumed from a savepoint. A
+file may be deleted once a checkpoint has completed after it was read; its name must not be used again.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _SUFFIXES = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz", ".csv.bz2", ".
 
 @dataclass(frozen=True, eq=False)
 class DirectorySource(Source):
-    """Files of a directory, and of those below it: those that are there, and those that appear while the job runs. The
-    job ends only when it is stopped.
+    """The files in a directory and below it: existing ones, and those that appear while the job runs. The job ends only
+    when it is stopped.
 
         env.from_source(DirectorySource("incoming"))
         env.from_source(DirectorySource("incoming", format="csv", columns={"zip": pa.string(), "n": pa.int64()}))
 
     `format` is "parquet", "csv" (with a header line) or "text" (lines; `columns` picks from `line`, `path` and
-    `offset`). `columns` may be left out when a file is there already: it says what all files have. The directory is
-    listed every `discover_every`. Files are read in the order in which they were written, those of one listing by the
-    time of that, as far as one reader reads them.
+    `offset`). `columns` may be left out if a file exists already, which then determines the columns of all files. The
+    directory is listed every `discover_every`. Each reader reads its files listing by listing, in the order in which
+    they were written.
 
-    Raises FileNotFoundError when it is made and there is no such directory, ValueError if there is no file in it from
-    which the columns follow.
+    The constructor raises FileNotFoundError if the directory does not exist, and ValueError if `columns` is left out
+    and the directory has no file.
     """
 
     path: str
@@ -82,7 +82,7 @@ class DirectorySource(Source):
 
     @property
     def discover_every_ms(self) -> int:
-        """The time between two listings."""
+        """The time between two listings, in ms."""
         assert isinstance(self.discover_every, int)  # in ms, since the source was made
         return self.discover_every
 
@@ -96,7 +96,7 @@ class DirectorySource(Source):
         return str(split["path"])
 
     def enumerate_splits(self) -> list[Split]:
-        """The files there are now, one split each, in the order in which they were written."""
+        """Return the present files, one split each, in the order in which they were written."""
         system, inner = open_path(self.path)
         start = len(inner.rstrip("/")) + 1
         found = system.get_file_info(fs.FileSelector(inner, recursive=True, allow_not_found=False))
@@ -131,7 +131,7 @@ class DirectorySource(Source):
             reader.close()
 
     def open_reader(self) -> SplitReader:
-        """A reader that goes on where it was."""
+        """A reader that continues at its last position."""
         if self.format == "parquet":
             return files.ParquetReader(self._schema)
         return CsvReader(self._schema, CsvDialect()) if self.format == "csv" else TextReader(self._schema)

@@ -65,7 +65,7 @@ class Counter:
 
 
 class Gauge:
-    """A value that a function gives whenever somebody looks."""
+    """A value that a function returns whenever the metric is read."""
 
     def __init__(self, value: Callable[[], Any]) -> None:
         self.value = value
@@ -155,7 +155,7 @@ class MetricGroup:
         return self._register(name, Counter())
 
     def gauge(self, name: str, value: Callable[[], Any]) -> Gauge:
-        """A value that `value` is called for. Give a method: a copy of the lab calls that of its own function."""
+        """A value for which `value` is called. Pass a method: a copy of the lab calls that of its own function."""
         if not callable(value):
             raise TypeError(f"gauge {name!r} is given {value!r}: expected a function that returns the value")
         gauge = self._register(name, Gauge(value))

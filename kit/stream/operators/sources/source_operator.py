@@ -106,7 +106,7 @@ class SourceOperator(Operator):
         self._due_ms: float | None = None
         self._listener = source.create_listener()
         self._read: list[HeldSplit] = []
-        """The splits that were read to the end since the last snapshot, if a listener is to hear of them."""
+        """The splits that were read to the end since the last snapshot, if a listener needs them."""
 
     @property
     def checkpoint_listener(self) -> SourceListener | None:
@@ -266,7 +266,7 @@ class SourceOperator(Operator):
             raise ValueError(f"{self._name}: the coordinator sent {payload}, expected one of {expected}")
 
     def snapshot_state(self, checkpoint_id: int) -> None:
-        """Keep every split held and how far it has been read; tell the listener, too."""
+        """Store each split with its position, and notify the listener."""
         if self._listener is not None:
             splits = [(held.split, held.position) for held in (*self._read, *self._held)]
             self._read = []

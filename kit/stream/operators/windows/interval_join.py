@@ -1,10 +1,10 @@
-"""Interval join: pairs of rows with one key whose event times are within bounds of each other.
+"""The interval join: pairs of rows with the same key whose event times are within bounds of each other.
 
-Every row is kept until the watermark says that no partner can come any more, and is paired at once with those of the
-other side that are there: `left + lower_ms <= right <= left + upper_ms`. A row before the watermark is late; it is
-dropped and counted, or set aside. Pairs leave in the order of the rows that made them, the partners by time.
+A row is paired at once with the present rows of the other side: `left + lower_ms <= right <= left + upper_ms`. It is
+kept until the watermark shows that no partner can follow. A row before the watermark is late; it is dropped and
+counted, or sent to a side output. Pairs are emitted in the order of the rows that made them, the partners by time.
 
-Follows Flink's `IntervalJoinOperator`, whose clean-up timers are the times of the rows themselves here.
+Follows Flink's `IntervalJoinOperator`. Flink cleans up with timers; here the times of the rows themselves suffice.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class IntervalJoin(ResolvedSpec):
         return key_aspects((self.left, self.right))
 
     def event_time(self, inputs: Sequence[TimeColumn | None]) -> TimeColumn:
-        """Return where the later time of a pair is: in the column of one side, if the bounds say which, else in both.
+        """Return the column with the later time of a pair: that of one side if the bounds determine it, else both.
 
-        The row that comes last makes the pair, and it is not late. So a pair is not late either.
+        The row that arrives last makes the pair, and it is not late. So a pair is not late either.
         """
         if self.lower_ms >= 0:
             return self.right.timed
@@ -73,19 +73,19 @@ class IntervalJoin(ResolvedSpec):
         return PairColumns(self.left, self.right, self.name)
 
     def create(self) -> IntervalJoinOperator:
-        """One subtask's operator."""
+        """Return one subtask's operator."""
         return IntervalJoinOperator(self)
 
 
 class IntervalJoinOperator(Operator):
-    """Keeps the rows of both sides and emits pairs."""
+    """The operator that keeps the rows of both sides and emits pairs."""
 
     def __init__(self, spec: IntervalJoin) -> None:
         self._spec = spec
         self._columns = spec.columns()
         self._inputs = (spec.left, spec.right)
         self._late_tags = (spec.left_late_tag, spec.right_late_tag)
-        # How far before and after a row its partners are, seen from the left and from the right.
+        # The distance of partners before and after a row, from the left and from the right side.
         self._bounds = ((spec.lower_ms, spec.upper_ms), (-spec.upper_ms, -spec.lower_ms))
 
     def initialize_state(self) -> None:
@@ -116,7 +116,7 @@ class IntervalJoinOperator(Operator):
             self.context.output.emit(self._columns.pairs(*(sides if input_index == 0 else sides[::-1])))
 
     def process_watermark(self, timestamp_ms: int) -> None:
-        """Forget the rows that no partner can come for any more, then hand the watermark on."""
+        """Remove the rows for which no partner can follow, then pass the watermark on."""
         for buffer in self._buffers:
             buffer.expire(timestamp_ms)
         self.context.output.emit_watermark(timestamp_ms)

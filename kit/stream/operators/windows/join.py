@@ -20,7 +20,7 @@ MOST_ROWS = 65_536
 
 
 class PairColumns:
-    """The columns of the pairs of two inputs, and behind them those that are `added`."""
+    """The columns of the pairs of two inputs, followed by those that are `added`."""
 
     def __init__(
         self, left: FunctionInput, right: FunctionInput, operator: str, added: Sequence[pa.Field] = ()
@@ -60,6 +60,6 @@ def key_type_of_both(left: FunctionInput, right: FunctionInput, operator: str) -
 
 
 def slices(*positions: Numbers) -> Iterator[tuple[Numbers, ...]]:
-    """Cut equally long arrays into pieces of at most `MOST_ROWS`."""
+    """Yield slices of at most `MOST_ROWS` of equally long arrays."""
     for start in range(0, len(positions[0]), MOST_ROWS):
         yield tuple(column[start : start + MOST_ROWS] for column in positions)

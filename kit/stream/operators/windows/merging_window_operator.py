@@ -1,9 +1,9 @@
-"""Windows that merge, at work: sessions, which grow with each row and become one where they meet.
+"""The operator of merging windows: sessions, which grow with each row and merge when they touch.
 
-A batch is sorted by key and window and cut where two windows neither overlap nor touch; the pieces are put together
-with the sessions they touch, which a `KeyTimeIndex` finds. Of sessions that merge, one keeps its state and takes in
-that of the others. The state of a session is kept under the time it first began at (Flink's *state window*), which is
-its namespace however it grows; its bounds are in a state of their own.
+A batch is sorted by key and window, and divided where two windows neither overlap nor touch. Each part is merged with
+the sessions that it touches, which a `KeyTimeIndex` finds. Of sessions that merge, one keeps its state and adds that of
+the others. The namespace of a session's state is its first start (Flink's *state window*), however it grows; its bounds
+are in a state of their own.
 
 Follows Flink's `MergingWindowSet` and the merging side of `WindowOperator`.
 """
@@ -53,10 +53,10 @@ class _Sessions:
 
 
 class MergingWindowOperator(WindowOperatorBase):
-    """Takes rows into the sessions of their key, and fires those that are over."""
+    """The operator that adds rows to the sessions of their key, and fires the sessions that are over."""
 
     def initialize_state(self) -> None:
-        """Register the sessions; the index is made from those that are there."""
+        """Register the sessions; build the index from the restored ones."""
         super().initialize_state()
         self._bounds = self.context.keyed_state.table(_BOUNDS, pa.int64())
         self._index = KeyTimeIndex(self._spec.key_type, 2)
@@ -71,7 +71,7 @@ class MergingWindowOperator(WindowOperatorBase):
         return self._bounds_of(self._bounds.slots(keys, windows, create=False))
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        """Take the rows into their sessions."""
+        """Add the rows to their sessions."""
         assigner = self._spec.assigner
         times = event_times_ms(batch, self._spec.time_column, self._spec.name)
         _, windows = assigner.assign(times)
@@ -88,12 +88,12 @@ class MergingWindowOperator(WindowOperatorBase):
         self._index.forget_unused(codes[lost])
 
     def process_watermark(self, timestamp_ms: int) -> None:
-        """Fire the sessions that end before the watermark or with it, clear what is overdue, then hand it on."""
+        """Fire the sessions that end at or before the watermark, clear overdue ones, then pass the watermark on."""
         due = self._timers.advance(timestamp_ms)
         if due.namespaces is not None and len(due.keys):
             keys, windows = due.keys, due.namespaces.to_numpy()
             slots = self._bounds.slots(keys, windows, create=False)
-            # None for a timer of a lateness that was allowed before a restore.
+            # None for a timer with the allowed lateness from before a restore.
             keys, windows, times, slots = where(slots >= 0, keys, windows, due.timestamps_ms, slots)
             starts, ends = self._bounds_of(slots)
             self._fire(*where(times == ends - 1, keys, windows, starts, ends))
@@ -108,15 +108,15 @@ class MergingWindowOperator(WindowOperatorBase):
             return MAX_WATERMARK_MS
         return max(watermark_ms + 1 - self._spec.allowed_lateness_ms, MIN_WATERMARK_MS)
 
-    # ---- rows that come late ------------------------------------------------------------------------------------
+    # ---- late rows ------------- ---------------------------------------------------------------------------------
 
     def _lost(self, windows: Numbers, codes: Numbers, late: Mask) -> Mask:
         """Return which of the late rows join no session that continues.
 
-        A row that is late by itself is kept if it touches a session that is open when the row comes. Such a session
+        A row that is late by itself is kept if it touches a session that is open when the row arrives. Such a session
         lasts beyond `_latest_over_ms`, and the row begins before that time, so the session covers it. A key has only
         one session that does, and earlier rows can only move its begin further back. So a loop over the rows of the
-        keys concerned, in the order in which they came, has to keep one number per key.
+        keys concerned, in order of arrival, has to keep one number per key.
         """
         starts, ends = self._spec.assigner.starts(windows), self._spec.assigner.ends(windows)
         rows = np.flatnonzero(starts <= self._latest_over_ms)
@@ -136,21 +136,21 @@ class MergingWindowOperator(WindowOperatorBase):
         return lost
 
     def _open_since(self, codes: Numbers) -> Numbers:
-        """Return where the session of each key begins that covers `_latest_over_ms`; `_NEVER` if it has none."""
+        """Return the start of each key's session that covers `_latest_over_ms`; `_NEVER` if it has none."""
         over_ms = np.full(len(codes), self._latest_over_ms)
         starts, found = self._first_ending_at(codes, over_ms, after_equal=True)
         return np.where(found & (starts <= over_ms), starts, _NEVER)
 
     def _reaches_back_to(self, codes: Numbers, row_starts: Numbers, row_ends: Numbers) -> Numbers:
-        """Return where the session of a row begins at the latest: with the row, or with a session that it touches.
+        """Return the latest possible start of a row's session: that of the row, or of a session that it touches.
 
-        That may be one that is over and not yet cleared, since before a restore more lateness was allowed.
+        The latter may be over and not yet cleared, because more lateness was allowed before a restore.
         """
         starts, found = self._first_ending_at(codes, row_starts)
         return np.where(found & (starts <= row_ends), np.minimum(starts, row_starts), row_starts)
 
     def _first_ending_at(self, codes: Numbers, times: Numbers, *, after_equal: bool = False) -> tuple[Numbers, Mask]:
-        """Return where the first session of each key begins that ends at a time or later, and whether there is one."""
+        """Return the start of each key's first session that ends at a time or later, and whether there is one."""
         at = self._index.position(codes, times, after_equal=after_equal, column=_ENDS)
         if not len(self._index):
             return times, np.zeros(len(times), np.bool_)
@@ -160,7 +160,7 @@ class MergingWindowOperator(WindowOperatorBase):
     # ---- merging ------------------------------------------------------------------------------------------------
 
     def _take_in(self, batch: pa.RecordBatch, windows: Numbers, codes: Numbers) -> None:
-        """Merge the rows with the sessions they touch, and fire those that are overdue."""
+        """Merge the rows with the sessions that they touch, and fire overdue ones."""
         if not len(windows):
             return
         keys = keys_of(batch, self._spec.keys)
@@ -175,7 +175,7 @@ class MergingWindowOperator(WindowOperatorBase):
             self._fire(*where(overdue, *fired))
 
     def _bounds_of(self, slots: Numbers) -> tuple[Numbers, Numbers]:
-        """Starts and ends of sessions; for a slot of -1 whatever."""
+        """Return the starts and ends of sessions; undefined for a slot of -1."""
         start, end = self._bounds.get(slots).flatten()
         return start.fill_null(0).to_numpy(), end.fill_null(0).to_numpy()
 
@@ -207,7 +207,7 @@ class MergingWindowOperator(WindowOperatorBase):
         np.maximum.at(ends, group_of, all_ends)
         old_in, piece_in = group_of[: len(old)], group_of[len(old) :]
         windows = starts.copy()
-        windows[old_in[::-1]] = old_windows[::-1]  # the earliest of those that merge stays
+        windows[old_in[::-1]] = old_windows[::-1]  # the earliest of the merging sessions stays
         rows = np.empty(groups, np.int64)
         rows[piece_in] = order[first]
         group_codes = np.empty(groups, np.int64)
@@ -230,7 +230,7 @@ class MergingWindowOperator(WindowOperatorBase):
         bounds = pa.StructArray.from_arrays([pa.array(sessions.starts), pa.array(sessions.ends)], ["start", "end"])
         self._bounds.put(self._bounds.slots(keys, sessions.windows), bounds)
         old_codes = self._index.columns[0][sessions.old]
-        self._index.codec.retain(old_codes)  # codes stay good between removing and adding
+        self._index.codec.retain(old_codes)  # codes stay valid between removing and adding
         self._index.remove(sessions.old)
         self._index.add(sessions.codes, sessions.starts, sessions.ends, sessions.windows)
         self._index.codec.release(old_codes)
@@ -241,7 +241,7 @@ class MergingWindowOperator(WindowOperatorBase):
             self._timers.delete_event_time(keys, self._clears_at(ends - 1), windows)
 
     def _clear(self, keys: pa.Array, windows: Numbers) -> None:
-        """Forget sessions; one may be given twice, by its timer and by that of a lateness before a restore."""
+        """Remove sessions. One may be given twice, by its timer and by one with the lateness from before a restore."""
         if not len(keys):
             return
         at = self._index.position(self._index.codes(keys), windows, after_equal=True) - 1
@@ -254,8 +254,8 @@ def _joins(is_first: list[bool], open_since: list[int], starts: list[int], ends:
     """Return which rows join the open session of their key, each row given the rows of the key before it.
 
     The rows come key by key. `is_first` marks the first row of each key; `open_since` says where the session of the key
-    began before it, `_NEVER` if it had none. `starts` and `ends` are the bounds of each row's own session. Where a
-    session begins depends on each row before, so this is a loop; it handles numbers only.
+    began before it, `_NEVER` if it had none. `starts` and `ends` are the bounds of each row's own session. The
+    start of a session depends on each row before, so this is a loop; it handles numbers only.
     """
     joins = []
     begins = _NEVER
@@ -269,7 +269,7 @@ def _joins(is_first: list[bool], open_since: list[int], starts: list[int], ends:
 
 
 def _touching(codes: Numbers, starts: Numbers, ends: Numbers) -> Numbers:
-    """Number the groups of intervals of one code that overlap or touch; which group each interval is in."""
+    """Return the group of each interval; intervals of one code that overlap or touch share a group."""
     order = np.lexsort((starts, codes))
     codes, starts = codes[order], starts[order]
     by_end = np.lexsort((ends[order], codes))

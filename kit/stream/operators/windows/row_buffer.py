@@ -1,8 +1,9 @@
 """Rows kept until event time has passed them, found by key and a range of times.
 
 The rows are kept in keyed state, one entry per row, under their key and a number that separates rows of one key;
-columns of numbers stay columns. Beside the state there is a `KeyTimeIndex` of them, built again after a restore.
-Numbers continue from the highest one restored, so rows of one key keep their order however often the job is rescaled.
+columns of numbers stay columns. A `KeyTimeIndex` of the rows is kept next to the state, and rebuilt after a
+restore. Numbers continue from the highest one restored, so rows of one key keep their order however often the job is
+rescaled.
 """
 
 from __future__ import annotations

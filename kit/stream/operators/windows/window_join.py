@@ -39,7 +39,7 @@ class WindowJoin(ResolvedSpec):
     right: FunctionInput
     assigner: WindowAssigner
     window_time: str | None = None
-    """The name of a column more: the last millisecond of the pair's window."""
+    """The name of an additional column: the last millisecond of the pair's window."""
 
     def _resolve(self) -> None:
         if self.assigner.merges:
@@ -58,7 +58,7 @@ class WindowJoin(ResolvedSpec):
         return {**key_aspects(sides), "window": assigner_aspect(self.assigner), "time": time}
 
     def event_time(self, inputs: Sequence[TimeColumn | None]) -> TimeColumn | None:
-        """Return the column of the window's time, if there is one: a pair leaves when its window is over."""
+        """Return the column of the window's time, if there is one; pairs are emitted when their window is over."""
         return self.window_time
 
     def columns(self) -> PairColumns:
@@ -109,7 +109,7 @@ class WindowJoinOperator(Operator):
         self._buffers[input_index].add(batch.take(pa.array(kept)), times[kept])
 
     def process_watermark(self, timestamp_ms: int) -> None:
-        """Fire the windows that end at or before the watermark, remove their rows, then send the watermark on."""
+        """Fire the windows that end at or before the watermark, remove their rows, then pass the watermark on."""
         due = self._timers.advance(timestamp_ms)
         if len(due.keys):
             self._fire(due)

@@ -1,6 +1,6 @@
-"""Windows that do not merge, at work: rows go into those of their time, and a watermark fires those that are over.
+"""The operator of windows that do not merge: rows are added to the windows of their time, and watermarks fire them.
 
-Also what all windows have in common: the settings (`WindowSpec`), late rows, the timers that fire and clear.
+It also has the common parts of all windows: the settings (`WindowSpec`), late rows, the timers that fire and clear.
 
 Follows Flink's `WindowOperator`.
 """
@@ -43,7 +43,7 @@ class WindowSpec(ResolvedSpec):
     late_tag: OutputTag | None = field(default=None, kw_only=True)
 
     def state_aspects(self) -> Aspects:
-        """Return the key, the kind of window, and where the time is."""
+        """Return the key, the kind of window, and the column of the time."""
         return {
             "key_by": list(self.keys),
             "window": assigner_aspect(self.assigner),
@@ -91,7 +91,7 @@ class WindowOperatorBase(Operator):
         self._timers = backend.timer_service("window-timers", pa.int64())
 
     def open(self) -> None:
-        """Let restored windows be cleared by the lateness that is declared now; mostly those timers are there."""
+        """Set timers that clear restored windows by the present lateness; most of them exist already."""
         slots = self._table.entries()
         if self._spec.allowed_lateness_ms and len(slots):
             keys, windows = self._table.keys(slots), cast(pa.Array, self._table.namespaces(slots))
@@ -99,7 +99,7 @@ class WindowOperatorBase(Operator):
             self._timers.register_event_time(keys, self._clears_at(ends - 1), windows)
 
     def windows(self) -> tuple[pa.Array, Times, Times, pa.Array]:
-        """The windows that are open: of each its key, start, end and contents."""
+        """Return the key, start, end and contents of each open window."""
         slots = self._table.entries()
         windows: Any = self._table.namespaces(slots)
         starts, ends = self._bounds_in_ms(self._table.keys(slots), windows.to_numpy())
@@ -110,16 +110,16 @@ class WindowOperatorBase(Operator):
         return assigner.starts(windows), assigner.ends(windows)
 
     def _clears_at(self, last_ms: Times) -> Times:
-        """When windows are cleared that fire at `last_ms`."""
+        """Return the time at which windows that fire at `last_ms` are cleared."""
         lateness: int = self._spec.allowed_lateness_ms
         if not lateness:
             return last_ms
         return np.where(last_ms > MAX_WATERMARK_MS - lateness, MAX_WATERMARK_MS, last_ms + lateness)
 
     def _register(self, keys: pa.Array, last_ms: Times, windows: Times, known: Mask | None = None) -> Mask | None:
-        """Let windows fire and be cleared in time; which of them are overdue, and fire right now, if any is.
+        """Set the timers that fire and clear windows. Return the overdue ones, which fire now, or None.
 
-        `known` are those whose timers are there.
+        `known` are those whose timers exist.
         """
         overdue: Mask | None = None
         if lowest(last_ms) <= self.context.current_watermark_ms:
@@ -138,7 +138,7 @@ class WindowOperatorBase(Operator):
         return overdue
 
     def _set_aside(self, batch: pa.RecordBatch, times: Times, late: npt.NDArray[np.bool_]) -> None:
-        """Rows that came too late, if any."""
+        """Count late rows, or send them to the side output."""
         if self._spec.late_tag is not None:
             self.context.output.emit_to(self._spec.late_tag.name, batch.filter(pa.array(late)))
         else:
@@ -151,7 +151,7 @@ class WindowOperatorBase(Operator):
 
 
 class WindowOperator(WindowOperatorBase):
-    """Takes rows into the windows of their time, and fires those that are due."""
+    """The operator that adds rows to the windows of their time, and fires due ones."""
 
     def __init__(self, spec: WindowSpec) -> None:
         super().__init__(spec)
@@ -161,7 +161,7 @@ class WindowOperator(WindowOperatorBase):
         """
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        """Take the rows into their windows."""
+        """Add the rows to their windows."""
         spec = self._spec
         times = event_times_ms(batch, spec.time_column, spec.name)
         rows, windows = spec.assigner.assign(times)
@@ -182,7 +182,7 @@ class WindowOperator(WindowOperatorBase):
         slots = self._table.slots(keys, windows)
         known: Mask | None = None
         if len(slots) > FEW_ROWS or lowest(last_ms) <= self.context.current_watermark_ms:
-            # Of few rows all are registered: a timer that is there stays one, and finding the first rows takes longer.
+            # Register all of a few rows: setting a timer again is harmless, and finding the first rows takes longer.
             first = self._first_rows.of(slots)
             keys, windows, last_ms = picked(keys, first), windows[first], last_ms[first]
             known = self._note_registered(slots[first])
@@ -192,8 +192,8 @@ class WindowOperator(WindowOperatorBase):
             self._fire(*where(overdue, keys, windows, spec.assigner.starts(windows), last_ms + 1))
 
     def _note_registered(self, slots: npt.NDArray[np.int64]) -> Mask:
-        """Of which windows, given by distinct slots, the timers are there; from now on they are of all. A window that
-        is no entry yet has been given the slot of one that is gone.
+        """Return which windows, given by distinct slots, have timers, and note that all of them have now. A new window
+        may have the slot of a removed one.
         """
         size = int(slots.max()) + 1
         if size > len(self._registered):
@@ -205,7 +205,7 @@ class WindowOperator(WindowOperatorBase):
         return known
 
     def process_watermark(self, timestamp_ms: int) -> None:
-        """Fire the windows that end before the watermark or with it, clear what is overdue, then hand it on."""
+        """Fire the windows that end at or before the watermark, clear overdue ones, then pass the watermark on."""
         due = self._timers.advance(timestamp_ms)
         if due.namespaces is not None and len(due.keys):
             keys, windows, assigner = due.keys, due.namespaces.to_numpy(), self._spec.assigner
@@ -217,7 +217,7 @@ class WindowOperator(WindowOperatorBase):
 
 
 def where(mask: Mask, keys: pa.Array, *columns: Times) -> Any:
-    """Some columns, at the rows for which `mask` holds."""
+    """Return some columns at the rows for which `mask` is True."""
     if mask.all():
         return keys, *columns
     return keys.filter(pa.array(mask)), *(column[mask] for column in columns)
