@@ -1,6 +1,6 @@
-"""Write docs/GLOSSARY.md from the docstrings: every name of Flink's that they mention, and the place that has it.
+"""Write docs/GLOSSARY.md from the docstrings: every name of Flink that they mention, and its places in the kit.
 
-`kit.where(name)` reads the same; tests/house/test_glossary.py compares the two.
+`kit.where(name)` reads the same docstrings; tests/house/test_glossary.py compares the two.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from kit.glossary import Entry, glossary
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "GLOSSARY.md"
 INTRODUCTION = """# Glossary
 
-Flink's names, and where the kit has what they stand for. `kit.where("takeSnapshotSync")` finds the same in Python, with
-the line and what is said there. Made from the docstrings by `python -m scripts.glossary`.
+Flink's names and their places in the kit. `kit.where("takeSnapshotSync")` finds the same in Python, with the line and
+the docstring. `python -m scripts.glossary` writes this page from the docstrings.
 
 | Flink | the kit |
 |---|---|
@@ -22,7 +22,7 @@ the line and what is said there. Made from the docstrings by `python -m scripts.
 
 
 def page() -> str:
-    """The page as the docstrings are now: a row for each name, the best place first."""
+    """Return the page for the present docstrings: a row for each name, the best place first."""
     return INTRODUCTION + "".join(_row(list(entries)) for _, entries in groupby(glossary(), lambda entry: entry.name))
 
 

@@ -1,5 +1,5 @@
-"""`make plays`: play every play and print what came of it; with REWRITE=1 write that into the files, and the list of
-plays into docs/PLAYS.md.
+"""`make plays`: run every play and report differences; with REWRITE=1, write the actual outcomes into the files, and
+the list of plays into docs/PLAYS.md.
 
 python -m scripts.plays [--rewrite] [name or file ...]
 """
@@ -18,7 +18,7 @@ LIST = "## The plays\n"
 
 
 def page() -> str:
-    """docs/PLAYS.md with the list of the plays there are now."""
+    """Return docs/PLAYS.md with the present list of plays."""
     before = PAGE.read_text(encoding="utf-8").partition(LIST)[0]
     rows = (
         f"| [{each.name}](../kit/hosts/lab/scenarios/plays/{each.name}.play) | {each.question} |"
@@ -28,7 +28,7 @@ def page() -> str:
 
 
 def main() -> int:
-    """Play them; the number of those that did not come out as they say."""
+    """Run the plays; return the number of those with another outcome than expected."""
     parser = argparse.ArgumentParser(prog="python -m scripts.plays")
     parser.add_argument("--rewrite", action="store_true")
     parser.add_argument("plays", nargs="*")
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def _play(file: Path, *, rewrite: bool) -> bool:
-    """Whether it came out otherwise than it says."""
+    """Return True if the outcome differs from the expected one."""
     text = read_play(file)
     try:
         play = Play(text, str(file)).run()

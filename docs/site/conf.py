@@ -1,22 +1,22 @@
-"""How Sphinx builds the documentation from what `python -m scripts.site` has put together; see `make docs`."""
+"""The configuration of Sphinx, which builds the documentation from the pages of `python -m scripts.site`."""
 
 project = "The checkpoint kit"
 html_title = "The checkpoint kit"
 copyright = "the authors of the checkpoint kit"
 extensions = ["myst_nb", "scripts.site.names"]
 
-# Notebooks are shown with the outputs that are stored in them: those are the ones that `make test` compares, so the
-# site shows nothing that is not checked, and building it needs neither Java nor minutes.
+# Notebooks are shown with their stored outputs. `make test` compares these, so the site shows only checked outputs, and
+# building it takes neither Java nor minutes.
 nb_execution_mode = "off"
-nb_ipywidgets_js = {}  # widgets are shown by what they leave in a notebook; their scripts would come from elsewhere
+nb_ipywidgets_js = {}  # widgets are shown in their static form, because their scripts would come from another host
 nb_number_source_lines = False
 
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 4
-suppress_warnings = ["ref.python"]  # a type in a signature may be that of several modules
+suppress_warnings = ["ref.python"]  # a type in a signature may exist in several modules
 
 is_quick = tags.has("quick")  # type: ignore[name-defined]  # noqa: F821 (Sphinx puts it here)
-"""True for a build that only checks: without a theme, an index for the search, or typographic quotes."""
+"""True for a build that only checks: without a theme, a search index, or typographic quotes."""
 smartquotes = not is_quick
 html_theme = "basic" if is_quick else "furo"
 html_static_path = ["_static"]
@@ -42,6 +42,6 @@ toc_object_entries = False
 
 
 def setup(app):
-    """Called by Sphinx."""
+    """Skip the search index in a quick build; Sphinx calls this."""
     if is_quick:
         app.connect("builder-inited", lambda app: setattr(app.builder, "search", False))
