@@ -1,7 +1,7 @@
 """The job that a checkpoint is checked against: its operators, their parallelism and, if known, its exchanges.
 
-A kit job has all of these. A checkpoint of a newer version of a job, or a list of uids, has no exchanges and no chains:
-each operator is then a vertex of its own, and in-flight data cannot be checked.
+A kit job has all of these. A checkpoint of a newer version of a job, or a list of uids, has no exchanges and no chains.
+Each operator is then a vertex of its own, and in-flight data cannot be checked.
 """
 
 from __future__ import annotations

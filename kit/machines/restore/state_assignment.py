@@ -53,8 +53,8 @@ def assign_states(
     """Assign `operator_states`, by operator id, to the subtasks of `vertices`.
 
     With `recover_output_on_downstream`, in-flight data of outputs is read by its receivers (2.3). `repartition`
-    redistributes operator state. Raises a RestoreError for state of unknown operators (unless allowed), for a maximum
-    parallelism that changed or is exceeded, for in-flight data that cannot be redistributed, and for a vertex of which
+    redistributes operator state. Raises a RestoreError for any of these: state of unknown operators (unless allowed);
+    a maximum parallelism that changed or is exceeded; in-flight data that cannot be redistributed; a vertex of which
     only some operators had finished.
 
     Flink: `StateAssignmentOperation.assignStates`.

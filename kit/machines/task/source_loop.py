@@ -1,9 +1,9 @@
 """The read loop of a source task: one request to the host at a time, and pauses while the source must wait.
 
-The loop is a small machine within the task: *idle* (a turn may ask for the next batch), *reading* (the host reads) or
-*waiting* (for a timer, for its coordinator to assign a split, or for a split to have rows). The host may take its time
-over a read: barriers and messages are handled meanwhile. The splits that have nothing now are watched by the host,
-beside a read of the others. Follows Flink's `SourceOperatorStreamTask`; its `getAvailableFuture` is `RowsAvailable`.
+The loop is a small machine within the task. It is *idle* (a turn may request the next batch), *reading* (the host
+reads), or *waiting* (for a timer, for a split from its coordinator, or for rows in a split). The host may take long for
+a read: barriers and messages are handled meanwhile. The host watches splits without rows, also during a read of the
+others. Follows Flink's `SourceOperatorStreamTask`; its `getAvailableFuture` is `RowsAvailable`.
 """
 
 from __future__ import annotations

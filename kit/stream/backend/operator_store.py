@@ -1,7 +1,7 @@
 """Operator state: lists and broadcast maps that belong to a subtask, not to keys.
 
-A list state is a list of independent entries (the splits of a source, for instance), so that a rescale can redistribute
-them: `SPLIT_DISTRIBUTE` assigns each entry to one subtask, `UNION` all entries to all. A broadcast state is a map that
+A list state is a list of independent entries, for instance the splits of a source, which a rescale redistributes.
+`SPLIT_DISTRIBUTE` assigns each entry to one subtask, and `UNION` all entries to all. A broadcast state is a map that
 is the same on all subtasks; each gets one copy. Follows `DefaultOperatorStateBackend`.
 
 The file is framed as `kit.stream.backend.files.framing` defines: a header, and a section for each entry. A section is

@@ -3,8 +3,8 @@
 Arrow infers types from the first `_INFERRED_BYTES` of all files together, which is most files entirely. If a later row
 does not fit, an error names file, line, column and value, and says how to give the column a type.
 
-Each time a position is sought, rows are read from the beginning of the file: only counting finds a row, and Arrow
-counts rows that it leaves out (blank lines) among those that it skips.
+To find a position, rows are read from the beginning of the file, because only counting finds a row. Arrow counts the
+rows that it leaves out (blank lines) among those that it skips.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A path is a file, a directory, a pattern (`"data/*.csv"`), or several of these; the files are read in order of name.
 Values in the names of directories (`year=2013/month=1/`, as Hive and Spark write them) are columns of the rows there.
 
-Every problem with a file that can be detected early (it is missing, it is empty, it lacks a column) raises an error
-when the source is created, on the driver, and not hours later in a task. `kit.stream.connectors.files`, `csv_files` and
+A problem with a file that can be detected early (it is missing, is empty, or lacks a column) raises an error on the
+driver when the source is created, and not hours later in a task. `kit.stream.connectors.files`, `csv_files` and
 `text_files` do the reading.
 """
 

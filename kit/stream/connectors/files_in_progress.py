@@ -1,9 +1,8 @@
 """Parquet files that a host's tasks are writing to, and those that are complete and pending.
 
-Only the process that began such a file knows it: its real name ends in a token of the process, so a process that was
-replaced and runs on writes to no file of its successor. A snapshot links a pending file to a staged name of its own,
-and copies it where there are no links. So an aborted checkpoint takes its link along, and the next one has the rows all
-the same.
+The name of such a file ends in a token of the process that started it. So a process that was replaced, and still runs,
+writes to no file of its successor. A snapshot links a pending file to a staged name of its own, and copies it if the
+file system has no links. So an aborted checkpoint only removes its link, and the next one still has the rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Records of what a sink publishes, which outlast the files that its readers take away.
 
 A published file belongs to its readers: they may move or delete it at any time. After a failure the restored
-checkpoint still names it, and nothing that is left of it tells whether it was published. So before a staged file gets
-its published name, a record is written beside it:
+checkpoint still names it, although nothing may be left that shows whether it was published. So before a staged file
+gets its published name, a record is written in the same directory:
 
     <output>/.staging/<job id>/part-0-7.parquet             staged by checkpoint 7
     <output>/.staging/<job id>/part-0-7.parquet.published   {"bytes": 4711, "final": "part-...-00000-000007.parquet"}

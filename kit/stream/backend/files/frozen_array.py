@@ -2,8 +2,8 @@
 
 Freezing a large array copies nothing. From then on, before each write, its owner keeps what is about to be overwritten.
 A reader of the frozen array copies the live one, and restores what was kept, the latest first. So the owner never waits
-for a copy of everything. Another thread may copy while the owner writes, since everything that changes during the copy
-has been kept before. No lock is needed, because each side takes its first step before the other can notice the second:
+for a copy of everything. Another thread may copy while the owner writes, because everything that changes during the
+copy was kept before. No lock is needed, because each side takes its first step before its second:
 
     owner     keep, then write
     reader    copy, then look at what was kept

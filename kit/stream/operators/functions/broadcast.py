@@ -1,8 +1,8 @@
 """A stream that every subtask receives, and that controls how a function processes another stream.
 
-The function keeps what it must remember of the broadcast stream (rules, rates) in broadcast state: maps that every
-subtask writes in the same way, since each receives the same rows, and includes in its checkpoints. Rows of the other
-stream may only read them. Each subtask restores one copy, at any parallelism.
+The function keeps data of the broadcast stream (rules, rates) in broadcast state. These are maps that every subtask
+writes in the same way, because each receives the same rows. Rows of the other stream may only read them. Each subtask
+restores one copy, at any parallelism.
 
 Follows Flink's `BroadcastProcessFunction` and `KeyedBroadcastProcessFunction`, with `CoBroadcastWithKeyedOperator` and
 `CoBroadcastWithNonKeyedOperator`.
