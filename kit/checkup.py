@@ -16,12 +16,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from kit.core.markup import cells, element, table
 
 OK, NOT_OK, NOTE = "ok", "not ok", "note"
 """A note is informative; everything works."""
@@ -105,16 +106,14 @@ class Checkup(Sequence[Check]):
         return "\n".join([*lines, "", self._verdict])
 
     def _repr_html_(self) -> str:
-        left = 'style="text-align: left"'
-        head = "".join(f"<th {left}>{name}</th>" for name in ("check", "status", "found", "mend"))
-        rows = ""
+        left = "text-align: left"
+        rows = []
         for check in self:
-            status = f"<b>{check.status}</b>" if check.status == NOT_OK else check.status
-            mend = f"<code>{escape(check.mend)}</code>" if check.mend and check.status != OK else ""
-            cells = (check.of, status, escape(check.found), mend)
-            rows += f"<tr>{''.join(f'<td {left}>{cell}</td>' for cell in cells)}</tr>"
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-        return f"{table}<p><b>{escape(self._verdict)}</b></p>"
+            status = element("b", check.status) if check.status == NOT_OK else check.status
+            mend = element("code", check.mend) if check.mend and check.status != OK else ""
+            rows.append(element("tr", cells((check.of, status, check.found, mend), style=left)))
+        shown = table(cells(("check", "status", "found", "mend"), "th", style=left), rows)
+        return shown + element("p", element("b", self._verdict))
 
 
 def doctor(*, spark: bool = True, start_spark: bool = False) -> Checkup:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from html import escape
-from itertools import repeat
 from pathlib import Path
 from typing import Any
+
+from kit.core.markup import Markup, cells, element, markup, table
 
 HOME = Path(__file__).parent
 _SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z`(\"])")
@@ -146,15 +147,13 @@ def where(name: str) -> Found:
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Return HTML that fits into its page: sentences wrap, and long names at their joints."""
 
-    def row(cells: Iterable[str], tag: str) -> str:
-        return f"<tr>{''.join(map(inside, cells, repeat(tag)))}</tr>"
+    def wrapping(cell: str) -> Markup:
+        return Markup("<wbr>".join(map(markup, [cell] if " " in cell else _JOINT.split(cell))))
 
-    def inside(cell: str, tag: str) -> str:
-        parts = [cell] if " " in cell else _JOINT.split(cell)
-        return f'<{tag} style="{_CELL}">{"<wbr>".join(map(escape, parts))}</{tag}>'
+    def row(values: Iterable[str], name: str) -> Markup:
+        return cells(map(wrapping, values), name, style=_CELL)
 
-    body = "".join(row(cells, "td") for cells in rows)
-    return f"<table><thead>{row(heads, 'th')}</thead><tbody>{body}</tbody></table>"
+    return table(row(heads, "th"), (element("tr", row(each, "td")) for each in rows))
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from kit.core.markup import Markup, element, table
 from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS, event_time_text
 from kit.draw.themed import themed
 
@@ -47,22 +48,20 @@ def frame_html(frame: pd.DataFrame, most: int = ROWS, lit: Any = None) -> str:
         frame, lit = frame.iloc[order], [lit[place] for place in order]
     told = [_time_told if str(name).endswith("_ms") else _told for name in frame.columns]
     texts = [not pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes]
-    head = "".join(_cell("th", str(name), text) for name, text in zip(frame.columns, texts))
+    head = Markup("".join(_cell("th", str(name), text) for name, text in zip(frame.columns, texts)))
     rows = []
     for place, row in enumerate(frame.head(most).itertuples(index=False, name=None)):
-        cells = "".join(_cell("td", tell(value), text) for value, tell, text in zip(row, told, texts))
-        rows.append(f"<tr{' class=kit-lit' if lit is not None and lit[place] else ''}>{cells}</tr>")
+        shown = (_cell("td", tell(value), text) for value, tell, text in zip(row, told, texts))
+        rows.append(element("tr", *shown, class_="kit-lit" if lit is not None and lit[place] else ""))
     more = len(frame) - most
     rest = f'<p class="kit-note">… and {more:,} more</p>' if more > 0 else ""
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return f'<div class="kit-scroll">{table}</div>{rest}'
+    return element("div", table(head, rows), class_="kit-scroll") + Markup(rest)
 
 
-def _cell(tag: str, value: str, text: bool) -> str:
-    look = ' class="kit-text"' if text else ""
-    shown = escape(value if len(value) <= LONGEST else value[:LONGEST] + "…")
-    inside = f'<span title="{shown}">{shown}</span>' if len(value) > FITS else shown
-    return f"<{tag}{look}>{inside}</{tag}>"
+def _cell(tag: str, value: str, text: bool) -> Markup:
+    shown = value if len(value) <= LONGEST else value[:LONGEST] + "…"
+    inside = element("span", shown, title=shown) if len(value) > FITS else shown
+    return element(tag, inside, class_="kit-text" if text else "")
 
 
 def _time_told(value: Any) -> str:

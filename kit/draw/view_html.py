@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from kit.core.markup import Markup, element
+from kit.core.markup import table as markup_table
 from kit.draw.graphs import STYLE as GRAPH_STYLE
 from kit.draw.graphs import Graph
 from kit.draw.svg import asset
@@ -63,16 +65,17 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], meanings: Sequ
     if not listed:
         return ""
     numbers = [all(isinstance(row[at], int | float | None) for row in listed) for at in range(len(columns))]
-    marks = [' class="n"' if number else "" for number in numbers]
-    head = "".join(f'<th scope="col"{mark}>{escape(name)}</th>' for name, mark in zip(columns, marks))
-    body = "".join(
-        f'<tr class="{meanings[number] if meanings else ""}">'
-        + "".join(f"<td{mark}>{escape(_cell(cell))}</td>" for cell, mark in zip(row, marks))
-        + "</tr>"
+    marks = ["n" if number else "" for number in numbers]
+    head = [element("th", name, scope="col", class_=mark) for name, mark in zip(columns, marks)]
+    body = (
+        element(
+            "tr",
+            *(element("td", _cell(cell), class_=mark) for cell, mark in zip(row, marks)),
+            class_=meanings[number] if meanings else "",
+        )
         for number, row in enumerate(listed)
     )
-    rows_html = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<div class="v-scroll"><table class="v-table">{rows_html}</table></div>'
+    return element("div", markup_table(Markup("".join(head)), body, class_="v-table"), class_="v-scroll")
 
 
 def _cell(cell: Cell) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import pandas as pd
 
 from kit.core.display import Picture, display
+from kit.core.markup import Markup, cells, element, table
 from kit.run.captions import lower_first
 from kit.run.durations import duration
 from kit.why.fact import Fact, Told, story
 
+LEFT = "text-align:left"
 COLUMNS = ["number", "because_of", "at_ms", "machine", "says", "kind", "checkpoint_id", "is_root", "record_id"]
 
 
@@ -60,11 +61,9 @@ class Why:
         return f"Why({self.question!r}, {len(self.facts)} facts)"
 
     def _repr_html_(self) -> str:
-        head = '<th></th><th>at</th><th>machine</th><th style="text-align:left">what is so (first causes in bold)</th>'
-        rows = "".join(map(_html_row, self.told))
-        return (
-            f"<p><b>{escape(self.question)}</b></p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-        )
+        said = element("th", "what is so (first causes in bold)", style=LEFT)
+        head = cells(("", "at", "machine"), "th") + said
+        return element("p", element("b", self.question)) + table(head, map(_html_row, self.told))
 
     def svg(self) -> Picture:
         """Return the picture: the question at the top, each fact in a box below the one that it explains."""
@@ -84,13 +83,21 @@ def _row(each: Told) -> tuple[object, ...]:
     return each.number, each.because_of, *at, is_root, record.id
 
 
-def _html_row(each: Told) -> str:
-    record, says = each.fact.record, escape(lower_first(each.says) if each.link else each.says)
-    at, machine = ("", "") if record is None else (duration(each.at_ms), escape(record.machine))
-    says = f"<b>{says}</b>" if each.fact.is_root else says
-    left = f'style="text-align:left;padding-left:{1 + 2 * each.depth}em"'
-    cells = f'<td>{each.number}</td><td style="white-space:nowrap">{at}</td><td style="text-align:left">{machine}</td>'
-    return f"<tr>{cells}<td {left}>{each.link}{says}</td></tr>"
+def _html_row(each: Told) -> Markup:
+    record, says = each.fact.record, lower_first(each.says) if each.link else each.says
+    at, machine = ("", "") if record is None else (duration(each.at_ms), record.machine)
+    return element(
+        "tr",
+        element("td", each.number),
+        element("td", at, style="white-space:nowrap"),
+        element("td", machine, style=LEFT),
+        element(
+            "td",
+            each.link,
+            element("b", says) if each.fact.is_root else says,
+            style=f"{LEFT};padding-left:{1 + 2 * each.depth}em",
+        ),
+    )
 
 
 def _line(each: Told) -> str:

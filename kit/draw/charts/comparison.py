@@ -18,6 +18,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.markup import element, table
 from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord, led_by
 from kit.draw.charts.round_numbers import round_step
@@ -441,19 +442,18 @@ _HEADINGS = {
 
 
 def _table(comparison: Comparison) -> str:
-    table = comparison.to_pandas()
-    head = "".join(f"<th>{heading}</th>" for heading in _HEADINGS.values())
-    most = {name: table[name].max() for name in _HEADINGS if name != "run"}
+    frame = comparison.to_pandas()
+    most = {name: frame[name].max() for name in _HEADINGS if name != "run"}
     rows = []
-    for row in table.to_dict("records"):
-        cells = [f"<th>{escape(row['run'])}</th>"]
+    for row in frame.to_dict("records"):
+        shown = [element("th", row["run"])]
         for name in list(_HEADINGS)[1:]:
             value = row[name]
             if pd.isna(value):
-                cells.append('<td title="the trace does not tell">·</td>')
+                shown.append(element("td", "·", title="the trace does not tell"))
                 continue
             part = 100 * value / most[name] if most[name] else 0
             text = f"{value:,.4g}" if value % 1 else f"{int(value):,}"
-            cells.append(f'<td><i style="width:{part:.0f}%"></i><span>{text}</span></td>')
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+            shown.append(element("td", element("i", style=f"width:{part:.0f}%"), element("span", text)))
+        rows.append(element("tr", *shown))
+    return element("div", table(_HEADINGS.values(), rows), class_="wide")

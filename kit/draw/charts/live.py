@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.markup import Markup, cells, element, table
 from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
 from kit.draw.stage.scene import colour
@@ -182,11 +183,8 @@ class Live:
         for (operator, metric), of in shown.groupby(["operator", "metric"], sort=False):
             values = [_number(value) for value in of["value"].head(MOST_VALUES)]
             values += ["…"] * (len(of) > MOST_VALUES)
-            rows.append(f"<tr><td>{escape(operator)}</td><td>{escape(metric)}</td><td>{', '.join(values)}</td></tr>")
-        if not rows:
-            return ""
-        head = "<thead><tr><th>operator</th><th>metric</th><th>by subtask</th></tr></thead>"
-        return f'<div class="wide"><table>{head}<tbody>{"".join(rows)}</tbody></table></div>'
+            rows.append((operator, metric, ", ".join(values)))
+        return element("div", table(("operator", "metric", "by subtask"), rows), class_="wide") if rows else ""
 
     def _depth(self, vertex: str) -> int:
         """Return the length of the longest path from a source to this vertex."""
@@ -199,10 +197,9 @@ class Live:
         """Return the newest checkpoints as a table."""
         if not len(self.history):
             return '<p class="quiet">no checkpoint has begun yet</p>'
-        rows = "".join(_checkpoint(row, self.checkpoint) for row in self.history.to_dict("records"))
-        names = ("checkpoint", "", "acknowledged", "took", "stored", "in flight")
-        head = "".join(f"<th>{name}</th>" for name in names)
-        return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        rows = (_checkpoint(row, self.checkpoint) for row in self.history.to_dict("records"))
+        head = ("checkpoint", "", "acknowledged", "took", "stored", "in flight")
+        return element("div", table(head, rows), class_="wide")
 
     def subtasks_html(self) -> str:
         """Return one checkpoint's phases, a bar per subtask; an unfinished subtask says what it waits for."""
@@ -276,7 +273,7 @@ def _time_and_state(subtasks: pd.DataFrame) -> str:
 def _number(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.3g}" if abs(value) < 1_000 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) else escape(str(value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _times(row: dict[str, Any]) -> str:
@@ -289,20 +286,16 @@ def _times(row: dict[str, Any]) -> str:
     return f'<div class="time" role="img" aria-label="{told}" title="{told}">{parts}</div>'
 
 
-def _checkpoint(row: dict[str, Any], chosen: int | None) -> str:
+def _checkpoint(row: dict[str, Any], chosen: int | None) -> Markup:
     status = str(row["status"]).lower()
     took = "" if pd.isna(row["duration_ms"]) else duration(row["duration_ms"])
     stored = "" if pd.isna(row["checkpointed_bytes"]) else f"{row['checkpointed_bytes']:,} B"
     in_flight = "" if pd.isna(row["persisted_bytes"]) else f"{row['persisted_bytes']:,} B"
-    here = ' class="chosen"' if row["id"] == chosen else ""
     look = "good" if status == "completed" else "bad" if status == "failed" else ""
-    flag = f'<b class="flag {colour(row["id"])}">{row["id"]}</b> {escape(str(row["kind"]).lower())}'
-    cells = (
-        flag,
-        f'<span class="{look}">{status.replace("_", " ")}</span>',
-        f"{row['acknowledged']} of {row['subtasks']}",
-    )
-    return f"<tr{here}>{''.join(f'<td>{cell}</td>' for cell in (*cells, took, stored, in_flight))}</tr>"
+    flag = element("b", row["id"], class_=f"flag {colour(row['id'])}") + f" {str(row['kind']).lower()}"
+    said = element("span", status.replace("_", " "), class_=look)
+    shown = (flag, said, f"{row['acknowledged']} of {row['subtasks']}", took, stored, in_flight)
+    return element("tr", cells(shown), class_="chosen" if row["id"] == chosen else "")
 
 
 def _spans(row: dict[str, Any]) -> list[Span]:

@@ -19,12 +19,14 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from kit.core.markup import Markup
 from kit.core.state.key_groups import (
     default_max_parallelism,
     key_group_partitions,
     operator_index_for_key_group,
     operator_indexes,
 )
+from kit.draw import shapes
 from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
@@ -264,8 +266,8 @@ def _bars(plan: RescalePlan) -> Iterable[str]:
     most = max(int(table["keys"].max()), 1)
     base = TOP + CHART
     even = base - CHART * plan.keys / plan.parallelism / most
-    yield f'<path class="rp-even" d="M{LEFT:g} {even:.1f}H{WIDTH - RIGHT:g}"/>'
-    yield _text(LEFT - 8, even + 4, "rp-note", "even", "end")
+    yield shapes.path("rp-even", f"M{LEFT:g} {even:.1f}H{WIDTH - RIGHT:g}")
+    yield shapes.text(LEFT - 8, even + 4, "rp-note", "even", "end")
     for row in table.itertuples():
         x, width = _span(plan, row.first_group, row.last_group)
         height = CHART * row.keys / most
@@ -277,15 +279,12 @@ def _bars(plan: RescalePlan) -> Iterable[str]:
         )
         for look, y, tall in (("stayed", base - height, height - moved), ("moved", base - moved, moved)):
             if tall > 0:
-                yield (
-                    f'<rect class="rp-{look}" x="{x + gap:.1f}" y="{y:.1f}" width="{width - 2 * gap:.1f}" '
-                    f'height="{tall:.1f}"><title>{escape(told)}</title></rect>'
-                )
+                yield shapes.rect(f"rp-{look}", x + gap, y, width - 2 * gap, tall, told)
         if plan.parallelism <= NAMED:
             label = f"{row.keys:,}" if text_width(f"{row.keys:,}", 10.5) < width else short(int(row.keys))
             if text_width(label, 10.5) < width:
-                yield _text(x + width / 2, number_place(base - height, even), "rp-number", label, "middle")
-    yield f'<path class="rp-axis" d="M{LEFT:g} {base:g}H{WIDTH - RIGHT:g}"/>'
+                yield shapes.text(x + width / 2, number_place(base - height, even), "rp-number", label, "middle")
+    yield shapes.path("rp-axis", f"M{LEFT:g} {base:g}H{WIDTH - RIGHT:g}")
 
 
 def number_place(top: float, even: float) -> float:
@@ -302,36 +301,26 @@ def _groups(plan: RescalePlan) -> Iterable[str]:
     y = TOP + CHART + 6
     for group, keys in enumerate(plan.counts.tolist()):
         x, width = _span(plan, group, group)
-        yield (
-            f'<rect class="rp-group" x="{x:.2f}" y="{y:g}" width="{width:.2f}" height="{STRIP:g}" '
-            f'fill-opacity="{0.06 + 0.84 * keys / most:.2f}"><title>key group {group}: {keys:,} keys</title></rect>'
-        )
+        hint = f"key group {group}: {keys:,} keys"
+        yield shapes.rect("rp-group", x, y, width, STRIP, hint, fill_opacity=0.06 + 0.84 * keys / most)
     for subtask, owned in enumerate(key_group_partitions(plan.max_parallelism, plan.parallelism)):
         x, width = _span(plan, owned.start, owned.end)
-        yield f'<rect class="rp-owner" x="{x:.1f}" y="{y:g}" width="{width:.1f}" height="{STRIP:g}"/>'
+        yield shapes.rect("rp-owner", x, y, width, STRIP)
         if plan.parallelism <= NAMED:
             label = f"subtask {subtask}" if width > 66 else str(subtask)
             if text_width(label, 10.5) < width:
-                yield _text(x + width / 2, y + STRIP + 14, "rp-note", label, "middle")
-
-
-def _text(x: float, y: float, look: str, text: str, anchor: str = "") -> str:
-    where = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{where}>{escape(text)}</text>'
+                yield shapes.text(x + width / 2, y + STRIP + 14, "rp-note", label, "middle")
 
 
 def _legend(plan: RescalePlan, y: float) -> Iterable[str]:
-    entries: Sequence[tuple[str, str]] = [
-        ('<rect class="rp-stayed" y="-9" width="14" height="10"/>', "keys of a subtask"),
-        *(
-            [('<rect class="rp-moved" y="-9" width="14" height="10"/>', "of these, keys that another subtask had")]
-            if plan.moved
-            else []
-        ),
-        ('<path class="rp-even" d="M-4 -4H18"/>', "an even part"),
-        ('<rect class="rp-group" y="-9" width="14" height="10" fill-opacity="0.6"/>', "key group, stronger: more keys"),
+    moved = shapes.rect("rp-moved", 0, -9, 14, 10)
+    entries: Sequence[tuple[Markup, str]] = [
+        (shapes.rect("rp-stayed", 0, -9, 14, 10), "keys of a subtask"),
+        *([(moved, "of these, keys that another subtask had")] if plan.moved else []),
+        (shapes.path("rp-even", "M-4 -4H18"), "an even part"),
+        (shapes.rect("rp-group", 0, -9, 14, 10, fill_opacity=0.6), "key group, stronger: more keys"),
     ]
     x = LEFT
     for sign, text in entries:
-        yield f'<g transform="translate({x:g} {y:g})">{sign}{_text(24, 0, "rp-note", text)}</g>'
+        yield shapes.moved(x, y, sign, shapes.text(24, 0, "rp-note", text))
         x += 24 + text_width(text, 10.5) + 24

@@ -7,13 +7,14 @@ network requests, and its content security policy forbids them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from kit.core.markup import Markup, element, table
 from kit.core.protocol.json_lines import file_of
 from kit.draw.assets import asset, stage_css, stage_js
 from kit.draw.page.page_panels import PagePanel, milestones, panels_html, view_panel
@@ -170,23 +171,20 @@ def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame], *, pictu
     given = redistribution(run)
     if len(given):
         parts += ["<h2>What each restore gave to whom</h2>", table_html(given)]
-    for heading, table in tables.items():
-        parts += [f"<h2>{escape(heading)}</h2>", table_html(table)]
+    for heading, frame in tables.items():
+        parts += [f"<h2>{escape(heading)}</h2>", table_html(frame)]
     return "".join(parts)
 
 
-def table_html(table: pd.DataFrame) -> str:
+def table_html(frame: pd.DataFrame) -> str:
     """Return a DataFrame as a plain table: numbers right-aligned, text left-aligned, missing values empty."""
-    head = "".join(f'<th class="{_kind(table[name])}">{escape(str(name))}</th>' for name in table.columns)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td class="{_kind(table[name])}">{escape(_cell(value))}</td>' for name, value in zip(table.columns, row)
-        )
-        + "</tr>"
-        for row in table.itertuples(index=False)
-    )
-    return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    kinds = [_kind(frame[name]) for name in frame.columns]
+
+    def row(values: Iterable[Any], name: str) -> list[Markup]:
+        return [element(name, value, class_=kind) for value, kind in zip(values, kinds, strict=True)]
+
+    body = (element("tr", *row(map(_cell, values), "td")) for values in frame.itertuples(index=False))
+    return element("div", table(Markup("".join(row(frame.columns, "th"))), body), class_="table")
 
 
 def _kind(column: pd.Series) -> str:

@@ -12,13 +12,14 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import pandas as pd
 
+from kit.core.markup import Markup
 from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
+from kit.draw import shapes
 from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
@@ -157,7 +158,7 @@ class AtRisk:
         order = [task for task in self.tasks if task in shown]
         most = max([1, *(each.records for each in shown.values())])
         since = "since the job began" if self.checkpoint is None else f"since its part of checkpoint {self.checkpoint}"
-        parts = [_text(16, 22, "ar-head", "task"), _text(LEFT, 22, "ar-head", f"records {since}")]
+        parts = [shapes.text(16, 22, "ar-head", "task"), shapes.text(LEFT, 22, "ar-head", f"records {since}")]
         y = TOP
         for task in order:
             parts += _row(task, self.tasks[task], most, y)
@@ -165,7 +166,7 @@ class AtRisk:
         if len(tasks) > MOST_ROWS:
             rest = sum(each.records for _, each in tasks[MOST_ROWS:])
             parts.append(
-                _text(16, y + 14, "ar-note", f"and {len(tasks) - MOST_ROWS} tasks more, with {rest:,} records")
+                shapes.text(16, y + 14, "ar-note", f"and {len(tasks) - MOST_ROWS} tasks more, with {rest:,} records")
             )
             y += ROW
         return y + 10, "".join(parts)
@@ -183,17 +184,16 @@ def _workers(tasks: Iterable[str]) -> str:
     return ", ".join(named[:MOST_WORKERS]) + (f", and so on to worker {max(on)}" if len(named) > MOST_WORKERS else "")
 
 
-def _row(task: str, since: Since, most: int, y: float) -> Iterator[str]:
+def _row(task: str, since: Since, most: int, y: float) -> Iterator[Markup]:
     count, look = (since.read, "read") if since.read else (since.taken or 0, "taken")
     width = (RIGHT - LEFT) * count / most
     told = f"{count:,} {look}" if count else "not told by this trace" if since.taken is None else "none"
-    yield f"<g><title>{escape(task)}: {told}</title>"
-    yield _text(16, y + 14, "ar-name", task if len(task) < 24 else task[:10] + "…" + task[-11:])
+    parts = [shapes.text(16, y + 14, "ar-name", task if len(task) < 24 else task[:10] + "…" + task[-11:])]
     if count:
-        wide = f'width="{max(width, 2):.1f}" height="17"'
-        yield f'<rect class="ar-bar ar-{look}" x="{LEFT:g}" y="{y + 2:g}" {wide} rx="2"/>'
+        parts.append(shapes.rect(f"ar-bar ar-{look}", LEFT, y + 2, max(width, 2), 17, rx=2))
     inside = width > text_width(told, 11) + 12
-    yield _text(LEFT + 6 if inside else LEFT + width + 6, y + 15, "ar-in" if inside else "ar-note", told) + "</g>"
+    where, written = (LEFT + 6, "ar-in") if inside else (LEFT + width + 6, "ar-note")
+    yield shapes.group(f"{task}: {told}", *parts, shapes.text(where, y + 15, written, told))
     besides = []
     if since.changed:
         besides.append(f"{since.changed:,} entr{'y' if since.changed == 1 else 'ies'} of state changed")
@@ -205,12 +205,8 @@ def _row(task: str, since: Since, most: int, y: float) -> Iterator[str]:
         cut = text
         while text_width(cut, 11) > WIDTH - RIGHT - 40 and len(cut) > 4:
             cut = cut[:-2]
-        yield f"<g><title>{escape(text)}</title>"
-        yield _text(RIGHT + 30, y + 15, "ar-note", cut if cut == text else cut + "…") + "</g>"
-
-
-def _text(x: float, y: float, look: str, text: str) -> str:
-    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+        shown = cut if cut == text else cut + "…"
+        yield shapes.group(text, shapes.text(RIGHT + 30, y + 15, "ar-note", shown))
 
 
 # --- what has happened since ------------------------------------------------------------------------------------------

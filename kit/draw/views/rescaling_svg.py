@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import chain, groupby
 
 from kit.core.state.key_groups import key_group_range_for_operator_index
+from kit.draw import shapes
 from kit.draw.graphs import text_width
 from kit.run.sizes import size_text
 from kit.snapshots.key_moves import KeyMove, owners
@@ -41,7 +41,7 @@ def drawn(deals: Sequence[Deal], moves: Sequence[KeyMove], nothing: str) -> tupl
     empty picture.
     """
     if not deals:
-        return 44.0, _text(16, 30, "rs-note", nothing)
+        return 44.0, shapes.text(16, 30, "rs-note", nothing)
     parts: list[str] = []
     y = 12.0
     for deal in deals:
@@ -95,7 +95,7 @@ def _keyed(deal: Deal, y: float, moves: Sequence[KeyMove]) -> tuple[float, str]:
         parts.append(_rect(shade, x + 0.5, above + BAR, max(width - 1, 0.6), BETWEEN, hint))
         label = size_text(held) + (" moved" if old != new else "")
         if held and text_width(label, 11) + 6 < width:
-            parts.append(_text(x + width / 2, above + BAR + 14, "rs-name", label, "middle"))
+            parts.append(shapes.text(x + width / 2, above + BAR + 14, "rs-name", label, "middle"))
     most = max(sizes.values(), default=1)
     for group, size in sizes.items():
         high = max(2.0, 34 * size / most)
@@ -113,18 +113,18 @@ def _keyed(deal: Deal, y: float, moves: Sequence[KeyMove]) -> tuple[float, str]:
         parts += _owner(deal, new, owned.start, owned.end, below, scale, lit[1], look, size_text(given[new]))
         if full and deal.after <= MOST_BARS:
             middle = LEFT + (owned.start + owned.end + 1) / 2 * scale
-            parts.append(_text(middle, below + BAR + 13, "rs-skew", f"▲ {share:.1f}×", "middle"))
+            parts.append(shapes.text(middle, below + BAR + 13, "rs-skew", f"▲ {share:.1f}×", "middle"))
     if deal.after > MOST_BARS and deal.skew > SKEWED:
         told = f"▲ the fullest was given {deal.skew:.1f} times an even part: {deal.vertex}/{given.index(max(given))}"
-        parts.append(_text((LEFT + RIGHT) / 2, below + BAR + 13, "rs-skew", told, "middle"))
+        parts.append(shapes.text((LEFT + RIGHT) / 2, below + BAR + 13, "rs-skew", told, "middle"))
     for move in moves:
         x = LEFT + (move.key_group + 0.5) * scale
-        parts.append(f'<path class="rs-key" d="M{x:.1f} {above - 6:g}V{above:g}M{x:.1f} {above + BAR:g}V{below:g}"/>')
-        parts.append(_text(x, above - 8, "rs-title", repr(move.key), "middle"))
+        parts.append(shapes.path("rs-key", f"M{x:.1f} {above - 6:g}V{above:g}M{x:.1f} {above + BAR:g}V{below:g}"))
+        parts.append(shapes.text(x, above - 8, "rs-title", repr(move.key), "middle"))
     ticks = [0, deal.groups - 1] if deal.groups > 1 else [0]
     for tick, anchor in zip(ticks, ("start", "end")):
         where = LEFT if anchor == "start" else RIGHT
-        parts.append(_text(where, below + BAR + 13, "rs-note", f"key group {tick}", anchor))
+        parts.append(shapes.text(where, below + BAR + 13, "rs-note", f"key group {tick}", anchor))
     return below + BAR + 18 - y, "".join(parts)
 
 
@@ -147,7 +147,7 @@ def _owner(
     yield _rect("rs-bar" + look + (" lit" if subtask in lit else ""), x + 0.5, y, max(width - 1, 0.8), BAR, hint)
     for label in (f"{name}: {span}" + (f", {more}" if more else ""), f"{name}: {span}", name, str(subtask)):
         if text_width(label, 11) + 6 < width:
-            yield _text(x + width / 2, y + 16, "rs-name", label, "middle")
+            yield shapes.text(x + width / 2, y + 16, "rs-name", label, "middle")
             return
 
 
@@ -213,7 +213,7 @@ def _listed(deal: Deal, y: float) -> tuple[float, str]:
         told = f"{_count(deal, count)}, {size_text(held)}" if count else "nothing"
         parts += _labelled(look, x, below, width, news.name(deal.vertex, band), told)
         if full:
-            parts.append(_text(x + width / 2, below + BAR + 13, "rs-skew", f"▲ {share:.1f}×", "middle"))
+            parts.append(shapes.text(x + width / 2, below + BAR + 13, "rs-skew", f"▲ {share:.1f}×", "middle"))
     return below + BAR + 14 - y, "".join(parts)
 
 
@@ -234,7 +234,7 @@ def _labelled(look: str, x: float, y: float, width: float, name: str, told: str)
     short = name.rpartition("/")[2]
     for label in (f"{name}: {told}", name, short):
         if text_width(label, 11) + 1 < width:
-            yield _text(x + width / 2, y + 16, "rs-name", label, "middle")
+            yield shapes.text(x + width / 2, y + 16, "rs-name", label, "middle")
             return
 
 
@@ -244,13 +244,13 @@ def _pool(deal: Deal, olds: _Bands, news: _Bands, y: float) -> Iterator[str]:
     middle = y + BETWEEN / 2
     for band in range(olds.count):
         x, width = olds.place(band)
-        yield f'<path class="rs-strand rs-s{band % 4}" d="M{x + width / 2:.1f} {y:g}V{middle - 9:g}"/>'
+        yield shapes.path(f"rs-strand rs-s{band % 4}", f"M{x + width / 2:.1f} {y:g}V{middle - 9:g}")
     for band in range(news.count):
         x, width = news.place(band)
-        yield f'<path class="rs-strand rs-s0" d="M{x + width / 2:.1f} {middle + 9:g}V{y + BETWEEN:g}"/>'
+        yield shapes.path("rs-strand rs-s0", f"M{x + width / 2:.1f} {middle + 9:g}V{y + BETWEEN:g}")
     label = f"all {len(entries)} entries, {size_text(sum(entries.values()))}, to each"
     yield _rect("rs-bar", LEFT + 2, middle - 9, RIGHT - LEFT - 4, 18, label)
-    yield _text((LEFT + RIGHT) / 2, middle + 4, "rs-name", label, "middle")
+    yield shapes.text((LEFT + RIGHT) / 2, middle + 4, "rs-name", label, "middle")
 
 
 def _strands(deal: Deal, olds: _Bands, news: _Bands, y: float) -> Iterator[str]:
@@ -306,17 +306,16 @@ class _Stops:
 def _strand(look: str, start: float, end: float, y: float, hint: str, thick: float) -> str:
     bottom, middle = y + BETWEEN, y + BETWEEN / 2
     way = f"M{start:.1f} {y:g}C{start:.1f} {middle:g} {end:.1f} {middle:g} {end:.1f} {bottom:g}"
-    told = f"<title>{escape(hint)}</title>"
-    return f'<path class="rs-strand {look}" d="{way}" style="stroke-width:{thick:.1f}">{told}</path>'
+    return shapes.path(f"rs-strand {look}", way, hint, style=f"stroke-width:{thick:.1f}")
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
 def _head(deal: Deal, y: float) -> Iterator[str]:
-    yield _text(16, y + 10, "rs-title", heading(deal))
+    yield shapes.text(16, y + 10, "rs-title", heading(deal))
     for number, line in enumerate(_said(deal)):
-        yield _text(16, y + 26 + LINE * number, "rs-note", line)
+        yield shapes.text(16, y + 26 + LINE * number, "rs-note", line)
 
 
 def _said(deal: Deal) -> list[str]:
@@ -335,16 +334,8 @@ def _said(deal: Deal) -> list[str]:
 
 
 def _row(text: str, y: float) -> str:
-    return _text(LEFT - 8, y + 16, "rs-row", text, "end")
+    return shapes.text(LEFT - 8, y + 16, "rs-row", text, "end")
 
 
 def _rect(look: str, x: float, y: float, width: float, height: float, hint: str) -> str:
-    return (
-        f'<rect class="{look}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2">'
-        f"<title>{escape(hint)}</title></rect>"
-    )
-
-
-def _text(x: float, y: float, look: str, text: str, anchor: str = "") -> str:
-    where = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{where}>{escape(text)}</text>'
+    return shapes.rect(look, x, y, width, height, hint, rx=2)

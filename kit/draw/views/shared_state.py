@@ -12,15 +12,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from kit.core.markup import Markup
 from kit.core.metadata import MetadataError
 from kit.core.state.errors import StateError
+from kit.draw import shapes
 from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
@@ -209,30 +210,30 @@ class SharedState:
         """Draw a row for each set of holders, with the number of files that they share."""
         columns = self.checkpoints[-MOST_COLUMNS:]
         step = min(90.0, (WIDTH - LEFT - 150) / max(len(columns), 1))
-        parts = [_text(16, TOP - 12, "ss-head", "files"), _text(LEFT - 90, TOP - 12, "ss-head", "bytes")]
+        parts = [shapes.text(16, TOP - 12, "ss-head", "files"), shapes.text(LEFT - 90, TOP - 12, "ss-head", "bytes")]
         freed = {number: int(self.freed_by(number)["bytes"].sum()) for number in columns}
         for place, number in enumerate(columns):
             x = LEFT + (place + 0.5) * step
-            parts.append(_text(x, TOP - 30, "ss-column", f"chk-{number}", "middle"))
+            parts.append(shapes.text(x, TOP - 30, "ss-column", f"chk-{number}", "middle"))
             label = f"frees {size_text(freed[number])}"
             if text_width(label, 10.5) < step + 14 or place % 2 == 0:
-                parts.append(_text(x, TOP - 14, "ss-small", label, "middle"))
-        parts.append(_text(LEFT + len(columns) * step + 20, TOP - 12, "ss-head", "references"))
+                parts.append(shapes.text(x, TOP - 14, "ss-small", label, "middle"))
+        parts.append(shapes.text(LEFT + len(columns) * step + 20, TOP - 12, "ss-head", "references"))
         y = TOP
         groups = _groups(self.files)
         for files in groups[:MOST_ROWS]:
             parts += _group_row(files, columns, step, y)
             y += ROW
         if len(groups) > MOST_ROWS:
-            parts.append(_text(16, y + 16, "ss-small", f"and {len(groups) - MOST_ROWS} rows more"))
+            parts.append(shapes.text(16, y + 16, "ss-small", f"and {len(groups) - MOST_ROWS} rows more"))
             y += ROW
         for x, look, told in (
             (16, "own", "file of one checkpoint's own"),
             (230, "shared", "file that several may share"),
         ):
             if any(each.shared == (look == "shared") for each in self.files):
-                parts.append(f'<circle class="ss-dot ss-{look}" cx="{x + 6}" cy="{y + 18:g}" r="6"/>')
-                parts.append(_text(x + 20, y + 22, "ss-small", told))
+                parts.append(shapes.circle(f"ss-dot ss-{look}", x + 6, y + 18, 6))
+                parts.append(shapes.text(x + 20, y + 22, "ss-small", told))
         return y + 34, "".join(parts)
 
     def __repr__(self) -> str:
@@ -262,34 +263,27 @@ def _groups(files: Iterable[HeldFile]) -> list[list[HeldFile]]:
     return [groups[key] for key in sorted(groups, key=lambda key: (key[0][0], -len(key[0]), key[1], not key[2]))]
 
 
-def _group_row(files: list[HeldFile], columns: list[int], step: float, y: float) -> Iterator[str]:
+def _group_row(files: list[HeldFile], columns: list[int], step: float, y: float) -> Iterator[Markup]:
     one = files[0]
     names = ", ".join(posixpath.basename(each.path) for each in files[:30])
     what = posixpath.basename(one.path) if len(files) == 1 else f"{len(files)} files"
     cut = what if len(what) <= 22 else what[:8] + "…" + what[-11:]
     size = sum(each.size for each in files)
-    yield f"<g><title>{escape(names)}</title>"
-    yield _text(16, y + 17, "ss-label", f"{cut} in {one.directory}")
-    yield _text(LEFT - 90, y + 17, "ss-small", size_text(size)) + "</g>"
+    named = shapes.text(16, y + 17, "ss-label", f"{cut} in {one.directory}")
+    yield shapes.group(names, named, shapes.text(LEFT - 90, y + 17, "ss-small", size_text(size)))
     held = [place for place, number in enumerate(columns) if number in one.holders]
     look = "shared" if one.shared else "own"
     if len(held) > 1:
         first, last = LEFT + (held[0] + 0.5) * step, LEFT + (held[-1] + 0.5) * step
-        yield f'<path class="ss-line ss-{look}-line" d="M{first:.1f} {y + 13:g}H{last:.1f}"/>'
+        yield shapes.path(f"ss-line ss-{look}-line", f"M{first:.1f} {y + 13:g}H{last:.1f}")
     for place in range(len(columns)):
         x = LEFT + (place + 0.5) * step
         if place in held:
-            hint = f"checkpoint {columns[place]} holds {what}"
-            yield f'<circle class="ss-dot ss-{look}" cx="{x:.1f}" cy="{y + 13:g}" r="7"><title>{hint}</title></circle>'
+            yield shapes.circle(f"ss-dot ss-{look}", x, y + 13, 7, f"checkpoint {columns[place]} holds {what}")
         else:
-            yield f'<circle class="ss-none" cx="{x:.1f}" cy="{y + 13:g}" r="2.5"/>'
+            yield shapes.circle("ss-none", x, y + 13, 2.5)
     many = len(one.holders)
-    yield _text(LEFT + len(columns) * step + 20, y + 17, "ss-label", f"{many}{', shared' if one.shared else ''}")
-
-
-def _text(x: float, y: float, look: str, text: str, anchor: str = "") -> str:
-    where = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{where}>{escape(text)}</text>'
+    yield shapes.text(LEFT + len(columns) * step + 20, y + 17, "ss-label", f"{many}{', shared' if one.shared else ''}")
 
 
 VIEW = View(

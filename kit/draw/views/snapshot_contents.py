@@ -16,7 +16,9 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.markup import Markup
 from kit.core.metadata.sections import OPERATOR
+from kit.draw import shapes
 from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
@@ -260,12 +262,12 @@ def _map_html(snapshot: Snapshot, title: str) -> str:
 def _byte_map(snapshot: Snapshot | None) -> tuple[float, str]:
     """Return the height and the drawing."""
     if snapshot is None:
-        return 60.0, _text(16, 34, "sn-label", "no checkpoint has begun yet")
+        return 60.0, shapes.text(16, 34, "sn-label", "no checkpoint has begun yet")
     bars = _bars(snapshot)
     parts = [
-        _text(16, 20, "sn-head", "whose state, in which file"),
-        _text(LEFT, 20, "sn-head", "its bytes, from first to last"),
-        _text(RIGHT, 20, "sn-head", "the handle that refers to it"),
+        shapes.text(16, 20, "sn-head", "whose state, in which file"),
+        shapes.text(LEFT, 20, "sn-head", "its bytes, from first to last"),
+        shapes.text(RIGHT, 20, "sn-head", "the handle that refers to it"),
     ]
     y = TOP
     for bar in bars:
@@ -392,30 +394,26 @@ def _rest(count: int, size: str) -> str:
     return f"and a smaller one, {size}" if count == 1 else f"and {count} smaller ones, {size} together"
 
 
-def _bar(bar: _Bar, y: float) -> Iterator[str]:
-    yield f"<g><title>{escape(bar.label)} in {escape(bar.file)}</title>"
-    yield _text(16, y + 11, "sn-label", _fitted_name(bar.label, LEFT - 30, 11.5))
-    yield _text(16, y + 25, "sn-small", _fitted(bar.file, LEFT - 30, 10.5))
-    yield "</g>"
-    if not bar.written:
-        yield f'<rect class="sn-unwritten" x="{LEFT:g}" y="{y:g}" width="{BAR:g}" height="22" rx="3"/>'
-    yield f'<rect class="sn-file" x="{LEFT:g}" y="{y:g}" width="{BAR:g}" height="22" rx="3"/>' if bar.written else ""
+def _bar(bar: _Bar, y: float) -> Iterator[Markup]:
+    yield shapes.group(
+        f"{bar.label} in {bar.file}",
+        shapes.text(16, y + 11, "sn-label", _fitted_name(bar.label, LEFT - 30, 11.5)),
+        shapes.text(16, y + 25, "sn-small", _fitted(bar.file, LEFT - 30, 10.5)),
+    )
+    yield shapes.rect("sn-file" if bar.written else "sn-unwritten", LEFT, y, BAR, 22, rx=3)
     for start, end, look, label, hint in bar.ranges:
         x, width = LEFT + BAR * start / max(bar.size, 1), BAR * (end - start) / max(bar.size, 1)
         wide = max(width - 0.8, 0.8)
         top, high = (y + 16, 6.0) if look.endswith(" inline") else (y, 22.0)
-        yield f'<g><title>{escape(hint)}</title><rect class="sn-range sn-{look}" x="{x:.1f}" y="{top:g}" '
-        yield f'width="{wide:.1f}" height="{high:g}" rx="2"/>'
+        parts = [shapes.rect(f"sn-range sn-{look}", x, top, wide, high, rx=2)]
         if label and width > text_width(label, 10.5) + 6:
             low = 12.5 if look == "section" else 15
-            yield _text(x + width / 2, y + low, f"sn-in sn-in-{look}", label, "middle")
-        yield "</g>"
+            parts.append(shapes.text(x + width / 2, y + low, f"sn-in sn-in-{look}", label, "middle"))
+        yield shapes.group(hint, *parts)
     size = f"{size_text(bar.size)}" if bar.written else "not written yet"
-    yield f'<path class="sn-arrow" d="M{RIGHT - 6:g} {y + 11:g}H{LEFT + BAR + 3:g}m5 -3.5l-5 3.5l5 3.5"/>'
-    yield f"<g><title>{escape(bar.handle)}</title>"
-    yield _text(RIGHT, y + 11, "sn-label", _fitted_name(bar.handle, WIDTH - RIGHT - 8, 11.5))
-    yield _text(RIGHT, y + 25, "sn-small", size)
-    yield "</g>"
+    yield shapes.path("sn-arrow", f"M{RIGHT - 6:g} {y + 11:g}H{LEFT + BAR + 3:g}m5 -3.5l-5 3.5l5 3.5")
+    handle = shapes.text(RIGHT, y + 11, "sn-label", _fitted_name(bar.handle, WIDTH - RIGHT - 8, 11.5))
+    yield shapes.group(bar.handle, handle, shapes.text(RIGHT, y + 25, "sn-small", size))
 
 
 _LEGEND = (
@@ -435,15 +433,15 @@ _LEGEND = (
 )
 
 
-def _legend(looks: Iterable[str], y: float) -> Iterator[str]:
+def _legend(looks: Iterable[str], y: float) -> Iterator[Markup]:
     there = {look.removesuffix(" inline") for look in looks}
     x = 16.0
     for look, text in _LEGEND:
         if look in there:
             if x + 24 + text_width(text, 10.5) > WIDTH - 10:
                 x, y = 16.0, y + 18
-            yield f'<rect class="sn-range sn-{look}" x="{x:g}" y="{y - 9:g}" width="13" height="11" rx="2"/>'
-            yield _text(x + 18, y, "sn-small", text)
+            yield shapes.rect(f"sn-range sn-{look}", x, y - 9, 13, 11, rx=2)
+            yield shapes.text(x + 18, y, "sn-small", text)
             x += 18 + text_width(text, 10.5) + 18
 
 
@@ -469,11 +467,6 @@ def _fitted(text: str, width: float, size: float) -> str:
         if text_width(cut, size) <= width:
             return cut
     return "…"
-
-
-def _text(x: float, y: float, look: str, text: str, anchor: str = "") -> str:
-    where = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{where}>{escape(text)}</text>'
 
 
 VIEW = View("snapshot", "Snapshot", "What does a checkpoint hold, and in which bytes of which file?", snapshot_view)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from kit.core.markup import element
 from kit.files.onlooker import in_notebook
 from kit.hosts.spark.console import changes_lines, say
 from kit.machines.job.status import JobStatus
@@ -127,8 +127,8 @@ class Progress:
             rows["late rows dropped"] = f"{self.late_rows:,}"
         if self.error:
             rows["error"] = self.error
-        body = "".join(f"<tr><th>{escape(key)}</th><td>{escape(str(value))}</td></tr>" for key, value in rows.items())
-        return f"<table><tbody>{body}</tbody></table>"
+        body = (element("tr", element("th", key), element("td", value)) for key, value in rows.items())
+        return element("table", element("tbody", *body))
 
 
 def _slots(driver: JobDriver) -> int:

@@ -7,11 +7,11 @@ until it has ended.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Any, cast, overload
 
 import pandas as pd
 
+from kit.core.markup import table
 from kit.hosts.spark.job import SparkJob
 from kit.hosts.spark.started_jobs import started
 
@@ -67,7 +67,8 @@ class RunningJobs(Sequence[SparkJob]):
             return "<i>no job runs on Spark</i>"
         rows = [_row(number, job) for number, job in enumerate(self._jobs)]
         rows = [{**row, "since": f"{row['since']:%H:%M:%S} UTC"} for row in rows]
-        return html_table(COLUMNS, rows)
+        head = [column.replace("_", " ") for column in COLUMNS]
+        return table(head, ([row.get(column, "") for column in COLUMNS] for row in rows))
 
 
 def _row(number: int, job: SparkJob) -> dict[str, Any]:
@@ -76,12 +77,3 @@ def _row(number: int, job: SparkJob) -> dict[str, Any]:
         "since": pd.Timestamp(job.started_s, unit="s", tz="UTC").floor("s"),
         "end_with": f"kit.running()[{number}].cancel()",
     }
-
-
-def html_table(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
-    """Return a plain table in the notebook's own colours."""
-    head = "".join(f"<th>{escape(column.replace('_', ' '))}</th>" for column in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(row.get(column, '')))}</td>" for column in columns) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -21,6 +21,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from kit.core.display import Picture, display
+from kit.core.markup import element, table
 from kit.core.protocol.allowed import FLAG, expect
 from kit.core.protocol.durations import Duration
 from kit.core.protocol.signposts import CHECKPOINTS, ENVIRONMENT, SignedType, no_attribute, takes
@@ -34,7 +35,6 @@ from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.hashing import murmur3_128
 from kit.stream.graph.job_graph import JobGraph, create_job_graph
 from kit.stream.graph.stream_graph import GraphError, StreamGraph
-from kit.stream.operators.display import table_html
 from kit.stream.operators.sources.source import DEFAULT_BATCH_ROWS, Source
 from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.operators.spec import shorten
@@ -267,8 +267,8 @@ class StreamEnvironment(metaclass=SignedType):
         try:
             self.stream_graph()
         except GraphError as error:
-            problem = f"<div>{table_html(('this is not a job yet',), [(str(error),)])}</div>"
-        return f"<div><b>{shorten(repr(self))}</b></div>{table_html(list(frame.columns), frame.to_numpy())}{problem}"
+            problem = element("div", table(("this is not a job yet",), [(error,)]))
+        return element("div", element("b", shorten(repr(self)))) + table(frame.columns, frame.to_numpy()) + problem
 
     def _picture(self) -> Picture | None:
         try:
