@@ -11,7 +11,7 @@ every moment, up to `faults` times. Each kind of fault is searched separately; f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
@@ -30,7 +30,7 @@ from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.settings.parts import Parts
 from kit.verify.explore.kinds import FAULTS
 from kit.verify.explore.properties import LabSituation, Property, Row
-from kit.verify.explore.reduction import Reduction
+from kit.verify.explore.reduction.reduction import RULES, TURNS, Reduction, with_needs
 from kit.verify.explore.replay import Move, moves, replay
 from kit.verify.explore.search import BREAKS, Found, Result, Search
 from kit.verify.explore.space import Space
@@ -183,6 +183,7 @@ def explore(
     most_states: int = 50_000_000,
     memory_mb: int = 4_000,
     exact: bool = False,
+    rules: Collection[str] = tuple(RULES),
     progress: bool | None = None,
     parts: Parts | None = None,
 ) -> Exploration:
@@ -192,13 +193,13 @@ def explore(
     comes in addition. The faults are of these `kinds`: "kill", "expire", "fail", "lose", "repeat" (see `FAULTS`).
 
     The search stops at the first state that violates a property, at `most_states` states, or when the states seen need
-    more than `memory_mb`. With `exact`, steps are tried in every order, even where that makes no difference. `progress`
-    shows the progress; None: if there is an observer. `parts` are user-defined parts of the protocol: a part that
-    breaks its contract counts as a machine that breaks.
+    more than `memory_mb`. With `exact`, steps are tried in every order, even where that makes no difference; `rules`
+    are the rules of the reduction to use (`RULES`). `progress` shows the progress; None: if there is an observer.
+    `parts` are user-defined parts of the protocol: a part that breaks its contract counts as a machine that breaks.
 
     All state is in files of its own (`memory_threshold_bytes` is 0). Raises LabError for a job that cannot be explored:
-    one that keeps local copies of state, that has a durable store, or whose checkpoints are periodic. Raises
-    Interrupted when the user interrupts it; its `found` is the exploration so far.
+    one that keeps local copies of state, that has a durable store, or whose checkpoints are periodic; and for an
+    unknown rule. Raises Interrupted when the user interrupts it; its `found` is the exploration so far.
     """
     graph = explorable(job, parts)
     kinds = several("kinds", kinds, "('kill', 'lose')")
@@ -209,13 +210,14 @@ def explore(
     unknown = sorted(set(kinds) - FAULTS.keys())
     if unknown:
         raise LabError(f"no kind of fault is {unknown[0]!r}; there are {', '.join(map(repr, FAULTS))}")
+    chosen = frozenset() if exact else with_needs(rules)
     exploration = Exploration(graph, several("properties", properties, "[rows_once]"))
     show = somebody_looks() if progress is None else progress
     is_interrupted = False
     try:
         for kind in kinds if faults else (NOTHING_FAILS,):
             space = partial(Space, graph, requests=checkpoints, faults=faults, kinds=[kind] if faults else ())
-            _search(exploration, kind, space, show, exact=exact, most_states=most_states, memory_mb=memory_mb)
+            _search(exploration, kind, space, show, rules=chosen, most_states=most_states, memory_mb=memory_mb)
             if exploration.counterexample is not None:
                 break
     except KeyboardInterrupt:
@@ -226,12 +228,18 @@ def explore(
 
 
 def _search(
-    exploration: Exploration, kind: str, make: Callable[..., Space], show: bool, *, exact: bool, **limits: int
+    exploration: Exploration,
+    kind: str,
+    make: Callable[..., Space],
+    show: bool,
+    *,
+    rules: Collection[str],
+    **limits: int,
 ) -> None:
     """Run the search of one kind, and add its result."""
-    space = make(exact=exact)
+    space = make(turns=TURNS in rules)
     progress = _Progress(kind, enabled=show)
-    reduction = Reduction(space, exact=exact)
+    reduction = Reduction(space, rules)
     search = Search(space, reduction, exploration.properties, tell=progress.tell, **limits)
     try:
         result = search.run()

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.world.garbage import garbage_among_new_objects_only
 from kit.verify.explore.properties import Property, Quantifier
-from kit.verify.explore.reduction import Reduction
+from kit.verify.explore.reduction.reduction import Reduction
 from kit.verify.explore.situation import Judge
 from kit.verify.explore.space import Places, Space
 from kit.verify.explore.steps import Step

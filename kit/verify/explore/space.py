@@ -38,15 +38,15 @@ class Space(Layout):
     """The states of one job."""
 
     def __init__(
-        self, job: JobGraph, *, requests: int, faults: int, kinds: Collection[str] = ("kill",), exact: bool = False
+        self, job: JobGraph, *, requests: int, faults: int, kinds: Collection[str] = ("kill",), turns: bool = True
     ) -> None:
         """Initialize with the limits of `requests` for checkpoints and of `faults` of these `kinds` (`FAULTS`).
 
-        With `exact` a task's turn is always a step of its own.
+        Without `turns` a task's turn is always a step of its own.
         """
         super().__init__(job)
         checkpoint = job.settings.checkpoint
-        self.takes_turns = not (exact or (checkpoint.unaligned and checkpoint.aligned_timeout_ms))
+        self.takes_turns = turns and not (checkpoint.unaligned and checkpoint.aligned_timeout_ms)
         """True if tasks with inputs take what arrives in the same step."""
         self.kinds = frozenset(kinds) if faults else frozenset()
         self.requests, self.faults = requests, faults

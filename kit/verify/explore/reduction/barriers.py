@@ -24,7 +24,6 @@ class Barriers:
         self._space = space
         self._sources = {task: self._sources_of(task) for task in space.tasks}
         self._above = {task: self._channels_above(task) for task in space.tasks}
-        self._own = {task: [number for number, _ in space.inputs[task]] for task in space.tasks}
         self._idle = Function(self.is_idle)
         self._untimed = Function(self._are_expiries)
         self._held = Function(self._holds_one)
@@ -49,19 +48,6 @@ class Barriers:
     def may_overtake(self, rows: Rows, task: int) -> Mask:
         """Return where a barrier may still reach the elements on a task's channels; one already there has come."""
         return ~self.cannot_begin(rows) | self._are_triggered(rows, task) | self.on(rows, self._above[task])
-
-    def are_coming(self, rows: Rows, task: int) -> Mask:
-        """Return where a barrier is on its way to a task's channels, or may be before its sources have read on."""
-        coming = self._are_triggered(rows, task) | self.on(rows, self._above[task])
-        may_begin = self.sources_at_work(rows, task) & ~self.cannot_begin(rows)
-        return coming | (may_begin & ~self.on(rows, self._own[task]))
-
-    def sources_at_work(self, rows: Rows, task: int) -> Mask:
-        """Return where a source of a task may read on."""
-        found = np.zeros(len(rows), bool)
-        for source in self._sources[task]:
-            found |= self._space.machines[source].has_turn.of(rows[:, source])
-        return found
 
     def _are_triggered(self, rows: Rows, task: int) -> Mask:
         """Return where a source of a task has been told to begin a checkpoint."""

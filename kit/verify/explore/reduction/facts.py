@@ -1,0 +1,255 @@
+"""What the rules ask about rows of a space: `Knowledge` is kept for the whole search, `Batch` holds some rows of it.
+
+Every answer is a mask: True for the rows in which it is the case. What depends on a machine's state and a word is
+computed once for each pair, and looked up afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.core.protocol.commands import CommitEffects, WriteSnapshot
+from kit.core.protocol.elements import CheckpointBarrier, EndOfData, EndOfPartition, Watermark, WatermarkStatus
+from kit.core.protocol.messages import (
+    AcknowledgeCheckpoint,
+    TaskStateChanged,
+)
+from kit.core.protocol.tasks import ExecutionState
+from kit.machines.job.job_master import JobMaster
+from kit.verify.explore.reduction.aborts import Aborts
+from kit.verify.explore.reduction.barriers import Barriers
+from kit.verify.explore.space import Space
+from kit.verify.explore.steps import MOST_TRIED, Step
+from kit.verify.explore.tables import Function, Ids, Rows
+
+Mask = npt.NDArray[np.bool_]
+Chosen = tuple[list[Step], Mask]
+"""The steps to try, no others, in the rows of the mask."""
+MOST_OF_TASK, MOST_OF_JOB = 2, 3
+"""The number of works of a task, and of the JobMaster, of which one may be taken at once."""
+_MARKS = (Watermark, WatermarkStatus, EndOfData)
+_MARKS_OF_EXACTLY_ONCE = (*_MARKS, CheckpointBarrier, EndOfPartition)
+"""The marks of exactly once: the last barrier of a checkpoint comes when all other inputs are blocked, so there is no
+choice. If barriers are only counted, it matters to at-least-once whether a record comes before the last one. The
+reaction of a user-defined handler to a barrier is unknown."""
+
+
+class Knowledge:
+    """The answers known so far, for one space."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        checkpoint = space.job.settings.checkpoint
+        self.overtakes = checkpoint.unaligned
+        """True if barriers overtake, at once or after a timeout."""
+        exactly_once = (
+            checkpoint.is_exactly_once and not checkpoint.unaligned and space.job.parts.barrier_handler is None
+        )
+        self.marks: tuple[type, ...] = _MARKS_OF_EXACTLY_ONCE if exactly_once else _MARKS
+        """The elements that commute with what other inputs bring: no data, no cancellation."""
+        self.inputs = space.inputs
+        self.barriers = Barriers(space)
+        self.aborts = Aborts(space)
+        self._kinds: dict[tuple[type, ...], npt.NDArray[np.bool_]] = {}
+        self._said: dict[Callable[[object], bool], npt.NDArray[np.bool_]] = {}
+        self._under_way = Function(self._count)
+        self._older = Function(self._count_older)
+        self._over = Function(self._took_last)
+        self._not_last = Function(self._others_are_awaited)
+
+    # --- words --------------------------------------------------------------------------------------------------------
+
+    def is_of(self, words: Ids, *kinds: type) -> Mask:
+        """Return which words are, or bring, something of these types."""
+
+        def is_one(word: object) -> bool:
+            return isinstance(getattr(word, "element", word), kinds)
+
+        known = self._kinds[kinds] = self._told_apart(self._kinds.get(kinds), is_one)
+        found: Mask = known[words]
+        return found
+
+    def satisfy(self, words: Ids, is_one: Callable[[object], bool]) -> Mask:
+        """Return for which words this function of a word is True."""
+        known = self._said[is_one] = self._told_apart(self._said.get(is_one), is_one)
+        found: Mask = known[words]
+        return found
+
+    def _told_apart(self, known: npt.NDArray[np.bool_] | None, is_one: Callable[[object], bool]) -> Mask:
+        """Return the answers for all words so far; word 0 is none."""
+        words = self.space.words
+        seen = 1 if known is None else len(known)
+        if known is not None and seen == len(words):
+            return known
+        new = [is_one(words[number]) for number in range(seen, len(words))]
+        return np.concatenate([np.zeros(1, bool) if known is None else known, np.array(new, bool)])
+
+    # --- the JobMaster ------------------------------------------------------------------------------------------------
+
+    def master(self, state: int) -> JobMaster | None:
+        """Return the JobMaster in a state; None if it broke."""
+        machine = self.space.machines[0].machines[state]
+        return machine if isinstance(machine, JobMaster) else None
+
+    def under_way(self, states: Ids) -> Ids:
+        """Return the number of checkpoints that are pending or requested; a large number if it is unknown."""
+        return self._under_way.of(states, states * 0)
+
+    def _count(self, state: int, nothing: int) -> int:
+        master = self.master(state)
+        return 2 if master is None else len(master.checkpoints.pending) + len(master.checkpoints.decider.queue)
+
+    def are_older(self, states: Ids, barriers: Ids) -> Mask:
+        """Return where a checkpoint is pending that is older than the barrier's."""
+        return self._older.of(states, barriers) != 0
+
+    def _count_older(self, state: int, barrier: int) -> int:
+        master = self.master(state)
+        if master is None:
+            return 1
+        return sum(each < self.space.words[barrier].element.checkpoint_id for each in master.checkpoints.pending)
+
+    def is_over(self, states: Ids) -> Mask:
+        """Return where the last checkpoint is complete, and no other is pending."""
+        return self._over.of(states, states * 0) == 1
+
+    def _took_last(self, state: int, nothing: int) -> int:
+        master = self.master(state)
+        if master is None:
+            return 0
+        ledger = master.checkpoints.ledger
+        return int(ledger.took_last_checkpoint and not ledger.pending and bool(self.barriers.is_idle(state, 0)))
+
+    def is_not_the_last(self, states: Ids, words: Ids) -> Mask:
+        """Return where the JobMaster also waits for others before it reacts to what this word reports, or leads to."""
+        return self._not_last.of(states, words) == 1
+
+    def _others_are_awaited(self, state: int, number: int) -> int:
+        word, master = self.space.words[number], self.master(state)
+        if master is None:
+            return 0
+        if isinstance(word, TaskStateChanged):
+            return int(self._others_are_to_end(state, master, word))
+        if not isinstance(word, AcknowledgeCheckpoint | WriteSnapshot):
+            return 0
+        checkpoint = master.checkpoints.pending.get(word.checkpoint_id)
+        return int(checkpoint is not None and checkpoint.waits_for_others)
+
+    def _others_are_to_end(self, state: int, master: JobMaster, word: TaskStateChanged) -> bool:
+        """Return True if other tasks have yet to see all their input, or to leave after the last checkpoint."""
+        records = master.tasks.items()
+        if word.end_of_data:
+            return sum(not record.data_ended for _, record in records) > 1
+        if word.state is not ExecutionState.FINISHED or not self.barriers.is_idle(state, 0):
+            return False
+        staying = sum(record.state is not ExecutionState.FINISHED for _, record in records)
+        return master.checkpoints.ledger.took_last_checkpoint and staying > 1
+
+    # --- tasks --------------------------------------------------------------------------------------------------------
+
+    def barrier_commutes(self, rows: Rows, task: int, barriers: Ids) -> Mask:
+        """Return where a barrier has the same effect before and after the completion of a checkpoint.
+
+        It does not if it begins a snapshot of a task that publishes, or leaves, because of that completion.
+        """
+        states = self.space.machines[task]
+        free = states.leads_to_nothing(rows[:, task], barriers) | ~states.listens.of(rows[:, task])
+        left = np.flatnonzero(~free)
+        if len(left):
+            told = rows[left, self.space.mail_to + task] != 0
+            for place in range(MOST_TRIED):
+                told |= self.is_of(self.space.bags.member(rows[left, self.space.work + task], place), CommitEffects)
+            free[left] = ~told & ~self.are_older(rows[left, 0], barriers[left])
+        return free
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def faults_of(self, steps: Sequence[Step]) -> list[Step]:
+        """Return the faults that may replace one of these steps."""
+        return list(dict.fromkeys(fault for step in steps for fault in self.space.faults_of(step)))
+
+    def alone(self, kind: str, machine: int, number: int = 0) -> list[Step]:
+        """Return a step that is taken at once, and the faults that may replace it."""
+        step = Step(kind, machine, number)
+        return [step, *self.space.faults_of(step)]
+
+    def __repr__(self) -> str:
+        return f"Knowledge({self.space!r})"
+
+
+class Batch:
+    """Rows of a space, for which the rules select steps."""
+
+    def __init__(self, known: Knowledge, rows: Rows) -> None:
+        self.known, self.space, self.rows = known, known.space, rows
+        self._messages: dict[int, Ids] = {}
+        self._reports: dict[int, Ids] = {}
+
+    @cached_property
+    def may_abort(self) -> Mask:
+        """Where a checkpoint may still be aborted while the job continues, or the news of it are in flight."""
+        return self.known.aborts.threaten(self.rows)
+
+    @cached_property
+    def contested(self) -> Mask:
+        """Where a task's file may fail between actions of the JobMaster, or the failure is on its way to it."""
+        return self.known.aborts.contest(self.rows)
+
+    @property
+    def master(self) -> Ids:
+        """The states of the JobMaster."""
+        return self.rows[:, 0]
+
+    def message(self, task: int) -> Ids:
+        """Return the first message to a task."""
+        if task not in self._messages:
+            self._messages[task] = self.space.queues.heads(self.rows[:, self.space.mail_to + task])
+        return self._messages[task]
+
+    def report(self, task: int) -> Ids:
+        """Return the first report of a task."""
+        if task not in self._reports:
+            self._reports[task] = self.space.queues.heads(self.rows[:, self.space.mail_from + task])
+        return self._reports[task]
+
+    def work(self, machine: int, place: int) -> Ids:
+        """Return one of a machine's works."""
+        return self.space.bags.member(self.rows[:, self.space.work + machine], place)
+
+    def messages(self) -> Iterator[tuple[list[Step], Ids, int]]:
+        """Yield for each task the step that takes its first message, that message, and the task."""
+        for task in self.space.tasks:
+            yield self.known.alone("message", task), self.message(task), task
+
+    def reports(self) -> Iterator[tuple[list[Step], Ids]]:
+        """Yield for each task the step that takes its first report, and that report."""
+        for task in self.space.tasks:
+            yield self.known.alone("report", task), self.report(task)
+
+    def works_of_tasks(self) -> Iterator[tuple[list[Step], Ids, int]]:
+        """Yield for each task the steps that carry out one of its works, that work, and the task."""
+        for task in self.space.tasks:
+            for place in range(MOST_OF_TASK):
+                yield self.known.alone("work", task, place), self.work(task, place), task
+
+    def works_of_job(self) -> Iterator[tuple[list[Step], Ids]]:
+        """Yield the steps that carry out one of the JobMaster's works, and that work."""
+        for place in range(MOST_OF_JOB):
+            yield self.known.alone("work", 0, place), self.work(0, place)
+
+    def nowhere(self) -> Mask:
+        """Return a mask of none of the rows."""
+        return np.zeros(len(self.rows), bool)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Batch({len(self)} rows)"
+
+
+__all__ = ["Batch", "Chosen", "Knowledge", "Mask"]

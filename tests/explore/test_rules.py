@@ -1,0 +1,108 @@
+"""Each rule of the reduction by itself: it leaves out steps, and nothing that can be seen at the ends.
+
+The jobs are small, drawn at random, and explored in every order as well. Beside the rule there are those that it
+stands on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+
+from kit.hosts.lab.errors import LabError
+from kit.verify.explore import Property, always, eventually, explore
+from kit.verify.explore.kinds import FAULTS
+from kit.verify.explore.properties import Situation
+from kit.verify.explore.reduction.reduction import RULES
+from tests.explore.jobs import collects, counts, overtakes
+
+Drawn = tuple[Callable[..., Any], tuple[tuple[str, Any], ...], int, str]
+"""A job's function and what it is given, the checkpoints asked for, and the kind of fault."""
+APPLIED: dict[str, Drawn] = {
+    "turns": (overtakes, (), 1, ""),
+    "deployment": (counts, (), 0, ""),
+    "splits": (collects, (), 1, ""),
+    "beginnings": (collects, (), 1, ""),
+    "clean_up": (collects, (), 1, "repeat"),
+    "ignored_completions": (counts, (), 1, ""),
+    "marks": (counts, (("rows", 2), ("sources", 2)), 0, ""),
+    "choices": (counts, (("rows", 2), ("sources", 2)), 0, ""),
+    "own_affairs": (collects, (("rows", 2),), 1, ""),
+    "source_turns": (collects, (("rows", 2),), 1, ""),
+    "awaited": (counts, (), 0, "kill"),
+    "after_the_last_fault": (counts, (), 0, "kill"),
+}
+"""For each rule a job in which it leaves out steps."""
+
+
+def _drawn(random: Random) -> Drawn:
+    """A job of which every order is explored in a second or two."""
+    of = random.choice((collects, counts, overtakes))
+    if of is collects:
+        return of, (("rows", random.choice((1, 2))),), 0, random.choice(("", *FAULTS))
+    if random.random() < 0.3:
+        mode = {"mode": random.choice(("exactly_once", "at_least_once"))} if of is counts else {}
+        return of, tuple({"rows": 2, "sources": 2, **mode}.items()), 0, ""
+    return of, (), *random.choice(((1, ""), *((0, kind) for kind in FAULTS)))
+
+
+RANDOM = tuple(dict.fromkeys(_drawn(random) for random in [Random(25)] for _ in range(4)))
+
+
+@cache
+def _seen(drawn: Drawn, rules: tuple[str, ...]) -> tuple[int, frozenset[Any], frozenset[Any]]:
+    """Return the number of states, what is seen on the way, and what is in checkpoints and at the ends."""
+    of, given, asked, kind = drawn
+    way: set[Any] = set()
+    ends: set[Any] = set()
+
+    def note(now: Situation) -> bool:
+        way.add((now.status, now.completed, tuple(now.output()), bool(now.master.checkpoints.pending)))
+        if now.completed:
+            ends.add((now.completed, tuple(now.output_after_failure())))
+        return True
+
+    def note_end(now: Situation) -> bool:
+        ends.add((now.status, now.completed, tuple(now.output()), tuple(now.files())))
+        return True
+
+    noted: list[Property] = [always("noted", note), eventually("noted at the end", note_end)]
+    kinds = [kind] if kind else []
+    found = explore(of(**dict(given)), noted, checkpoints=asked, faults=len(kinds), kinds=kinds, rules=rules)
+    assert found.complete
+    return found.states, frozenset(way), frozenset(ends)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_leaves_out_steps_and_no_end(rule: str) -> None:
+    random = Random(rule)
+    for drawn in (APPLIED[rule], random.choice(RANDOM)):
+        states, way, ends = _seen(drawn, ())
+        fewer, way_there, same_ends = _seen(drawn, (rule,))
+        assert fewer < states or drawn != APPLIED[rule]
+        assert same_ends == ends, drawn
+        assert way_there <= way, drawn
+        assert all(status == "RUNNING" and not output for status, _, output, _ in way - way_there), drawn
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(20))
+def test_any_rules_together_leave_out_no_end(seed: int) -> None:
+    random = Random(seed)
+    drawn = _drawn(random)
+    rules = tuple(rule for rule in RULES if random.random() < 0.6)
+    assert _seen(drawn, rules)[2] == _seen(drawn, ())[2], (drawn, rules)
+
+
+def test_every_order_is_what_no_rules_leave() -> None:
+    exact = explore(collects(), faults=0, checkpoints=1, exact=True)
+    assert exact.states == _seen((collects, (), 1, ""), ())[0]
+
+
+def test_an_unknown_rule_is_rejected() -> None:
+    with pytest.raises(LabError, match="no rule is 'luck'; there are 'turns', "):
+        explore(collects(), rules=["luck"])
