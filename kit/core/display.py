@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import PurePath
 from typing import Any, Protocol
 
-from kit.core.extras import explained
+from kit.core.extras import raise_explained
 
 
 class Picture(Protocol):
@@ -41,4 +41,4 @@ def display(name: str, *arguments: Any, **named: Any) -> Any:
     try:
         return found(*arguments, **named)
     except ModuleNotFoundError as error:
-        raise explained(error) from error
+        raise_explained(error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 EXTRAS = {
     "pyspark": "spark",
     "py4j": "spark",
@@ -29,3 +31,11 @@ def explained(error: ModuleNotFoundError) -> ImportError:
     if extra is None:
         return error
     return ImportError(f"{module} is not installed: pip install 'checkpoint-kit[{extra}]'", name=module)
+
+
+def raise_explained(error: ModuleNotFoundError) -> NoReturn:
+    """Raise the error as `explained` returns it: itself, or the explanation with the error as its cause."""
+    found = explained(error)
+    if found is error:
+        raise error
+    raise found from error

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from kit.core.extras import explained
+from kit.core.extras import raise_explained
 
 
 class Offering(ModuleType):
@@ -36,7 +36,7 @@ class Offering(ModuleType):
             try:
                 value = getattr(import_module(home), name)
             except ModuleNotFoundError as error:
-                raise explained(error) from error
+                raise_explained(error)
             super().__setattr__(name, value)
             return value
         inside = f"{self.__name__}.{name}"

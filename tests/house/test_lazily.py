@@ -12,7 +12,7 @@ import pytest
 from pyspark import cloudpickle
 
 import kit
-from kit.core.display import display
+from kit.core.display import display, provide
 from kit.core.lazily import Offering
 from tests.house.files import ROOT, read, shipped
 
@@ -129,3 +129,16 @@ def test_methods_find_what_higher_packages_do_for_them() -> None:
 def test_an_unknown_display_is_named_and_those_that_exist() -> None:
     with pytest.raises(ImportError, match=r"the display 'no_such' is unknown; known are advice_html, answer_dot, "):
         display("no_such")
+
+
+@pytest.mark.parametrize(
+    ("module", "said"), [("kazoo", r"pip install '.*\[zookeeper\]'"), ("elsewhere", "no elsewhere")]
+)
+def test_a_missing_module_is_explained_and_is_never_its_own_cause(module: str, said: str) -> None:
+    def shows(_: object) -> str:
+        raise ModuleNotFoundError(f"no {module}", name=module)
+
+    provide({"test_of_missing_modules": shows})
+    with pytest.raises(ImportError, match=said) as raised:
+        display("test_of_missing_modules", None)
+    assert raised.value.__cause__ is not raised.value
