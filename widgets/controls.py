@@ -101,8 +101,8 @@ class Controls:
         self._app = app
         self.missed = ""
         """The last condition that was awaited and did not occur before the job's end."""
-        self.until = dropdown("until", "let things happen until this is so", [])
-        self.go = button("Go", "run until that is so", self._go, "fast-forward", "primary")
+        self.until = dropdown("until", "run until this condition holds", [])
+        self.go = button("Go", "run until that condition holds", self._go, "fast-forward", "primary")
         self.target = ipywidgets.Text(
             placeholder="savepoints to: the default directory",
             tooltip="the directory of the next savepoints",
@@ -124,7 +124,7 @@ class Controls:
             drain=True,
         )
         self.cancel = self._ask("Cancel", "cancel the job, without a savepoint", "cancel")
-        self.rescale = button("Rescale…", "let this run go on at another parallelism", app.rescale)
+        self.rescale = button("Rescale…", "continue this run at another parallelism", app.rescale)
         self._asks = [self.checkpoint, self.savepoint, self.stop, self.drain, self.cancel]
         self._acts = [self.go, *self._asks]
         self._hints = {each: each.tooltip for each in self._acts}
@@ -192,7 +192,7 @@ class Controls:
             each.tooltip = why_not or self._hints[each]
         branch.stepper.goes_on = branch.lab is not None and can_go_on(branch.lab)
         if self.missed:
-            reason = f"Not before the job ends: {self.missed}. {reason or 'It stands where it stood.'}"
+            reason = f"Not before the job ends: {self.missed}. {reason or 'The run has not moved.'}"
         said = reason or ("" if branch.lab is None else self._answers(branch.lab))
         self.why_not.value = f'<span class="kit-quiet">{escape(said)}</span>' if said else ""
         if branch.lab is not None:
@@ -240,7 +240,7 @@ def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
             f"lab.run_until(checkpoint={newest + 1})",
         ),
         "a checkpoint begins": _record("CheckpointTriggered"),
-        "an acknowledgement is under way": _acknowledgement(lab),
+        "an acknowledgement is in flight": _acknowledgement(lab),
         "a checkpoint ends badly": _record("CheckpointAborted"),
         "something fails": (
             lambda lab: lab.run_until(lambda lab: lab.error != ""),

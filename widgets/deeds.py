@@ -170,4 +170,4 @@ def line_of(action: Action | Word) -> str:
         return f"lab.rescale({action.parallelism!r}{'' if action.at_once else ', at_once=False'})"
     if isinstance(action, RequestCancel):
         return "lab.cancel()"
-    return f"# {action!r} was handed to the JobMaster"
+    return f"# {action!r} was sent to the JobMaster"

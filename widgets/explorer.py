@@ -110,7 +110,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         panels: list[Panel] = []
         if self._branch.lab is not None:
             panels.append(ActionPanel(self, "Next", "what may happen next"))
-            panels.append(ActionPanel(self, "Faults", "what may be made to fail", faults=True))
+            panels.append(ActionPanel(self, "Faults", "faults that can be injected", faults=True))
         if is_on_spark(self._branch.thing):
             panels.append(MonitorPanel(self, self._branch.thing))
         return [

@@ -245,7 +245,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         "Savepoint": ("Savepoint", "take a savepoint", _savepoint),
         "Stop": ("Stop", "stop the job with a savepoint", _stop),
         "Cancel": ("Cancel", "end the job without a savepoint", _cancel),
-        "Rescale": ("Rescale", "go on at this parallelism, from a checkpoint that is taken for it", _rescale),
+        "Rescale": ("Rescale", "continue at this parallelism, from a checkpoint taken for it", _rescale),
         "Kill": ("Kill worker", "kill this worker's process, as a crash would", _kill),
     }
     """The label, the purpose and the function of each button."""

@@ -38,9 +38,9 @@ class RescalePanel:
         self.rescale = button(
             "Rescale", "let it happen, and show who was given which piece of state", self._rescale, "play", "primary"
         )
-        self.ask = button("Only ask", "ask for it, and step through what comes of it on the stage", self._ask)
+        self.ask = button("Only ask", "request it, and step through the rescale on the stage", self._ask)
         self.another = button(
-            "As another run…", "leave this run as it is: another one begins from its newest snapshot", self._another
+            "As another run…", "keep this run, and start another one from its newest snapshot", self._another
         )
         self.said = ipywidgets.HTML()
         buttons = ipywidgets.HBox([self.rescale, self.ask, self.later, self.another], layout=ROW)

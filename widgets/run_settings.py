@@ -83,17 +83,24 @@ SETTINGS: Mapping[str, tuple[Setting, ...]] = {
         Setting("tolerable_failures", "tolerable failures", "checkpoints that may fail in a row before the job does"),
     ),
     "Rescaling": (
-        Setting("reactive", "reactive", "go on with the slots that there are, when some are lost or come back", "flag"),
+        Setting("reactive", "reactive", "continue with the available slots when some are lost or come back", "flag"),
         Setting("minimum_parallelism", "minimum", "with fewer slots the job waits; it may not be rescaled to fewer"),
         Setting("cooldown_ms", "cooldown", "after a deployment nothing is rescaled for so long", "ms"),
         Setting("stabilization_ms", "stabilization", "so long it waits for more slots, unless all are there", "ms"),
-        Setting("max_trigger_delay_ms", "longest wait", "after a change it goes on without a new checkpoint", "ms"),
-        Setting("max_checkpoint_failures", "failed checkpoints", "after so many it goes on from the last one"),
+        Setting(
+            "max_trigger_delay_ms",
+            "longest wait",
+            "the time after a change until it rescales without a new checkpoint",
+            "ms",
+        ),
+        Setting(
+            "max_checkpoint_failures", "failed checkpoints", "the number after which it rescales from the last one"
+        ),
         Setting("slot_wait_ms", "wait for slots", "a job without enough slots fails after this; empty: never", "ms"),
     ),
     "Channels": (
-        Setting("channel_credits", "credits", "buffers that may be under way on a channel before one was taken"),
-        Setting("buffer_rows", "rows in a buffer", "a source hands on at most so many rows at once"),
+        Setting("channel_credits", "credits", "buffers that may be in flight on a channel"),
+        Setting("buffer_rows", "rows in a buffer", "the most rows that a source emits at once"),
         Setting("buffer_bytes", "bytes in a buffer", "a buffer carries at most so much"),
     ),
 }
@@ -261,7 +268,7 @@ class RunSettings:
         try:
             path = earlier.stop(wait=True)
         except JobFailedError as error:
-            raise LabError(f"no savepoint can be taken any more, choose a snapshot that there is: {error}") from error
+            raise LabError(f"no savepoint can be taken any more, choose an existing snapshot: {error}") from error
         return earlier, path, f"{code}path = earlier.stop(wait=True)\n"
 
 

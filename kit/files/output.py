@@ -152,7 +152,7 @@ def check_new_output(job: JobGraph, output: Output) -> None:
                 f"{sink.path} already holds {_counted(found)}: the rows of this run would be mixed with those of "
                 "another.\n  Write to another directory, or say what is meant: "
                 f'{type(sink).__name__}(path, mode="overwrite") deletes what sinks wrote there, mode="append" adds to '
-                "it.\n  A job that goes on from a savepoint or checkpoint (restore_path=...) adds to its own output."
+                "it.\n  A job that resumes from a savepoint or checkpoint (restore_path=...) adds to its own output."
             )
         if sink.mode == "overwrite" and foreign:
             raise FileExistsError(

@@ -106,7 +106,7 @@ def test_a_file_that_is_left_alone_is_read_to_its_end(path: Path) -> None:
 def test_a_file_that_is_written_anew_fails_the_job_at_once(path: Path, rows: int) -> None:
     lab = in_the_midst(path)
     write(path, rows, first=1_000)
-    with pytest.raises(JobFailedError, match=r"source 'rows'.*was written anew after the job had begun: it had .*has"):
+    with pytest.raises(JobFailedError, match=r"source 'rows'.*was rewritten after the job had started: it had .*has"):
         lab.run()
     assert str(path) in lab.error
     assert lab.look.master.epoch == 1, "it was not restarted"
@@ -127,7 +127,7 @@ def test_a_restore_notices_a_file_that_was_written_meanwhile(path: Path) -> None
     lab.run_until(lambda lab: lab.ended)
     write(path, ROWS + 1)
     again = Lab(job(path), restore_path=savepoint, after=lab)
-    with pytest.raises(JobFailedError, match="was written anew after the job had begun"):
+    with pytest.raises(JobFailedError, match="was rewritten after the job had started"):
         again.run()
 
 

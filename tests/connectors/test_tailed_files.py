@@ -148,7 +148,7 @@ def written_anew(path: Path) -> None:
         (cut_off, "was cut off: 13 bytes of it had been read, and it has 6"),
         (replaced, "was replaced by another file"),
         (gone, "is gone"),
-        (written_anew, "was written anew: byte 12"),
+        (written_anew, "was rewritten: byte 12"),
     ],
 )
 def test_a_file_that_did_more_than_grow_fails_the_job_by_name(

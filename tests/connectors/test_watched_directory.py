@@ -91,7 +91,7 @@ def test_a_file_that_changes_after_it_appeared_fails_the_job_by_name(tmp_path: P
     lab = Lab(job(DirectorySource(str(tmp_path), batch_rows=1), 1))
     lab.run_until(record="SplitRead")
     appear(tmp_path, "a.parquet", [*range(50)])
-    with pytest.raises(LabJobFailedError, match=r"a\.parquet was written anew"):
+    with pytest.raises(LabJobFailedError, match=r"a\.parquet was rewritten"):
         lab.run_until(ended=True)
 
 

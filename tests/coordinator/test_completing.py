@@ -622,7 +622,7 @@ def test_deploying_anew_ends_what_the_earlier_tasks_had_begun(has_id: bool) -> N
     if has_id:
         job.answer_triggering()
     job.coordinator.use_graph(job.graph.with_parallelism({"sums": 3}))
-    assert "deployed anew" in job.errors()[request]
+    assert "deployed again" in job.errors()[request]
     assert job.pending() == []
     job.epoch = 2
     job.states["sums/2"] = job.states["sums/1"]

@@ -57,7 +57,7 @@ def test_before_the_first_checkpoint_all_would_be_undone() -> None:
     lab.run_until(at_ms=60)
     told = at_risk(lab)
     assert told.checkpoint is None
-    assert "begin anew: no checkpoint is complete" in told.title
+    assert "restart from the beginning: no checkpoint is complete" in told.title
     assert told.to_pandas().read.sum() == sum(row["position"] for row in _rows(lab, SOURCE))
 
 

@@ -79,11 +79,11 @@ def test_why_something_does_not_happen_is_said() -> None:
         FireTimer("job", name): f"it is due at {due_ms} ms, and it is {lab.look.at_ms} ms now",
         FireTimer("job", "lunch"): "job has set no timer lunch",
         TakeTurn("totals/7"): "there is no totals/7 now; there are job, rows/0",
-        CarryOut("job", "WriteMetadata", 9, 999): "WriteMetadata is not under way",
-        DeliverMessage("AcknowledgeCheckpoint", 1, "totals/0", "job"): "nothing is under way from totals/0 to job",
+        CarryOut("job", "WriteMetadata", 9, 999): "WriteMetadata is not pending",
+        DeliverMessage("AcknowledgeCheckpoint", 1, "totals/0", "job"): "nothing is in flight from totals/0 to job",
         KillWorker(7): "no worker 7 runs now; there are 0, 1",
-        DropMessage("AcknowledgeCheckpoint", 1, "totals/0", "job"): "no AcknowledgeCheckpoint is under way there",
-        FailCommand("job", "WriteMetadata", 9, 999, "io"): "WriteMetadata is not under way",
+        DropMessage("AcknowledgeCheckpoint", 1, "totals/0", "job"): "no AcknowledgeCheckpoint is in flight there",
+        FailCommand("job", "WriteMetadata", 9, 999, "io"): "WriteMetadata is not pending",
     }
     for action, why in said.items():
         assert (lab.look.refusal(action) or "").startswith(why)
@@ -167,7 +167,7 @@ def test_words_that_fit_several_are_refused_with_these_and_others_with_the_neare
         lab.faults.lose("ack")
     with pytest.raises(LabError, match=r"nothing that could be lost now is 'ack of totals/9'; there is lose Ack"):
         lab.faults.lose("ack of totals/9")
-    with pytest.raises(LabError, match="nothing that could be made to fail now is 'lunch'"):
+    with pytest.raises(LabError, match="nothing that could fail now is 'lunch'"):
         lab.faults.fail("lunch")
     with pytest.raises(LabError, match="rows/0 may fail in other ways than 'fire': io, parse"):
         lab.faults.fail("read of rows/0", "fire")

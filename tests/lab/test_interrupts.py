@@ -377,7 +377,7 @@ def test_an_interrupt_waits_for_the_end_of_the_step() -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         lab.run()
     assert "function" in str(lab.past.last_action)
-    assert caught.value.__notes__ == [f"{lab!r}: its last step is complete, and run() goes on from there"]
+    assert caught.value.__notes__ == [f"{lab!r}: its last step is complete, and run() continues from there"]
     assert_it_goes_on(lab, lambda: None)
 
 

@@ -154,7 +154,9 @@ def test_a_repartitioner_that_breaks_its_contract_is_named() -> None:
     lab = Lab(job(), parts=kit.Parts(operator_state_repartitioner=own.OneTooFew))
     lab.run_until(checkpoint=1)
     lab.faults.kill(0)
-    with pytest.raises(PartError, match=r"operator_state_repartitioner of your own, .* dealt out to 1 of 2 subtasks"):
+    with pytest.raises(
+        PartError, match=r"operator_state_repartitioner of your own, .* distributed state to 1 of 2 subtasks"
+    ):
         lab.run()
 
 

@@ -116,7 +116,7 @@ def test_what_comes_out_otherwise_is_shown_as_a_diff() -> None:
             "late.play:1: 'tilte: A late acknowledgement' is no entry of a play's head; expected title",
         ),
         ("question: What becomes of it?\n", "", "late.play:1: the head has no question"),
-        ("job:", "title: again\njob:", "late.play:4: 'title' stands in the head twice"),
+        ("job:", "title: again\njob:", "late.play:4: 'title' is in the header twice"),
         ("----\n", "", "late.play:6: '----' stands not at all in this block"),
         ("run until AllTasksRunning\n", "", "late.play:6: this block has no command"),
         ("run until AllTasksRunning\n", "run until AllTasksRunning\n# late\n", "late.play:8: prose stands above"),

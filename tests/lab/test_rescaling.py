@@ -330,7 +330,9 @@ def test_a_job_that_is_not_reactive_waits_for_all_that_it_wants() -> None:
 def test_slots_that_do_not_come_are_a_failure_of_which_the_restart_strategy_decides() -> None:
     lab = lab_of(slot_wait_ms=1_000, restart=2)
     lab.faults.lose_slot(1)
-    with pytest.raises(JobFailedError, match="1 slot is there, the job needs 2 at least, and no more came within 1000"):
+    with pytest.raises(
+        JobFailedError, match="1 slot is there, the job needs 2 at least, and no others came within 1000"
+    ):
         lab.run_until(ended=True)
     assert len(kinds(lab, "WaitingForSlots")) == 2, "the loss was the first of two failures that may be"
     assert len(lab.trace.stages) == 1

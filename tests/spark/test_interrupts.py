@@ -189,11 +189,11 @@ def test_an_interrupted_cell(notebook: Notebook) -> None:
     said = notebook.run("job.wait(1, progress=True)")  # a bar, and no complaint of tqdm's
     assert said == "'RUNNING'"
     said = notebook.run("interrupt_in('wait'); job.wait()")
-    assert "job totals goes on: wait() waits for it again, cancel() ends it" in said
+    assert "job totals continues: wait() waits for it again, cancel() ends it" in said
     assert said.endswith("KeyboardInterrupt")
     assert notebook.run("(job.status, len(job.look.stages), len(kit.running()))") == "('RUNNING', 1, 1)"
     said = notebook.run("with job:\n    interrupt_in('wait'); job.wait()")
-    assert "goes on" not in said
+    assert "continues: wait()" not in said
     assert f"interrupted: cancelling job totals ({PROMPT})" in said
     assert notebook.run("(job.status, len(kit.running()))") == "('CANCELED', 0)"
     assert notebook.red == ""

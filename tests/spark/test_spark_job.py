@@ -64,7 +64,7 @@ def test_a_file_that_is_written_anew_while_it_is_read_fails_the_job(spark: Spark
         await_checkpoint(job, 2)
         pq.write_table(table.slice(0, 100_000), path.with_suffix(".new"), row_group_size=10_000)
         path.with_suffix(".new").replace(path)
-        with pytest.raises(JobFailedError, match=r"rows\.parquet was written anew after the job had begun"):
+        with pytest.raises(JobFailedError, match=r"rows\.parquet was rewritten after the job had started"):
             job.wait()
         assert len(job.look.stages) == 1, "it was not restarted"
 

@@ -54,11 +54,11 @@ def test_an_acknowledgement_waits_for_the_snapshot_and_a_timer_for_its_time() ->
     lab.trigger_checkpoint()
     settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"))
     told = says(lab.look.why_not("deliver:AcknowledgeCheckpoint:chk-1:totals/1:job"))
-    assert told[0] == "nothing is under way from totals/1 to job"
+    assert told[0] == "nothing is in flight from totals/1 to job"
     assert told[1] == "totals/1 has copied its state for checkpoint 1 and has not all of it written"
     why = lab.look.why_not("carry_out:job:WriteMetadata:chk-1:99")
     assert roots(why)[-1].startswith("totals/1 has copied its state")
-    assert says(lab.look.why_not("receive:0"))[0] == "nothing is under way in channel 0"
+    assert says(lab.look.why_not("receive:0"))[0] == "nothing is in flight in channel 0"
 
 
 def test_what_cannot_be_made_to_happen_says_why() -> None:
@@ -66,7 +66,7 @@ def test_what_cannot_be_made_to_happen_says_why() -> None:
     assert says(lab.look.why_not(KillWorker(0))) == ["it may be made to happen now"]
     assert says(lab.look.why_not(KillWorker(7)))[0] == "no worker 7 runs now; there are 0, 1"
     told = says(lab.look.why_not(DropMessage("AcknowledgeCheckpoint", 1, "totals/1", "job")))
-    assert told[0] == "no AcknowledgeCheckpoint is under way there from totals/1 to job"
+    assert told[0] == "no AcknowledgeCheckpoint is in flight there from totals/1 to job"
     with pytest.raises(LabError, match="nothing that may happen or not now is 'dance'"):
         lab.look.why_not("dance")
 

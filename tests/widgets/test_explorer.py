@@ -68,7 +68,7 @@ def test_buttons_lead_the_lab_on_and_the_stage_follows() -> None:
     until(explorer, "the next checkpoint is complete")  # the job ends before: no error, and nothing is used up
     assert explorer.told == ""
     said = explorer.controls.why_not.value
-    assert "Not before the job ends: the next checkpoint is complete. It stands where it stood." in said
+    assert "Not before the job ends: the next checkpoint is complete. The run has not moved." in said
     assert (explorer.lab.position, explorer.code) == (position, code)
     explorer.lab.run()
     explorer.stepper.refresh()
@@ -376,7 +376,7 @@ def test_an_acknowledgement_can_be_waited_for_and_is_marked_when_it_is_lost() ->
     explorer = kit.show("keyed-sum")
     until(explorer, "all tasks are running")
     explorer.controls.checkpoint.click()
-    until(explorer, "an acknowledgement is under way")
+    until(explorer, "an acknowledgement is in flight")
     (name, sent), *_ = [each for each in explorer.lab.look.moment().messages.items() if each[1].mail == "ack"]
     assert run(explorer.code).past.actions == explorer.lab.past.actions
     explorer.lab.faults.lose(name)

@@ -64,7 +64,7 @@ def test_a_source_made_again_says_what_is_no_longer_there_until_that_is_run_agai
     notebook.page.evaluate(AGAIN, [1, SOURCE])
     warned = said(notebook, "graph = env.stream_graph()")
     assert "'aggregate', made by In [" in warned
-    assert "UserWarning: what these depended on was made anew" in warned
+    assert "UserWarning: the operators that these depend on were replaced" in warned
     assert "interactiveshell" not in warned
     assert "Run these lines again" in warned
     notebook.page.evaluate(AGAIN, [2, TOTALS])

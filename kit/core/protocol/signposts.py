@@ -113,7 +113,7 @@ LAB: Mapping[str, str] = {
     **dict.fromkeys(("finished", "is_finished", "done", "is_running"), "read lab.ended, or lab.status"),
     "play": "write open_play(name), with `from kit.hosts.lab import open_play`",
     "save_play": "write save_play(lab, path), with `from kit.hosts.lab import save_play`",
-    **dict.fromkeys(("explain", "debug"), "lab.why('checkpoint 1') answers why something is as it is"),
+    **dict.fromkeys(("explain", "debug"), "lab.why('checkpoint 1') explains a checkpoint"),
     **dict.fromkeys(("explore", "check", "verify"), "kit.verify.explore.explore(env) tries every order of a small job"),
 }
 JOB: Mapping[str, str] = {

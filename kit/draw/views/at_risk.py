@@ -122,7 +122,7 @@ class AtRisk:
         if all(each.read is None for each in self.tasks.values()):
             what = "what was read since would be read again"
         if self.checkpoint is None:
-            return f"If a worker died now, the job would begin anew: no checkpoint is complete, {what}"
+            return f"If a worker died now, the job would restart from the beginning: no checkpoint is complete, {what}"
         return f"If a worker died now, the job would go back to checkpoint {self.checkpoint}: {what}"
 
     @property

@@ -91,7 +91,7 @@ class LifeOfCheckpoint:
             late = self._late()
             return " ".join([f"Checkpoint {number} was {how} after {duration(took)}.", *late, *self._next()])
         if life.state is None:
-            return " ".join([f"Checkpoint {number} was given its number, and nothing came of it.", *self._next()])
+            return " ".join([f"Checkpoint {number} got its number, and was never triggered.", *self._next()])
         since = duration(self.now_ms - begun)
         waits = (
             f"Checkpoint {number} has been pending for {since} and waits {checkpoint(self.evidence, life, self.names)}."

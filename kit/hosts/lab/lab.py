@@ -535,7 +535,7 @@ class Lab(Asking):
         if not 1 <= position <= len(path):
             raise LabError(
                 f"there is no step {position}: {len(path)} steps have been taken, the first started the job; "
-                f"goto(1) to goto({len(path)}) are possible, and run_until() goes on"
+                f"goto(1) to goto({len(path)}) are possible, and run_until() continues"
             )
         with interrupts_deferred() as interrupts, garbage_among_new_objects_only():
             if position < self.position:
@@ -612,7 +612,7 @@ class Lab(Asking):
         try:
             interrupts.deliver()
         except KeyboardInterrupt as interrupt:
-            interrupt.add_note(f"{self!r}: its last step is complete, and run() goes on from there")
+            interrupt.add_note(f"{self!r}: its last step is complete, and run() continues from there")
             raise
 
     def _find_breach(self, path: list[Action | Word]) -> None:

@@ -65,7 +65,7 @@ def refusal(world: World, action: Action) -> str | None:
 def _deliver(world: World, action: DeliverMessage) -> str | None:
     first = world.agenda.next_message(action.sender, action.receiver)
     if first is None:
-        return f"nothing is under way from {action.sender} to {action.receiver}"
+        return f"nothing is in flight from {action.sender} to {action.receiver}"
     if named(first) != (action.message, action.checkpoint_id):
         return f"{type(first).__name__} is before it: messages on one way keep their order"
     until_ms = world.agenda.delayed_until(action.sender, action.receiver)
@@ -76,7 +76,7 @@ def _deliver(world: World, action: DeliverMessage) -> str | None:
 
 def _receive(world: World, action: ReceiveElement) -> str | None:
     if not world.agenda.on_wire(action.channel):
-        return f"nothing is under way in channel {action.channel}"
+        return f"nothing is in flight in channel {action.channel}"
     return _frozen(world, action.task)
 
 

@@ -330,7 +330,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
                 self._cancel_interrupted()
             elif not self._entered and not self.ended:
                 say(
-                    f"job {self.job.name} goes on: wait() waits for it again, cancel() ends it, "
+                    f"job {self.job.name} continues: wait() waits for it again, cancel() ends it, "
                     "stop() ends it with a savepoint; kit.running() lists what runs"
                 )
             raise

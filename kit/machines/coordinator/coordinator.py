@@ -112,7 +112,7 @@ class CheckpointCoordinator:
 
     def use_graph(self, graph: ExecutionGraph) -> None:
         """Set the graph of a new deployment, which ends the checkpoints of the earlier tasks."""
-        why = CheckpointException(CheckpointFailureReason.JOB_FAILOVER_REGION, "The job is deployed anew.")
+        why = CheckpointException(CheckpointFailureReason.JOB_FAILOVER_REGION, "The job is deployed again.")
         self.trigger.give_up(why)
         self.ledger.abort_all(why)
         self.ledger.deployed_anew()

@@ -374,7 +374,7 @@ class Rescaling:
             return ""
         self._slot_timers.discard(timer)
         self._stop_waiting()
-        return f"{self.slots_said}, and no more came within {self.settings.slot_wait_ms} ms"
+        return f"{self.slots_said}, and no others came within {self.settings.slot_wait_ms} ms"
 
     @property
     def slots_said(self) -> str:

@@ -52,11 +52,13 @@ def repartition_with(own: Factory | None) -> Repartition:
     def repartition(previous: Sequence[Handles], old_parallelism: int, new_parallelism: int) -> Sequence[Handles]:
         dealt = part.repartition_state(previous, old_parallelism, new_parallelism)
         if len(dealt) != new_parallelism:
-            raise PartError(f"{name} of your own, {part!r}, dealt out to {len(dealt)} of {new_parallelism} subtasks")
+            raise PartError(
+                f"{name} of your own, {part!r}, distributed state to {len(dealt)} of {new_parallelism} subtasks"
+            )
         for handle in (handle for handles in dealt for handle in handles):
             if not isinstance(handle, OperatorStreamStateHandle):
                 raise PartError(
-                    f"{name} of your own, {part!r}, dealt out {handle!r}: expected an OperatorStreamStateHandle"
+                    f"{name} of your own, {part!r}, returned {handle!r}: expected an OperatorStreamStateHandle"
                 )
         return dealt
 

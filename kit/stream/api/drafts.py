@@ -77,7 +77,8 @@ class Drafts:
         if not self._missed:
             return
         warnings.warn(
-            f"what these depended on was made anew, so they are no longer in the job:\n  {_named(self._missed)}\n"
+            f"the operators that these depend on were replaced, so they are no longer in the job:\n"
+            f"  {_named(self._missed)}\n"
             "Run these lines again if they are to be part of it.",
             stacklevel=callers_level(),
         )
@@ -157,7 +158,7 @@ def _own_work(operator: Transformation, void: list[Transformation], cell: CellRu
     first = next((each for each in _before(operator) if each not in void), None)
     where = f"\n  {first.cell}" if first is not None and first.cell is not None else " the cell before"
     return (
-        f"this cell goes on from {operator.label!r}, which it made itself when it was run before ({operator.cell}): "
+        f"this cell continues from {operator.label!r}, which it made itself when it was run before ({operator.cell}): "
         f"run again, it would come twice.\nRun this first, then this cell again:{where}"
     )
 

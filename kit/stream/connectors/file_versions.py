@@ -53,7 +53,7 @@ def check_unchanged(split: Split, **more: int) -> None:
         return
     if any(found[what] != remembered.get(what, found[what]) for what in found):
         raise FileChangedError(
-            f"{split['path']} was written anew after the job had begun: it had {_described(remembered)}, and has "
+            f"{split['path']} was rewritten after the job had started: it had {_described(remembered)}, and has "
             f"{_described(found)}. What was read before is of the old file: put that back, or start the job from "
             "scratch, with other output"
         )

@@ -192,7 +192,7 @@ def _read_lines(file: pa.NativeFile, begin: int, size: int, path: str) -> bytes:
         whole = data.rfind(_END) + 1
         if begin and data[:1] != _END:
             raise FileChangedError(
-                f"{path} was written anew: byte {begin:,}, where a line ended when it was read, is no line end. Put "
+                f"{path} was rewritten: byte {begin:,}, where a line ended when it was read, is no line end. Put "
                 "back what was there, or start the job from scratch, with other output"
             )
         skip = 1 if begin else 0

@@ -162,7 +162,7 @@ class StreamGraph:
         if edge.partitioner is PartitionerKind.CUSTOM and checkpoint.unaligned and not checkpoint.force_unaligned:
             raise GraphError(
                 f"partition_custom from {self.node(edge.source).label} to {self.node(edge.target).label} does not go "
-                "with unaligned checkpoints, since nobody knows where records in flight belong after a rescale: set "
+                "with unaligned checkpoints, because records in flight could not be redistributed on a rescale: set "
                 "unaligned=False, or force_unaligned=True to have barriers overtake records on all other exchanges"
             )
 

@@ -154,7 +154,7 @@ def not_asked(world: World, command: str, number: int) -> str | None:
     """Return why a command cannot be affected, or None if it is pending."""
     if number in world.agenda.work:
         return None
-    return f"{command} is not under way: it was not asked for, is done, or is not wanted any more"
+    return f"{command} is not pending: it was not requested, is finished, or was cancelled"
 
 
 def not_there(world: World, machine: str) -> str:

@@ -150,7 +150,7 @@ class Faults:
         judged = [(fault, refusal(world, fault)) for fault in possible_faults(world)]
         return Choices(
             (fault for fault, why_not in judged if why_not is None),
-            what="things may be made to fail",
+            what="faults are possible",
             refused=((fault, why_not) for fault, why_not in judged if why_not is not None),
         )
 

@@ -38,7 +38,7 @@ DELAY_MS = 1_000
 EVERY_BIT = 0xFF
 MOST_ARGUMENTS = 36
 """In a random run, the number that chooses among candidates is below this."""
-NOBODY_HEARS = "nobody hears whether it is done; lab.faults.never() leaves it undone"
+NOBODY_HEARS = "it has no answer to lose; lab.faults.never() prevents it"
 
 
 def _delayed(world: World, argument: int) -> tuple[Sequence[Fault], int]:
@@ -76,7 +76,7 @@ class MessageFault(Fault):
     def refusal(self, world: World) -> str | None:
         meant = world.agenda.message(self.sender, self.receiver, self.place)
         if meant is None or named(meant.word) != (self.message, self.checkpoint_id):
-            return f"no {self.message} is under way there from {self.sender} to {self.receiver}"
+            return f"no {self.message} is in flight there from {self.sender} to {self.receiver}"
         return self.refusal_of(world, meant.word)
 
     def refusal_of(self, world: World, message: Word) -> str | None:
@@ -323,7 +323,7 @@ class FailCommand(CommandFault):
     verb: ClassVar = "fail"
     pattern: ClassVar = "let {command}{of_checkpoint} of {machine} fail: {failure}"
     line: ClassVar = "fail {what}[: {how}]"
-    doing: ClassVar = "that could be made to fail"
+    doing: ClassVar = "that could fail"
     example: ClassVar = 'lab.faults.fail("StoreCheckpoint of chk-2", "PossibleInconsistentState")'
     explored: ClassVar = Explored(
         "fail", "a file, a directory or the store fails: a command ends in the failure that it declares"
@@ -527,7 +527,7 @@ class FreezeWorker(WorkerFault):
     pattern: ClassVar = "freeze worker {worker}"
     frozen: ClassVar = False
     example: ClassVar = "lab.faults.freeze(1)"
-    drawn: ClassVar = Drawn("freeze", "a worker stands still until the next deed ({})")
+    drawn: ClassVar = Drawn("freeze", "a worker freezes until the next deed ({})")
 
     def happen(self, world: World) -> None:
         world.freeze(self.worker)

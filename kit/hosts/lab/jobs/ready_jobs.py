@@ -338,7 +338,7 @@ READY_JOBS = {
         ReadyJob("chain", "letters, steps and output in one task: no exchange at all", _chain),
         ReadyJob("windows", "letters with a time of their own, by key and window", _windows),
         ReadyJob("broadcast", "letters, and rules that every subtask hears of", _broadcast),
-        ReadyJob("split-state", "operator state that is dealt out at a restore", _remembering(SplitState)),
+        ReadyJob("split-state", "operator state that a restore splits among the subtasks", _remembering(SplitState)),
         ReadyJob("union-state", "operator state that every subtask gets whole at a restore", _remembering(UnionState)),
         ReadyJob(
             "union-at-the-source", "the same in the task of a source of one split", _union_at_the_source, ONE_SPLIT

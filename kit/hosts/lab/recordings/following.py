@@ -476,7 +476,7 @@ def _next_process(world: FollowingWorld, processes: dict[str, deque[Handled]]) -
         if world.find(event) is not None:
             return name
     waiting = "; ".join(f"{events[0]!r} after {events[0].cause or 'nothing'}" for events in processes.values())
-    raise LabError(f"the lab cannot go on as recorded: nothing has led to what is next, {waiting}")
+    raise LabError(f"the lab cannot continue as recorded: the cause of the next event is missing, {waiting}")
 
 
 def _as_recorded(answer: Word, recorded: Handled) -> Word:

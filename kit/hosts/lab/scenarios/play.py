@@ -93,7 +93,7 @@ class Play(Showing):
         at the end. A block that is interrupted is undone.
         """
         if self.done:
-            raise LabError(f"the play {self.text.name!r} is at its end; play.lab goes on")
+            raise LabError(f"the play {self.text.name!r} is at its end; continue with play.lab")
         scene, shown, notes = self._scene.standing(), self._shown, [list(each) for each in self._notes]
         try:
             return self._next()

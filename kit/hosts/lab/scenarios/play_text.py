@@ -118,7 +118,7 @@ def _head(lines: list[_Line], where: str) -> dict[str, str]:
             meant = enumerated(nearest(key, HEAD))
             raise PlayError(f"{where}:{number}: {line!r} is no entry of a play's head; expected {meant}, then a colon")
         if key in head:
-            raise PlayError(f"{where}:{number}: {key!r} stands in the head twice: indent the lines that go on with it")
+            raise PlayError(f"{where}:{number}: {key!r} is in the header twice: indent the lines that continue it")
         head[key] = value.strip()
     missing = [each for each in NEEDED if not head.get(each)]
     if missing:

@@ -185,4 +185,4 @@ def _no_hello(message: bytes, expected: Purpose) -> str:
 def _refusal(endpoint: Endpoint, verdict: int, me: Party, listener: Party) -> FencedError:
     if verdict == Verdict.TAKEN:
         return FencedError(f"{endpoint} refused {me}: that slot is already connected to {listener}")
-    return FencedError(f"{endpoint} refused {me}: it is {listener}; leave, the job goes on in another epoch")
+    return FencedError(f"{endpoint} refused {me}: it is {listener}; leave, the job continues in another epoch")

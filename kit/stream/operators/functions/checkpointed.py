@@ -155,7 +155,7 @@ class FunctionInitializationContext:
         return self._context.raw_inputs.operator
 
     def __repr__(self) -> str:
-        origin = f"from checkpoint {self.restored_checkpoint_id}" if self.is_restored else "anew"
+        origin = f"from checkpoint {self.restored_checkpoint_id}" if self.is_restored else "from scratch"
         return f"FunctionInitializationContext({self._context.name!r} {self.subtask + 1}/{self.parallelism}, {origin})"
 
 
