@@ -59,6 +59,20 @@ def test_every_real_checkpoint_opens(version: str, case: str) -> None:
                 assert checkpoint.state(row.operator, row.name).num_rows >= 0
 
 
+@pytest.mark.parametrize("version", [version for version, case in checkpoint_cases() if case == "coordinator-master"])
+def test_splits_of_a_real_source_have_names(version: str) -> None:
+    checkpoint = kit.open_checkpoint(checkpoints(version) / "coordinator-master")
+    lists = checkpoint.operator_state
+    own = lists[lists["name"] == "SourceReaderState"]
+    has_coordinators = bool((checkpoint.master_state["kind"] == "coordinator").any())
+    assert bool(len(own)) == has_coordinators, "older sources have neither"
+    for operator in set(own["operator"]):
+        table = checkpoint.state(operator, "SourceReaderState")
+        assert table.column_names == ["subtask", "entry", "split", "next", "last"]
+        assert all(row["next"] <= row["last"] for row in table.to_pylist())
+        assert table.num_rows == own["entries"].sum()
+
+
 def test_what_is_not_there_is_answered_with_what_is(tmp_path: Path) -> None:
     checkpoint = kit.open_checkpoint(longs(tmp_path, np.arange(5), 8))
     with pytest.raises(KeyError, match="there is no operator 'sum'; there are sums"):

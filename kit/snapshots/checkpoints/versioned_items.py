@@ -2,7 +2,7 @@
 
 The state is a list of byte arrays, `int version, int length, bytes`; its name says whose it is, not what the bytes are.
 So bytes are decoded only if a known format fits them exactly. Flink: `SimpleVersionedSerialization`,
-`FileSourceSplitSerializer`, `KafkaPartitionSplitSerializer`.
+`FileSourceSplitSerializer`, `KafkaPartitionSplitSerializer`, `NumberSequenceSource`.
 """
 
 from __future__ import annotations
@@ -55,6 +55,11 @@ def _kafka_split(reader: Reader) -> dict[str, Any]:
     }
 
 
+def _sequence_split(reader: Reader) -> dict[str, Any]:
+    """Read a range of numbers: the next one to emit, and the last."""
+    return {"split": reader.utf(), "next": reader.int64(), "last": reader.int64()}
+
+
 def _file_split(reader: Reader) -> dict[str, Any]:
     """Read a range of a file with the position of its reader."""
     split, path = reader.utf(), _path(reader)
@@ -88,4 +93,6 @@ def _text(reader: Reader) -> str | None:
     return read_string(reader) if reader.boolean() else None
 
 
-_READ: dict[str, tuple[Callable[[Reader], dict[str, Any]], ...]] = {SOURCE_READER_STATE: (_kafka_split, _file_split)}
+_READ: dict[str, tuple[Callable[[Reader], dict[str, Any]], ...]] = {
+    SOURCE_READER_STATE: (_kafka_split, _file_split, _sequence_split)
+}

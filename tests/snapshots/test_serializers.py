@@ -1,0 +1,159 @@
+"""Types that no real savepoint here has: snapshots and values written byte by byte as Flink writes them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import pytest
+
+from kit import CheckpointError
+from kit.snapshots.checkpoints.versioned_items import decoded_item, is_versioned
+from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.serializer_snapshots import read_serializer
+from kit.snapshots.serializers.types import Type, column
+from tests.snapshots.written import BASE, LONG, snapshot, utf
+
+TABLE = "org.apache.flink.table.runtime.typeutils."
+SCALA = "org.apache.flink.api.scala.typeutils."
+RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
+STRING = snapshot(BASE + "StringSerializer$StringSerializerSnapshot")
+LONGS = snapshot(BASE + LONG)
+ABC = b"\x04abc"
+
+
+def nested(*inner: bytes, outer: bytes = b"", version: int = 1) -> bytes:
+    """Give the body of a snapshot of a serializer that is made of others."""
+    return struct.pack(">ii", 911108, version) + outer + struct.pack(">iii", 1333245, 1, len(inner)) + b"".join(inner)
+
+
+def type_of(held: bytes) -> Type:
+    reader = Reader(held)
+    found = read_serializer(reader)
+    assert reader.left == 0
+    return found
+
+
+def shown(type_: Type, held: bytes) -> Any:
+    """Give a value as a column has it; all of its bytes must be read."""
+    reader = Reader(held)
+    value = type_.read(reader)
+    assert reader.left == 0
+    return column(type_, [value]).to_pylist()[0]
+
+
+def long(value: int) -> bytes:
+    return struct.pack(">q", value)
+
+
+def test_nullable_values_have_a_padding() -> None:
+    body = nested(LONGS, outer=struct.pack(">i", 8), version=3)
+    found = type_of(snapshot(RUNTIME + "NullableSerializer$NullableSerializerSnapshot", body))
+    assert shown(found, b"\0" + long(5)) == 5
+    assert shown(found, b"\1" + bytes(8)) is None
+    assert found.is_fixed
+
+
+def test_options_and_eithers_say_which() -> None:
+    option = type_of(snapshot(SCALA + "ScalaOptionSerializerSnapshot", nested(LONGS, version=2)))
+    assert [shown(option, held) for held in (b"\1" + long(7), b"\0")] == [7, None]
+    either = type_of(snapshot(RUNTIME + "JavaEitherSerializerSnapshot", nested(LONGS, STRING)))
+    assert shown(either, b"\1" + long(7)) == {"side": "left", "left": 7, "right": None}
+    assert shown(either, b"\0" + ABC) == {"side": "right", "left": None, "right": "abc"}
+
+
+def test_arrays_may_have_nulls() -> None:
+    found = type_of(snapshot(BASE + "GenericArraySerializerSnapshot", nested(STRING, outer=utf("java.lang.String"))))
+    assert shown(found, struct.pack(">i", 2) + b"\1" + ABC + b"\0") == ["abc", None]
+    body = nested(LONGS, outer=b"\1", version=3)
+    masked = type_of(snapshot(TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot", body))
+    assert shown(masked, struct.pack(">iB", 3, 0b01000000) + long(1) + long(2)) == [1, None, 2]
+
+
+def frame(name: str, inner: bytes) -> bytes:
+    """Give an entry of a map of names whose second item is a snapshot."""
+    return utf(name) + b"\0\1" + struct.pack(">i", len(inner)) + inner
+
+
+def names(*frames: bytes) -> bytes:
+    return struct.pack(">qi", 0x4F2C69A3D70, len(frames)) + b"".join(frames)
+
+
+def pojo(name: str, *fields: bytes, tagged: bytes = b"", known: bytes = b"") -> bytes:
+    body = utf(name) + names(*fields) + (tagged or names()) + (known or names())
+    return snapshot(RUNTIME + "PojoSerializerSnapshot", body)
+
+
+def test_a_pojo_may_be_of_a_subclass() -> None:
+    dog = pojo("Dog", frame("name", STRING), frame("tail", LONGS))
+    cat = pojo("Cat", frame("lives", LONGS), frame("name", STRING))
+    animal = type_of(
+        pojo("Animal", frame("name", STRING), tagged=names(frame("Dog", dog)), known=names(frame("Cat", cat)))
+    )
+    of_dog = b"\x08\0\x02\0" + ABC + b"\0" + long(3)
+    of_cat = b"\x04" + utf("Cat") + b"\x02\0" + long(9) + b"\1"
+    assert shown(animal, b"\x02\0" + ABC) == {"$class": "Animal", "name": "abc", "tail": None, "lives": None}
+    assert shown(animal, of_dog) == {"$class": "Dog", "name": "abc", "tail": 3, "lives": None}
+    assert shown(animal, of_cat) == {"$class": "Cat", "name": None, "tail": None, "lives": 9}
+    assert shown(animal, b"\x01") is None
+    with pytest.raises(CheckpointError, match="an object of Bird"):
+        shown(animal, b"\x04" + utf("Bird") + b"\x02")
+
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"]},
+        {"name": "parts", "type": {"type": "array", "items": "int"}},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "DONE"]}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+    ],
+}
+
+
+def test_avro_goes_by_the_schema_in_the_snapshot() -> None:
+    name, schema = b"com.acme.Order", json.dumps(AVRO).encode()
+    body = struct.pack(">i", len(name)) + name + struct.pack(">i", len(schema)) + schema
+    found = type_of(snapshot("org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot", body))
+    held = (
+        long(5)
+        + struct.pack(">ii", 1, 2)
+        + b"hi"
+        + b"\x02"
+        + struct.pack(">ii", 8, 9)
+        + b"\0"
+        + struct.pack(">ii", 1, 1)
+    )
+    made = shown(found, held)
+    assert {**made, "day": str(made["day"])} == {
+        "id": 5,
+        "note": "hi",
+        "parts": [8, 9],
+        "state": "DONE",
+        "day": "1970-01-02",
+    }
+
+
+def item(held: bytes) -> bytes:
+    return struct.pack(">ii", 1, len(held)) + held
+
+
+def test_splits_of_sources_have_names() -> None:
+    kafka = item(utf("orders") + struct.pack(">iqq", 3, 42, -(1 << 63)))
+    assert is_versioned(kafka)
+    assert decoded_item("SourceReaderState", kafka) == {
+        "topic": "orders",
+        "partition": 3,
+        "offset": 42,
+        "stop_offset": None,
+    }
+    path = b"\1\1\x05file\0\0" + struct.pack(">i", -1) + b"\1\x05/a/b\0\0"
+    file = item(utf("0001") + path + struct.pack(">qqqqi", 0, 100, 5, 100, 0) + b"\1" + struct.pack(">qq", 60, 2))
+    found = decoded_item("SourceReaderState", file)
+    assert found is not None
+    assert (found["path"], found["length"], found["offset"], found["records_after_offset"]) == ("file:/a/b", 100, 60, 2)
+    assert decoded_item("SourceReaderState", item(b"?")) is None
+    assert decoded_item("other", kafka) is None
