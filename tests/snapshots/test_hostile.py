@@ -22,11 +22,12 @@ from tests.snapshots.written import BASE, LONG, header, longs, savepoint, snapsh
 REAL = pytest.mark.parametrize(("version", "case"), [value_cases()[0], value_cases()[-1]])
 
 
-def looked_at(folder: Path) -> None:
+def looked_at(folder: Path, *, with_tables: bool = True) -> None:
     """Open a checkpoint and read all that can be read of it; only errors of the kit may result."""
     checkpoint = kit.open_checkpoint(folder)
-    for frame in (checkpoint.operators, checkpoint.subtasks, checkpoint.handles, checkpoint.files):
-        assert len(frame) >= 0
+    if with_tables:
+        for frame in (checkpoint.operators, checkpoint.subtasks, checkpoint.handles, checkpoint.files):
+            assert len(frame) >= 0
     for row in checkpoint.states.itertuples():
         if row.error:
             raise CheckpointError(row.error)
@@ -41,7 +42,7 @@ def outcomes(folder: Path, name: str, changed: Iterator[bytes]) -> tuple[int, se
     for data in changed:
         (folder / name).write_bytes(data)
         try:
-            looked_at(folder)
+            looked_at(folder, with_tables=name == "_metadata")
             read += 1
         except (CheckpointError, KeyError) as error:
             errors.add(str(error))
@@ -74,9 +75,9 @@ def test_real_files_may_have_any_bytes_changed(version: str, case: str, tmp_path
     shutil.copytree(values(version) / case, folder)
     chance = Random(7)
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".json"))
-    for path in chance.sample(files, min(6, len(files))):
+    for path in chance.sample(files, min(3, len(files))):
         whole = path.read_bytes()
-        for _ in range(4):
+        for _ in range(3):
             data = bytearray(whole)
             for at in chance.sample(range(len(data)), min(3, len(data))):
                 data[at] = chance.randrange(256)

@@ -6,7 +6,7 @@ The schema is in the serializer's snapshot.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -32,12 +32,8 @@ def _text(reader: Reader) -> str:
     return reader.blob("bytes of a string").decode("utf-8", "backslashreplace")
 
 
-def _long_nanos(scale: int) -> Callable[[Reader], int | str]:
-    def read(reader: Reader) -> int | str:
-        found = reader.int64() * scale
-        return found if -(1 << 63) <= found < 1 << 63 else moment_text(*divmod(found, 1_000_000_000)) + "Z"
-
-    return read
+def _micros(reader: Reader) -> int:
+    return reader.int64() * 1000
 
 
 def _utc(nanos: int) -> str:
@@ -59,7 +55,7 @@ _LOGICAL: Mapping[tuple[str, str], Type] = {
     ("int", "time-millis"): Temporal("time-millis", SQL_TIME.arrow, Reader.int32, lambda it: time_text(it * 1_000_000)),
     ("long", "time-micros"): Temporal("time-micros", pa.time64("us"), Reader.int64, lambda it: time_text(it * 1000)),
     ("long", "timestamp-millis"): millis("timestamp-millis"),
-    ("long", "timestamp-micros"): Temporal("timestamp-micros", pa.timestamp("ns", "UTC"), _long_nanos(1000), _utc),
+    ("long", "timestamp-micros"): Temporal("timestamp-micros", pa.timestamp("ns", "UTC"), _micros, _utc),
 }
 
 

@@ -106,13 +106,12 @@ def as_decimal(unscaled: int, scale: int) -> Decimal:
 
 def timestamp_type(name: str, precision: int, *, is_local: bool) -> SqlType:
     """Return TIMESTAMP or TIMESTAMP_LTZ."""
-    zone = "Z" if is_local else ""
 
-    def get(data: bytes, base: int, place: int) -> int | str:
+    def get(data: bytes, base: int, place: int) -> int:
         held = _unpack(_LONG, data, place)
         if precision <= COMPACT_TIMESTAMP:
-            return sql_moment(held, 0, zone)
-        return sql_moment(_unpack(_LONG, data, base + (held >> 32)), held & 0xFFFFFFFF, zone)
+            return sql_moment(held, 0)
+        return sql_moment(_unpack(_LONG, data, base + (held >> 32)), held & 0xFFFFFFFF)
 
     like = sql_timestamp(name, precision, is_local=is_local)
     return SqlType(name, like.arrow, get, like=like)

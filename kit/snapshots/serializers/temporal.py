@@ -1,4 +1,4 @@
-"""Dates and times: read as Arrow's numbers, or as ISO 8601 text where Arrow cannot hold them."""
+"""Dates and times: read as numbers in Arrow's units, however large; `to_text` writes them as ISO 8601."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from kit.snapshots.serializers.types import Type
 
 NANOS = 1_000_000_000
 DAY_SECONDS, DAY_MILLIS = 86_400, 86_400_000
-_LONGS = range(-(1 << 63), 1 << 63)
-_INTS = range(-(1 << 31), 1 << 31)
 
 
 class Temporal(Type):
-    """A time that `read` returns as a number in the unit of `arrow`, or as text; `told` writes a number as text."""
+    """A time that `read` returns as a number in the unit of `arrow`; `told` writes such a number as text."""
 
     is_fixed = True
     text_arrow = pa.string()
@@ -31,7 +29,7 @@ class Temporal(Type):
         return self._read(reader)
 
     def to_text(self, value: Any) -> Any:
-        return self._told(value) if isinstance(value, int) else value
+        return None if value is None else self._told(value)
 
 
 # --- ISO 8601, for any year -------------------------------------------------------------------------------------------
@@ -81,23 +79,21 @@ def _millis_text(millis: int) -> str:
     return moment_text(seconds, rest * 1_000_000)
 
 
-def moment(seconds: int, nanos: int, zone: str = "") -> int | str:
-    """Return nanoseconds since 1970, or text if they need more than 64 bits."""
-    found = seconds * NANOS + nanos
-    return found if found in _LONGS else moment_text(seconds, nanos) + zone
+def moment(seconds: int, nanos: int) -> int:
+    """Return nanoseconds since 1970."""
+    return seconds * NANOS + nanos
 
 
 # --- Flink's serializers ----------------------------------------------------------------------------------------------
 
 
-def _date(reader: Reader) -> int | str | None:
+def _date(reader: Reader) -> int | None:
     year, month, day = reader.int32(), reader.int8(), reader.int8()
     if year == -(1 << 31):
         return None
     if not (1 <= month <= 12 and 1 <= day <= 31):
         raise reader.error(f"month {month}, day {day}", "a date")
-    days = days_of(year, month, day)
-    return days if days in _INTS else date_text(days)
+    return days_of(year, month, day)
 
 
 def _time(reader: Reader) -> int | None:
@@ -109,7 +105,7 @@ def _time(reader: Reader) -> int | None:
     return ((hour * 60 + minute) * 60 + second) * NANOS + nano
 
 
-def _date_time(reader: Reader) -> int | str | None:
+def _date_time(reader: Reader) -> int | None:
     year, month, day = reader.int32(), reader.int8(), reader.int8()
     time = _time(reader)
     if year == -(1 << 31) or time is None:
@@ -120,14 +116,14 @@ def _date_time(reader: Reader) -> int | str | None:
     return moment(days_of(year, month, day) * DAY_SECONDS + seconds, nanos)
 
 
-def _instant(reader: Reader) -> int | str | None:
+def _instant(reader: Reader) -> int | None:
     seconds, nanos = reader.int64(), reader.int32()
-    return None if seconds == -(1 << 63) else moment(seconds, nanos, "Z")
+    return None if seconds == -(1 << 63) else moment(seconds, nanos)
 
 
-def _timestamp(reader: Reader) -> int | str | None:
+def _timestamp(reader: Reader) -> int | None:
     millis, nanos = reader.int64(), reader.int32()
-    return None if millis == -(1 << 63) else moment(millis // 1000, nanos, "Z")
+    return None if millis == -(1 << 63) else moment(millis // 1000, nanos)
 
 
 def _millis(reader: Reader) -> int | None:
@@ -177,14 +173,13 @@ def sql_timestamp(name: str, precision: int, *, is_local: bool) -> Temporal:
     """Return TIMESTAMP or TIMESTAMP_LTZ: ms, and with a precision above 3 the nanoseconds within the ms."""
     zone, mark = ("UTC", "Z") if is_local else (None, "")
 
-    def read(reader: Reader) -> int | str:
+    def read(reader: Reader) -> int:
         found = reader.int64()
-        return sql_moment(found, reader.int32() if precision > 3 else 0, mark)
+        return sql_moment(found, reader.int32() if precision > 3 else 0)
 
     return Temporal(name, pa.timestamp("ns", zone), read, lambda value: _nanos_text(value) + mark)
 
 
-def sql_moment(millis: int, nanos: int, zone: str = "") -> int | str:
-    """Return nanoseconds since 1970, or text, from ms and the nanoseconds within the ms."""
-    seconds, rest = divmod(millis, 1000)
-    return moment(seconds, rest * 1_000_000 + nanos, zone)
+def sql_moment(millis: int, nanos: int) -> int:
+    """Return nanoseconds since 1970, from ms and the nanoseconds within the ms."""
+    return millis * 1_000_000 + nanos

@@ -3,8 +3,7 @@
 A `Type` reads one value at a time into what `pyarrow.array` accepts. A type whose values all have the same size also
 has a numpy layout (`dtype`), with which many are read at once.
 
-Times that Arrow cannot hold (the year 999,999,999) are read as ISO 8601 text. A column with one is text as a whole:
-`column` decides so.
+A column with a time that Arrow cannot hold (the year 999,999,999) is ISO 8601 text as a whole: `column` decides so.
 """
 
 from __future__ import annotations
