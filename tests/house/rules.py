@@ -126,7 +126,7 @@ FREE: dict[str, set[str] | None] = {
     "kit.displays": set(),
     "kit.checkup": {"files", "processes", "widgets", "imports at run time"},
     "kit": set(),
-    "kit.cli": set(),
+    "kit.cli": {"files"},
     "kit.__main__": set(),
     "widgets": set(REFUSED) - {"Spark", "ZooKeeper"},
     "kit.course.classroom": {"widgets"},

@@ -213,6 +213,7 @@ def takes(**signs: str) -> Callable[[F], F]:
     """Let the error for a keyword that a function or a class does not take say what to write: `signs`, by keyword."""
 
     def mark(function: F) -> F:
+        """Return the function, or the class with its constructor, that explains wrong keywords."""
         if isinstance(function, type):
             function.__init__ = mark(function.__init__)  # type: ignore[misc]
             return function
