@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from kit.core.metadata import read_metadata
@@ -17,12 +18,20 @@ from kit.hosts.lab.world.actions import LetTimePass
 from kit.machines.job.status import JobStatus
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import TumblingEventTimeWindows, count, sum_
+from kit.stream.operators import (
+    EventTimeSessionWindows,
+    OutputTag,
+    ProcessFunction,
+    TumblingEventTimeWindows,
+    count,
+    sum_,
+)
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 CHECKPOINTS = "/checkpoints"
 WINDOW_MS = 10
 KEYS = "abcde"
+ODD = OutputTag("odd", {"n": pa.int64(), "k": pa.string(), "t": pa.int64()})
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ def environment(shape: Shape, **checkpoint: Any) -> StreamEnvironment:
     columns = CollectionSource([{"n": 0, "k": "a", "t": 0}]).schema
     source = CollectionSource(rows, columns, splits=shape.splits, batch_rows=shape.batch_rows)
     stream = env.from_source(source, uid="rows")
-    WAYS[shape.way](env, stream)
+    MORE_WAYS[shape.way](env, stream)
     return env
 
 
@@ -93,7 +102,34 @@ def _union(env: StreamEnvironment, stream: Any) -> None:
     both.rebalance().map(dict).uid("same").sink_to(CollectSink("rows"), uid="rows-out")
 
 
+def _sessions(env: StreamEnvironment, stream: Any) -> None:
+    timed = stream.assign_timestamps("t").uid("times")
+    sessions = timed.key_by("k").window(EventTimeSessionWindows(WINDOW_MS))
+    sessions.aggregate(rows=count(), total=sum_("n")).uid("sessions").sink_to(CollectSink("totals"), uid="totals-out")
+    timed.rebalance().sink_to(CollectSink("rows"), uid="rows-out")
+
+
+class _Aside(ProcessFunction):
+    """Sends rows with an odd number to a side output."""
+
+    def process_element(self, row: Any, ctx: Any) -> None:
+        if row["n"] % 2:
+            ctx.output(ODD, row)
+        else:
+            ctx.emit(row)
+
+
+def _aside(env: StreamEnvironment, stream: Any) -> None:
+    even = stream.rebalance().process(_Aside).uid("aside")
+    both = even.union(even.side_output(ODD).rebalance())
+    both.key_by("k").aggregate(rows=count(), total=sum_("n")).uid("totals").sink_to(
+        CollectSink("totals"), uid="totals-out"
+    )
+    both.rebalance().map(dict).uid("same").sink_to(CollectSink("rows"), uid="rows-out")
+
+
 WAYS = {"totals": _totals, "windows": _windows, "union": _union}
+MORE_WAYS = WAYS | {"sessions": _sessions, "aside": _aside}
 
 
 def wrong(lab: Lab, shape: Shape) -> dict[str, Any]:

@@ -38,6 +38,8 @@ FAULTS: dict[str, Callable[[Lab], object]] = {
     "cancel": lambda lab: lab.cancel(),
     "checkpoint": lambda lab: lab.trigger_checkpoint(),
     "savepoint": lambda lab: lab.savepoint(),
+    "rescale": lambda lab: lab.rescale(3),
+    "rescale twice": lambda lab: (lab.rescale(1), lab.rescale(3)),
 }
 """What may be done to a job, beside `DRIVER_DIES` and `STOP`, which asks for another stop."""
 DRIVER_DIES, STOP = "driver dies", "stop"
@@ -71,6 +73,11 @@ class Story:
     lives: tuple[Life, ...]
     seed: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def in_event_time(self) -> bool:
+        """Whether its results hang on event time: a drain would bring windows to an early end."""
+        return self.shape.way in ("windows", "sessions")
 
     @property
     def is_durable(self) -> bool:
@@ -123,7 +130,7 @@ class Teller:
         self._begin(life)
         self._steps(life.steps)
         if life.ending and not self.lab.ended:
-            self._stops.append(self.lab.stop(drain=life.ending == "drain"))
+            self._stops.append(self.lab.stop(drain=life.ending == "drain" and not self.story.in_event_time))
         for fault in life.faults:
             self._suffer(fault, life)
         self._steps(MOST_STEPS)

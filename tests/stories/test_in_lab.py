@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as example_settings
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ DURABLE = {"store": "filesystem", "directory": CHECKPOINTS}
 
 SHAPES = st.builds(
     Shape,
-    way=st.sampled_from(["totals", "union"]),  # a drain brings windows to an early end, which is another result
+    way=st.sampled_from(["totals", "union", "aside"]),
     rows=st.one_of(st.integers(1, 12), st.integers(20, 60)),
     splits=st.integers(1, 4),
     batch_rows=st.integers(1, 4),
@@ -47,11 +47,19 @@ SETTINGS = st.builds(
 STORIES = st.builds(Story, SHAPES, st.lists(LIVES, min_size=1, max_size=3).map(tuple), st.integers(0, 2**32), SETTINGS)
 
 
+FAILS_AND_GOES_ON = Story(
+    Shape("totals", rows=40, splits=2, batch_rows=2),
+    (Life(60, "suspend", (Fault("publication fails", 0, stands=True),)),),
+    settings={"interval_ms": 40},
+)
+
+
 def tell_random(stories: int, **how: bool | None) -> Counter[str]:
     """Tell this many random stories; returns what happened in all of them."""
     happened: Counter[str] = Counter()
 
     @given(STORIES)
+    @example(FAILS_AND_GOES_ON)
     @example_settings(max_examples=stories, **how)
     def each(story: Story) -> None:
         happened.update(tell(story))
@@ -83,6 +91,20 @@ EVERY_STEP = [
     pytest.param(7, id="some"),
     pytest.param(1, id="all", marks=pytest.mark.soak),
 ]
+
+
+@pytest.mark.parametrize(
+    ("way", "unaligned"), [("windows", False), ("sessions", False), ("aside", False), ("aside", True)]
+)
+def test_event_time_and_side_outputs_outlive_a_stop_a_kill_and_two_rescales(way: str, unaligned: bool) -> None:
+    happened: Counter[str] = Counter()
+    for step in range(10, 100, 15):
+        shape = Shape(way, rows=40, splits=3, batch_rows=2)
+        settings = {"interval_ms": 40, "unaligned": unaligned}
+        lives = (Life(40 + step, "suspend"), Life(40, "", (Fault("kill 1", step), Fault("rescale twice", step))))
+        happened.update(tell(Story(shape, lives, seed=step, settings=settings)))
+    assert happened["rescale twice"] > 0
+    assert happened["stopped with a savepoint"] > 0
 
 
 @pytest.mark.flink("SavepointITCase.testStopWithSavepointFailsOverToSavepoint")
