@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.hosts.lab import Lab
 from kit.run.durations import duration
 
@@ -30,7 +31,7 @@ def snapshots_of(lab: Lab) -> list[TakenSnapshot]:
     there = {int(row.id): row for row in table.itertuples() if f"{row.path}/_metadata" in lab.look.files.contents}
     found = []
     for number, record in enumerate(lab.trace if there else ()):
-        row = there.get(record.checkpoint_id or 0) if record.kind == "CheckpointCompleted" else None
+        row = there.get(record.checkpoint_id or 0) if record.kind == RecordKind.CHECKPOINT_COMPLETED else None
         if row is not None:
             step = max(1, lab.past.position_of(number + 1))
             found.append(TakenSnapshot(int(row.id), row.kind, row.path, record.at_ms, step))

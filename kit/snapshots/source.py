@@ -177,7 +177,7 @@ def _parts(trace: Iterable[TraceRecord], number: int) -> tuple[dict[str, TaskPar
         step = _STEPS.get((record.role, record.kind))
         if step is not None:
             step(parts, record)
-        elif record.kind == "MetadataWritten":
+        elif record.kind == RecordKind.METADATA_WRITTEN:
             path = record.data["path"]
     return parts, path
 

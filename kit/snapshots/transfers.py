@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from kit.core.metadata import MetadataError
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
 from kit.core.state.errors import StateError
 from kit.core.state.file_names import parts_of
@@ -147,7 +148,7 @@ def restore_of(subject: Subject, restore: RestoreMoment) -> Restore:
     deployed = {
         record.data["task"]: record.data["restore"]["state"]["subtask_states"]
         for record in subject.trace
-        if record.kind == "DeployTask"
+        if record.kind == RecordKind.DEPLOY_TASK
         and record.role == "command"
         and record.data["attempt"] == restore.epoch
         and record.data.get("restore")
@@ -221,7 +222,7 @@ def _restored_snapshot(subject: Subject, restore: RestoreMoment) -> Snapshot | N
         (
             record.data["path"]
             for record in subject.trace
-            if record.kind == "StateAssigned" and record.data["epoch"] == restore.epoch
+            if record.kind == RecordKind.STATE_ASSIGNED and record.data["epoch"] == restore.epoch
         ),
         "",
     )

@@ -12,6 +12,7 @@ from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
 from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.reasons import CheckpointFailureReason
+from kit.core.protocol.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import killed, letters, walked
 from kit.hosts.lab.lab import Lab
@@ -154,7 +155,7 @@ class _Overrun:
         new = lab.trace[self._seen :]
         self._seen = len(lab.trace)
         for record in new:
-            number = record.data["channel"] if record.kind == "GrantCredit" else None
+            number = record.data["channel"] if record.kind == RecordKind.GRANT_CREDIT else None
             checkpoint_id, source = self.came.get(number, (0, "")) if number is not None else (0, "")
             if checkpoint_id and (checkpoint_id, number) not in self.taken:
                 raise NotYet(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import compared, letters, output, walked
 from kit.hosts.lab.lab import Lab
@@ -132,9 +133,9 @@ class _Disturbed:
     def __call__(self, lab: Lab) -> None:
         new, self._seen = lab.trace[self._seen :], len(lab.trace)
         for record in new:
-            if record.kind == "AcknowledgeCheckpoint" and record.machine != "job":
+            if record.kind == RecordKind.ACKNOWLEDGE_CHECKPOINT and record.machine != "job":
                 lab.faults.duplicate(f"AcknowledgeCheckpoint of chk-{record.checkpoint_id} from {record.machine}")
                 self.twice += 1
-            if record.kind == "CheckpointCompleted" and not self._killed:
+            if record.kind == RecordKind.CHECKPOINT_COMPLETED and not self._killed:
                 self._killed = True
                 lab.faults.kill(0)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.core.protocol.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import letters, walked
 from kit.hosts.lab.lab import Lab
@@ -154,7 +155,7 @@ def runs_a_job(decider: Decider) -> str:
     for seed in ORDERS:
         lab = Lab(letters(interval_ms=10, min_pause_ms=20), parts=Parts(request_decider=decider), seed=seed)
         walked(lab, _one_at_a_time)
-        completed = sum(record.kind == "CheckpointCompleted" for record in lab.trace)
+        completed = sum(record.kind == RecordKind.CHECKPOINT_COMPLETED for record in lab.trace)
         if completed < 2:
             raise NotYet(f"The job has ended and {completed} checkpoints have completed: the queue stands still.", lab)
     return f"a job in {len(ORDERS)} orders: never two pending, and checkpoints go on"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.hosts.lab.errors import LabError, LabJobFailedError, said
 from kit.hosts.lab.world.world import World
@@ -59,9 +60,9 @@ def last_failure(world: World) -> Failure | None:
     """Return the failure of a task that ended the last epoch that failed so, since the last completed checkpoint."""
     earliest: TraceRecord | None = None
     for record in reversed(world.trace):
-        if record.kind == "CheckpointCompleted":
+        if record.kind == RecordKind.CHECKPOINT_COMPLETED:
             break
-        if record.kind != "TaskStateChanged" or record.role != "event" or record.data["state"] != "FAILED":
+        if record.kind != RecordKind.TASK_STATE_CHANGED or record.role != "event" or record.data["state"] != "FAILED":
             continue
         if earliest is not None and record.data["attempt"] != earliest.data["attempt"]:
             break

@@ -29,6 +29,7 @@ import pandas as pd
 
 from kit.core.metadata import read_metadata
 from kit.core.protocol.events import RequestStop, StartJob
+from kit.core.protocol.record_kinds import RecordKind
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.faults import FailCommand, FileFault
 from kit.hosts.lab.lab import SAVEPOINTS, Lab
@@ -171,7 +172,7 @@ class Safety:
         """Check the count of failed checkpoints, which a completed checkpoint or savepoint resets."""
         failures = 0
         for record in lab.trace:
-            if record.kind == "CheckpointCompleted":
+            if record.kind == RecordKind.CHECKPOINT_COMPLETED:
                 failures = 0
             elif record.kind in FAILED:
                 failures += 1
@@ -210,7 +211,7 @@ class Safety:
         else:
             raise Violation("ends", f"left in peace for {most} steps, the job has not ended: {lab!r}")
         if lab.look.master.status is JobStatus.FINISHED and not any(
-            each.kind == "CheckpointCompleted" for each in lab.trace
+            each.kind == RecordKind.CHECKPOINT_COMPLETED for each in lab.trace
         ):
             raise Violation("ends", "left in peace, the job has ended without a checkpoint")
 
@@ -232,7 +233,7 @@ class Safety:
 
     def _check_ids(self, lab: Lab) -> None:
         for record in lab.trace:
-            if record.kind == "CheckpointPending" and record.checkpoint_id is not None:
+            if record.kind == RecordKind.CHECKPOINT_PENDING and record.checkpoint_id is not None:
                 if record.checkpoint_id <= self._highest_id:
                     raise Violation("ids", f"checkpoint {record.checkpoint_id} begins after {self._highest_id}")
                 self._highest_id = record.checkpoint_id

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from kit.core.protocol.elements import Buffer
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import TraceRecord
 from kit.hosts.lab.world.actions import ReceiveElement
 from kit.hosts.lab.world.world import World
@@ -163,7 +164,7 @@ def history(lab: Any, place: Place) -> Iterator[Change]:
         if arriving and own:
             elements[own[0].id] = own[0], arriving[0]
         before, value = value, place.read(other._world) if own else value
-        if own and value != before and not any(record.kind == "StateRead" for record in own):
+        if own and value != before and not any(record.kind == RecordKind.STATE_READ for record in own):
             yield _change(other._world, place, before, value, own[0], elements)
 
 

@@ -12,6 +12,7 @@ from warnings import catch_warnings, simplefilter
 import pandas as pd
 
 from kit.core.metadata import CheckpointMetadata, read_metadata
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.words import Word
 from kit.core.state.operator_handles import OperatorStateMode
 from kit.core.state.operator_state import OperatorSubtaskState
@@ -238,7 +239,7 @@ def tasks(lab: Lab) -> Iterator[str]:
 def reads(lab: Lab) -> Iterator[str]:
     """The number of files that each task read from its own machine when it started."""
     for record in lab.trace:
-        if record.kind == "StateRead" and record.id.startswith(f"{record.machine}@{lab.look.master.epoch}#"):
+        if record.kind == RecordKind.STATE_READ and record.id.startswith(f"{record.machine}@{lab.look.master.epoch}#"):
             yield f"{record.machine}: {record.data['from_local']} files read from its own machine"
 
 

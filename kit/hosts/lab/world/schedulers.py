@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
+from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
 from kit.core.protocol.trace import TraceRecord
 from kit.hosts.lab.by_words import matching
@@ -217,9 +218,9 @@ class Slow:
 
 def _took_a_buffer(record: TraceRecord) -> bool:
     """Return True if a buffer was taken, for which a credit is granted, or made by a source, which sends it."""
-    if record.kind == "GrantCredit":
+    if record.kind == RecordKind.GRANT_CREDIT:
         return True
-    return record.kind == "SendElement" and record.data["element"]["type"] == "Buffer"
+    return record.kind == RecordKind.SEND_ELEMENT and record.data["element"]["type"] == "Buffer"
 
 
 def _named(part: object) -> str:
