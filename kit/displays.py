@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kit.restore_check import RestoreCheck
     from kit.run.stage import Stage
     from kit.snapshots.checkpoints import Checkpoint, Checkpoints
+    from kit.snapshots.checkpoints.difference import CheckpointDiff
     from kit.snapshots.state_tables import StateTable, StateTables
     from kit.stream.api import StreamEnvironment
     from kit.why import Why
@@ -124,6 +125,13 @@ def advice_html(advice: Advice) -> str:
     return advice_html(advice)
 
 
+def checkpoint_diff_html(diff: CheckpointDiff) -> str:
+    """Show what changed from one checkpoint to another."""
+    from kit.draw.views.checkpoint_diff import checkpoint_diff_html
+
+    return checkpoint_diff_html(diff)
+
+
 provide(
     {
         each.__name__: each
@@ -142,6 +150,7 @@ provide(
             restore_check_html,
             checkpoint_html,
             advice_html,
+            checkpoint_diff_html,
         )
     }
 )

@@ -1,4 +1,6 @@
-"""The commands that judge: `kit check`, will a checkpoint restore; `kit advise`, why checkpoints are slow."""
+"""The commands that judge: `kit check`, will a checkpoint restore; `kit diff`, what changed; `kit advise`, why
+checkpoints are slow.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from kit.restore_check import JobShape, shape_of
 from kit.restore_check.job_shape import Job
 from kit.snapshots.checkpoints import Checkpoint, open_checkpoint
 
-__all__ = ["advise", "app", "check"]
+__all__ = ["advise", "app", "check", "diff"]
 
 
 @app.command(epilog="Example: kit check /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f --parallelism 4 --max-parallelism 64")
@@ -62,6 +64,36 @@ def check(
         as_table(answer.operators.drop(columns=["operator_id", "uid"]), "operators")
     if not answer.restores:
         raise typer.Exit(NOT_RESTORABLE)
+
+
+@app.command(epilog="Example: kit diff /checkpoints/d0b5c2/chk-7 /checkpoints/d0b5c2/chk-8")
+def diff(
+    before: CheckpointPath,
+    after: CheckpointPath,
+    values: Annotated[
+        Optional[tuple[str, str]],  # noqa: UP045
+        typer.Option(help="Print the rows of this state that differ: OPERATOR NAME.", metavar="OPERATOR NAME"),
+    ] = None,
+    as_lines: Json = False,
+    parquet: Parquet = None,
+    follow: Follow = False,
+) -> None:
+    """Show what changed from one checkpoint to another: rows added, removed and changed, by state.
+
+    Exits with 1 if something changed.
+    """
+    with errors():
+        found = open_checkpoint(before, follow=follow).diff(open_checkpoint(after, follow=follow))
+        states = found.states
+        frame = found.values(*values) if values else states[states[["added", "removed", "changed"]].sum(axis=1) > 0]
+    if parquet is not None:
+        write_parquet(frame, parquet)
+    elif as_lines:
+        as_json(frame)
+    else:
+        as_table(frame, found.title, 40)
+    if len(frame):
+        raise typer.Exit(1)
 
 
 def _job(checkpoint: Checkpoint, against: str | None, uids: list[str] | None, follow: bool) -> Job | Checkpoint:

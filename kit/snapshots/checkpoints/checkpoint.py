@@ -21,6 +21,7 @@ from kit.restore_check.job_shape import Job, Parallelism
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import frames
 from kit.snapshots.checkpoints.checking import not_as_declared, types_changed, with_types
+from kit.snapshots.checkpoints.difference import CheckpointDiff
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
 from kit.snapshots.checkpoints.state_bytes import StateBytes
@@ -260,6 +261,12 @@ class Checkpoint:
         found = self._operator(operator)
         with _named(found, "raw state"):
             return frames.raw_state(found, self._source)
+
+    # --- compared -----------------------------------------------------------------------------------------------------
+
+    def diff(self, after: Checkpoint) -> CheckpointDiff:
+        """Return what changed from this checkpoint to another: operators, states, keys and values."""
+        return CheckpointDiff(self, after)
 
     # --- will it restore? ---------------------------------------------------------------------------------------------
 

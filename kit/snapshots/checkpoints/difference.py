@@ -1,0 +1,182 @@
+"""What changed from one checkpoint to another: operators, states, keys and values.
+
+Values are compared state by state: both sides of one state are in memory at a time.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from kit.core.display import display
+from kit.core.state.errors import CheckpointError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VALUES = ("value", "last_access")
+"""Columns that are compared; all others together are the key of a row, but for its key group."""
+
+
+class Opened(Protocol):
+    """An opened checkpoint, as far as it is compared."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def operators(self) -> pd.DataFrame: ...
+    @property
+    def states(self) -> pd.DataFrame: ...
+    def state(self, operator: str, name: str) -> pa.Table: ...
+
+
+class CheckpointDiff:
+    """The difference between two checkpoints: `operators`, `states`, and the `values` of one state."""
+
+    def __init__(self, before: Opened, after: Opened) -> None:
+        self._before, self._after = before, after
+
+    @cached_property
+    def operators(self) -> pd.DataFrame:
+        """One row per operator of either: operator_id, operator, change, bytes_before, bytes_after, grown_bytes.
+
+        `change` is added, removed, changed or unchanged; changed means another size or parallelism.
+        """
+        import pandas as pd
+
+        columns = ["operator_id", "operator", "parallelism", "bytes"]
+        old, new = (found.operators[columns] for found in (self._before, self._after))
+        both = old.merge(new, on="operator_id", how="outer", suffixes=("_before", "_after"), indicator=True)
+        sizes = both[["bytes_before", "bytes_after"]].fillna(0).astype("int64")
+        same = sizes["bytes_before"].eq(sizes["bytes_after"]) & both["parallelism_before"].eq(both["parallelism_after"])
+        names = {"left_only": "removed", "right_only": "added", "both": "changed"}
+        change = both["_merge"].astype(str).map(names).where(~(same & both["_merge"].eq("both")), "unchanged")
+        grown = sizes["bytes_after"] - sizes["bytes_before"]
+        frame = pd.DataFrame(
+            {
+                "operator_id": both["operator_id"],
+                "operator": both["operator_after"].fillna(both["operator_before"]),
+                "change": change,
+                **sizes,
+                "grown_bytes": grown,
+            }
+        )
+        return frame.sort_values("grown_bytes", ascending=False, key=abs, ignore_index=True, kind="stable")
+
+    @cached_property
+    def states(self) -> pd.DataFrame:
+        """One row per state of either: operator, name, kind, rows_before, rows_after, added, removed, changed, error.
+
+        A row is an entry: of a key, of a key and namespace, or of a list or map in operator state. A state whose values
+        cannot be decoded has its `error`, and no numbers.
+        """
+        import pandas as pd
+
+        known = pd.concat([self._before.states, self._after.states]).drop_duplicates(["operator", "name"])
+        rows = [self._compared(row["operator"], row["name"], row["kind"]) for row in known.to_dict("records")]
+        counts = ["rows_before", "rows_after", "added", "removed", "changed"]
+        frame = pd.DataFrame(rows, columns=["operator", "name", "kind", *counts, "error"])
+        return frame.astype(dict.fromkeys(counts, "Int64"))
+
+    def values(self, operator: str, name: str) -> pd.DataFrame:
+        """Return the rows of a state that differ: change (added, removed, changed), the key's columns, and each value
+        before and after.
+
+        Raises KeyError if neither checkpoint has the state, and CheckpointError if it cannot be read.
+        """
+        merged = self._merged(operator, name)
+        return merged[merged["change"] != "unchanged"].reset_index(drop=True)
+
+    def _compared(self, operator: str, name: str, kind: str) -> dict[str, Any]:
+        named = {"operator": operator, "name": name, "kind": kind}
+        try:
+            change = self._merged(operator, name)["change"]
+        except CheckpointError as error:
+            return {**named, "error": str(error)}
+        counts = {each: int((change == each).sum()) for each in ("added", "removed", "changed")}
+        before, after = len(change) - counts["added"], len(change) - counts["removed"]
+        return {**named, "rows_before": before, "rows_after": after, **counts, "error": ""}
+
+    def _merged(self, operator: str, name: str) -> pd.DataFrame:
+        """Return the rows of both, side by side, with their change."""
+        return _side_by_side(*(_rows(found, operator, name) for found in (self._before, self._after)))
+
+    @property
+    def title(self) -> str:
+        """A line that says what is compared."""
+        return f"{self._before.title} -> {self._after.title}"
+
+    def __repr__(self) -> str:
+        counts = self.operators["change"].value_counts()
+        told = ", ".join(f"{count} {change}" for change, count in counts.items())
+        return f"CheckpointDiff({told or 'no'} operators)"
+
+    def _repr_html_(self) -> str:
+        return str(display("checkpoint_diff_html", self))
+
+
+def _rows(found: Opened, operator: str, name: str) -> pd.DataFrame | None:
+    """Return the rows of a state; None if the checkpoint does not have it."""
+    try:
+        table = found.state(operator, name)
+    except KeyError:
+        return None
+    import pandas as pd
+
+    columns = {column: _values(table.column(column)) for column in table.column_names}
+    return pd.DataFrame({column: pd.Series(values, dtype=object) for column, values in columns.items()})
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return Python values; times that Python cannot hold as Arrow's text."""
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError):
+        return column.cast(pa.string()).to_pylist()
+
+
+def _side_by_side(before: pd.DataFrame | None, after: pd.DataFrame | None) -> pd.DataFrame:
+    import pandas as pd
+
+    if before is None and after is None:
+        raise KeyError("neither checkpoint has the state")
+    template = after if after is not None else before
+    assert template is not None
+    keys = [column for column in template.columns if column not in (*VALUES, "key_group")]
+    sides = [_keyed(side if side is not None else template.head(0), keys) for side in (before, after)]
+    merged = sides[0].merge(sides[1], on="_key", how="outer", suffixes=("_before", "_after"), indicator=True)
+    shown = {
+        column: merged[f"{column}_after"].where(merged["_merge"] != "left_only", merged[f"{column}_before"])
+        for column in keys
+    }
+    values = [column for column in VALUES if f"{column}_before" in merged]
+    same = pd.Series(True, index=merged.index)
+    for column in values:
+        old, new = (merged[f"{column}_{side}"].map(_text) for side in ("before", "after"))
+        same &= old == new
+    change = merged["_merge"].astype(str).map({"left_only": "removed", "right_only": "added", "both": "changed"})
+    change = change.where(~(same & merged["_merge"].eq("both")), "unchanged")
+    sides_of = {f"{column}_{side}": merged[f"{column}_{side}"] for column in values for side in ("before", "after")}
+    return pd.DataFrame({"change": change, **shown, **sides_of})
+
+
+def _keyed(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return the rows with one column `_key` that stands for all key columns; equal keys are numbered."""
+    import pandas as pd
+
+    texts = [frame[column].map(_text).astype(str) for column in keys]
+    key = texts[0].str.cat(texts[1:], sep="\x1f") if texts else pd.Series("", index=frame.index)
+    return frame.assign(_key=key + "\x1f" + key.groupby(key).cumcount().astype(str))
+
+
+def _text(value: Any) -> str:
+    """Return a text that is the same for equal values, nested ones too."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{name}:{_text(each)}" for name, each in sorted(value.items())) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_text, value)) + "]"
+    return repr(value)

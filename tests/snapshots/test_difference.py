@@ -1,0 +1,88 @@
+"""What changed from one checkpoint to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kit
+from kit import Lab
+from tests.cli.test_commands import SAVEPOINTS, ran
+from tests.flink_data import value_cases, values
+from tests.snapshots.test_check import job
+from tests.snapshots.written import longs
+
+CHANGES = ["added", "removed", "changed"]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[kit.Checkpoint, kit.Checkpoint]:
+    """Two savepoints of one run, some rows apart."""
+    lab = Lab(job(kit.sum_("value")))
+    lab.run_until(record="AllTasksRunning")
+    opened = []
+    for _ in range(2):
+        for _ in range(30):
+            lab.step()
+        directory = tmp_path_factory.mktemp("savepoint")
+        lab.look.files.export(directory, lab.savepoint(wait=True))
+        opened.append(kit.open_checkpoint(directory))
+    return opened[0], opened[1]
+
+
+def totals(checkpoint: kit.Checkpoint, name: str) -> dict[object, object]:
+    rows = checkpoint.state("totals", name).to_pylist()
+    return {str({n: v for n, v in row.items() if n != "value"}): row["value"] for row in rows}
+
+
+def test_rows_are_counted_as_their_values_say(two: tuple[kit.Checkpoint, kit.Checkpoint]) -> None:
+    diff = two[0].diff(two[1])
+    (row,) = diff.states.query("operator == 'totals'").to_dict("records")
+    old, new = (totals(each, row["name"]) for each in two)
+    assert row["added"] == len(new.keys() - old.keys())
+    assert row["removed"] == len(old.keys() - new.keys())
+    assert row["changed"] == len([key for key in old.keys() & new.keys() if old[key] != new[key]]) > 0
+    assert (row["rows_before"], row["rows_after"]) == (len(old), len(new))
+    told = diff.values("totals", row["name"])
+    assert sorted(told["change"].value_counts().to_dict().items()) == sorted(
+        (change, row[change]) for change in CHANGES if row[change]
+    )
+    changed = told[told["change"] == "changed"]
+    assert (changed["value_before"] != changed["value_after"]).all()
+    assert f"{row['changed']:,} changed" in diff._repr_html_()
+
+
+@pytest.mark.parametrize(("version", "case"), value_cases())
+def test_a_checkpoint_of_flink_does_not_differ_from_itself(version: str, case: str) -> None:
+    one, other = (kit.open_checkpoint(values(version) / case) for _ in range(2))
+    diff = one.diff(other)
+    assert (diff.states[CHANGES].sum() == 0).all()
+    assert (diff.states["error"] == "").all()
+    assert diff.states["rows_before"].sum() > 100
+    assert set(diff.operators["change"]) == {"unchanged"}
+
+
+def test_keys_that_came_went_and_changed(tmp_path: Path) -> None:
+    old = kit.open_checkpoint(longs(tmp_path / "old", np.arange(100), max_parallelism=4))
+    for max_parallelism in (4, 8):  # a key's group is not the key
+        directory = tmp_path / f"new-{max_parallelism}"
+        new = kit.open_checkpoint(longs(directory, np.arange(90, 150), max_parallelism=max_parallelism))
+        (row,) = old.diff(new).states.to_dict("records")
+        assert [row[change] for change in CHANGES] == [50, 90, 0]
+    with pytest.raises(KeyError, match="neither checkpoint has the state"):
+        old.diff(old).values("sums", "nothing")
+
+
+@SAVEPOINTS
+def test_the_command_exits_with_1_if_something_changed(version: str, case: str, tmp_path: Path) -> None:
+    folder = values(version) / case
+    assert ran("diff", folder, folder)[0] == 0
+    old, new = longs(tmp_path / "old", np.arange(10)), longs(tmp_path / "new", np.arange(12))
+    code, out, _ = ran("diff", old, new)
+    assert code == 1
+    assert "added" in out
+    code, out, _ = ran("diff", old, new, "--values", "sums", "total", "--json")
+    assert code == 1
+    assert len(out.splitlines()) == 2
