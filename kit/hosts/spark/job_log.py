@@ -12,7 +12,6 @@ from typing import Any
 
 from kit.core.protocol.commands import JobStatusChanged, Note
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.record_kinds import RecordKind
 from kit.machines.job.job_master import JobMaster
 from kit.machines.job.status import JobStatus
 from kit.stream.operators.windows.late_rows import late_rows_said
@@ -48,20 +47,20 @@ class JobLog:
         """Log a note of the JobMaster, if the job's user may care about it."""
         data: dict[str, Any] = note.data
         name, number = self._master.job.name, note.checkpoint_id
-        if note.kind == RecordKind.CHECKPOINT_COMPLETED:
+        if note.kind == "CheckpointCompleted":
             size, took = data["size_bytes"], data["duration_ms"]
             logger.info("job %s: checkpoint %s is complete: %s bytes, %s ms", name, number, f"{size:,}", f"{took:,}")
-        elif note.kind == RecordKind.CHECKPOINT_ABORTED:
+        elif note.kind == "CheckpointAborted":
             level = logging.INFO if data["reason"] in _WITH_THE_JOB else logging.WARNING
             blamed = f" ({data['task']})" if data["task"] else ""
             logger.log(level, "job %s: checkpoint %s failed%s: %s", name, number, blamed, data["detail"])
-        elif note.kind == RecordKind.TRIGGERING_FAILED:
+        elif note.kind == "TriggeringFailed":
             level = logging.WARNING if data["reason"] in _NOT_BEGUN else logging.INFO
             logger.log(level, "job %s: a checkpoint could not begin: %s", name, data["detail"])
-        elif note.kind == RecordKind.CHECKPOINT_RESTORED:
+        elif note.kind == "CheckpointRestored":
             what, self._takes_over = "takes over and restores" if self._takes_over else "restores", False
             logger.info("job %s %s checkpoint %s, %s", name, what, number, data["path"])
-        elif note.kind == RecordKind.WAITING_FOR_SLOTS:
+        elif note.kind == "WaitingForSlots":
             logger.warning("job %s waits for slots: %s", name, self._master.rescaling.slots_said)
 
     def rows_dropped(self, late: Mapping[str, int]) -> None:

@@ -32,7 +32,6 @@ from kit.core.protocol.commands import (
 )
 from kit.core.protocol.duties import Command, Duty, by_command, refused
 from kit.core.protocol.events import EpochEnded, StartJob, TimerFired
-from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.trace import Trace, TraceRecord
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Word
@@ -304,10 +303,10 @@ class JobDriver:
 
     def _observe(self, command: Command, cause: str) -> None:
         """Observe a command that the trace has recorded; when all tasks run, requests can be sent."""
-        if isinstance(command, Note) and command.kind == RecordKind.ALL_TASKS_RUNNING:
+        if isinstance(command, Note) and command.kind == "AllTasksRunning":
             self.ran_epoch = self.master.epoch
             self.running.set()
-        elif isinstance(command, Note) and command.kind == RecordKind.CHECKPOINT_COMPLETED:
+        elif isinstance(command, Note) and command.kind == "CheckpointCompleted":
             self.last_failure = ""
         if isinstance(command, Note):
             self._log.note(command)
