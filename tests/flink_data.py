@@ -92,25 +92,25 @@ def checkpoints(version: str, data: Path | None = None) -> Path:
 
     The folder is shared by all tests of the process: copy a case before changing it.
     """
-    folder = Path(tempfile.mkdtemp(prefix=f"flink-{version}-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with tarfile.open(checkpoint_archive(version, data)) as archive:
-        if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4
-            archive.extractall(folder)
-        else:
-            archive.extractall(folder, filter="data")
-    return folder / version
+    return _unpacked(checkpoint_archive(version, data)) / version
 
 
 @cache
 def values(version: str) -> Path:
     """Unpack snapshots of one version of which every value is known (`truth-values.json`), once a session."""
-    folder = Path(tempfile.mkdtemp(prefix=f"flink-values-{version}-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (path,) = (path for path in _value_archives() if path.name == f"{version}.tar.gz")
+    return _unpacked(path) / version
+
+
+def _unpacked(path: Path) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="flink-data-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with tarfile.open(path) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / version
+        if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4
+            archive.extractall(folder)
+        else:
+            archive.extractall(folder, filter="data")
+    return folder
 
 
 def values_truth(version: str, case: str) -> dict[str, Any]:
