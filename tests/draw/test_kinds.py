@@ -85,12 +85,10 @@ READERS = frozenset(
     {
         "kit/draw/views/at_risk.py",
         "kit/snapshots/source.py",
-        "kit/snapshots/transfers.py",
         "widgets/controls.py",
         "widgets/details.py",
         "widgets/rescale_panel.py",
         "widgets/run_settings.py",
-        "widgets/snapshots.py",
     }
 )
 """What answers one question from certain records of a trace, and so names them."""

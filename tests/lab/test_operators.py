@@ -223,7 +223,7 @@ def committed(lab: Lab, job: str) -> Counter[tuple[Any, ...]]:
 
 
 def job_of(monkeypatch: pytest.MonkeyPatch, job: str) -> Callable[[Shape], StreamEnvironment]:
-    monkeypatch.setitem(jobs.WAYS, job, lambda env, stream: JOBS[job][0](stream))
+    monkeypatch.setitem(jobs.MORE_WAYS, job, lambda env, stream: JOBS[job][0](stream))
     return environment
 
 

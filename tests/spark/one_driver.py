@@ -12,15 +12,19 @@ import itertools
 import json
 import os
 import signal
+import sqlite3
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kit.files.job_failed import JobFailedError
 from kit.files.job_files import JobFiles
 from kit.files.storage import CheckpointStorage
+from kit.files.stores.sqlite import SqliteRecords
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.job import SparkJob
 from tests.spark.jobs import ThreadGang, generator, totals_job
@@ -49,13 +53,32 @@ def _deadly(function: Callable[..., Any], moment: str, last: int) -> Callable[..
     def call(*arguments: Any) -> Any:
         number = next(calls)  # one step: slots call at the same time
         if number == last and moment == "before":
-            os.kill(os.getpid(), _signal)
+            end()
         result = function(*arguments)
         if number == last and moment == "after":
-            os.kill(os.getpid(), _signal)
+            end()
         return result
 
     return call
+
+
+def end() -> None:
+    """Die or freeze; not while another thread holds the database, which nobody could open until this process thaws."""
+    with _database:
+        os.kill(os.getpid(), _signal)
+        time.sleep(0.5)  # the signal may reach another thread first: until then this one must not let go
+
+
+_database = threading.RLock()
+
+
+@contextmanager
+def _opened_alone(self: SqliteRecords) -> Iterator[sqlite3.Connection]:
+    with _database, _open(self) as database:
+        yield database
+
+
+_open = SqliteRecords._opened
 
 
 def main() -> None:
@@ -64,6 +87,7 @@ def main() -> None:
     options = json.loads(sys.argv[1])
     if options.get("freeze"):
         _signal = signal.SIGSTOP
+        SqliteRecords._opened = _opened_alone  # type: ignore[method-assign]
     if options["die"]:
         die_at(*options["die"])
     directory = Path(options["directory"])

@@ -102,7 +102,7 @@ def check_frozen(directory: Path, store: str, at: tuple[str, str, int], *, spark
     first = Driver(directory, store, die=at, freeze=True, spark=spark)
     assert first.await_frozen()
     second = Driver(directory, store, recover=True, spark=spark).end()
-    assert second["status"] == "FINISHED"
+    assert second["status"] == "FINISHED", second
     check_output(directory)
     first.thaw()
     told = first.end()
