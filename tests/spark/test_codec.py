@@ -23,6 +23,7 @@ from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.words import Envelope
 from kit.core.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.core.state.restored_state import RestoredSubtaskState
 from kit.hosts.spark.wire.codec import (
     REGISTERED,
     CodecError,
@@ -93,6 +94,13 @@ def there_and_back(value: Any) -> Any:
 def test_every_message_comes_back_equal(words: list[Any], base: type) -> None:
     sent = [Envelope(word, f"job#7.{number}") for number, word in enumerate(words, 1)]
     assert unpack_words(over_the_wire(pack_words("said", sent)), base) == (sent, [])
+
+
+def test_gates_behind_rescaled_senders_come_back() -> None:
+    for gates in (frozenset[int](), frozenset({0, 2})):
+        state = RestoredSubtaskState(gates_behind_rescaled=gates)
+        restore = TaskRestore(3, TaskStateSnapshot({"0" * 31 + "1": state}))
+        assert decode(encode(restore, blobs := []), blobs) == restore
 
 
 def test_the_messages_tried_are_all_there_are() -> None:

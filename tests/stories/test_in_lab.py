@@ -93,9 +93,8 @@ EVERY_STEP = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("way", "unaligned"), [("windows", False), ("sessions", False), ("aside", False), ("aside", True)]
-)
+@pytest.mark.parametrize("unaligned", [False, True], ids=["aligned", "unaligned"])
+@pytest.mark.parametrize("way", ["windows", "sessions", "aside"])
 def test_event_time_and_side_outputs_outlive_a_stop_a_kill_and_two_rescales(way: str, unaligned: bool) -> None:
     happened: Counter[str] = Counter()
     for step in range(10, 100, 15):

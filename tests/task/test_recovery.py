@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kit.core.protocol.commands import ReadState, ScheduleTimer
 from kit.core.protocol.elements import (
+    MAX_WATERMARK_MS,
     Buffer,
     CheckpointBarrier,
     Element,
@@ -398,6 +399,28 @@ def test_recovered_watermarks_and_idleness_count_like_live_ones(tmp_path: Path) 
     task.watermark(1, 35)
     task.watermark(0, 50)
     assert said(task.sent()) == [Watermark(35)]
+
+
+def test_a_sender_whose_idleness_was_recovered_is_active_with_its_next_watermark(tmp_path: Path) -> None:
+    checkpoint = checkpoint_with(tmp_path, [Watermark(20)], [Watermark(10), WatermarkStatus(True)])
+    task = restored(tmp_path, checkpoint)
+    task.run()
+    end_of_recovery(task, 0, 1)
+    assert said(task.sent()) == [Watermark(10), Watermark(20)]
+    task.watermark(1, 25)
+    task.watermark(0, 30)
+    assert said(task.sent()) == [Watermark(25)], "rows from then on may still come on the second channel"
+
+
+def test_event_time_of_senders_that_were_rescaled_is_not_recovered(tmp_path: Path) -> None:
+    checkpoint = checkpoint_with(tmp_path, [Watermark(20)], [Watermark(MAX_WATERMARK_MS), WatermarkStatus(True)])
+    task = restored(tmp_path, checkpoint, gates_behind_rescaled=frozenset({0}))
+    task.run()
+    end_of_recovery(task, 0, 1)
+    assert said(task.sent()) == []
+    task.watermark(0, 30)
+    task.watermark(1, 15)
+    assert said(task.sent()) == [Watermark(15)]
 
 
 @given(first=IN_FLIGHT, second=IN_FLIGHT, rescaled=st.booleans())

@@ -15,12 +15,15 @@ class RestoredSubtaskState(OperatorSubtaskState):
 
     `upstream_output_buffer_state` holds output buffers of upstream subtasks that this one reads itself, if the job
     recovers output downstream (2.3). The descriptors are `NO_RESCALE` except at the start and the end of a chain.
-    Operator state may be any sequence of handles: union state shares one list between all subtasks.
+    `gates_behind_rescaled` are the input gates with in-flight data whose senders were rescaled, or vertices that
+    these receive from pointwise. Watermarks in flight there may be ahead of rows that the new senders still have to
+    send. Operator state may be any sequence of handles: union state shares one list between all subtasks.
     """
 
     upstream_output_buffer_state: tuple[InputChannelStateHandle, ...] = ()
     input_rescale_descriptor: InflightDataRescalingDescriptor = NO_RESCALE
     output_rescale_descriptor: InflightDataRescalingDescriptor = NO_RESCALE
+    gates_behind_rescaled: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         """Skip the check of the base class: subtasks that had finished are restored as whole tasks."""

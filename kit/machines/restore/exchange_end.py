@@ -56,6 +56,8 @@ class ExchangeEnd:
         self.kind = "input_channel_state" if is_input else "result_subpartition_state"
         self.edges: list[AssignmentEdge] = []
         self.opposite: list[ExchangeEnd] = []
+        self.far_is_rescaled: list[bool] = []
+        """For each gate: True if its senders, or senders pointwise upstream of them, run at another parallelism now."""
         self.channels: Sequence[Sequence[Any]] | None = None
         self._mappings: dict[int, SubtasksRescaleMapping] = {}
 
@@ -81,6 +83,13 @@ class ExchangeEnd:
     def is_affected(self) -> bool:
         """True if there is in-flight data to recover at this end or at another one."""
         return bool(self.ports_with_state) or self.has_state_opposite
+
+    @property
+    def gates_behind_rescaled(self) -> frozenset[int]:
+        """The gates with in-flight data whose event time may not hold for the new senders."""
+        return frozenset(
+            gate for gate, rescaled in enumerate(self.far_is_rescaled) if rescaled and self.has_in_flight_data(gate)
+        )
 
     def has_in_flight_data(self, port: int) -> bool:
         """Return True if either end of this exchange has in-flight data."""

@@ -107,7 +107,27 @@ def _find_states(
         assignments[edge.target].inputs.join(edge, assignments[edge.source].outputs)
     for edge in sorted(edges, key=lambda edge: edge.output_index):
         assignments[edge.source].outputs.join(edge, assignments[edge.target].inputs)
+    for assignment in assignments:
+        assignment.inputs.far_is_rescaled = [
+            any(assignments[vertex].is_rescaled for vertex in _senders_of(edge, edges))
+            for edge in assignment.inputs.edges
+        ]
     return assignments
+
+
+def _senders_of(edge: AssignmentEdge, edges: Sequence[AssignmentEdge]) -> set[int]:
+    """Return the vertices whose subtasks a watermark on this exchange may not speak for after they are rescaled.
+
+    These are the sender, and the vertices that it receives from pointwise, however far upstream. A subtask that
+    receives from all subtasks of a vertex has a watermark that holds for all of them, wherever their rows come from.
+    """
+    found, to_visit = set[int](), [edge.source]
+    while to_visit:
+        vertex = to_visit.pop()
+        if vertex not in found:
+            found.add(vertex)
+            to_visit += [each.source for each in edges if each.target == vertex and not each.is_redistributable]
+    return found
 
 
 def _take_state(left: dict[str, OperatorState], pair: OperatorIDPair, vertex: AssignmentVertex) -> OperatorState:
@@ -240,11 +260,13 @@ def _subtask_states(
     """
     assigned = assignment.assigned[pair.generated_id]
     new = assignment.vertex.parallelism
-    inputs = outputs = upstream = input_descriptors = output_descriptors = None
+    inputs = outputs = upstream = input_descriptors = output_descriptors = behind_rescaled = None
     if pair == assignment.inputs.operator:
         inputs, input_descriptors = assignment.inputs.channels, assignment.inputs.descriptors
         received = (recovered or {}).get(assignment.inputs)
         upstream = [tuple(received.get(subtask, ())) for subtask in range(new)] if received else None
+        gates = assignment.inputs.gates_behind_rescaled
+        behind_rescaled = [gates] * new if gates else None
     if pair == assignment.outputs.operator:
         outputs = assignment.outputs.channels if recovered is None else None
         output_descriptors = assignment.outputs.descriptors
@@ -259,6 +281,7 @@ def _subtask_states(
         (upstream, ()),
         (input_descriptors, NO_RESCALE),
         (output_descriptors, NO_RESCALE),
+        (behind_rescaled, frozenset()),
     ]
     if not any(column for column, _ in columns):
         return lambda subtask: NOTHING_RESTORED

@@ -48,6 +48,11 @@ class TaskStateAssignment:
         return next(pair for pair in self.vertex.operators if pair.generated_id == generated_id)
 
     @property
+    def is_rescaled(self) -> bool:
+        """True if the vertex runs at another parallelism than in the checkpoint."""
+        return any(state.parallelism != self.vertex.parallelism for state in self.states.values())
+
+    @property
     def is_affected(self) -> bool:
         """True if its subtasks need a restore: for state of their own, or because of in-flight data around them."""
         return self.has_non_finished_state or self.inputs.has_state_opposite or self.outputs.has_state_opposite

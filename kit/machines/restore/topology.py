@@ -52,6 +52,11 @@ class AssignmentEdge:
     output_index: int = 0
     input_index: int = 0
 
+    @property
+    def is_redistributable(self) -> bool:
+        """False for a pointwise exchange and for broadcast, whose in-flight data cannot be redistributed."""
+        return self.upstream_mapper is not SubtaskStateMapper.UNSUPPORTED
+
     @classmethod
     def of(
         cls, source: int, target: int, partitioner: str, output_index: int = 0, input_index: int = 0

@@ -28,7 +28,7 @@ def recover_channels(
     head, tail = (_state_of(restored, operator_id) for operator_id in (chain.head_id, chain.tail_id))
     reader = SequentialChannelStateReader(parts, head.input_rescale_descriptor, tail.output_rescale_descriptor)
     reader.read_output_data(outputs.partitions, notify_and_block_on_completion=True)
-    inputs.begin_recovery(reader, head.input_rescale_descriptor)
+    inputs.begin_recovery(reader, head.input_rescale_descriptor, head.gates_behind_rescaled)
 
 
 def _state_of(restored: TaskStateSnapshot | None, operator_id: str) -> RestoredSubtaskState:

@@ -9,7 +9,7 @@ Follows Flink's `StreamOneInputProcessor`, `AbstractStreamTaskNetworkInput` and 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from heapq import nsmallest
 from operator import itemgetter
@@ -113,6 +113,12 @@ class TaskInput:
         self._recovering: deque[tuple[RecoveredInputChannel, InputChannel]] = deque()
         self._recovered_by = ""
         self._demultiplexers: dict[int, Demultiplexer] = {}
+        self._old_event_time: set[int] = set()
+        """The channels that still deliver event time of senders that were rescaled; it is dropped."""
+        self._before_live: set[int] = set()
+        """The channels that still deliver recovered data."""
+        self._recovered_idle: set[int] = set()
+        """The channels that are idle only according to recovered data."""
         self._data_ended: set[int] = set()
         self._drain = True
         self._taking: int | None = None
@@ -125,10 +131,19 @@ class TaskInput:
 
     # --- in-flight data of a checkpoint ---------------------------------------------------------------------------
 
-    def begin_recovery(self, reader: SequentialChannelStateReader, rescaling: InflightDataRescalingDescriptor) -> None:
+    def begin_recovery(
+        self,
+        reader: SequentialChannelStateReader,
+        rescaling: InflightDataRescalingDescriptor,
+        behind_rescaled: Collection[int] = (),
+    ) -> None:
         """Start recovery: the in-flight data of the checkpoint comes before anything newly sent.
 
-        From each sender, recovered data comes before new data.
+        From each sender, recovered data comes before new data. `behind_rescaled` are the gates with rescaled
+        senders (`RestoredSubtaskState.gates_behind_rescaled`). A new sender may have taken over splits or state of
+        another one, which was behind the old sender. So recovered watermarks and statuses are dropped there, and each
+        new sender reports its own. Flink forwards a watermark when all old connections of the channel have one
+        (`DemultiplexingRecordDeserializer`), so rows that the new sender still has to read may be dropped as late.
         """
         self._recovered_by = self._task.event_id
         gates: list[list[RecoveredInputChannel]] = [[] for _ in self._vertex.gates]
@@ -137,6 +152,8 @@ class TaskInput:
             gates[channel.info.gate_idx].append(recovered)
             self._recovering.append((recovered, channel))
         reader.read_input_data(gates)
+        self._before_live = {each.number for each in self.gates}
+        self._old_event_time = {each.number for each in self.gates if each.info.gate_idx in behind_rescaled}
         if rescaling.is_rescaling:
             self._demultiplexers = {
                 channel.number: Demultiplexer(
@@ -242,6 +259,8 @@ class TaskInput:
     def _on_end_of_channel_state(self, channel: InputChannel, element: EndOfChannelState) -> None:
         tracker = self._recovery[self._input_indexes[channel.info.gate_idx]]
         tracker.handle_end_of_recovery(channel)
+        self._old_event_time.discard(channel.number)
+        self._before_live.discard(channel.number)
         if tracker.all_channels_recovered:
             for each in tracker.channels:
                 for assembler in self._assemblers_of(each):
@@ -253,17 +272,33 @@ class TaskInput:
         return [channel.assembler] if demultiplexer is None else demultiplexer.assemblers
 
     def _on_watermark(self, channel: InputChannel, element: Watermark) -> None:
+        """Advance the channel's event time.
+
+        A sender does not know after a restore that it was idle, so it does not report that it is active again. Its
+        first watermark does. Flink ignores the watermarks of such a channel until its next pair of statuses.
+        """
+        if channel.number in self._old_event_time:
+            return
         timestamp_ms: int | None = element.timestamp_ms
         if channel.number in self._demultiplexers:
             timestamp_ms = self._demultiplexers[channel.number].watermark(element.timestamp_ms)
+        number = channel.number
+        if number in self._recovered_idle and number not in self._before_live:
+            self._recovered_idle.remove(number)
+            self._tell(lambda: self._valve.status(number, idle=False))
         if timestamp_ms is not None:
-            number = channel.number
             self._tell(lambda: self._valve.watermark(number, timestamp_ms))
 
     def _on_watermark_status(self, channel: InputChannel, element: WatermarkStatus) -> None:
+        if channel.number in self._old_event_time:
+            return
         idle = element.idle
         if channel.number in self._demultiplexers:
             idle = self._demultiplexers[channel.number].status(idle=idle)
+        if idle and channel.number in self._before_live:
+            self._recovered_idle.add(channel.number)
+        else:
+            self._recovered_idle.discard(channel.number)
         self._tell(lambda: self._valve.status(channel.number, idle=idle))
 
     @property

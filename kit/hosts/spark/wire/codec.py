@@ -133,10 +133,14 @@ def _encode_registered(name: str, value: Any, blobs: list[bytes]) -> dict[str, A
 def _encode_restored(snapshot: TaskStateSnapshot) -> dict[str, Any]:
     """Return, for each operator to restore, how its in-flight input and output data was redistributed.
 
-    The metadata format has no field for it.
+    The metadata format has no field for it. The gates behind rescaled vertices follow where there are any.
     """
     return {
-        operator_id: [_encode_gates(state.input_rescale_descriptor), _encode_gates(state.output_rescale_descriptor)]
+        operator_id: [
+            _encode_gates(state.input_rescale_descriptor),
+            _encode_gates(state.output_rescale_descriptor),
+            *([sorted(state.gates_behind_rescaled)] if state.gates_behind_rescaled else []),
+        ]
         for operator_id, state in snapshot.subtask_states.items()
         if isinstance(state, RestoredSubtaskState)
     }
@@ -175,10 +179,13 @@ def _decode_snapshot(name: Any, content: dict[str, Any], blobs: Sequence[bytes])
     snapshot = decode_task_state_snapshot(blobs[content["blob"]])
     restored = content.get("restored", {})
     states = dict(snapshot.subtask_states)
-    for operator_id, (inputs, outputs) in restored.items():
+    for operator_id, (inputs, outputs, *behind_rescaled) in restored.items():
         kinds = {field.name: getattr(states[operator_id], field.name) for field in fields(OperatorSubtaskState)}
         states[operator_id] = RestoredSubtaskState(
-            **kinds, input_rescale_descriptor=_decode_gates(inputs), output_rescale_descriptor=_decode_gates(outputs)
+            **kinds,
+            input_rescale_descriptor=_decode_gates(inputs),
+            output_rescale_descriptor=_decode_gates(outputs),
+            gates_behind_rescaled=frozenset(*behind_rescaled),
         )
     return replace(snapshot, subtask_states=states) if restored else snapshot
 
