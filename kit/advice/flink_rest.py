@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -136,17 +136,18 @@ def _subtask(checkpoint_id: int, vertex: str, part: Mapping[str, Any]) -> dict[s
     row: dict[str, Any] = {"checkpoint_id": checkpoint_id, "vertex": vertex, "subtask": part["index"]}
     if "checkpoint" not in part:
         return {**row, "status": "missing"}
-    known: list[tuple[str, Callable[[], Any]]] = [
-        ("start_delay_ms", lambda: part["start_delay"]),
-        ("alignment_ms", lambda: part["alignment"]["duration"]),
-        ("sync_ms", lambda: part["checkpoint"]["sync"]),
-        ("async_ms", lambda: part["checkpoint"]["async"]),
-        ("duration_ms", lambda: part["end_to_end_duration"]),
-        ("checkpointed_bytes", lambda: part.get("checkpointed_size", part["state_size"])),
-        ("processed_bytes", lambda: part["alignment"].get("processed", 0)),
-        ("persisted_bytes", lambda: part["alignment"].get("persisted", 0)),
-    ]
-    numbers = {name: _known(figure()) for name, figure in known}
+    alignment = part["alignment"]
+    figures = {
+        "start_delay_ms": part["start_delay"],
+        "alignment_ms": alignment["duration"],
+        "sync_ms": part["checkpoint"]["sync"],
+        "async_ms": part["checkpoint"]["async"],
+        "duration_ms": part["end_to_end_duration"],
+        "checkpointed_bytes": part.get("checkpointed_size", part["state_size"]),
+        "processed_bytes": alignment.get("processed", 0),
+        "persisted_bytes": alignment.get("persisted", 0),
+    }
+    numbers = {name: _known(figure) for name, figure in figures.items()}
     status = "reported" if part.get("aborted") else "acknowledged"
     return {**row, **numbers, "status": status, "unaligned": part.get("unaligned_checkpoint")}
 

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kit.snapshots.python_values import python_values
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -65,17 +67,9 @@ def _rows(rows: pa.Table | pd.DataFrame) -> Iterator[dict[str, Any]]:
     if not isinstance(rows, pa.Table):
         rows = pa.Table.from_pandas(rows, preserve_index=False)
     for batch in rows.to_batches(max_chunksize=10_000):
-        columns = {name: _values(batch.column(place)) for place, name in enumerate(batch.schema.names)}
+        columns = {name: python_values(batch.column(place)) for place, name in enumerate(batch.schema.names)}
         for held in zip(*columns.values(), strict=True):
             yield dict(zip(columns, held, strict=True))
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """Return Python values; times beyond Python's range as Arrow's text."""
-    try:
-        return column.to_pylist()
-    except (ValueError, OverflowError):
-        return column.cast(pa.string()).to_pylist()
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ itself, so that one answer lists all that must be changed. What `Flink` fails wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -61,9 +61,11 @@ def check_restore(
     attempt = _Attempt(
         shape, states, metadata.checkpoint_id, path, allow_non_restored_state, recover_output_on_downstream
     )
+    missing = [each.state for each in matches if each.match is Match.MISSING and each.state is not None]
+    dropped = missing if allow_non_restored_state else []
     findings = [
         *attempt.failures(matches),
-        *(_dropped(states[i], matches) for i in _unmatched(states, shape) if allow_non_restored_state),
+        *(_dropped(state, matches) for state in dropped),
         *_unknown_exchanges(metadata, shape),
         *(finding for match in matches for finding in _told_of(match)),
     ]
@@ -107,11 +109,6 @@ def _owners(shape: JobShape) -> dict[str, tuple[AssignmentVertex, OperatorIDPair
     }
 
 
-def _unmatched(states: Mapping[str, OperatorState], shape: JobShape) -> list[str]:
-    owners = _owners(shape)
-    return [operator_id for operator_id, state in states.items() if operator_id not in owners and state.has_state()]
-
-
 def _matches(states: Mapping[str, OperatorState], shape: JobShape) -> Iterator[MatchedOperator]:
     owners = _owners(shape)
     taken = set()
@@ -153,11 +150,10 @@ class _Attempt:
         except RestoreError as error:
             self.error = error
 
-    def failures(self, matches: Iterable[MatchedOperator]) -> list[Finding]:
+    def failures(self, matches: Sequence[MatchedOperator]) -> list[Finding]:
         """Return all that fails, each once: what Flink fails with first, then state by state and vertex by vertex."""
         if self.error is None:
             return []
-        matches = list(matches)
         found: dict[str, Finding] = {}
         loaded = set()
         for operator_id, state in self._states.items():

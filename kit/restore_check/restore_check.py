@@ -94,7 +94,7 @@ class RestoreCheck:
         import pandas as pd
 
         columns = ["severity", "operator", "found", "effect", "fix", "known_by", "flink"]
-        rows = [[_plain(getattr(finding, column)) for column in columns] for finding in self.findings]
+        rows = [[str(getattr(finding, column)) for column in columns] for finding in self.findings]
         return pd.DataFrame(rows, columns=columns)
 
     @property
@@ -177,7 +177,3 @@ def _adopted(each: MatchedOperator) -> int | None:
     if each.state is not None:
         return each.state.max_parallelism
     return each.vertex.current_max_parallelism if each.vertex is not None else None
-
-
-def _plain(value: Any) -> str:
-    return str(value)

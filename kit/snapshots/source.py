@@ -28,6 +28,7 @@ from kit.files.storage import StateFiles
 from kit.run.job_state import COMPLETED, PENDING, task_of
 from kit.run.run import of_look
 from kit.run.subject import Subject
+from kit.snapshots.leaf_streams import leaf_streams
 from kit.snapshots.pieces import COORDINATOR, Piece, Told, pieces_of, settled
 from kit.stream.graph.hashing import operator_id_of_uid
 
@@ -302,22 +303,10 @@ def inline_bytes(metadata: CheckpointMetadata) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for state in metadata.operator_states:
         for handle in state.handles():
-            for each in _streams(handle):
-                found[each.handle_name] = each.data
+            for each in leaf_streams(handle):
+                if isinstance(each, ByteStreamStateHandle):
+                    found[each.handle_name] = each.data
     return found
-
-
-def _streams(handle: Any) -> Iterable[ByteStreamStateHandle]:
-    if isinstance(handle, ByteStreamStateHandle):
-        yield handle
-    for name in ("delegate", "meta_state", "handle"):
-        if hasattr(handle, name):
-            yield from _streams(getattr(handle, name))
-    for name in ("shared_state", "private_state", "materialized", "non_materialized"):
-        for part in getattr(handle, name, ()):
-            yield from _streams(part)
-    for part, _ in getattr(handle, "handles_and_offsets", ()):
-        yield from _streams(part)
 
 
 def _places(data: bytes, metadata: CheckpointMetadata) -> dict[str, int]:

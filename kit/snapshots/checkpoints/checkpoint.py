@@ -284,7 +284,6 @@ class Checkpoint:
         With a newer checkpoint, or a job of the kit, the types of the states are compared too. Raises TypeError or
         ValueError for a job or a parallelism that cannot be.
         """
-        newer = job if isinstance(job, Checkpoint) else None
         answer = check_restore(
             self.metadata,
             job.metadata if isinstance(job, Checkpoint) else job,
@@ -294,8 +293,8 @@ class Checkpoint:
         )
         graph = job.job_graph() if isinstance(job, StreamEnvironment) else job
         found: list[Finding] = []
-        if newer is not None:
-            found = list(types_changed(self.states, newer.states))
+        if isinstance(job, Checkpoint):
+            found = list(types_changed(self.states, job.states))
         elif isinstance(graph, JobGraph) and not self.files["problem"].any():
             found = list(not_as_declared(graph, self._source.files, self._data, self.directory))
         return with_types(answer, found)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from kit.core.display import display
 from kit.core.state.errors import CheckpointError
+from kit.snapshots.python_values import python_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,16 +126,8 @@ def _rows(found: Opened, operator: str, name: str) -> pd.DataFrame | None:
         return None
     import pandas as pd
 
-    columns = {column: _values(table.column(column)) for column in table.column_names}
+    columns = {column: python_values(table.column(column)) for column in table.column_names}
     return pd.DataFrame({column: pd.Series(values, dtype=object) for column, values in columns.items()})
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return Python values; times that Python cannot hold as Arrow's text."""
-    try:
-        return column.to_pylist()
-    except (ValueError, OverflowError):
-        return column.cast(pa.string()).to_pylist()
 
 
 def _side_by_side(before: pd.DataFrame | None, after: pd.DataFrame | None) -> pd.DataFrame:

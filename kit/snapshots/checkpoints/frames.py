@@ -23,6 +23,7 @@ from kit.core.state.handles import (
 )
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.snapshots.checkpoints.state_bytes import StateBytes
+from kit.snapshots.leaf_streams import leaf_streams
 
 KINDS = {
     "keyed": "managed_keyed_state",
@@ -180,24 +181,12 @@ def file_sizes(metadata: CheckpointMetadata) -> dict[str, int]:
     found: dict[str, int] = {}
     for operator in metadata.operator_states:
         for handle in operator.handles():
-            for stream in _streams(handle):
+            for stream in leaf_streams(handle):
+                if stream.path is None:
+                    continue
                 start = stream.start_pos if isinstance(stream, SegmentFileStateHandle) else 0
                 found[stream.path] = max(found.get(stream.path, 0), start + stream.state_size)
     return found
-
-
-def _streams(handle: Any) -> Iterator[Any]:
-    """Yield the handles of files in a handle."""
-    if isinstance(getattr(handle, "path", None), str) and not hasattr(handle, "delegate"):
-        yield handle
-    for name in ("delegate", "meta_state", "handle"):
-        if hasattr(handle, name):
-            yield from _streams(getattr(handle, name))
-    for name in ("shared_state", "private_state", "materialized", "non_materialized"):
-        for part in getattr(handle, name, ()):
-            yield from _streams(part)
-    for part, _ in getattr(handle, "handles_and_offsets", ()):
-        yield from _streams(part)
 
 
 def files(metadata: CheckpointMetadata, source: StateBytes) -> pd.DataFrame:
