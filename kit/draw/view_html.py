@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 from kit.core.markup import Markup, element
 from kit.core.markup import table as markup_table
 from kit.draw.graphs import STYLE as GRAPH_STYLE
 from kit.draw.graphs import Graph
+from kit.draw.panel import ROWS
 from kit.draw.svg import asset
 from kit.draw.themed import THEME
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STYLE = "views.css"
 NARROW = 330.0
@@ -76,6 +81,21 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], meanings: Sequ
         for number, row in enumerate(listed)
     )
     return element("div", markup_table(Markup("".join(head)), body, class_="v-table"), class_="v-scroll")
+
+
+def frame(rows: pd.DataFrame, most: int = ROWS) -> str:
+    """A DataFrame as a table of at most `most` rows; the rest is counted."""
+    listed = [[_plain(cell) for cell in row] for row in rows.head(most).itertuples(index=False, name=None)]
+    more = len(rows) - most
+    rest = words(f"… and {more:,} more") if more > 0 else ""
+    return Markup(f"{table([str(name) for name in rows.columns], listed)}{rest}")
+
+
+def _plain(cell: object) -> Cell:
+    if cell is None or isinstance(cell, int | float | str):
+        return cell
+    text = str(cell)
+    return None if text == "<NA>" else text
 
 
 def _cell(cell: Cell) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kit.draw.panel import frame_html
-from kit.draw.view_html import answer, fold, view_html
+from kit.draw.view_html import answer, fold, frame, view_html
 from kit.snapshots.checkpoints.difference import CheckpointDiff
 
 
@@ -17,6 +16,6 @@ def checkpoint_diff_html(diff: CheckpointDiff) -> str:
     return view_html(
         diff.title,
         answer(f"Rows of state: {rows}. All state together {'grew' if grown >= 0 else 'shrank'} by {abs(grown):,} B."),
-        fold("States", f"{len(differ)} of {len(states)} differ", frame_html(differ), is_open=len(differ) > 0),
-        fold("Operators", f"{len(moved)} of {len(operators)} differ", frame_html(moved.drop(columns="operator_id"))),
+        fold("States", f"{len(differ)} of {len(states)} differ", frame(differ), is_open=len(differ) > 0),
+        fold("Operators", f"{len(moved)} of {len(operators)} differ", frame(moved.drop(columns="operator_id"))),
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kit.draw.panel import frame_html
-from kit.draw.view_html import answer, fold, table, view_html
+from kit.draw.view_html import answer, fold, frame, table, view_html
 from kit.restore_check import RestoreCheck, Severity
 
 _MEANINGS = {Severity.FAILS: "bad", Severity.WARNS: "waits", Severity.TELLS: ""}
@@ -24,8 +23,6 @@ def restore_check_html(check: RestoreCheck) -> str:
         answer(check.verdict + ".", _MEANINGS[worst] or "good"),
         findings,
         fold("Flink's words", f"{len(said)}", flink) if said else "",
-        fold("Operators", f"{len(check.matches)} on both sides", frame_html(check.operators)),
-        fold("Who gets what", f"{len(check.assignments)} rows", frame_html(check.assigned))
-        if check.assignments
-        else "",
+        fold("Operators", f"{len(check.matches)} on both sides", frame(check.operators)),
+        fold("Who gets what", f"{len(check.assignments)} rows", frame(check.assigned)) if check.assignments else "",
     )
