@@ -24,7 +24,7 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks._options import options
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.draw.assets import stage_css, stage_js
 from kit.draw.space_time.space_time_page import export_space_time
 from kit.hosts.lab import Lab

@@ -14,7 +14,7 @@ from kit.core.lazily import offer as _offer
 if TYPE_CHECKING:
     from kit.checkup import doctor
     from kit.core.protocol.properties import RetentionPolicy
-    from kit.core.protocol.trace import Trace
+    from kit.core.trace.trace import Trace
     from kit.files.job_ended import JobEndedError
     from kit.files.job_failed import JobFailedError
     from kit.glossary import where
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 
 def _no_name(package: str, name: str) -> None:
     """Raise ImportError for the name of another library, with what to write here."""
-    from kit.core.protocol.signposts import no_name
+    from kit.core.arguments.signposts import no_name
 
     no_name(package, name)
 
@@ -192,7 +192,7 @@ _offer(
             "sum_",
         ],
         "kit.core.protocol.properties": ["RetentionPolicy"],
-        "kit.core.protocol.trace": ["Trace"],
+        "kit.core.trace.trace": ["Trace"],
         "kit.hosts.spark": ["SparkJob", "create_session", "running"],
     },
     signs=_no_name,

@@ -99,21 +99,21 @@ def play_pages(play: Play) -> list[str]:
 
 def state_html(state: StateTable | StateTables) -> str:
     """Show tables of state."""
-    from kit.draw.views.state_html import state_html
+    from kit.draw.views.checkpoints.state_html import state_html
 
     return state_html(state)
 
 
 def restore_check_html(check: RestoreCheck) -> str:
     """Show the check of a checkpoint against a job."""
-    from kit.draw.views.restore_check import restore_check_html
+    from kit.draw.views.checkpoints.restore_check import restore_check_html
 
     return restore_check_html(check)
 
 
 def checkpoint_html(found: Checkpoint | Checkpoints) -> str:
     """Show what an opened checkpoint, or a directory of several, holds."""
-    from kit.draw.views.checkpoint_html import checkpoint_html
+    from kit.draw.views.checkpoints.checkpoint_html import checkpoint_html
 
     return checkpoint_html(found)
 
@@ -127,7 +127,7 @@ def advice_html(advice: Advice) -> str:
 
 def checkpoint_diff_html(diff: CheckpointDiff) -> str:
     """Show what changed from one checkpoint to another."""
-    from kit.draw.views.checkpoint_diff import checkpoint_diff_html
+    from kit.draw.views.checkpoints.checkpoint_diff import checkpoint_diff_html
 
     return checkpoint_diff_html(diff)
 

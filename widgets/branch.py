@@ -7,7 +7,7 @@ from typing import Any
 from kit.hosts.lab import Lab
 from kit.hosts.lab.scenarios.play import Play
 from kit.run.durations import duration
-from kit.run.job_state import Moment
+from kit.run.moments.job_state import Moment
 from kit.run.run import run_of
 from kit.run.subject import Folds, Subject
 from widgets.deeds import Deeds

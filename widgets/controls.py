@@ -11,7 +11,7 @@ import ipywidgets
 
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab
-from kit.run.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
+from kit.run.moments.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
 from widgets.branch import Branch
 
 ROW = {"flex_flow": "row wrap", "align_items": "center"}

@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from kit.draw.panel import frame_html
-from kit.draw.views.state_html import tables_html
+from kit.draw.views.checkpoints.state_html import tables_html
 from kit.hosts.lab import Lab, LabError
 from kit.hosts.lab.faults.faults import FAULTS, KillWorker, TurnClock
 from kit.hosts.lab.world.actions import Action

@@ -26,7 +26,7 @@ from kit.draw.assets import stage_css, stage_js
 from kit.draw.picture import Svg
 from kit.draw.stage.film import DEFER_FROM, MOST_FRAMES, Reel
 from kit.draw.stage.frames import Frame
-from kit.run.job_state import Moment
+from kit.run.moments.job_state import Moment
 from kit.run.run import Run, run_of
 from kit.run.uncollected import uncollected
 from widgets.deferred import Ticker, running_loop

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from kit.core.protocol.trace import Trace, TraceRecord
+from kit.core.trace.trace import Trace, TraceRecord
 from kit.draw.page.page import export_html
 from kit.hosts.spark import SparkJob
 

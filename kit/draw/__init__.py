@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from kit.draw.views.barriers import Barriers, barriers
     from kit.draw.views.chains import Chains, chains, chains_svg
     from kit.draw.views.checkpoint_life import LifeOfCheckpoint, checkpoint_life
+    from kit.draw.views.checkpoints.shared_state import SharedState, shared_state
+    from kit.draw.views.checkpoints.snapshot_contents import SnapshotContents, snapshot_contents
     from kit.draw.views.execution_graph import ExecutionGraphPicture, execution_graph
     from kit.draw.views.rescaling import Rescaling, rescaling
-    from kit.draw.views.shared_state import SharedState, shared_state
-    from kit.draw.views.snapshot_contents import SnapshotContents, snapshot_contents
     from kit.draw.views.state_machines import StateMachine, StateMachines, state_machines
-    from kit.run.job_state import Moment
     from kit.run.journeys import Crossing, Journeys, journeys
-    from kit.run.moment import advance, moment_at, moments
+    from kit.run.moments.job_state import Moment
+    from kit.run.moments.moment import advance, moment_at, moments
     from kit.run.redistribution import redistribution, restores_of
     from kit.run.stage import Stage
     from kit.snapshots.key_moves import KeyMove
@@ -53,18 +53,18 @@ _offer(
         "kit.draw.charts.gantt": ["gantt"],
         "kit.why.phases": ["phases"],
         "kit.draw.graphviz_objects": ["Dot"],
-        "kit.run.job_state": ["Moment"],
+        "kit.run.moments.job_state": ["Moment"],
         "kit.run.journeys": ["Crossing", "Journeys", "journeys"],
         "kit.snapshots.key_moves": ["KeyMove"],
         "kit.draw.charts.list_growth": ["ListGrowth", "list_growth"],
-        "kit.run.moment": ["advance", "moment_at", "moments"],
+        "kit.run.moments.moment": ["advance", "moment_at", "moments"],
         "kit.draw.page.page": ["export_html"],
         "kit.draw.picture": ["Chart", "Svg"],
         "kit.run.redistribution": ["redistribution", "restores_of"],
         "kit.draw.charts.rescale_plan": ["RescalePlan", "rescale_plan"],
         "kit.draw.views.rescaling": ["Rescaling", "rescaling"],
-        "kit.draw.views.shared_state": ["SharedState", "shared_state"],
-        "kit.draw.views.snapshot_contents": ["SnapshotContents", "snapshot_contents"],
+        "kit.draw.views.checkpoints.shared_state": ["SharedState", "shared_state"],
+        "kit.draw.views.checkpoints.snapshot_contents": ["SnapshotContents", "snapshot_contents"],
         "kit.draw.space_time.space_time": ["SpaceTime", "space_time"],
         "kit.draw.space_time.space_time_data": ["space_time_data"],
         "kit.run.stage": ["Stage"],

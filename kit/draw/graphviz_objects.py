@@ -20,7 +20,7 @@ from typing import Any
 import graphviz
 import pygraphviz
 
-from kit.core.protocol.json_lines import file_of
+from kit.core.trace.json_lines import file_of
 from kit.draw.picture import page_html, recoloured
 
 NOISE = b"Fontconfig"

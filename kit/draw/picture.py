@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from kit.core.protocol.json_lines import file_of
+from kit.core.trace.json_lines import file_of
 from kit.draw.assets import asset, light_block, light_colours, light_theme
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from kit.draw.stage.job_master_panel import GRAPH_TOP, Words, words_of
 from kit.draw.stage.layout import Layout, lay_out
 from kit.draw.stage.legend import legend_svg
 from kit.draw.stage.scene import LAYERS, Scene, Sprite, fit
-from kit.run.job_state import Moment
+from kit.run.moments.job_state import Moment
 from kit.run.stage import Stage
 
 __all__ = ["asset", "backdrop", "document", "element", "picture_layout", "still"]

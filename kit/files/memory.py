@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from kit.core.protocol.json_lines import target_of
+from kit.core.trace.json_lines import target_of
 
 
 class MemoryFiles:

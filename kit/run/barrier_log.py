@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.run.element_kinds import element_kind
-from kit.run.job_state import Item, Moment, Running, task_of
-from kit.run.moment import advance
+from kit.run.moments.job_state import Item, Moment, Running, task_of
+from kit.run.moments.moment import advance
 from kit.run.reading import Reading
 from kit.run.uncollected import uncollected
 

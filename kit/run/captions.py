@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 from kit.run.element_kinds import element_kind
-from kit.run.job_state import Moment, is_of_the_job_master, task_of
 from kit.run.kinds import kind_of
+from kit.run.moments.job_state import Moment, is_of_the_job_master, task_of
 
 
 class _Fields(dict[str, Any]):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.machines.coordinator.checkpoint_state import CheckpointState
 from kit.machines.coordinator.ledger import timeout_timer
 from kit.machines.coordinator.periodic import PERIODIC_TIMER
-from kit.run.job_state import is_of_the_job_master
+from kit.run.moments.job_state import is_of_the_job_master
 from kit.run.reading import Reading
 
 ID, LOCATION, COORDINATOR, HOOK, LEAVING, ACK, METADATA, STORE, NOTIFY = (

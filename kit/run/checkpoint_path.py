@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.trace import TraceRecord
 
 PHASES = ("start_delay", "alignment", "sync", "async", "in_flight", "ack")
 TRIGGER, BARRIER, EITHER = "trigger", "start_delay", "begin"

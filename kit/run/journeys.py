@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kit.core.protocol.trace import TraceRecord
-from kit.run import meanings
+from kit.core.trace.trace import TraceRecord
 from kit.run.captions import caption_of
 from kit.run.checkpoint_path import Path, PathStep
-from kit.run.job_state import (
+from kit.run.kinds import kind_of
+from kit.run.moments import meanings
+from kit.run.moments.job_state import (
     PENDING,
     ChannelMoment,
     Item,
@@ -27,7 +28,6 @@ from kit.run.job_state import (
     is_of_the_job_master,
     task_of,
 )
-from kit.run.kinds import kind_of
 from kit.run.reading import Reading, Watcher
 from kit.run.stage import stage_for
 from kit.run.steps import event_of

@@ -8,8 +8,8 @@ An entry has, for each role that its message may play, a caption, the change tha
 of a subtask's path through a checkpoint that it ends. Its other fields hold for all roles: how much the record matters,
 whether a reader can jump to it, and its name on a task's box while it is in transit.
 
-`kit.run.captions` fills in the captions, `kit.run.moment` applies the changes, `kit.draw.stage.frames` uses levels and
-marks, and `kit.run.journeys` uses the paths. The elements that travel in channels have a table of their own,
+`kit.run.captions` fills in the captions, `kit.run.moments.moment` applies the changes, `kit.draw.stage.frames` uses
+levels and marks, and `kit.run.journeys` uses the paths. The elements that travel in channels have a table of their own,
 `kit.run.element_kinds`.
 """
 
@@ -20,13 +20,13 @@ from dataclasses import dataclass
 
 from kit.core.protocol import commands, events, messages
 from kit.core.protocol.notes import NoteKind
-from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.words import Word
-from kit.run import channel_meanings as channels
-from kit.run import meanings
+from kit.core.trace.trace import TraceRecord
 from kit.run.checkpoint_path import Path, PathStep
-from kit.run.job_state import ABORTED, ALIGNING, DECLINED, SENT
-from kit.run.meanings import Meaning
+from kit.run.moments import channel_meanings as channels
+from kit.run.moments import meanings
+from kit.run.moments.job_state import ABORTED, ALIGNING, DECLINED, SENT
+from kit.run.moments.meanings import Meaning
 
 BULK, PLUMBING, DETAIL, MAIN, MILESTONE = range(5)
 """How much a record matters, from a task moving a buffer to the completion of a checkpoint."""

@@ -7,9 +7,9 @@ the last marked moment that still belongs to it.
 
 from __future__ import annotations
 
-from kit.core.protocol.trace import Trace, led_by
-from kit.run.job_state import Moment, Running, changed
-from kit.run.moment import advance
+from kit.core.trace.trace import Trace, led_by
+from kit.run.moments.job_state import Moment, Running, changed
+from kit.run.moments.moment import advance
 
 MARK_EVERY = 1_000
 """The least number of records between two marked moments."""

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from kit.core.protocol.trace import Trace, TraceRecord, led_by
-from kit.run.job_state import Moment, Running
-from kit.run.moment import advance, fold
+from kit.core.trace.trace import Trace, TraceRecord, led_by
+from kit.run.moments.job_state import Moment, Running
+from kit.run.moments.moment import advance, fold
 from kit.run.run import Run, run_of
 from kit.run.steps import Ordering
 from kit.run.uncollected import uncollected

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kit.core.protocol.trace import Trace
-from kit.run.job_state import RestoreMoment
-from kit.run.moment import moment_at
+from kit.core.trace.trace import Trace
+from kit.run.moments.job_state import RestoreMoment
+from kit.run.moments.moment import moment_at
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kit.core.protocol.trace import Trace, TraceRecord
+from kit.core.trace.trace import Trace, TraceRecord
 from kit.run.stage import Stage
 from kit.stream.graph.epoch_shape import epoch_shape
 from kit.stream.graph.execution_graph import ExecutionGraph

@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import lru_cache
 
 from kit.core.display import display
-from kit.core.protocol.shape import EpochShape, ShapeVertex
+from kit.core.trace.shape import EpochShape, ShapeVertex
 
 MOST_BOXES = 6
 """The most subtasks of a vertex that is drawn open at first; a larger one is drawn as one box."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from kit.core.display import display
 from kit.core.protocol.properties import SavepointType
 from kit.core.protocol.tasks import split_task_name, task_name
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.trace import TraceRecord
 from kit.machines.coordinator.statistics import NOT_YET, CheckpointStats, CheckpointStatsSnapshot, SubtaskStats
 from kit.machines.coordinator.stats_summary import PERCENTILES
 from kit.run.kinds import kind_of

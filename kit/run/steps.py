@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from kit.core.protocol.trace import Trace, TraceRecord, led_by
+from kit.core.trace.trace import Trace, TraceRecord, led_by
 
 Step = list[TraceRecord]
 

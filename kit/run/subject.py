@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
-from kit.core.protocol.trace import Trace
-from kit.run.job_state import Moment
+from kit.core.trace.trace import Trace
 from kit.run.journeys import Follower, Journeys
-from kit.run.moment import moment_at
+from kit.run.moments.job_state import Moment
+from kit.run.moments.moment import moment_at
 from kit.run.reading import Reading
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage, stage_for

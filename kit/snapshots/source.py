@@ -18,14 +18,14 @@ from typing import Any
 
 from kit.core.metadata import CheckpointMetadata, MetadataSection, metadata_sections, read_metadata
 from kit.core.protocol.loggable import loggable
-from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
-from kit.core.protocol.trace import TraceRecord
 from kit.core.state.errors import StateError
 from kit.core.state.handles import ByteStreamStateHandle
 from kit.core.state.operator_state import OperatorState
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.files.storage import StateFiles
-from kit.run.job_state import COMPLETED, PENDING, task_of
+from kit.run.moments.job_state import COMPLETED, PENDING, task_of
 from kit.run.run import of_look
 from kit.run.subject import Subject
 from kit.snapshots.leaf_streams import leaf_streams

@@ -15,11 +15,11 @@ from typing import Any
 import pandas as pd
 
 from kit.core.metadata import MetadataError
-from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
 from kit.core.state.errors import StateError
 from kit.core.state.file_names import parts_of
-from kit.run.job_state import RestoreMoment
+from kit.core.trace.record_kinds import RecordKind
+from kit.run.moments.job_state import RestoreMoment
 from kit.run.stage import stage_for
 from kit.run.subject import Subject
 from kit.snapshots.pieces import (

@@ -7,7 +7,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
 
-from kit.core.protocol.showing import Showing
+from kit.core.trace.showing import Showing
 
 if TYPE_CHECKING:
     from kit.why.answer import Why

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
-from kit.run.job_state import ALIGNING, Item
+from kit.run.moments.job_state import ALIGNING, Item
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, named, some, untold
 from kit.why.inquiry import Inquiry, Topic

@@ -12,14 +12,14 @@ from itertools import pairwise
 
 from kit.core.protocol.duties import Duty
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.vocabulary import COMMANDS
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.run.captions import lower_first
 from kit.run.checkpoint_path import BARRIER, PHASES, TRIGGER
 from kit.run.durations import duration
-from kit.run.job_state import COMPLETED, CheckpointMoment
 from kit.run.kinds import DETAIL, level_of
+from kit.run.moments.job_state import COMPLETED, CheckpointMoment
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, untold
 from kit.why.inquiry import Inquiry, Topic

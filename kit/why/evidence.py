@@ -12,11 +12,11 @@ from typing import Any
 
 from kit.core.protocol.commands import CancelTimer, ScheduleTimer
 from kit.core.protocol.duties import Duty
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.vocabulary import COMMANDS
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.run.captions import caption_of
-from kit.run.job_state import ChannelMoment, Moment, task_of
+from kit.run.moments.job_state import ChannelMoment, Moment, task_of
 from kit.run.reading import Reading
 from kit.run.run import now_ms_of
 from kit.run.stage import Stage, stage_for

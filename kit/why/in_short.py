@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.machines.coordinator.checkpoint_state import CheckpointState
 from kit.run.captions import listed
 from kit.run.checkpoint_log import ACK, COORDINATOR, HOOK, LOCATION, METADATA, STORE, CheckpointLife
 from kit.run.checkpoint_words import enumerated
 from kit.run.durations import duration
-from kit.run.job_state import ABORTED, CAPTURING, DECLINED, SENT, UNHEARD, WRITING, TaskMoment
+from kit.run.moments.job_state import ABORTED, CAPTURING, DECLINED, SENT, UNHEARD, WRITING, TaskMoment
 from kit.why.evidence import Evidence
 from kit.why.under_way import in_brackets
 from kit.why.waits import (

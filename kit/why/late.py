@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 
 from kit.core.protocol.elements import event_time_text
-from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 from kit.stream.operators.windows.late_rows import late_rows_counted
 from kit.why.evidence import Evidence

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.machines.job.status import JobStatus
 from kit.run.durations import duration
 from kit.why.evidence import JOB, Evidence

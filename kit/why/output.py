@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from kit.core.protocol.elements import MAX_WATERMARK_MS
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.machines.job.status import JobStatus
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, some

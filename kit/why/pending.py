@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
+from kit.core.trace.record_kinds import RecordKind
 from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.machines.coordinator.ledger import timeout_timer
 from kit.machines.coordinator.periodic import PERIODIC_TIMER
 from kit.run.captions import listed
 from kit.run.durations import duration
-from kit.run.job_state import (
+from kit.run.moments.job_state import (
     ABORTED,
     ACKNOWLEDGED,
     ALIGNING,

@@ -10,11 +10,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kit.core.protocol.record_kinds import RecordKind
+from kit.core.trace.record_kinds import RecordKind
 from kit.run.checkpoint_path import PHASES, Path
 from kit.run.checkpoint_words import spans_of_task
-from kit.run.job_state import COMPLETED, PENDING, CheckpointMoment
 from kit.run.journeys import Journeys, journeys
+from kit.run.moments.job_state import COMPLETED, PENDING, CheckpointMoment
 from kit.why.evidence import Evidence
 from kit.why.in_short import what
 from kit.why.waits import missing

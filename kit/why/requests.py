@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, some, untold

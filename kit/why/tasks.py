@@ -10,12 +10,12 @@ These are the rules of `StreamTask.available`, evaluated on the trace alone.
 from __future__ import annotations
 
 from kit.core.protocol.properties import SavepointFormatType, SavepointType
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.machines.channel.result_partition import MAX_QUEUED_BUFFERS
 from kit.machines.task.source_loop import SOURCE_TIMER
 from kit.run.durations import duration
-from kit.run.job_state import TaskMoment
+from kit.run.moments.job_state import TaskMoment
 from kit.why.channels import contents
 from kit.why.evidence import Evidence
 from kit.why.fact import MOST, Fact, fact, named, some, untold

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.run.captions import lower_first
 from kit.run.durations import duration
-from kit.run.job_state import task_of
+from kit.run.moments.job_state import task_of
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact
 

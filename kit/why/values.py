@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.trace import TraceRecord
 from kit.run.captions import lower_first
 from kit.run.durations import duration
-from kit.run.job_state import ABORTED, DECLINED, Item, TaskMoment
+from kit.run.moments.job_state import ABORTED, DECLINED, Item, TaskMoment
 from kit.why.evidence import Evidence
 from kit.why.fact import named
 from kit.why.tasks import full_outputs

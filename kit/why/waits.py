@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
-from kit.run.job_state import (
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
+from kit.run.moments.job_state import (
     ABORTED,
     ANSWERED,
     BEGUN,
@@ -25,8 +25,8 @@ from kit.run.job_state import (
 from kit.why.evidence import Evidence
 
 GONE, TRIGGER, BARRIERS = "gone", "trigger", "barriers"
-"""Reasons why a task has not acknowledged, besides the phases of `kit.run.job_state`: it does not run; it has not
-received the JobMaster's trigger; it has not taken all barriers.
+"""Reasons why a task has not acknowledged, besides the phases of `kit.run.moments.job_state`: it does not run; it has
+not received the JobMaster's trigger; it has not taken all barriers.
 """
 NOT_SENT, QUEUED, WIRE, ARRIVED, TAKEN, ENDED = (
     "not sent",
@@ -60,8 +60,8 @@ class Barrier:
 class Missing:
     """The reason why the JobMaster has not counted a task's acknowledgement of a checkpoint.
 
-    `phase` is one of this module's or of `kit.run.job_state`: GONE, TRIGGER, BARRIERS, WRITING, CAPTURING, SENT,
-    UNHEARD, DECLINED, ABORTED. `barriers` are those that the task waits for. `record` is the pending
+    `phase` is one of this module's or of `kit.run.moments.job_state`: GONE, TRIGGER, BARRIERS, WRITING, CAPTURING,
+    SENT, UNHEARD, DECLINED, ABORTED. `barriers` are those that the task waits for. `record` is the pending
     message or command: to trigger, to write the snapshot, to acknowledge or to decline.
     """
 

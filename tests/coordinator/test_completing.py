@@ -17,7 +17,7 @@ from kit.core.protocol.messages import (
 from kit.core.protocol.properties import RetentionPolicy
 from kit.core.protocol.reasons import CheckpointFailureReason as Reason
 from kit.core.state.operator_state import FINISHED_ON_RESTORE, TaskStateSnapshot
-from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore
 from kit.machines.coordinator.ledger import REMEMBERED
 from tests.coordinator.harness import JOB, Harness, keyed_state, operator_id
 from tests.coordinator.test_shared_state_registry import incremental

@@ -13,8 +13,8 @@ from kit.core.protocol.properties import CHECKPOINT, FULL_CHECKPOINT, Checkpoint
 from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.core.protocol.words import ProtocolError
 from kit.core.state.operator_state import MasterState, OperatorState
-from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore
-from kit.machines.coordinator.shared_state_registry import RecoveryClaimMode
+from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.completed.shared_state_registry import RecoveryClaimMode
 from kit.machines.restore.errors import FinishedOperatorsError
 from tests.coordinator.harness import Harness, operator_id
 from tests.coordinator.test_completing import snapshot_of

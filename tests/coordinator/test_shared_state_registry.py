@@ -19,7 +19,7 @@ from kit.core.state.handles import (
     StreamStateHandle,
 )
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
-from kit.machines.coordinator.shared_state_registry import (
+from kit.machines.coordinator.completed.shared_state_registry import (
     PLACEHOLDER,
     RecoveryClaimMode,
     SharedStateRegistry,

@@ -10,9 +10,9 @@ from kit.core.protocol.commands import DiscardState, RemoveStored
 from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy, SharingFilesStrategy
 from kit.core.state.handles import FileStateHandle
 from kit.core.state.operator_state import OperatorState
-from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
-from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore
-from kit.machines.coordinator.shared_state_registry import RecoveryClaimMode, shared_handles
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.completed.shared_state_registry import RecoveryClaimMode, shared_handles
 from tests.coordinator.test_shared_state_registry import incremental
 
 CHECKPOINT = CheckpointProperties.for_checkpoint(RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.draw import chains_svg, film, gantt, last_frame, phases, redistribution, rescaling, space_time
 from kit.draw.page.page import page_html
 from tests.house.files import ROOT

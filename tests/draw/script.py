@@ -20,11 +20,11 @@ from kit.core.protocol.messages import (
     TriggerTaskCheckpoint,
 )
 from kit.core.protocol.options import CheckpointOptions
-from kit.core.protocol.shape import ShapeChannel, ShapeVertex
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
-from kit.core.protocol.trace import Trace
 from kit.core.protocol.words import Envelope, Machine, Word
 from kit.core.state.operator_state import TaskStateSnapshot
+from kit.core.trace.shape import ShapeChannel, ShapeVertex
+from kit.core.trace.trace import Trace
 from kit.run.stage import Stage
 
 

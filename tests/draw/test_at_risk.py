@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.draw.views.at_risk import at_risk
 from kit.hosts.lab import Lab
 from kit.hosts.lab.jobs.ready_jobs import ready_job

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from kit.core.protocol.trace import Trace, keeps_record
+from kit.core.trace.trace import Trace, keeps_record
 from kit.draw.views.barriers import barriers
 from kit.hosts.lab import Lab, open_play
-from kit.run.moment import moments
+from kit.run.moments.moment import moments
 from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of
 from tests.draw.test_chains import texts

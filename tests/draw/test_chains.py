@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kit.core.protocol.shape import EpochShape
+from kit.core.trace.shape import EpochShape
 from kit.draw.views.chains import chains, chains_svg, draw_chains
 from kit.draw.views.execution_graph import execution_graph
 from kit.hosts.lab import ready_job

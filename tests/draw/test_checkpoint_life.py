@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.core.protocol.trace import Trace, keeps_record
+from kit.core.trace.trace import Trace, keeps_record
 from kit.draw.views.checkpoint_life import checkpoint_life
 from kit.draw.views.state_machines import handlers_of, phase_of, state_machines
 from kit.draw.views.views import VIEWS

@@ -14,7 +14,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 import kit.draw
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.draw import (
     at_risk,
     barriers,

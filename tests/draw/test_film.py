@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit import Lab
-from kit.core.protocol.shape import ShapeChannel, ShapeVertex
+from kit.core.trace.shape import ShapeChannel, ShapeVertex
 from kit.draw.stage.drawing import Touched, graph
 from kit.draw.stage.facts import facts_of
 from kit.draw.stage.film import MOST_FRAMES, WELL_FILLED, Reel, film, film_layout

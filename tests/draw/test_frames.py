@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import compress
 
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.draw.stage.film import film
 from kit.draw.stage.frames import Frame, frames
 from kit.draw.stage.frames import story as story_of

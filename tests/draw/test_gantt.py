@@ -6,7 +6,7 @@ from io import BytesIO
 
 import pytest
 
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.draw.charts.gantt import gantt
 from kit.why.phases import phases
 from tests.draw.labs import lab_of

@@ -11,9 +11,9 @@ import pytest
 
 from kit.core.protocol import commands, elements, events, messages
 from kit.core.protocol.notes import NoteKind
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.words import Word
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.faults.faults import FAULTS
 from kit.run.captions import caption_of
 from kit.run.element_kinds import ELEMENTS

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.core.protocol.shape import ShapeChannel, ShapeVertex
+from kit.core.trace.shape import ShapeChannel, ShapeVertex
 from kit.draw.stage.layout import Box, Layout, Point, lay_out
 from kit.run.stage import MOST_BOXES, Stage, stage_for
 from tests.draw.script import stage

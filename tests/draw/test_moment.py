@@ -8,12 +8,22 @@ from typing import Any
 import pytest
 
 from kit.core.protocol.elements import Buffer, CheckpointBarrier
-from kit.core.protocol.trace import Trace, TraceRecord
+from kit.core.trace.trace import Trace, TraceRecord
 from kit.draw import film, moment_svg
 from kit.hosts.lab import Lab
 from kit.run.captions import caption_of_moment
-from kit.run.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, CAPTURING, COMPLETED, PENDING, SENT, WRITING, Moment
-from kit.run.moment import advance, moment_at, moments
+from kit.run.moments.job_state import (
+    ABORTED,
+    ACKNOWLEDGED,
+    ALIGNING,
+    CAPTURING,
+    COMPLETED,
+    PENDING,
+    SENT,
+    WRITING,
+    Moment,
+)
+from kit.run.moments.moment import advance, moment_at, moments
 from kit.stream.graph import CheckpointingMode
 from tests.draw.labs import lab_of
 from tests.draw.script import story

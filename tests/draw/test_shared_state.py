@@ -9,10 +9,10 @@ import pytest
 
 from kit.core.metadata import read_metadata
 from kit.core.state.operator_state import TaskStateSnapshot
-from kit.draw.views.shared_state import shared_state
+from kit.draw.views.checkpoints.shared_state import shared_state
 from kit.hosts.lab import Lab
 from kit.hosts.lab.jobs.ready_jobs import ready_job
-from kit.machines.coordinator.shared_state_registry import SharedStateRegistry, register_shared_state
+from kit.machines.coordinator.completed.shared_state_registry import SharedStateRegistry, register_shared_state
 from tests.flink_data import checkpoint_cases, checkpoints
 
 INCREMENTAL = pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from kit.core.protocol.trace import Trace
-from kit.draw.views.snapshot_contents import MOST_BARS, snapshot_contents, snapshot_view
+from kit.core.trace.trace import Trace
+from kit.draw.views.checkpoints.snapshot_contents import MOST_BARS, snapshot_contents, snapshot_view
 from kit.hosts.lab import Lab
 from kit.hosts.lab.jobs.ready_jobs import ready_job
 from kit.run.subject import Subject

@@ -12,7 +12,7 @@ import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, Lab, StreamEnvironment, count
 from kit.draw import Crossing, journeys, space_time
-from kit.draw.views.snapshot_contents import snapshot_contents
+from kit.draw.views.checkpoints.snapshot_contents import snapshot_contents
 from kit.hosts.lab.jobs.ready_jobs import ready_job
 from kit.snapshots.values import rows_in_flight
 from tests.draw.labs import lab_of

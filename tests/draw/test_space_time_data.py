@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kit import Lab
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.draw import journeys, space_time_data
 from kit.draw.space_time.space_time_data import ELEMENTS, KINDS, LETTERS, SpaceTimeFeed
 from tests.draw.labs import lab_of

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import pytest
 
-from kit.core.protocol.trace import Trace, TraceRecord, keeps_record
+from kit.core.trace.trace import Trace, TraceRecord, keeps_record
 from kit.draw.stage.film import Reel, film
 from kit.run.run import Run, run_of
 from kit.run.steps import Ordering, event_of, steps

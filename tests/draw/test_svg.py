@@ -14,8 +14,8 @@ from kit.draw.stage.scene import Scene, fit, fit_name
 from kit.draw.svg import picture_layout, still
 from kit.hosts.lab import open_play
 from kit.run.captions import listed
-from kit.run.job_state import Moment
-from kit.run.moment import moment_at, moments
+from kit.run.moments.job_state import Moment
+from kit.run.moments.moment import moment_at, moments
 from kit.run.sizes import size_text
 from tests.draw.script import stage, story
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit.run.moment import moment_at
+from kit.run.moments.moment import moment_at
 from kit.run.stage import Stage
 from kit.run.subject import Subject
 from tests.draw.labs import lab_of

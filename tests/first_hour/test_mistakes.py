@@ -33,7 +33,7 @@ from kit import (
     ValueStateDescriptor,
     sum_,
 )
-from kit.core.protocol import signposts
+from kit.core.arguments import signposts
 from tests.spark.jobs import ThreadGang
 from widgets import Stepper
 

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from kit import CollectionSource, CollectSink, StreamEnvironment, sum_
-from kit.core.protocol.shape import EpochShape
+from kit.core.trace.shape import EpochShape
 from kit.stream.graph.epoch_shape import epoch_shape
 from kit.stream.graph.execution_graph import ExecutionGraph
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from kit.core.protocol import commands, events, messages
 from kit.core.protocol.duties import Command, Duty, by_command, refused
-from kit.core.protocol.trace import Trace
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Machine, Word
+from kit.core.trace.trace import Trace
 from kit.files.job_files import JobFiles
 from kit.files.memory import MemoryFiles
 from kit.files.output import MemoryOutput

@@ -23,7 +23,9 @@ FLOORS = (
     "kit.course",
     "kit.core.display",
     "kit.core.state",
+    "kit.core.arguments",
     "kit.core.protocol",
+    "kit.core.trace",
     "kit.core.metadata",
     "kit.stream.backend",
     "kit.stream.operators",
@@ -133,7 +135,7 @@ FREE: dict[str, set[str] | None] = {
 }
 # The single files through which bytes come and go.
 DOORS = {
-    "kit/core/protocol/json_lines.py": {"files"},
+    "kit/core/trace/json_lines.py": {"files"},
     "kit/files/stores/zookeeper.py": {"ZooKeeper"},
     "kit/stream/connectors/disk.py": {"files"},
     "kit/stream/connectors/file_versions.py": {"files"},

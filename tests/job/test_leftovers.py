@@ -12,7 +12,7 @@ from kit.files.memory import MemoryFiles
 from kit.files.output import MemoryOutput
 from kit.files.storage import CheckpointStorage
 from kit.files.stores.stores import MemoryStore
-from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.leftovers import remove_orphans
 from tests.coordinator.harness import JOB, graph

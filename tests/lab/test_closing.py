@@ -18,7 +18,7 @@ from kit import (
     count,
 )
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.world.actions import Action, DeliverMessage, LetTimePass, TakeTurn
 from kit.hosts.lab.world.schedulers import First
 

@@ -10,7 +10,7 @@ import pytest
 from kit.course.comparing import compare_modes, run_modes, union_growth
 from kit.draw.charts.comparison import compare
 from kit.hosts.lab import Lab, LabError, Slow, ready_job
-from kit.run.moment import moments
+from kit.run.moments.moment import moments
 
 ROWS = 40
 SOURCES = 2

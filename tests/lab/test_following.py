@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, NoRestart, StreamEnvironment, sum_
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import FailNextRead, KillDriver, NeverAnswer

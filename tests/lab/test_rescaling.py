@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit import JobEndedError, JobFailedError, Lab
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.hosts.lab import LabError, ready_job
 from kit.hosts.lab.world.schedulers import Random
 

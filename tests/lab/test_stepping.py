@@ -21,7 +21,7 @@ from kit.machines.job.status import JobStatus
 from kit.machines.task.stream_task import StreamTask
 from kit.run import latest
 from kit.run.kinds import BULK, level_of
-from kit.run.moment import moment_at
+from kit.run.moments.moment import moment_at
 from tests.lab.jobs import Shape, environment, settle, wrong
 
 SHAPE = Shape("totals", rows=12, splits=2, batch_rows=3, parallelism=2)

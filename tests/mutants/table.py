@@ -81,7 +81,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "oldest-restored",
         "a job goes back to the oldest retained checkpoint instead of the newest",
-        "kit.machines.coordinator.completed_checkpoint_store:CompletedCheckpointStore.latest",
+        "kit.machines.coordinator.completed.completed_checkpoint_store:CompletedCheckpointStore.latest",
         "self.checkpoints[-1] if",
         "self.checkpoints[0] if",
         ByTest("coordinator/test_store.py::test_the_latest_is_the_last_added"),
@@ -205,7 +205,7 @@ COORDINATOR: tuple[Row, ...] = (
     (
         "recovers-in-any-order",
         "a new driver takes the checkpoint whose location sorts last for the newest",
-        "kit.machines.coordinator.completed_checkpoint_store:CompletedCheckpointStore.recover",
+        "kit.machines.coordinator.completed.completed_checkpoint_store:CompletedCheckpointStore.recover",
         "key=lambda each: each.checkpoint_id",
         "key=lambda each: each.location",
         BySwarm(
@@ -562,7 +562,7 @@ RESTORE: tuple[Row, ...] = (
     (
         "shared-file-still-used",
         "a shared file goes while the oldest retained checkpoint still uses it",
-        "kit.machines.coordinator.shared_state_registry:SharedStateRegistry.unregister_unused",
+        "kit.machines.coordinator.completed.shared_state_registry:SharedStateRegistry.unregister_unused",
         "if entry.last_used_id < lowest_id:",
         "if entry.last_used_id <= lowest_id:",
         ByTest("coordinator/test_shared_state_registry.py::test_registers_and_lets_go_as_flink_does"),

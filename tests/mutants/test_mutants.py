@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore
 from tests.mutants.finders import ByTest
 from tests.mutants.planting import ROOT, Mutant, MutantError, environment, planted
 from tests.mutants.table import AREAS, MUTANTS
@@ -59,12 +59,13 @@ def test_a_mutant_of_code_that_reads_otherwise_is_refused() -> None:
         Mutant(**{**vars(sound), "old": "no such code"}).code()
     with pytest.raises(
         MutantError,
-        match=r"there is no kit\.machines\.coordinator\.completed_checkpoint_store:CompletedCheckpointStore\.newest",
+        match=r"there is no kit\.machines\.coordinator\.completed\.completed_checkpoint_store:CompletedCheckpointStore\.newest",
     ):
         Mutant(
             **{
                 **vars(sound),
-                "where": "kit.machines.coordinator.completed_checkpoint_store:CompletedCheckpointStore.newest",
+                "where": "kit.machines.coordinator.completed.completed_checkpoint_store:"
+                "CompletedCheckpointStore.newest",
             }
         ).code()
 
@@ -79,7 +80,7 @@ def test_a_planted_mutant_changes_what_the_kit_does_until_it_is_taken_back() -> 
 
 def test_another_process_has_the_mutant_that_its_environment_names() -> None:
     script = (
-        "from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore as Store\n"
+        "from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore as Store\n"
         "store = Store()\nstore.checkpoints = ['older', 'newer']\nprint(store.latest)"
     )
     for mutant, latest in ((MUTANTS["oldest-restored"], "older"), (None, "newer")):

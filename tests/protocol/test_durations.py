@@ -25,7 +25,7 @@ from kit import (
     StreamEnvironment,
     TumblingEventTimeWindows,
 )
-from kit.core.protocol.durations import DurationError, to_ms
+from kit.core.arguments.durations import DurationError, to_ms
 from kit.hosts.lab import Lab, LabError
 from tests.lab.jobs import Shape, environment
 

@@ -18,8 +18,8 @@ from kit.core.protocol.events import ElementReceived, ProcessInput, StateRead, T
 from kit.core.protocol.loggable import loggable
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
 from kit.core.protocol.snapshots import RestoredPart, SnapshotPart
-from kit.core.protocol.trace import Trace, TraceRecord
 from kit.core.protocol.words import Machine, Word, handles
+from kit.core.trace.trace import Trace, TraceRecord
 
 BATCH = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
 BARRIER = CheckpointBarrier(4, 0, CheckpointOptions())

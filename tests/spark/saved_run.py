@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kit import StreamEnvironment
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.hosts.spark import SparkJob, create_session
 from tests.spark.jobs import IN_MEMORY, await_checkpoint, generator, totals_job, until
 

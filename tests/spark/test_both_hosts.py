@@ -15,9 +15,9 @@ from kit.core.protocol.commands import CompleteRequest, WriteSnapshot
 from kit.core.protocol.duties import Command, Duty
 from kit.core.protocol.events import RequestCheckpoint, StartJob
 from kit.core.protocol.messages import DeployTask, NotifyCheckpointAborted
-from kit.core.protocol.trace import Trace
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Machine, ProtocolError, Word
+from kit.core.trace.trace import Trace
 from kit.files.storage import CheckpointStorage
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.driver import JobFailedError

@@ -19,11 +19,11 @@ from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.properties import FULL_CHECKPOINT, SavepointFormatType, SavepointType
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
-from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.words import Envelope
 from kit.core.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.core.state.restored_state import RestoredSubtaskState
+from kit.core.trace.trace import TraceRecord
 from kit.hosts.spark.wire.codec import (
     REGISTERED,
     CodecError,

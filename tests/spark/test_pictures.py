@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.draw import SnapshotContents, at_risk, frames, snapshot_contents
 from kit.hosts.spark.job import SparkJob
 from kit.snapshots.state_tables import KEYED

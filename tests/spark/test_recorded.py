@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from kit import Lab, NoRestart, StreamEnvironment
 from kit.core.protocol.events import StateRead, TimerFired
-from kit.core.protocol.schedule import Handled, Schedule
-from kit.core.protocol.trace import Trace, keeps_record
+from kit.core.trace.schedule import Handled, Schedule
+from kit.core.trace.trace import Trace, keeps_record
 from kit.hosts.lab.errors import LabError, LabWarning
 from kit.hosts.spark import JobFailedError, SparkJob
 from kit.hosts.spark.recording import EventFile, read_schedule

@@ -5,7 +5,7 @@ Spark, record for record.
 from __future__ import annotations
 
 from kit import Lab
-from kit.core.protocol.trace import keeps_record
+from kit.core.trace.trace import keeps_record
 from tests.spark.jobs import generator
 from tests.spark.saved_run import ROWS, WORKER, job, saved
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from kit.core.protocol.trace import Trace, keeps_record
-from kit.run.moment import moment_at
+from kit.core.trace.trace import Trace, keeps_record
+from kit.run.moments.moment import moment_at
 from kit.run.reading import Reading
 from tests.why.jobs import running
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.hosts.lab import Lab, LabError, open_play
 from kit.hosts.lab.faults.faults import KillWorker
 from tests.draw.labs import lab_of, letters

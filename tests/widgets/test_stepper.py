@@ -10,7 +10,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.draw import frames
 from kit.hosts.spark import SparkJob
 from kit.run.captions import caption_of_moment

@@ -1,1 +1,1 @@
-"""The protocol's vocabulary: elements, messages, events, commands, and the trace that records them."""
+"""The protocol's vocabulary: elements, messages, events, commands, and the values in them."""

@@ -13,7 +13,7 @@ event
 A `Word` is any of these. It is an immutable value and does not contain its origin. That is in the `Envelope` around it:
 the n-th event of a machine has the id `<machine>#<n>`, and the k-th command it led to has the id `<machine>#<n>.<k>`. A
 host that passes on a message or an answer also passes on the id of what led to it. Followed backwards, these ids answer
-"why?" across machines; see `kit.core.protocol.trace`.
+"why?" across machines; see `kit.core.trace.trace`.
 """
 
 from __future__ import annotations

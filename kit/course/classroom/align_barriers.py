@@ -12,7 +12,7 @@ from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
 from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.record_kinds import RecordKind
+from kit.core.trace.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import killed, letters, walked
 from kit.hosts.lab.lab import Lab

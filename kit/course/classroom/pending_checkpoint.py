@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kit.core.protocol.record_kinds import RecordKind
+from kit.core.trace.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import compared, letters, output, walked
 from kit.hosts.lab.lab import Lab

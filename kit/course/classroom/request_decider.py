@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from kit.core.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.core.protocol.record_kinds import RecordKind
+from kit.core.trace.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import letters, walked
 from kit.hosts.lab.lab import Lab

@@ -20,8 +20,8 @@ from kit.core.protocol.elements import (
     Watermark,
 )
 from kit.core.protocol.options import AlignmentType, CheckpointOptions
-from kit.core.protocol.record_kinds import RecordKind
 from kit.core.state.handles import InputChannelInfo, ResultSubpartitionInfo
+from kit.core.trace.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import killed, letters
 from kit.hosts.lab.lab import Lab

@@ -19,17 +19,17 @@ from typing import Any
 import pandas as pd
 
 from kit.core.markup import element, table
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord, led_by
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord, led_by
 from kit.draw.charts.round_numbers import round_step
 from kit.draw.graphs import text_width
 from kit.draw.picture import Svg
 from kit.draw.stage.scene import colour, fit
 from kit.draw.svg import asset
 from kit.run.durations import duration
-from kit.run.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, only_last, task_of
 from kit.run.journeys import Crossing, journeys
-from kit.run.moment import advance
+from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, only_last, task_of
+from kit.run.moments.moment import advance
 from kit.run.run import Run, run_of
 from kit.run.steps import steps
 

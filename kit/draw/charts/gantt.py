@@ -10,8 +10,8 @@ from kit.draw.picture import Chart
 from kit.run.checkpoint_path import Span, legend_of
 from kit.run.checkpoint_words import slow_phases, spans_of_task
 from kit.run.durations import duration
-from kit.run.job_state import COMPLETED, CheckpointMoment
 from kit.run.journeys import Journeys, journeys
+from kit.run.moments.job_state import COMPLETED, CheckpointMoment
 from kit.run.run import run_of
 from kit.why.phases import phases_of, waits_for
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from kit.core.protocol.record_kinds import RecordKind
+from kit.core.trace.record_kinds import RecordKind
 from kit.draw.picture import Svg
 from kit.draw.stage.scene import fit
 from kit.draw.svg import asset

@@ -16,8 +16,8 @@ from typing import Any
 import pandas as pd
 
 from kit.core.markup import Markup, cells, element, table
-from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
+from kit.core.trace.record_kinds import RecordKind
 from kit.draw.stage.scene import colour
 from kit.draw.svg import asset
 from kit.draw.views.phase_rows import STYLE as PHASE_STYLE

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from kit.core.markup import Markup, element, table
-from kit.core.protocol.json_lines import file_of
+from kit.core.trace.json_lines import file_of
 from kit.draw.assets import asset, stage_css, stage_js
 from kit.draw.page.page_panels import PagePanel, milestones, panels_html, view_panel
 from kit.draw.space_time.space_time_data import space_time_data
@@ -25,7 +25,7 @@ from kit.draw.stage.opened import opened
 from kit.draw.views.rescaling import rescaling
 from kit.draw.views.view import View
 from kit.draw.views.views import VIEWS
-from kit.run.job_state import Moment
+from kit.run.moments.job_state import Moment
 from kit.run.redistribution import redistribution
 from kit.run.run import Run, run_of
 from kit.run.subject import Folds, Subject

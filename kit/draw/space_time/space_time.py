@@ -25,8 +25,8 @@ from kit.draw.themed import light_svg
 from kit.run.checkpoint_path import Span, legend_of
 from kit.run.checkpoint_words import Crossed, how_it_went, outliers, spans_of_task, took_ms, what_crossed
 from kit.run.durations import duration
-from kit.run.job_state import COMPLETED, CheckpointMoment
 from kit.run.journeys import Crossing, Cut, Instant, Journey, Journeys, Letter, journeys
+from kit.run.moments.job_state import COMPLETED, CheckpointMoment
 from kit.run.run import run_of
 from kit.why.phases import waits_for, waits_in
 

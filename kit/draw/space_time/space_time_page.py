@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from kit.core.protocol.json_lines import file_of
+from kit.core.trace.json_lines import file_of
 from kit.draw.space_time.space_time_data import space_time_data
 from kit.draw.svg import asset
 

@@ -24,7 +24,7 @@ from kit.draw.stage.scene import (
     lane_sprites,
     task_sprites,
 )
-from kit.run.job_state import ChannelMoment, Moment, taken
+from kit.run.moments.job_state import ChannelMoment, Moment, taken
 
 Changes = dict[str, dict[str, str | float | None] | None]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.draw.stage.drawing import Touched
-from kit.run.job_state import ChannelMoment, CheckpointMoment, Item, MessageMoment, Moment, TaskMoment
+from kit.run.moments.job_state import ChannelMoment, CheckpointMoment, Item, MessageMoment, Moment, TaskMoment
 
 Facts = dict[str, Any]
 """Facts by name; None for an item that was removed."""

@@ -28,17 +28,17 @@ from typing import Any
 
 import numpy as np
 
-from kit.core.protocol.trace import Trace, TraceRecord, led_by
+from kit.core.trace.trace import Trace, TraceRecord, led_by
 from kit.draw.stage.drawing import Touched
 from kit.draw.stage.frames import Frame, Told, is_minor, story_of
 from kit.draw.stage.layout import Layout, lay_out
 from kit.draw.stage.legend import legend_data
 from kit.draw.stage.pen import Looks, Pen
 from kit.draw.svg import backdrop
-from kit.run import meanings
-from kit.run.job_state import Moment, Running, changed, is_of_the_job_master, task_of
 from kit.run.kinds import BULK, DETAIL, MAIN, MILESTONE, kind_of, level_of
-from kit.run.moment import fold
+from kit.run.moments import meanings
+from kit.run.moments.job_state import Moment, Running, changed, is_of_the_job_master, task_of
+from kit.run.moments.moment import fold
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage, stage_for
 from kit.run.steps import Ordering, Step, event_of, in_order

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from kit.core.protocol.trace import TraceRecord, led_by
+from kit.core.trace.trace import TraceRecord, led_by
 from kit.draw.picture import Svg
 from kit.draw.stage.drawing import scene
 from kit.draw.stage.job_master_panel import Words, words_at_the_end
@@ -21,9 +21,9 @@ from kit.draw.stage.scene import Scene
 from kit.draw.svg import picture_layout, still
 from kit.run.captions import Ends, caption_of, caption_of_moment, lower_first
 from kit.run.durations import duration
-from kit.run.job_state import COMPLETED, CheckpointMoment, Moment, Running, only_last
 from kit.run.kinds import DETAIL, MAIN, MILESTONE, kind_of, level_of
-from kit.run.moment import advance
+from kit.run.moments.job_state import COMPLETED, CheckpointMoment, Moment, Running, only_last
+from kit.run.moments.moment import advance
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage, stage_for
 from kit.run.steps import event_of, steps

@@ -12,7 +12,7 @@ from kit.draw.stage.layout import Layout
 from kit.draw.stage.scene import Named, colour, cut, fit, fit_line, most_characters, rect, text
 from kit.run.captions import caption_of, caption_of_moment, listed, lower_first
 from kit.run.durations import duration
-from kit.run.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, is_of_the_job_master
+from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, is_of_the_job_master
 from kit.run.sizes import size_text
 from kit.run.stage import Stage
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from kit.core.protocol.shape import ShapeChannel
+from kit.core.trace.shape import ShapeChannel
 from kit.run.stage import Stage
 
 TASK_WIDTH, TASK_HEIGHT, TASK_GAP, HEADER = 168, 58, 20, 46

@@ -12,7 +12,7 @@ from typing import Any
 from kit.draw.stage.drawing import Changes, Drawing, Touched
 from kit.draw.stage.facts import facts_of
 from kit.draw.stage.layout import Layout
-from kit.run.job_state import Moment
+from kit.run.moments.job_state import Moment
 
 Packed = dict[str, Any]
 _OWN, _PLACED = frozenset({"x", "y", "d", "text"}), frozenset({"text", "transform"})

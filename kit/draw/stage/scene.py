@@ -22,7 +22,7 @@ from itertools import accumulate
 from kit.draw.stage.layout import CELL, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout, cells_in_a_row
 from kit.run.captions import listed
 from kit.run.element_kinds import SIGNS
-from kit.run.job_state import (
+from kit.run.moments.job_state import (
     ABORTED,
     ACKNOWLEDGED,
     ALIGNING,

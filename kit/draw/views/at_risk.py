@@ -17,8 +17,8 @@ from typing import Any
 import pandas as pd
 
 from kit.core.markup import Markup
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.draw import shapes
 from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
@@ -26,7 +26,7 @@ from kit.draw.picture import Svg
 from kit.draw.themed import light_svg
 from kit.draw.views.view import View
 from kit.run.captions import listed
-from kit.run.job_state import COMPLETED, PENDING, task_of
+from kit.run.moments.job_state import COMPLETED, PENDING, task_of
 from kit.run.run import of_look
 from kit.run.subject import Subject
 from kit.snapshots import state_tables

@@ -21,7 +21,7 @@ from kit.draw.views.wait_for_graph import merged, wait_for_graph
 from kit.run.barrier_log import BarrierLog
 from kit.run.captions import listed
 from kit.run.durations import duration
-from kit.run.job_state import COMPLETED, PENDING, CheckpointMoment, Item
+from kit.run.moments.job_state import COMPLETED, PENDING, CheckpointMoment, Item
 from kit.run.stage import Stage, stage_for
 from kit.run.subject import Subject
 from kit.why.evidence import Evidence

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from kit.core.protocol.shape import ShapeEdge
+from kit.core.trace.shape import ShapeEdge
 from kit.draw.graphs import Edge, Graph, Group, Node
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg

@@ -15,10 +15,10 @@ from typing import Any
 
 import pandas as pd
 
-from kit.core.protocol.shape import ShapeVertex
 from kit.core.protocol.tasks import split_task_name
 from kit.core.state.key_groups import key_group_partitions
 from kit.core.state.keyed_handles import KeyGroupRange
+from kit.core.trace.shape import ShapeVertex
 from kit.draw.graphs import Edge, Graph, Node
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg

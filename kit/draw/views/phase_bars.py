@@ -18,8 +18,8 @@ from kit.draw.views.view import View
 from kit.run.checkpoint_path import BARRIER, EITHER, TRIGGER, Span
 from kit.run.checkpoint_words import how_it_went, slow_phases, spans_of_task
 from kit.run.durations import duration
-from kit.run.job_state import ABORTED, COMPLETED, CheckpointMoment
 from kit.run.journeys import Journeys
+from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment
 from kit.run.subject import Subject
 from kit.why.phases import phases_of, waits_for
 

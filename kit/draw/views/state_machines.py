@@ -16,9 +16,9 @@ from typing import Any
 import pandas as pd
 
 from kit.core.protocol import tasks
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.transitions import Transitions, label
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.draw.graphs import Edge, Graph, Node
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kit.core.protocol.durations import Duration, DurationError, to_ms
+from kit.core.arguments.durations import Duration, DurationError, to_ms
 from kit.hosts.lab.errors import LabError, enumerated, nearest
 from kit.hosts.lab.scenarios.record_kinds import record_kinds
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.errors import LabError, LabJobFailedError, said
 from kit.hosts.lab.world.world import World
 from kit.machines.job.failures import KIT, Frame, Raised

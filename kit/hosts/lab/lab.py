@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from kit.core.arguments.signposts import LAB, RESTORE_PATH, no_attribute, takes
 from kit.core.protocol.events import (
     RequestCancel,
     RequestCheckpoint,
@@ -34,9 +35,8 @@ from kit.core.protocol.events import (
     StartJob,
 )
 from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
-from kit.core.protocol.signposts import LAB, RESTORE_PATH, no_attribute, takes
-from kit.core.protocol.trace import Trace
 from kit.core.protocol.words import Word
+from kit.core.trace.trace import Trace
 from kit.files.given import directory_given, flag_given
 from kit.files.output import output_at_risk
 from kit.hosts.lab.by_words import chosen

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kit.core.display import Picture, display
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.files.memory import MemoryFiles
 from kit.hosts.lab import refusals
 from kit.hosts.lab.choices import Choices
@@ -17,9 +17,9 @@ from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.hosts.lab.world.world import World
 from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
-from kit.run.job_state import Moment
 from kit.run.latest import Latest
 from kit.run.metrics import metrics_table, state_bytes_of
+from kit.run.moments.job_state import Moment
 from kit.run.redistribution import restores_table
 from kit.run.run import run_of
 from kit.run.stage import Stage

@@ -29,7 +29,7 @@ import pandas as pd
 
 from kit.core.metadata import read_metadata
 from kit.core.protocol.events import RequestStop, StartJob
-from kit.core.protocol.record_kinds import RecordKind
+from kit.core.trace.record_kinds import RecordKind
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.faults import FailCommand, FileFault
 from kit.hosts.lab.lab import SAVEPOINTS, Lab

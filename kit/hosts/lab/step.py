@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kit.core.display import display
-from kit.core.protocol.trace import Trace, TraceRecord
 from kit.core.protocol.words import Word
+from kit.core.trace.trace import Trace, TraceRecord
 from kit.hosts.lab.world.actions import Action
 from kit.run.run import run_of
 from kit.run.stage import Stage

@@ -25,13 +25,13 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from kit.core.protocol.allowed import expect
+from kit.core.arguments.allowed import expect
+from kit.core.arguments.signposts import JOB, RESTORE_PATH, no_attribute, takes
 from kit.core.protocol.events import (
     RequestCancel,
     StartJob,
 )
 from kit.core.protocol.properties import Durability, LaterOutput, RecoveryClaimMode
-from kit.core.protocol.signposts import JOB, RESTORE_PATH, no_attribute, takes
 from kit.files.given import directory_given, existing_directory, flag_given, no_job, one_of, seconds_given
 from kit.files.job_failed import JobFailedError
 from kit.files.onlooker import in_notebook, progress_is_off

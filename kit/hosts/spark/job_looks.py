@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from kit.core.protocol.commands import CompleteRequest
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.hosts.spark.driver.driver import JobDriver
 from kit.hosts.spark.edge import SparkOutput, read_output
 from kit.hosts.spark.look import SparkFaults, SparkLook

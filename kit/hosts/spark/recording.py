@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kit.core.protocol.schedule import Handled, Schedule, facts_of
-from kit.core.protocol.trace import Trace
 from kit.core.protocol.words import Word
+from kit.core.trace.schedule import Handled, Schedule, facts_of
+from kit.core.trace.trace import Trace
 
 DRIVER = "driver"
 SUFFIX = ".events"

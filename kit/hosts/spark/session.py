@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from kit.core.protocol.allowed import NAME, Allowed, check_allowed, count, or_none
+from kit.core.arguments.allowed import NAME, Allowed, check_allowed, count, or_none
 from kit.hosts.spark.console import waiting
 from kit.hosts.spark.signals import keep_jobs_on_interrupt
 

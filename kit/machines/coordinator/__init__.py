@@ -1,8 +1,9 @@
 """The CheckpointCoordinator and its parts."""
 
 from kit.core.protocol.properties import RecoveryClaimMode
-from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
-from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.completed.shared_state_registry import SharedStateRegistry
 from kit.machines.coordinator.context import CoordinatorContext
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
 from kit.machines.coordinator.failure_manager import CheckpointFailureManager, failure_reasons
@@ -11,7 +12,6 @@ from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint, TaskA
 from kit.machines.coordinator.plan import CheckpointPlan, CheckpointPlanCalculator
 from kit.machines.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
 from kit.machines.coordinator.request_rules import request_rules
-from kit.machines.coordinator.shared_state_registry import SharedStateRegistry
 from kit.machines.coordinator.statistics import CheckpointStats, CheckpointStatsTracker, NoOpCheckpointStatsTracker
 
 __all__ = [

@@ -27,11 +27,11 @@ from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReas
 from kit.core.protocol.tasks import ExecutionState, split_task_name
 from kit.core.state.operator_state import TaskStateSnapshot
 from kit.machines.coordinator.checkpointed_job import CheckpointedJob
+from kit.machines.coordinator.completed.shared_state_registry import private_files, register_shared_state
 from kit.machines.coordinator.completing import CheckpointCompletion
 from kit.machines.coordinator.context import CoordinatorContext
 from kit.machines.coordinator.ledger import CheckpointLedger
 from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
-from kit.machines.coordinator.shared_state_registry import private_files, register_shared_state
 
 WRONG_JOB = "WRONG_JOB"
 Report = AcknowledgeCheckpoint | DeclineCheckpoint | ReportCheckpointMetrics

@@ -28,7 +28,7 @@ from kit.core.protocol.properties import RecoveryClaimMode
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.machines.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
 from kit.machines.coordinator.checkpointed_job import CheckpointedJob
-from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.context import CoordinatorContext
 from kit.machines.coordinator.ledger import CheckpointLedger, timeout_timer
 from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint

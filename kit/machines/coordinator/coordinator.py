@@ -31,7 +31,7 @@ from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReas
 from kit.core.protocol.words import ProtocolError, Word
 from kit.machines.coordinator.acknowledging import CheckpointAcknowledgement
 from kit.machines.coordinator.checkpointed_job import CheckpointedJob
-from kit.machines.coordinator.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore
 from kit.machines.coordinator.completing import CheckpointCompletion
 from kit.machines.coordinator.context import CheckpointStatsListener, CoordinatorContext
 from kit.machines.coordinator.ledger import CheckpointLedger, timeout_timer

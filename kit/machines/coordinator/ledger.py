@@ -20,8 +20,12 @@ from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.core.protocol.words import ProtocolError
 from kit.machines.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
-from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
-from kit.machines.coordinator.completed_checkpoint_store import NO_CHECKPOINT, CompletedCheckpointStore, Removal
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint_store import (
+    NO_CHECKPOINT,
+    CompletedCheckpointStore,
+    Removal,
+)
 from kit.machines.coordinator.context import CheckpointStatsListener, CoordinatorContext
 from kit.machines.coordinator.failure_manager import COUNTED, UNKNOWN_CHECKPOINT_ID, CheckpointFailureManager
 from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint

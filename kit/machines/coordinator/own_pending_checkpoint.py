@@ -14,9 +14,9 @@ from typing import Any, Protocol, runtime_checkable
 from kit.core.protocol.reasons import CheckpointException
 from kit.core.state.operator_state import TaskStateSnapshot
 from kit.machines.coordinator.checkpoint_state import CheckpointEvent
+from kit.machines.coordinator.completed.shared_state_registry import private_files
 from kit.machines.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
 from kit.machines.coordinator.plan import CheckpointPlan
-from kit.machines.coordinator.shared_state_registry import private_files
 from kit.stream.graph.execution_graph import ExecutionVertex
 from kit.stream.settings.parts import Factory, OwnPart, PartError, made
 

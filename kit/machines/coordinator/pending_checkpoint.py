@@ -19,10 +19,10 @@ from kit.core.protocol.words import ProtocolError
 from kit.core.state.handles import ByteStreamStateHandle
 from kit.core.state.operator_state import MasterState, OperatorState, TaskStateSnapshot
 from kit.machines.coordinator.checkpoint_state import TRANSITIONS, CheckpointEvent, CheckpointState
-from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.shared_state_registry import private_files
 from kit.machines.coordinator.plan import CheckpointPlan, OperatorStateBuilder
 from kit.machines.coordinator.request_decider import CheckpointTriggerRequest
-from kit.machines.coordinator.shared_state_registry import private_files
 from kit.machines.coordinator.statistics import CheckpointStats
 from kit.stream.graph.execution_graph import ExecutionVertex
 

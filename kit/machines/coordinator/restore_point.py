@@ -32,11 +32,11 @@ from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.core.protocol.words import ProtocolError
 from kit.core.state.operator_state import without_in_flight_data
 from kit.machines.coordinator.checkpointed_job import CheckpointedJob
-from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.shared_state_registry import shared_handles
 from kit.machines.coordinator.context import CoordinatorContext
 from kit.machines.coordinator.ledger import CheckpointLedger
 from kit.machines.coordinator.master_hooks import restore_command
-from kit.machines.coordinator.shared_state_registry import shared_handles
 from kit.machines.coordinator.vertex_finished_state_checker import validate_operators_finished_state
 from kit.machines.restore.operator_id_pair import OperatorIDPair
 from kit.machines.restore.topology import AssignmentVertex

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from kit.core.protocol.commands import DiscardState, RemoveOrphans
-from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.shared_state_registry import shared_file_names
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
-from kit.machines.coordinator.shared_state_registry import shared_file_names
 
 
 class Leftovers:

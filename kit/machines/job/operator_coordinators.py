@@ -25,7 +25,7 @@ from kit.core.protocol.messages import OperatorEventToCoordinator
 from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.tasks import split_task_name
 from kit.core.protocol.words import Word
-from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.job.subtask_gateway import GatedSubtask
 from kit.stream.graph.job_graph import ChainedOperator, JobGraph, JobVertex
 from kit.stream.operators.coordinator import NO_CHECKPOINT, OperatorCoordinator, Payload

@@ -15,7 +15,7 @@ from typing import Any
 
 from kit.core.protocol import events
 from kit.core.protocol.words import Machine, handles
-from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
 from kit.machines.job.rescaling import OWN_CHECKPOINT, Rescaling
 from kit.machines.job.restart import Restarts

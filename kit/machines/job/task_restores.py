@@ -14,7 +14,7 @@ from kit.core.protocol.commands import Note
 from kit.core.protocol.tasks import TaskRestore, task_name
 from kit.core.state.operator_state import OperatorState
 from kit.core.state.restored_state import RestoredSubtaskState
-from kit.machines.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.restore.assignment_rows import describe_assignments
 from kit.machines.restore.operator_id_pair import OperatorIDPair
 from kit.machines.restore.own_repartitioner import repartition_with

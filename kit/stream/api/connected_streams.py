@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic
 
-from kit.core.protocol.signposts import CONNECTED, no_attribute
+from kit.core.arguments.signposts import CONNECTED, no_attribute
 from kit.stream.api.columns import Columns, schema_of
 from kit.stream.api.stream import Made, MadeBy, Stream, two_inputs
 from kit.stream.backend.states.descriptors import MapStateDescriptor

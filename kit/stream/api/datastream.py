@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.core.protocol.durations import Duration, to_ms
-from kit.core.protocol.signposts import KEYED, OUTPUT_TYPE, STREAM, takes
+from kit.core.arguments.durations import Duration, to_ms
+from kit.core.arguments.signposts import KEYED, OUTPUT_TYPE, STREAM, takes
 from kit.stream.api.columns import Columns, described, different_columns, schema_of
 from kit.stream.api.connected_streams import BroadcastConnectedStream, ConnectedStreams
 from kit.stream.api.display import facts_of

@@ -20,11 +20,11 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
+from kit.core.arguments.allowed import FLAG, expect
+from kit.core.arguments.durations import Duration
+from kit.core.arguments.signposts import CHECKPOINTS, ENVIRONMENT, SignedType, no_attribute, takes
 from kit.core.display import Picture, display
 from kit.core.markup import element, table
-from kit.core.protocol.allowed import FLAG, expect
-from kit.core.protocol.durations import Duration
-from kit.core.protocol.signposts import CHECKPOINTS, ENVIRONMENT, SignedType, no_attribute, takes
 from kit.stream.api.datastream import OperatorStream
 from kit.stream.api.display import operators_table
 from kit.stream.api.drafts import Drafts

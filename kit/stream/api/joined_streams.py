@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Generic
 
-from kit.core.protocol.durations import Duration, to_ms
+from kit.core.arguments.durations import Duration, to_ms
 from kit.stream.api.stream import Made, MadeBy, Stream, two_inputs
 from kit.stream.graph.stream_graph import GraphError
 from kit.stream.operators.display import described_html

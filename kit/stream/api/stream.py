@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from kit.core.protocol.signposts import ROWS, STREAM, no_attribute
+from kit.core.arguments.signposts import ROWS, STREAM, no_attribute
 from kit.stream.api.columns import described, event_time_column
 from kit.stream.api.display import hangs_on
 from kit.stream.api.drafts import Drafts

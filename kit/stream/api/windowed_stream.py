@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from kit.core.protocol.durations import Duration, to_ms
-from kit.core.protocol.signposts import WINDOWED, no_attribute
+from kit.core.arguments.durations import Duration, to_ms
+from kit.core.arguments.signposts import WINDOWED, no_attribute
 from kit.stream.api.columns import Columns, schema_of
 from kit.stream.api.stream import Made, MadeBy, Stream
 from kit.stream.graph.stream_graph import GraphError

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from kit.core.protocol.allowed import CHARACTER, TEXT, expect
+from kit.core.arguments.allowed import CHARACTER, TEXT, expect
 from kit.stream.connectors import files
 from kit.stream.connectors.disk import open_path
 from kit.stream.operators.rows import spelled

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.core.protocol.allowed import count, milliseconds, or_none
-from kit.core.protocol.durations import Duration, to_ms
+from kit.core.arguments.allowed import count, milliseconds, or_none
+from kit.core.arguments.durations import Duration, to_ms
 from kit.stream.connectors import files
 from kit.stream.connectors.memory_sources import CollectionSource
 from kit.stream.connectors.spark_frames import check_frame, frame_schema

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.core.protocol.allowed import COLUMN_NAMES, FLAG, STRINGS, count, or_none
+from kit.core.arguments.allowed import COLUMN_NAMES, FLAG, STRINGS, count, or_none
 from kit.stream.connectors import files
 from kit.stream.connectors.csv_files import NULL_VALUES, CsvDialect, CsvReader, csv_header, csv_schema
 from kit.stream.connectors.file_versions import Version, version_of

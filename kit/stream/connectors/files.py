@@ -29,7 +29,7 @@ from urllib.parse import quote
 import pyarrow as pa
 from pyarrow import fs
 
-from kit.core.protocol.allowed import PLACE, expect
+from kit.core.arguments.allowed import PLACE, expect
 from kit.core.protocol.snapshots import Effect
 from kit.stream.connectors import disk
 from kit.stream.connectors.disk import open_path

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.core.protocol.allowed import ANY_WHOLE, LONGEST_MS, count, or_none, whole
+from kit.core.arguments.allowed import ANY_WHOLE, LONGEST_MS, count, or_none, whole
 from kit.stream.backend.types.exact_values import ONE_HAS_A_ZONE, InexactError, check_exact, exact_array, same_clock
 from kit.stream.connectors.spark_frames import is_of_spark
 from kit.stream.operators.rows import quoted

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.core.protocol.allowed import LONGEST_MS, check_allowed, or_none, whole
+from kit.core.arguments.allowed import LONGEST_MS, check_allowed, or_none, whole
 
 HELD_ROWS = 1 << 17
 MAX_BYTES = 128 << 20  # Flink's maxPartSize

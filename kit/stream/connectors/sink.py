@@ -27,7 +27,7 @@ from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from kit.core.protocol.allowed import NAME, expect
+from kit.core.arguments.allowed import NAME, expect
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StateRestoreError
 from kit.stream.backend.states.descriptors import ListStateDescriptor

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from kit.core.protocol.allowed import CHARACTER, COLUMN_NAMES, or_none
+from kit.core.arguments.allowed import CHARACTER, COLUMN_NAMES, or_none
 from kit.stream.connectors import files
 from kit.stream.connectors.csv_files import CsvDialect, csv_header, csv_schema
 from kit.stream.connectors.disk import is_local, open_path

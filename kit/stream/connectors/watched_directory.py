@@ -15,8 +15,8 @@ from typing import Any, Literal
 import pyarrow as pa
 from pyarrow import fs
 
-from kit.core.protocol.allowed import COLUMN_NAMES, or_none
-from kit.core.protocol.durations import Duration, to_ms
+from kit.core.arguments.allowed import COLUMN_NAMES, or_none
+from kit.core.arguments.durations import Duration, to_ms
 from kit.stream.connectors import files
 from kit.stream.connectors.csv_files import CsvDialect, CsvReader, csv_schema
 from kit.stream.connectors.disk import open_path

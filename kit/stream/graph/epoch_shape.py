@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import overload
 
-from kit.core.protocol.shape import EpochShape, ShapeChannel, ShapeEdge, ShapeOperator, ShapeVertex
 from kit.core.protocol.tasks import split_task_name
+from kit.core.trace.shape import EpochShape, ShapeChannel, ShapeEdge, ShapeOperator, ShapeVertex
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
 

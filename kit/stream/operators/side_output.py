@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kit.core.protocol.allowed import NAME, expect
+from kit.core.arguments.allowed import NAME, expect
 from kit.stream.operators.spec import check_stream, columns_given, shorten
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.core.protocol.durations import settle_durations
+from kit.core.arguments.durations import settle_durations
 from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from kit.stream.backend.keys.key_hashing import as_numbers
 from kit.stream.operators.base import Operator

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, fields
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
-from kit.core.protocol.allowed import UNLIMITED, SettingError, expect, member
+from kit.core.arguments.allowed import UNLIMITED, SettingError, expect, member
+from kit.core.arguments.signposts import takes
 from kit.core.protocol.properties import Durability, RetentionPolicy
-from kit.core.protocol.signposts import takes
 from kit.stream.settings.setting_rules import RULES, CheckpointingMode, check
 from kit.stream.settings.store_addresses import IN_MEMORY
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from kit.core.protocol.allowed import (
+from kit.core.arguments.allowed import (
     FLAG,
     LONGEST_MS,
     PLACE,

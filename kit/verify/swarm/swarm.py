@@ -24,7 +24,7 @@ from random import Random
 
 import pandas as pd
 
-from kit.core.protocol.json_lines import file_of
+from kit.core.trace.json_lines import file_of
 from kit.hosts.lab.errors import Interrupted, LabError, several, whole_number
 from kit.hosts.lab.jobs.given_jobs import Check, GivenJob
 from kit.hosts.lab.jobs.random_jobs import RandomJob

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar, Self
 
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.errors import enumerated
 from kit.hosts.lab.world.actions import Action
 from kit.hosts.lab.world.world import World

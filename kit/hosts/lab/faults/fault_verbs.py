@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.words import Word
+from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.by_words import meant
 from kit.hosts.lab.choices import Choices
 from kit.hosts.lab.errors import LabError

@@ -43,10 +43,10 @@ from kit.core.protocol.events import (
     TimerFired,
 )
 from kit.core.protocol.messages import OutputDataDecided, SlotMessage, SubmitChannelState
-from kit.core.protocol.schedule import FAILURES, FROM_OUTSIDE, Handled
-from kit.core.protocol.trace import Trace, TraceRecord, keeps_record
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, ProtocolError, Word
+from kit.core.trace.schedule import FAILURES, FROM_OUTSIDE, Handled
+from kit.core.trace.trace import Trace, TraceRecord, keeps_record
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.failures import for_the_lab
 from kit.hosts.lab.faults.fault import LAB, Fault

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kit.core.protocol.events import StartJob
-from kit.core.protocol.schedule import Handled
-from kit.core.protocol.trace import Trace, TraceRecord
+from kit.core.trace.schedule import Handled
+from kit.core.trace.trace import Trace, TraceRecord
 
 HOSTS_OWN = {"TaskStateChanged": ("traceback",)}
 """The fields, by kind of record, that depend on the host and are not compared."""

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from kit.core.protocol.elements import Buffer
-from kit.core.protocol.record_kinds import RecordKind
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.world.actions import ReceiveElement
 from kit.hosts.lab.world.world import World
 from kit.machines.task.chain import ChainLink

@@ -21,9 +21,9 @@ from pathlib import Path
 import pandas as pd
 
 from kit.core.display import display
-from kit.core.protocol.json_lines import file_of
-from kit.core.protocol.showing import Showing
-from kit.core.protocol.trace import Trace
+from kit.core.trace.json_lines import file_of
+from kit.core.trace.showing import Showing
+from kit.core.trace.trace import Trace
 from kit.hosts.lab.errors import LabError, enumerated, nearest
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.lab import Lab

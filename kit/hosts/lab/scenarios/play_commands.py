@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.by_words import matching
 from kit.hosts.lab.errors import MOST_NAMED, LabError, LabWarning, nearest
 from kit.hosts.lab.faults.fault_verbs import VERBS as VERBS_OF_FAULTS

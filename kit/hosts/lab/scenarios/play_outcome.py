@@ -17,7 +17,7 @@ from typing import Any
 
 from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.trace import TraceRecord
 from kit.run.kinds import BULK, DETAIL, KINDS, PLUMBING, level_of
 from kit.run.stage import Stage
 

@@ -12,16 +12,16 @@ from warnings import catch_warnings, simplefilter
 import pandas as pd
 
 from kit.core.metadata import CheckpointMetadata, read_metadata
-from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.words import Word
 from kit.core.state.operator_handles import OperatorStateMode
 from kit.core.state.operator_state import OperatorSubtaskState
+from kit.core.trace.record_kinds import RecordKind
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.scenarios.play_outcome import in_one_line
 from kit.hosts.lab.world.edge import LOCAL_STATE
-from kit.run.job_state import PENDING, Item, Moment
+from kit.run.moments.job_state import PENDING, Item, Moment
 
 LONGEST_ERROR = 400
 _STATE_FILE = re.compile(r"(copy of )?(keyed|operator) state of (\S+)/(\d+) in (\S+)")

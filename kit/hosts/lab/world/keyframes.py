@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from bisect import bisect_left
 
-from kit.core.protocol.trace import Trace
+from kit.core.trace.trace import Trace
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.world.world import World
 from kit.run.uncollected import uncollected

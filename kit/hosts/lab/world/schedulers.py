@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
-from kit.core.protocol.record_kinds import RecordKind
 from kit.core.protocol.tasks import split_task_name
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.record_kinds import RecordKind
+from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.by_words import matching
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.past import Past

@@ -44,9 +44,9 @@ from kit.core.protocol.messages import (
     SubmitChannelState,
     TaskMessage,
 )
-from kit.core.protocol.trace import Trace
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, Word
+from kit.core.trace.trace import Trace
 from kit.hosts.lab.world.actions import (
     Action,
     CarryOut,

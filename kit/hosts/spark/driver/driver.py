@@ -32,9 +32,9 @@ from kit.core.protocol.commands import (
 )
 from kit.core.protocol.duties import Command, Duty, by_command, refused
 from kit.core.protocol.events import EpochEnded, StartJob, TimerFired
-from kit.core.protocol.trace import Trace, TraceRecord
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Word
+from kit.core.trace.trace import Trace, TraceRecord
 from kit.files.job_ended import JobEndedError
 from kit.files.job_failed import JobFailedError
 from kit.files.job_files import JobFiles

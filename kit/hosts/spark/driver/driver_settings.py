@@ -6,7 +6,7 @@ import queue
 from dataclasses import dataclass, field
 from typing import Any
 
-from kit.core.protocol.allowed import (
+from kit.core.arguments.allowed import (
     LONGEST_MS,
     NAME,
     SECONDS,

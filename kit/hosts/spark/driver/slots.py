@@ -22,8 +22,8 @@ from kit.core.protocol.commands import StartEpoch, StopEpoch
 from kit.core.protocol.events import EpochEnded, OperatorEventLost, SlotLost
 from kit.core.protocol.messages import JobMessage, OperatorEventToTask, TaskStateChanged
 from kit.core.protocol.tasks import ExecutionState, split_task_name
-from kit.core.protocol.trace import Trace, TraceRecord
 from kit.core.protocol.words import Envelope, ProtocolError, Word
+from kit.core.trace.trace import Trace, TraceRecord
 from kit.hosts.spark.driver.driver_inbox import Answered
 from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.driver.driver_timers import DriverTimers

@@ -46,9 +46,9 @@ from kit.core.protocol.events import (
 )
 from kit.core.protocol.messages import JobMessage, OutputDataDecided, SlotMessage, SubmitChannelState, TaskMessage
 from kit.core.protocol.tasks import ExecutionState
-from kit.core.protocol.trace import TraceRecord, keeps, records_of
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Machine, Word
+from kit.core.trace.trace import TraceRecord, keeps, records_of
 from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background
 from kit.hosts.spark.recording import EventFile

@@ -30,7 +30,6 @@ from kit.core.protocol.properties import (
 )
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, TaskRestore
-from kit.core.protocol.trace import TraceRecord
 from kit.core.protocol.words import Envelope, Word
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.core.state.rescale_mappings import (
@@ -40,6 +39,7 @@ from kit.core.state.rescale_mappings import (
     RescaleMappings,
 )
 from kit.core.state.restored_state import RestoredSubtaskState
+from kit.core.trace.trace import TraceRecord
 from kit.hosts.spark.wire.wire import ControlMessage
 
 REGISTERED: dict[str, type] = {

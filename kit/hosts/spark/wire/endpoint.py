@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kit.core.protocol.allowed import FLAG, Allowed, check_allowed, expect, instance, milliseconds, or_none, whole
+from kit.core.arguments.allowed import FLAG, Allowed, check_allowed, expect, instance, milliseconds, or_none, whole
 from kit.hosts.spark.wire.auth import (
     AuthenticationError,
     CutOffError,

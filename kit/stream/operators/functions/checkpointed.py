@@ -61,7 +61,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
-from kit.core.protocol.signposts import OPERATOR_STATES, no_attribute
+from kit.core.arguments.signposts import OPERATOR_STATES, no_attribute
 from kit.stream.backend.operator_store import BroadcastState, OperatorListState
 from kit.stream.backend.raw_state import (
     KeyGroupStatePartition,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kit.core.protocol.signposts import CONTEXT, no_attribute
+from kit.core.arguments.signposts import CONTEXT, no_attribute
 from kit.stream.backend.states.descriptors import StateDescriptor
 from kit.stream.backend.states.keyed_states import KeyedState
 from kit.stream.backend.states.state_definition import Aspects

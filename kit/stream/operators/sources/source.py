@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from kit.core.protocol.allowed import Allowed, check_allowed, count, number, or_none
+from kit.core.arguments.allowed import Allowed, check_allowed, count, number, or_none
 from kit.stream.operators.checkpoint_listener import CheckpointListener
 from kit.stream.operators.display import described_html
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kit.core.protocol.durations import settle_durations
+from kit.core.arguments.durations import settle_durations
 from kit.stream.operators.windows.window_assigners import Times, WindowAssigner
 
 

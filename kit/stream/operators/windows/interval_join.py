@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.core.protocol.durations import settle_durations
+from kit.core.arguments.durations import settle_durations
 from kit.stream.backend.states.state_definition import Aspects
 from kit.stream.operators.base import Operator
 from kit.stream.operators.event_time import TimeColumn, columns_of, time_column_of

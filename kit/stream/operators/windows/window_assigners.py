@@ -16,8 +16,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from kit.core.protocol.durations import settle_durations
-from kit.core.protocol.signposts import WINDOWS, SignedType
+from kit.core.arguments.durations import settle_durations
+from kit.core.arguments.signposts import WINDOWS, SignedType
 
 Times = npt.NDArray[np.int64]
 

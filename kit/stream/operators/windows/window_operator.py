@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.core.protocol.durations import settle_durations
+from kit.core.arguments.durations import settle_durations
 from kit.core.protocol.elements import MAX_WATERMARK_MS
 from kit.stream.backend.keys.slot_index import FEW_ROWS, lowest
 from kit.stream.backend.picking import picked

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
-from kit.core.protocol.trace import TraceRecord, led_by
-from kit.run.job_state import MessageMoment, Moment, Running, changed, drop, put, put_in_place, task_of
+from kit.core.trace.trace import TraceRecord, led_by
 from kit.run.kinds import kind_of
-from kit.run.meanings import Meaning
+from kit.run.moments.job_state import MessageMoment, Moment, Running, changed, drop, put, put_in_place, task_of
+from kit.run.moments.meanings import Meaning
 from kit.run.run import run_of
 from kit.run.steps import steps
 

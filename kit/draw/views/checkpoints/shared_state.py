@@ -27,7 +27,7 @@ from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
 from kit.draw.themed import light_svg
 from kit.draw.views.view import View
-from kit.run.job_state import COMPLETED
+from kit.run.moments.job_state import COMPLETED
 from kit.run.sizes import size_text
 from kit.run.subject import Subject
 from kit.snapshots.pieces import SHARED

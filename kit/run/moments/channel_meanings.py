@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.trace import TraceRecord
 from kit.run.element_kinds import element_kind
-from kit.run.job_state import (
+from kit.run.moments.job_state import (
     ALIGNING,
     BEGUN,
     ChannelMoment,

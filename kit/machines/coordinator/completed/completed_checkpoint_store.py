@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 
 from kit.core.protocol.commands import DiscardState, RemoveStored
 from kit.core.state.handles import StreamStateHandle
-from kit.machines.coordinator.completed_checkpoint import GLOBALLY_TERMINAL, CompletedCheckpoint
-from kit.machines.coordinator.shared_state_registry import SharedStateRegistry
+from kit.machines.coordinator.completed.completed_checkpoint import GLOBALLY_TERMINAL, CompletedCheckpoint
+from kit.machines.coordinator.completed.shared_state_registry import SharedStateRegistry
 
 Removal = DiscardState | RemoveStored
 """The command that removes a checkpoint that is no longer retained."""

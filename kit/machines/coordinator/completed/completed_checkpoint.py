@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kit.core.protocol.commands import DiscardState
 from kit.core.protocol.properties import CheckpointProperties
 from kit.core.state.operator_state import MasterState, OperatorState
-from kit.machines.coordinator.shared_state_registry import private_files
+from kit.machines.coordinator.completed.shared_state_registry import private_files
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ from kit.draw.picture import Svg
 from kit.draw.themed import light_svg
 from kit.draw.views.view import View
 from kit.run.durations import duration
-from kit.run.job_state import PENDING
+from kit.run.moments.job_state import PENDING
 from kit.run.sizes import size_text
 from kit.run.subject import Subject
 from kit.snapshots import state_tables

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kit.core.protocol.options import NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
-from kit.core.protocol.trace import TraceRecord
-from kit.run import channel_meanings
-from kit.run.job_state import (
+from kit.core.trace.trace import TraceRecord
+from kit.run.moments import channel_meanings
+from kit.run.moments.job_state import (
     ABORTED,
     ACKNOWLEDGED,
     BEGUN,

@@ -8,7 +8,7 @@ event has the id `<machine>#<n>.<k>`. A record's `cause` is the id of what led t
 kept only if the trace is `detailed`, as in a lesson; at a cluster's speed they would be too many. Ids are the same in
 both cases; where a command is not kept, `led_by` finds its event.
 
-With its `schedule` (`kit.core.protocol.schedule`) a trace is a recording: `save_recording` writes it, and a lab replays
+With its `schedule` (`kit.core.trace.schedule`) a trace is a recording: `save_recording` writes it, and a lab replays
 it.
 """
 
@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from kit.core.display import display
 from kit.core.protocol import events
 from kit.core.protocol.elements import event_time_text
-from kit.core.protocol.json_lines import read_lines, write_lines
 from kit.core.protocol.loggable import PLAIN, field_names, loggable, values_getter
-from kit.core.protocol.schedule import Handled, Schedule, kept_by_name
-from kit.core.protocol.shape import EpochShape
-from kit.core.protocol.showing import Showing
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Machine, Word
+from kit.core.trace.json_lines import read_lines, write_lines
+from kit.core.trace.schedule import Handled, Schedule, kept_by_name
+from kit.core.trace.shape import EpochShape
+from kit.core.trace.showing import Showing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kit.core.protocol.trace import TraceRecord
+from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from kit.core.protocol.durations import WAYS_TO_WRITE, DurationError, to_ms
+from kit.core.arguments.durations import WAYS_TO_WRITE, DurationError, to_ms
 
 LONGEST_MS = 2**63 - 1
 """The longest time (`Long.MAX_VALUE`)."""
