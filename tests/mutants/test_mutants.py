@@ -59,7 +59,8 @@ def test_a_mutant_of_code_that_reads_otherwise_is_refused() -> None:
         Mutant(**{**vars(sound), "old": "no such code"}).code()
     with pytest.raises(
         MutantError,
-        match=r"there is no kit\.machines\.coordinator\.completed\.completed_checkpoint_store:CompletedCheckpointStore\.newest",
+        match=r"there is no kit\.machines\.coordinator\.completed\.completed_checkpoint_store:"
+        r"CompletedCheckpointStore\.newest",
     ):
         Mutant(
             **{
