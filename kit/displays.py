@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def explorer(thing: Any, *, tab: bool = False) -> Any:
     """Open the explorer on a run, a play or a job."""
-    from widgets.explorer import show
+    from widgets.explorer.explorer import show
 
     return show(thing, tab=tab)
 

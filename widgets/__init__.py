@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from widgets.explorer import Explorer, show
-from widgets.monitor import Monitor
-from widgets.rescale_planner import RescalePlanner
-from widgets.space_time import SpaceTimeWidget
-from widgets.stepper import Stepper
+from widgets.explorer.explorer import Explorer, show
+from widgets.pictures.monitor import Monitor
+from widgets.pictures.rescale_planner import RescalePlanner
+from widgets.pictures.space_time import SpaceTimeWidget
+from widgets.pictures.stepper import Stepper
 
 __all__ = ["Explorer", "Monitor", "RescalePlanner", "SpaceTimeWidget", "Stepper", "show"]
 

@@ -85,10 +85,10 @@ READERS = frozenset(
     {
         "kit/draw/views/at_risk.py",
         "kit/snapshots/source.py",
-        "widgets/controls.py",
-        "widgets/details.py",
-        "widgets/rescale_panel.py",
-        "widgets/run_settings.py",
+        "widgets/explorer/controls.py",
+        "widgets/runs/details.py",
+        "widgets/panels/rescale_panel.py",
+        "widgets/panels/run_settings.py",
     }
 )
 """What answers one question from certain records of a trace, and so names them."""

@@ -13,7 +13,7 @@ SHARED = {"kit-picture", "kit-view", "kit-graph", "kit-stage"}
 
 def test_a_class_of_the_page_has_its_rules_in_one_style_sheet() -> None:
     found: dict[str, set[str]] = defaultdict(set)
-    for path in [*ROOT.glob("kit/draw/**/*.css"), *ROOT.glob("widgets/*.css")]:
+    for path in [*ROOT.glob("kit/draw/**/*.css"), *ROOT.glob("widgets/**/*.css")]:
         for selector in re.findall(r"(?:^|[,}])\s*\.(kit-[\w-]+)[^{},]*(?=[,{])", path.read_text(), re.MULTILINE):
             found[selector].add(path.name)
     assert {name: files for name, files in found.items() if len(files) > 1 and name not in SHARED} == {}

@@ -53,6 +53,11 @@ FLOORS = (
     "kit.verify.explore",
     "kit.course.comparing",
     "kit.checkup",
+    "widgets.base",
+    "widgets.pictures",
+    "widgets.runs",
+    "widgets.panels",
+    "widgets.explorer",
     "widgets",
     "kit.displays",
     "kit",
@@ -130,7 +135,7 @@ FREE: dict[str, set[str] | None] = {
     "kit": set(),
     "kit.cli": {"files"},
     "kit.__main__": set(),
-    "widgets": set(REFUSED) - {"Spark", "ZooKeeper"},
+    **{floor: set(REFUSED) - {"Spark", "ZooKeeper"} for floor in FLOORS if floor.startswith("widgets")},
     "kit.course.classroom": {"widgets"},
 }
 # The single files through which bytes come and go.

@@ -194,7 +194,7 @@ ALLOWED = {
     ),
     "the host": ("kit/hosts/spark/wire/wire.py", "import socket, threading, time, pyspark"),
     "the lab": ("kit/hosts/lab/world/world.py", "import random\nfrom kit.machines.job import JobMaster"),
-    "widgets": ("widgets/stepper.py", "import anywidget\nfrom kit.hosts.lab import Lab"),
+    "widgets": ("widgets/pictures/stepper.py", "import anywidget\nfrom kit.hosts.lab import Lab"),
 }
 
 

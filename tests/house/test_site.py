@@ -61,12 +61,12 @@ def test_a_documents_link_that_leads_nowhere_is_refused_and_one_out_of_the_site_
 
 
 def test_every_module_of_a_room_is_on_its_page() -> None:
-    for room in ("kit.machines.task", "kit.stream.graph", "widgets"):
+    for room in ("kit.machines.task", "kit.stream.graph", "widgets.pictures"):
         text = api.page(room)
         for path in api.rooms()[room]:
             assert f"{{py:module}} {api.module_of(path)}\n" in text
     assert "{py:class} CheckpointConfig(interval_ms: int | None = None" in api.page("kit.stream.settings")
-    assert "{py:method} refresh() -> Stepper" in api.page("widgets")
+    assert "{py:method} refresh() -> Stepper" in api.page("widgets.pictures")
     assert {"kit", "kit.hosts.lab", "kit.hosts.spark"} <= set(api.rooms())
 
 

@@ -28,7 +28,7 @@ from kit.verify.swarm.swarm import swarm
 from tests.explore.jobs import collects
 from tests.lab.interrupting import Interrupter, Lines, interruptible, same_run, seconds
 from tests.lab.jobs import Shape, environment, wrong
-from widgets.explorer import Explorer
+from widgets.explorer.explorer import Explorer
 
 pytestmark = pytest.mark.signals
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kit.hosts.lab import Lab, ready_job
 from widgets import Explorer
-from widgets.compare_panel import GROWTH, RUNS
+from widgets.panels.compare_panel import GROWTH, RUNS
 
 
 def _panel(lab: Lab) -> tuple[Explorer, Any]:

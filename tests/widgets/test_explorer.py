@@ -14,7 +14,7 @@ from kit.hosts.lab import Lab, LabError, open_play
 from kit.hosts.lab.faults.faults import KillWorker
 from tests.draw.labs import lab_of, letters
 from widgets import Explorer
-from widgets.action_list import ActionList, Item
+from widgets.base.action_list import ActionList, Item
 
 NEXT, FAIL, CLOSER, CODE = "Next", "Faults", "Look closer", "Save"
 

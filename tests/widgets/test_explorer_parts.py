@@ -15,7 +15,7 @@ from kit.snapshots.state_tables import KEYED
 from tests.draw.labs import lab_of, letters
 from tests.widgets.test_explorer import run, until
 from widgets import Explorer
-from widgets.details import offers, what_if
+from widgets.runs.details import offers, what_if
 
 ANOTHER = "Another run"
 

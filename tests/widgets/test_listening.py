@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser
 
-from widgets.listening import listening
+from widgets.base.listening import listening
 
 MODULE = """
 const render = ({ el }) => {

@@ -73,7 +73,7 @@ class Kernel:
 
 def lab_with_many_steps(monkeypatch: pytest.MonkeyPatch) -> Lab:
     """More records and steps than are shown at once: here that is few."""
-    monkeypatch.setattr("widgets.stepper.DEFER_FROM", 500)
+    monkeypatch.setattr("widgets.pictures.stepper.DEFER_FROM", 500)
     film = sys.modules["kit.draw.stage.film"]
     monkeypatch.setattr(film, "MOST_FRAMES", 200)
     monkeypatch.setattr(film, "WELL_FILLED", 150)

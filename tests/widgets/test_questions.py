@@ -10,7 +10,7 @@ import kit
 from kit.hosts.lab import Lab
 from kit.hosts.lab.jobs.ready_jobs import ready_job
 from widgets import Explorer
-from widgets.compare_panel import RUNS
+from widgets.panels.compare_panel import RUNS
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kit.hosts.lab import Lab
 from kit.hosts.lab.jobs.ready_jobs import ready_job
 from widgets import Explorer
-from widgets.panels import ViewPanel
+from widgets.panels.panels import ViewPanel
 
 
 def test_a_key_that_is_typed_in_is_followed_through_a_restore() -> None:

@@ -18,7 +18,7 @@ from IPython.display import display
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
 from kit.stream.settings.parts import PartError
-from widgets.stepper import Stepper
+from widgets.pictures.stepper import Stepper
 
 WIDTH = 100
 _UNWRITTEN = re.compile(r": ([^:\n]+): NotImplementedError")

@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 import ipywidgets as ui
 
 from kit.draw.charts.live import Live, Story, look, page_part
-from widgets.deferred import Ticker
-from widgets.static_form import StaysInNotebook
+from widgets.base.deferred import Ticker
+from widgets.base.static_form import StaysInNotebook
 
 EVERY_S = 1.0
 MOST_LINES = 12

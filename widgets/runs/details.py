@@ -24,8 +24,8 @@ from kit.run.durations import duration
 from kit.snapshots.state_tables import SOURCE, STAGED
 from kit.stream.settings.job_settings import NoRestart
 from kit.why import Why, WhyError, why
-from widgets.branch import Branch
-from widgets.next_actions import JOB, action_of, faults_on, next_on
+from widgets.runs.branch import Branch
+from widgets.runs.next_actions import JOB, action_of, faults_on, next_on
 
 MOST_ROWS, FIRST_FACTS = 30, 5
 MOST_OFFERS = 14

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import ipywidgets
 
-from widgets.controls import ROW, button
+from widgets.base.buttons import ROW, button
 
 MOST_LISTED, MOST_BUTTONS = 200, 16
 

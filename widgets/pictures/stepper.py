@@ -29,9 +29,9 @@ from kit.draw.stage.frames import Frame
 from kit.run.moments.job_state import Moment
 from kit.run.run import Run, run_of
 from kit.run.uncollected import uncollected
-from widgets.deferred import Ticker, running_loop
-from widgets.listening import ListeningWidget, listening
-from widgets.static_form import StaysInNotebook
+from widgets.base.deferred import Ticker, running_loop
+from widgets.base.listening import ListeningWidget, listening
+from widgets.base.static_form import StaysInNotebook
 
 AFTER_EACH_CELL = "post_run_cell"
 DRAWN_AT_ONCE, DRAWN_EVERY_S = 24, 0.01

@@ -14,7 +14,8 @@ import ipywidgets
 from kit.course.comparing import SLOW_MS, SLOWER_MS, compare_modes, slow_tasks, union_growth
 from kit.draw.charts.comparison import compare
 from kit.run.run import run_of
-from widgets.controls import ROW, App, button
+from widgets.base.buttons import ROW, button
+from widgets.panels.app import App
 
 MODES, RUNS, GROWTH = "the four modes", "the runs above", "union state over failovers"
 QUESTIONS = {

@@ -4,94 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from html import escape
-from pathlib import Path
-from typing import Any, Protocol
 
 import ipywidgets
 
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab
 from kit.run.moments.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
-from widgets.branch import Branch
-
-ROW = {"flex_flow": "row wrap", "align_items": "center"}
+from widgets.base.buttons import ROW, button, dropdown
+from widgets.panels.app import App
+from widgets.runs.branch import Branch
+from widgets.runs.next_actions import can_go_on, why_none_can_act
 
 HAS_BARRIER = (*BEGUN, SENT, ACKNOWLEDGED, UNHEARD)
 """The phases of a checkpoint in which a task has received its barrier."""
 
 
 NEXT_CHECKPOINT = "the next checkpoint is complete"
-
-
-class App(Protocol):
-    """The interface of the explorer to its parts."""
-
-    @property
-    def branch(self) -> Branch:
-        """The run that is shown."""
-
-    @property
-    def branches(self) -> tuple[Branch, ...]:
-        """All runs, the first one first."""
-
-    def do(self, act: Callable[[Lab], object], code: str) -> None:
-        """Perform an action on the lab and record it as code; the app shows errors."""
-
-    def begin(self, name: str, lab: Lab, made: str) -> None:
-        """Show another run, which has just begun; `made` is the code that makes its lab."""
-
-    @property
-    def told(self) -> str:
-        """The error of the last action; "" if it succeeded."""
-
-    def show_job(self, job: Any) -> None:
-        """Show this job on Spark, as a run of its own."""
-
-    def rescale(self) -> None:
-        """Show what this run can be rescaled to."""
-
-    def another_run(self, parallelism: int) -> None:
-        """Show the settings of a run of the same job at this parallelism, ready to be started."""
-
-    def note_request(self, number: int, label: str) -> None:
-        """Show the outcome of a request to the job."""
-
-    def show_redistribution(self) -> None:
-        """Let the tasks of the shown run begin, and show which subtask received which part of the state."""
-
-    def save(self, path: str) -> Path:
-        """Write the run to a file."""
-
-    def guarded(self, act: Callable[[], object]) -> None:
-        """Perform an action; the app shows errors and removes earlier messages."""
-
-    def until_next(self, take_away: Callable[[], object]) -> None:
-        """Call `take_away` when the next action begins."""
-
-
-def button(label: str, hint: str, act: Callable[[], object], icon: str = "", style: str = "") -> ipywidgets.Button:
-    """Return a button with a name, as wide as its text."""
-    made = ipywidgets.Button(
-        description=label,
-        tooltip=hint,
-        icon=icon,
-        button_style=style,
-        layout={"width": "auto", "min_width": "34px", "align_self": "flex-start"},
-    )
-    made.on_click(lambda _: act())
-    return made
-
-
-def dropdown(name: str, hint: str, options: Any, **more: Any) -> ipywidgets.Dropdown:
-    """Return a drop-down with a name before it."""
-    return ipywidgets.Dropdown(
-        description=name,
-        tooltip=hint,
-        options=options,
-        layout={"width": "auto", "max_width": "100%"},
-        style={"description_width": "initial"},
-        **more,
-    )
 
 
 class Controls:
@@ -203,32 +131,12 @@ class Controls:
                 self.until.value = chosen if chosen in self.targets else next(iter(self.targets))
 
 
-def why_none_can_act(branch: Branch) -> str:
-    """Return, as a sentence, why no action is possible on the shown run; "" if one is."""
-    lab = branch.lab
-    if lab is None:
-        return "This run is recorded: it can be looked at, not changed."
-    if not branch.is_present:
-        return ""
-    if not can_go_on(lab):
-        return (
-            f"The job is {lab.status.lower()}, and nothing can happen any more. "
-            "Go back in the slider, or begin another run."
-        )
-    return ""
-
-
 def _why_not_ask(branch: Branch) -> str:
     """Return why the job takes no requests, although actions may still be possible: it has ended."""
     lab = branch.lab
     if lab is None or not branch.is_present or not lab.ended:
         return ""
     return f"The job is {lab.status.lower()}: it can be asked for nothing. Go back in the slider, or begin another run."
-
-
-def can_go_on(lab: Lab) -> bool:
-    """Return True if any action is still possible in the lab."""
-    return bool(lab.enabled()) or lab.look.wait is not None
 
 
 def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:

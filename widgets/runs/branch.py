@@ -10,8 +10,8 @@ from kit.run.durations import duration
 from kit.run.moments.job_state import Moment
 from kit.run.run import run_of
 from kit.run.subject import Folds, Subject
-from widgets.deeds import Deeds
-from widgets.stepper import Stepper
+from widgets.pictures.stepper import Stepper
+from widgets.runs.deeds import Deeds
 
 
 class Branch:

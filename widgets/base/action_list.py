@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import traitlets
 
 from kit.draw.svg import asset
-from widgets.listening import ListeningWidget, listening
+from widgets.base.listening import ListeningWidget, listening
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 MOST_SHOWN = 80

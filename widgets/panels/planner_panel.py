@@ -9,8 +9,9 @@ from typing import Any
 
 import ipywidgets
 
-from widgets.controls import ROW, App, button
-from widgets.rescale_planner import RescalePlanner
+from widgets.base.buttons import ROW, button
+from widgets.panels.app import App
+from widgets.pictures.rescale_planner import RescalePlanner
 
 
 class PlannerPanel:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from kit.draw.charts.rescale_plan import RescalePlan, rescale_plan
 from kit.run.run import of_look
 from kit.snapshots import state_tables
-from widgets.static_form import StaysInNotebook
+from widgets.base.static_form import StaysInNotebook
 
 MOST = 32_768
 """Flink's maximum number of key groups."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipywidgets
 
-from widgets.branch import Branch
-from widgets.controls import App
-from widgets.space_time import SpaceTimeWidget
+from widgets.panels.app import App
+from widgets.pictures.space_time import SpaceTimeWidget
+from widgets.runs.branch import Branch
 
 
 class SpaceTimePanel:

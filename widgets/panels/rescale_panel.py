@@ -12,8 +12,10 @@ from html import escape
 import ipywidgets
 
 from kit.hosts.lab import Lab
-from widgets.controls import ROW, App, button, why_none_can_act
-from widgets.planner_panel import PlannerPanel
+from widgets.base.buttons import ROW, button
+from widgets.panels.app import App
+from widgets.panels.planner_panel import PlannerPanel
+from widgets.runs.next_actions import why_none_can_act
 
 RUNNING = "AllTasksRunning"
 

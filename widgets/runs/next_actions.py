@@ -8,7 +8,8 @@ from kit.hosts.lab import Lab
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import WorkerFault
 from kit.hosts.lab.world.actions import Action
-from widgets.action_list import Item
+from widgets.base.action_list import Item
+from widgets.runs.branch import Branch
 
 JOB = "job"
 WORKER = "Worker "
@@ -50,6 +51,26 @@ def next_on(lab: Lab, machine: str, channel: int | None = None) -> Iterator[tupl
     for action in _enabled(lab):
         if action.subject == machine and (channel is None or getattr(action, "channel", None) == channel):
             yield action, ""
+
+
+def why_none_can_act(branch: Branch) -> str:
+    """Return, as a sentence, why no action is possible on the shown run; "" if one is."""
+    lab = branch.lab
+    if lab is None:
+        return "This run is recorded: it can be looked at, not changed."
+    if not branch.is_present:
+        return ""
+    if not can_go_on(lab):
+        return (
+            f"The job is {lab.status.lower()}, and nothing can happen any more. "
+            "Go back in the slider, or begin another run."
+        )
+    return ""
+
+
+def can_go_on(lab: Lab) -> bool:
+    """Return True if any action is still possible in the lab."""
+    return bool(lab.enabled()) or lab.look.wait is not None
 
 
 def _enabled(lab: Lab) -> list[Action]:

@@ -8,7 +8,7 @@ from typing import Any
 import traitlets
 
 from kit.draw.svg import asset
-from widgets.listening import ListeningWidget, listening
+from widgets.base.listening import ListeningWidget, listening
 
 
 class CodeBox(ListeningWidget):

@@ -10,12 +10,13 @@ from typing import Any, Protocol
 import ipywidgets
 
 from kit.draw.views.view import View
-from widgets.action_list import ActionList
-from widgets.code_box import CodeBox
-from widgets.controls import ROW, App, button, why_none_can_act
-from widgets.key_field import KeyField
-from widgets.monitor import Monitor
-from widgets.next_actions import action_of, fault_items, next_items
+from widgets.base.action_list import ActionList
+from widgets.base.buttons import ROW, button
+from widgets.base.code_box import CodeBox
+from widgets.base.key_field import KeyField
+from widgets.panels.app import App
+from widgets.pictures.monitor import Monitor
+from widgets.runs.next_actions import action_of, fault_items, next_items, why_none_can_act
 
 
 class Panel(Protocol):

@@ -11,8 +11,8 @@ from kit.draw.views.rescaling import Rescaling, rescaling
 from kit.hosts.lab import Lab
 from kit.snapshots.pieces import KEYED as KEYED_STATE
 from kit.snapshots.state_tables import KEYED
-from widgets.controls import App
-from widgets.key_field import KeyField
+from widgets.base.key_field import KeyField
+from widgets.panels.app import App
 
 UNSET = '<p class="kit-quiet">The task that holds it, its key group, its value, and where it was before a restore.</p>'
 

@@ -32,19 +32,21 @@ from kit.run.run import run_of
 from kit.run.subject import Subject
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
-from widgets.branch import Branch
-from widgets.compare_panel import ComparePanel
-from widgets.controls import NEXT_CHECKPOINT, ROW, Controls, button, can_go_on, why_none_can_act
-from widgets.deeds import RUN
-from widgets.deferred import Deferred, Ticker
-from widgets.details import Details
-from widgets.key_finder import KeyFinder
-from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel, is_on_spark
-from widgets.rescale_panel import RescalePanel
-from widgets.run_settings import RunSettings
-from widgets.space_time_panel import SpaceTimePanel
-from widgets.static_form import StaysInNotebook
-from widgets.stepper import Stepper
+from widgets.base.buttons import ROW, button
+from widgets.base.deferred import Deferred, Ticker
+from widgets.base.static_form import StaysInNotebook
+from widgets.explorer.controls import NEXT_CHECKPOINT, Controls
+from widgets.panels.compare_panel import ComparePanel
+from widgets.panels.key_finder import KeyFinder
+from widgets.panels.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel, is_on_spark
+from widgets.panels.rescale_panel import RescalePanel
+from widgets.panels.run_settings import RunSettings
+from widgets.panels.space_time_panel import SpaceTimePanel
+from widgets.pictures.stepper import Stepper
+from widgets.runs.branch import Branch
+from widgets.runs.deeds import RUN
+from widgets.runs.details import Details
+from widgets.runs.next_actions import can_go_on, why_none_can_act
 
 SOON_S = 0.06
 """The time for which the cursor must rest before the panels are updated."""

@@ -29,8 +29,9 @@ from kit.stream.settings.job_settings import (
     NoRestart,
     RescaleConfig,
 )
-from widgets.controls import ROW, App, button
-from widgets.snapshots import TakenSnapshot, snapshots_of
+from widgets.base.buttons import ROW, button
+from widgets.panels.app import App
+from widgets.runs.snapshots import TakenSnapshot, snapshots_of
 
 OWN = "the job that is shown"
 SCRATCH, SAVEPOINT = "from scratch", "from a savepoint taken now"
@@ -306,7 +307,7 @@ def changed_job_code(changed: Mapping[str, Any]) -> list[str]:
     if not changed:
         return []
     told = ", ".join(f"{name!r}: {value!r}" for name, value in changed.items())
-    return ["from widgets.run_settings import changed_job", f"env = changed_job(env.job_graph(), {{{told}}})"]
+    return ["from widgets.panels.run_settings import changed_job", f"env = changed_job(env.job_graph(), {{{told}}})"]
 
 
 def _last_come_last(job: StreamEnvironment | JobGraph) -> Adversarial:

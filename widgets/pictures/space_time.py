@@ -18,8 +18,8 @@ from kit.draw.space_time.space_time_data import SpaceTimeFeed
 from kit.draw.space_time.space_time_page import space_time_script, space_time_styles
 from kit.draw.svg import asset
 from kit.run.run import run_of
-from widgets.listening import ListeningWidget, listening
-from widgets.static_form import StaysInNotebook
+from widgets.base.listening import ListeningWidget, listening
+from widgets.base.static_form import StaysInNotebook
 
 AFTER_EACH_CELL = "post_run_cell"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from IPython.display import display
 
-from widgets.deferred import Deferred
+from widgets.base.deferred import Deferred
 
 LATER_S = 1.0
 """The time without changes after which the static picture is updated."""

@@ -1,0 +1,35 @@
+"""Buttons and drop-downs with a name, and the layout of a row of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets
+
+ROW = {"flex_flow": "row wrap", "align_items": "center"}
+
+
+def button(label: str, hint: str, act: Callable[[], object], icon: str = "", style: str = "") -> ipywidgets.Button:
+    """Return a button with a name, as wide as its text."""
+    made = ipywidgets.Button(
+        description=label,
+        tooltip=hint,
+        icon=icon,
+        button_style=style,
+        layout={"width": "auto", "min_width": "34px", "align_self": "flex-start"},
+    )
+    made.on_click(lambda _: act())
+    return made
+
+
+def dropdown(name: str, hint: str, options: Any, **more: Any) -> ipywidgets.Dropdown:
+    """Return a drop-down with a name before it."""
+    return ipywidgets.Dropdown(
+        description=name,
+        tooltip=hint,
+        options=options,
+        layout={"width": "auto", "max_width": "100%"},
+        style={"description_width": "initial"},
+        **more,
+    )
