@@ -14,7 +14,6 @@ from kit.advice import read_flink, save_flink
 from kit.cli.commands import NOT_RESTORABLE, Follow, Json, Parquet, app, errors
 from kit.cli.commands import Path as CheckpointPath
 from kit.cli.printing import as_json, as_table, write_parquet
-from kit.restore_check import JobShape, shape_of
 from kit.restore_check.job_shape import Job
 from kit.snapshots.checkpoints import Checkpoint, open_checkpoint
 
@@ -48,9 +47,9 @@ def check(
     with errors():
         checkpoint = open_checkpoint(path, follow=follow)
         job = _job(checkpoint, against, uid, follow)
-        if max_parallelism is not None:
-            job = _shape(job, parallelism).with_max_parallelism(max_parallelism)
-        answer = checkpoint.check(job, parallelism, allow_non_restored_state=allow_non_restored_state)
+        answer = checkpoint.check(
+            job, parallelism, max_parallelism=max_parallelism, allow_non_restored_state=allow_non_restored_state
+        )
     findings = answer.to_pandas()
     if parquet is not None:
         write_parquet(findings, parquet)
@@ -110,10 +109,6 @@ def _uid(text: str) -> tuple[str, tuple[int, int | None]]:
     if not name or not parallelism.isdecimal() or (maximum and not maximum.isdecimal()):
         raise typer.BadParameter(f"--uid {text!r}: expected UID=PARALLELISM or UID=PARALLELISM:MAXIMUM")
     return name, (int(parallelism), int(maximum) if maximum else None)
-
-
-def _shape(job: Job | Checkpoint, parallelism: int | None) -> JobShape:
-    return shape_of(job.metadata if isinstance(job, Checkpoint) else job, parallelism)
 
 
 @app.command(epilog="Example: kit advise http://localhost:8081/jobs/e9d67ce7dcd210e3a505af07c79d8241")

@@ -282,10 +282,23 @@ def _told_of(match: MatchedOperator) -> Iterator[Finding]:
             f'Set a uid; for this state .setUidHash("{state.operator_id}") keeps what is stored.',
             known_by="the job's graph",
         )
+    yield from _other_default(match, state, vertex)
     if state.fully_finished:
         yield Finding(Severity.TELLS, match.label, "It had finished, and is not run again.", known_by="the metadata")
     yield from _union_lists(match, state, vertex.parallelism)
     yield from _skew(match, state, vertex.parallelism)
+
+
+def _other_default(match: MatchedOperator, state: OperatorState, vertex: AssignmentVertex) -> Iterator[Finding]:
+    """Yield a finding if the job configures no maximum parallelism and Flink's default is not the checkpoint's."""
+    if vertex.max_parallelism is None and vertex.current_max_parallelism != state.max_parallelism:
+        yield Finding(
+            Severity.TELLS,
+            match.label,
+            f"It keeps the {state.max_parallelism} key groups of the checkpoint. That is right if the job configures "
+            f"no maximum parallelism; if it configures {vertex.current_max_parallelism}, Flink's default, it fails.",
+            known_by="the metadata",
+        )
 
 
 def _union_lists(match: MatchedOperator, state: OperatorState, parallelism: int) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kit.core.metadata import CheckpointMetadata
-from kit.core.state.key_groups import check_parallelism
+from kit.core.state.key_groups import check_parallelism, default_max_parallelism
 from kit.machines.job.task_restores import assignment_edges, assignment_vertices
 from kit.machines.restore import AssignmentEdge, AssignmentVertex, OperatorIDPair
 from kit.stream.api import StreamEnvironment
@@ -96,9 +96,11 @@ def _shape_of(job: Job) -> JobShape:
 
 
 def _of_checkpoint(metadata: CheckpointMetadata) -> Iterable[AssignmentVertex]:
+    """Yield a vertex per operator. A maximum parallelism that is Flink's default counts as not configured."""
     for state in metadata.operator_states:
         pair = OperatorIDPair(state.operator_id, None, state.name, state.uid)
-        yield AssignmentVertex(state.label, state.parallelism, (pair,), state.max_parallelism)
+        is_default = state.max_parallelism == default_max_parallelism(state.parallelism)
+        yield AssignmentVertex(state.label, state.parallelism, (pair,), None if is_default else state.max_parallelism)
 
 
 def _of_uid(uid: object, numbers: object) -> AssignmentVertex:

@@ -1,4 +1,4 @@
-"""What we write, read by Flink's own classes: `make interop`.
+"""What we write, read by Flink's own classes, and what we say of restores, held to Flink's: `make interop`.
 
 Two sources: checkpoints and savepoints that jobs in the lab write, and random metadata in every version that Flink
 reads. Flink's `Checkpoints.loadCheckpointMetadata` reads each file, and everything it says of it is compared with
@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from kit.core.metadata import CheckpointMetadata, MetadataVersion, read_metadata, write_metadata
 from kit.core.metadata.versions import V2, V3, V4, V5, V6
 from scripts.flink import VERSION, FlinkMissing, fetch, run_java
+from tests.interop import restoring
 from tests.interop.jobs import lab_directories
 from tests.metadata import strategies as some
 from tests.metadata.truth import describe, differences, file_contents
@@ -127,8 +128,15 @@ def main() -> int:
             for difference in compare(file, answer):
                 wrong += 1
                 print(f"{file.what}, {file.directory.relative_to(folder)}: {difference}")
+        cases = restoring.run_with_flink(Path(folder) / "restores")
+        for difference in restoring.disagreements(Path(folder) / "restores" / "savepoints", cases):
+            wrong += 1
+            print(difference)
     counted = ", ".join(f"{count} {what}" for what, count in Counter(file.what for file in files).items())
-    print(f"Flink {VERSION} read {len(files)} files of ours ({counted}): {wrong or 'no'} differences")
+    print(
+        f"Flink {VERSION} read {len(files)} files of ours ({counted}) and restored {len(cases)} savepoints: "
+        f"{wrong or 'no'} differences"
+    )
     return 1 if wrong else 0
 
 

@@ -6,40 +6,142 @@ checkpoint of the job, and with what a job of the kit declares.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kit.core.state.errors import StateDescriptorError, StateRestoreError
 from kit.files.state_types import check_state_types
 from kit.files.storage import StateFiles
-from kit.restore_check import Finding, RestoreCheck, Severity
+from kit.restore_check import Effect, Finding, RestoreCheck, Severity
+from kit.snapshots.checkpoints.keyed_parts import StateInfo
+from kit.snapshots.formats.headers import TIMER
+from kit.snapshots.serializers.compatibility import Compatibility, TypeChange, opaque_classes, type_changes
 from kit.stream.graph.job_graph import JobGraph
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _ANOTHER = "Give the changed state another name, or the operator another uid."
-_MIGRATED = (
-    "Flink migrates a value when fields of its POJO or Avro record were added or removed, and fails on other changes "
-    "when the state is opened."
-)
+_KNOWN_BY = "the serializers in the state files"
+Declared = Mapping[str, Mapping[str, Mapping[str, StateInfo]]]
+"""The states of a checkpoint by operator id, by kind (keyed, operator), and by name."""
 
 
-def types_changed(before: pd.DataFrame, after: pd.DataFrame) -> Iterator[Finding]:
-    """Yield a finding for each state whose kind, key, namespace or value differs between two checkpoints' `states`."""
-    both = before.merge(after, on=["operator", "name"], suffixes=("", "_after"))
-    for row in both[(both["error"] == "") & (both["error_after"] == "")].to_dict("records"):
-        for part in ("kind", "key", "namespace", "value"):
-            old, new = row[part], row[f"{part}_after"]
-            if old != new:
-                yield Finding(
-                    Severity.WARNS if part == "value" else Severity.FAILS,
-                    str(row["operator"]),
-                    f"The {part} of state {row['name']!r} was {old}; in the newer checkpoint it is {new}.",
-                    _MIGRATED if part == "value" else _ANOTHER,
-                    known_by="the serializers in the state files",
-                )
+def types_changed(before: Declared, after: Declared, labels: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield a finding for each state that a newer checkpoint of the job declares in another way, or no longer.
+
+    `labels` are the names of the operators, by id.
+    """
+    for operator_id, kinds in before.items():
+        if operator_id not in after:
+            continue
+        for kind, states in kinds.items():
+            now = after[operator_id].get(kind, {})
+            if kind == "keyed" and now:
+                yield from _key_changed(labels[operator_id], states, now)
+            for name, info in states.items():
+                if name in now:
+                    yield from _state_changed(labels[operator_id], info, now[name])
+                else:
+                    yield _unused(labels[operator_id], name, kind, is_kind_gone=not now)
+
+
+def _key_changed(operator: str, before: Mapping[str, StateInfo], after: Mapping[str, StateInfo]) -> Iterator[Finding]:
+    """Yield a finding if the type of the key changed: it is one for all keyed state of an operator."""
+    old, new = next(iter(before.values())), next(iter(after.values()))
+    if _told_changes(old, new, "key"):
+        told = f"The key was {old.key}; in the newer job it is {new.key}."
+        flink = "The new key serializer must be compatible with the previous key serializer"
+        yield Finding(Severity.FAILS, operator, told, "Give the operator another uid.", known_by=_KNOWN_BY, flink=flink)
+
+
+def _told_changes(old: StateInfo, new: StateInfo, part: str) -> list[TypeChange]:
+    """Return the changes of a part of a state; for a state of the kit, whose types are Arrow's, all or nothing."""
+    if part in old.types and part in new.types:
+        return type_changes(old.types[part], new.types[part])
+    was, now = getattr(old, part), getattr(new, part)
+    return [] if was == now else [TypeChange("", f"{was} became {now}", Compatibility.INCOMPATIBLE)]
+
+
+def _state_changed(operator: str, old: StateInfo, new: StateInfo) -> Iterator[Finding]:
+    if old.kind != new.kind:
+        yield Finding(
+            Severity.FAILS,
+            operator,
+            f"State {old.name!r} was {old.kind}; in the newer job it is {new.kind}.",
+            _ANOTHER,
+            known_by=_KNOWN_BY,
+            flink=_OF_KIND.format(
+                kind="state assignment modes" if old.kind in _MODES else "key/value state types",
+                old=old.kind,
+                new=new.kind,
+            ),
+        )
+        return
+    if _told_changes(old, new, "namespace"):
+        told = f"The namespace of state {old.name!r} was {old.namespace}; in the newer job it is {new.namespace}."
+        yield Finding(Severity.FAILS, operator, told, _ANOTHER, known_by=_KNOWN_BY, flink=_NAMESPACE)
+    if old.kind == "BROADCAST":
+        yield from _values_changed(operator, old, _told_changes(old, new, "key"), "keys")
+    if old.kind != TIMER:
+        yield from _values_changed(operator, old, _told_changes(old, new, "value"), "values")
+        yield from _unseen(operator, old, new)
+
+
+_MODES = ("SPLIT_DISTRIBUTE", "UNION", "BROADCAST")
+_OF_KIND = "Incompatible {kind}. Was [{old}], registered with [{new}]."
+_NAMESPACE = "The new namespace serializer must be compatible with the previous namespace serializer."
+_INCOMPATIBLE = "the new state serializer must not be incompatible with the old state serializer"
+
+
+def _values_changed(operator: str, state: StateInfo, changes: Sequence[TypeChange], what: str) -> Iterator[Finding]:
+    """Yield what fails, in one finding, and what Flink migrates, in another."""
+    for result in (Compatibility.INCOMPATIBLE, Compatibility.MIGRATES, Compatibility.AS_IS):
+        found = [each for each in changes if each.compatibility is result]
+        if not found:
+            continue
+        told = f"The {what} of state {state.name!r} changed: {'; '.join(map(str, found))}."
+        lost = any(each.loses for each in found)
+        if result is Compatibility.INCOMPATIBLE:
+            yield Finding(Severity.FAILS, operator, told, _ANOTHER, known_by=_KNOWN_BY, flink=_INCOMPATIBLE)
+        else:
+            yield Finding(
+                Severity.WARNS if lost else Severity.TELLS,
+                operator,
+                f"{told} {_MIGRATED if result is Compatibility.MIGRATES else _READ}",
+                "Keep the field if its values are needed." if lost else "",
+                Effect.LOST if lost else Effect.NONE,
+                _KNOWN_BY,
+            )
+
+
+_MIGRATED = "Flink migrates the values when the state is opened."
+_READ = "Flink reads the values as they are."
+
+
+def _unseen(operator: str, old: StateInfo, new: StateInfo) -> Iterator[Finding]:
+    """Yield a finding if values are in a format of which the snapshot names only the class."""
+    both = [opaque_classes(each.types["value"]) if "value" in each.types else [] for each in (old, new)]
+    classes = [each for each in both[0] if each in both[1]]
+    if classes:
+        yield Finding(
+            Severity.TELLS,
+            operator,
+            f"State {old.name!r} has values of {', '.join(classes)}, whose fields no snapshot lists. If they changed, "
+            "the restore fails or reads wrong values.",
+            "Compare the class with that of the older job; a POJO or Avro record can evolve.",
+            known_by=_KNOWN_BY,
+        )
+
+
+def _unused(operator: str, name: str, kind: str, *, is_kind_gone: bool) -> Finding:
+    why = f"the operator has no {kind} state there" if is_kind_gone else "the operator has others there"
+    return Finding(
+        Severity.WARNS,
+        operator,
+        f"State {name!r} is not in the newer checkpoint ({why}). Flink restores it without an error, and no function "
+        "reads it, unless the job first uses it later.",
+        "Keep the state's name if it was renamed.",
+        Effect.LOST,
+        _KNOWN_BY,
+    )
 
 
 def not_as_declared(job: JobGraph, files: StateFiles, metadata: bytes, directory: str) -> Iterator[Finding]:
@@ -56,5 +158,7 @@ def with_types(answer: RestoreCheck, found: Sequence[Finding]) -> RestoreCheck:
     """Return the answer with the findings about types, and no longer with the one that nothing is lost."""
     if not found:
         return answer
-    rest = (each for each in answer.findings if each.operator != "the job" or each.severity is not Severity.TELLS)
-    return replace(answer, findings=(*found, *rest))
+    is_as_before = all(each.severity is Severity.TELLS for each in found)
+    rest = (each for each in answer.findings if is_as_before or each.effect is not Effect.EXACTLY_ONCE)
+    ordered = sorted((*found, *rest), key=lambda finding: list(Severity).index(finding.severity))
+    return replace(answer, findings=tuple(ordered))

@@ -17,7 +17,7 @@ from kit.core.state.errors import CheckpointError, StateError
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.files.storage import StateFiles
 from kit.restore_check import Finding, RestoreCheck, check_restore
-from kit.restore_check.job_shape import Job, Parallelism
+from kit.restore_check.job_shape import Job, Parallelism, shape_of
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import frames
 from kit.snapshots.checkpoints.checking import not_as_declared, types_changed, with_types
@@ -271,7 +271,12 @@ class Checkpoint:
     # --- will it restore? ---------------------------------------------------------------------------------------------
 
     def check(
-        self, job: Job | Checkpoint, parallelism: Parallelism = None, *, allow_non_restored_state: bool = False
+        self,
+        job: Job | Checkpoint,
+        parallelism: Parallelism = None,
+        *,
+        max_parallelism: int | None = None,
+        allow_non_restored_state: bool = False,
     ) -> RestoreCheck:
         """Check whether this checkpoint restores to a job, who would get what, and what would be lost or repeated.
 
@@ -279,22 +284,24 @@ class Checkpoint:
             job: a job of the kit, a checkpoint of the newer version of the job, or uids with their parallelism, like
                 `{"totals": 4}` or, with a maximum parallelism, `{"totals": (4, 128)}`.
             parallelism: instead of the job's: one number, or one for each of some uids.
+            max_parallelism: that the job configures, instead of what `job` says.
             allow_non_restored_state: drop state that has no operator in the job.
 
         With a newer checkpoint, or a job of the kit, the types of the states are compared too. Raises TypeError or
         ValueError for a job or a parallelism that cannot be.
         """
+        shape = shape_of(job.metadata if isinstance(job, Checkpoint) else job, parallelism)
         answer = check_restore(
             self.metadata,
-            job.metadata if isinstance(job, Checkpoint) else job,
-            parallelism,
+            shape if max_parallelism is None else shape.with_max_parallelism(max_parallelism),
             allow_non_restored_state=allow_non_restored_state,
             path=self.directory,
         )
         graph = job.job_graph() if isinstance(job, StreamEnvironment) else job
         found: list[Finding] = []
         if isinstance(job, Checkpoint):
-            found = list(types_changed(self.states, job.states))
+            labels = {each.operator_id: frames.label(each) for each in self.metadata.operator_states}
+            found = list(types_changed(self.declared(), job.declared(), labels))
         elif isinstance(graph, JobGraph) and not self.files["problem"].any():
             found = list(not_as_declared(graph, self._source.files, self._data, self.directory))
         return with_types(answer, found)
@@ -359,30 +366,43 @@ class Checkpoint:
                 for each in self._operator_parts(operator, subtask, state):
                     yield from ((subtask, info) for info in each.infos())
 
-    def _states_of(self, operator: OperatorState) -> Iterator[tuple[str, ...]]:
-        """Yield what the table of states says of an operator: all subtasks have the same, so the first of each kind."""
-        label, seen = frames.label(operator), set()
-        kinds: set[str] = set()
-        for subtask, state in sorted(operator.subtask_states.items()):
-            for kind, handles, read in (
-                ("keyed", (state.managed_keyed_state, state.raw_keyed_state), self._keyed_parts),
-                ("operator", (state.managed_operator_state,), self._operator_parts),
-            ):
-                if kind in kinds or not any(handles):
-                    continue
+    def _first_infos(self, operator: OperatorState) -> Iterator[tuple[str, list[StateInfo] | StateError]]:
+        """Yield the kind and the states of the first subtask that has any: all subtasks have the same."""
+        for kind, read in (("keyed", self._keyed_parts), ("operator", self._operator_parts)):
+            for subtask, state in sorted(operator.subtask_states.items()):
                 try:
                     parts: Any = read(operator, subtask, state)
                     infos = [info for part in parts for info in part.infos()]
                 except StateError as error:
-                    kinds.add(kind)
-                    yield (label, "", kind, "", "", "", str(error))
-                    continue
+                    yield kind, error
+                    break
                 if infos:
-                    kinds.add(kind)
-                for info in infos:
-                    if info.name not in seen:
-                        seen.add(info.name)
-                        yield (label, info.name, info.kind, info.key, info.namespace, info.value, "")
+                    yield kind, list({info.name: info for info in reversed(infos)}.values())[::-1]
+                    break
+
+    def _states_of(self, operator: OperatorState) -> Iterator[tuple[str, ...]]:
+        """Yield what the table of states says of an operator."""
+        label = frames.label(operator)
+        for kind, found in self._first_infos(operator):
+            if isinstance(found, StateError):
+                yield (label, "", kind, "", "", "", str(found))
+                continue
+            for info in found:
+                yield (label, info.name, info.kind, info.key, info.namespace, info.value, "")
+
+    def declared(self) -> dict[str, dict[str, dict[str, StateInfo]]]:
+        """Return what is known of each state: by operator id, by kind (keyed, operator), and by name.
+
+        State in files that cannot be read is left out.
+        """
+        return {
+            operator.operator_id: {
+                kind: {info.name: info for info in found}
+                for kind, found in self._first_infos(operator)
+                if not isinstance(found, StateError)
+            }
+            for operator in self.metadata.operator_states
+        }
 
     # --- shown --------------------------------------------------------------------------------------------------------
 

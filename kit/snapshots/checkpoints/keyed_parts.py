@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -28,6 +28,7 @@ from kit.snapshots.formats.raw_timers import add_timers, is_timers, read_timers
 from kit.snapshots.formats.rocksdb import SstGroups
 from kit.snapshots.formats.rows import Rows
 from kit.snapshots.formats.sst import SstFile
+from kit.snapshots.serializers.types import Type
 from kit.stream.backend.files.framing import state_kind, state_name
 from kit.stream.backend.files.snapshot import EVENT_TIMERS, MAGIC, PROCESSING_TIMERS, KeyedStateFile
 
@@ -41,19 +42,22 @@ RowsOf = Callable[[int], Rows]
 
 @dataclass(frozen=True)
 class StateInfo:
-    """A state's name, its kind, and the types in it as text."""
+    """A state's name, its kind, and the types in it as text; `types` are these types, if Flink wrote the state."""
 
     name: str
     kind: str
     key: str
     namespace: str
     value: str
+    types: Mapping[str, Type] = field(default_factory=dict, compare=False)
 
 
 def info_of(state: KeyedState) -> StateInfo:
     """Return what a table says of a state."""
     namespace = state.namespace.name if state.has_namespace else ""
-    return StateInfo(state.name, state.kind, state.key.name, namespace, "" if state.kind == TIMER else state.value.name)
+    value = "" if state.kind == TIMER else state.value.name
+    types = {"key": state.key, "namespace": state.namespace, "value": state.value}
+    return StateInfo(state.name, state.kind, state.key.name, namespace, value, types)
 
 
 class KeyedPart:

@@ -33,7 +33,14 @@ class OperatorPart:
     def infos(self) -> list[StateInfo]:
         """Return what there is of states."""
         return [
-            StateInfo(state.name, state.mode, "" if state.key is None else state.key.name, "", state.value.name)
+            StateInfo(
+                state.name,
+                state.mode,
+                "" if state.key is None else state.key.name,
+                "",
+                state.value.name,
+                {"value": state.value} if state.key is None else {"key": state.key, "value": state.value},
+            )
             for state in self._header.states.values()
         ]
 

@@ -122,6 +122,14 @@ class _Union(Type):
         return {name: part.to_text(value[name]) for name, part in self._real if name in value}
 
 
+class AvroRecord(Struct):
+    """A record; `defaults` are the fields that have a default, which a reader uses where older data lack them."""
+
+    def __init__(self, name: str, fields: Sequence[tuple[str, Type]], defaults: frozenset[str]) -> None:
+        super().__init__(name, fields, is_fixed=False)
+        self.dtype, self.defaults = None, defaults
+
+
 class _Schema:
     """One schema, with the types that it names."""
 
@@ -165,8 +173,8 @@ class _Schema:
     def _record(self, told: dict[str, Any], depth: int) -> Type:
         self._named_as(told, None)
         fields = [(each["name"], self.type(each["type"], depth + 1)) for each in told["fields"]]
-        found = Struct(told["name"], fields, is_fixed=False)
-        found.dtype = None
+        defaults = frozenset(each["name"] for each in told["fields"] if "default" in each)
+        found = AvroRecord(told["name"], fields, defaults)
         self._named_as(told, found)
         return found
 
