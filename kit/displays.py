@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kit.core.display import provide
 
 if TYPE_CHECKING:
-    from kit.advice import Advice
+    from kit.advice import Advice, ParallelismPlan
     from kit.draw.graphviz_objects import Dot
     from kit.draw.picture import Svg
     from kit.hosts.lab.lab import Lab
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kit.run.stage import Stage
     from kit.snapshots.checkpoints import Checkpoint, Checkpoints
     from kit.snapshots.checkpoints.difference import CheckpointDiff
+    from kit.snapshots.checkpoints.storage import Storage
     from kit.snapshots.state_tables import StateTable, StateTables
     from kit.stream.api import StreamEnvironment
     from kit.why import Why
@@ -111,6 +112,13 @@ def restore_check_html(check: RestoreCheck) -> str:
     return restore_check_html(check)
 
 
+def storage_html(storage: Storage) -> str:
+    """Show whose bytes a checkpoint's are."""
+    from kit.draw.views.checkpoints.storage import storage_html
+
+    return storage_html(storage)
+
+
 def checkpoint_html(found: Checkpoint | Checkpoints) -> str:
     """Show what an opened checkpoint, or a directory of several, holds."""
     from kit.draw.views.checkpoints.checkpoint_html import checkpoint_html
@@ -123,6 +131,13 @@ def advice_html(advice: Advice) -> str:
     from kit.draw.views.advice import advice_html
 
     return advice_html(advice)
+
+
+def plan_html(plan: ParallelismPlan) -> str:
+    """Show which parallelism spreads keys evenly."""
+    from kit.draw.views.checkpoints.plan import plan_html
+
+    return plan_html(plan)
 
 
 def checkpoint_diff_html(diff: CheckpointDiff) -> str:
@@ -149,7 +164,9 @@ provide(
             state_html,
             restore_check_html,
             checkpoint_html,
+            storage_html,
             advice_html,
+            plan_html,
             checkpoint_diff_html,
         )
     }

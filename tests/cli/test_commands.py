@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import kit
 from kit.cli.commands import Table
-from kit.cli.judging import app
+from kit.cli.planning import app
 from tests.flink_data import value_cases, values
 from tests.snapshots.written import longs
 
@@ -100,3 +100,28 @@ def test_it_runs_as_a_module_and_a_closed_pipe_is_no_error(tmp_path: Path) -> No
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert set(json.loads(ended.stdout)) == {"key_group", "key", "value"}
     assert ended.stderr == ""
+
+
+@SAVEPOINTS
+def test_size_orphans_and_plan(version: str, case: str, tmp_path: Path) -> None:
+    folder = values(version) / case
+    code, out, _ = ran("size", folder, "--json")
+    assert code == 0
+    sizes = [int(str(row["bytes"])) for row in rows(out)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert ran("size", folder)[0] == 0
+    code, out, _ = ran("plan", folder, "scalars", "-p", 2, "-p", 3, "--state", "long", "--json")
+    assert code == 0
+    assert {row["parallelism"] for row in rows(out)} == {2, 3}
+    assert "busiest subtask" in ran("plan", folder, "scalars", "-p", 2)[1]
+    shutil.copytree(folder, tmp_path / "job")
+    assert ran("orphans", tmp_path / "job")[0] == 1, "the files with the truth belong to no checkpoint"
+    for path in (tmp_path / "job").glob("truth*"):
+        path.unlink()
+    assert ran("orphans", tmp_path / "job")[0] == 0
+    (tmp_path / "job" / "left-over").write_bytes(b"123")
+    code, out, _ = ran("orphans", tmp_path / "job", "--json")
+    assert (code, rows(out)) == (1, [{"file": "left-over", "bytes": 3}])
+    (tmp_path / "job" / "chk-9").mkdir()
+    (tmp_path / "job" / "chk-9" / "_metadata").write_bytes(b"no")
+    assert ran("orphans", tmp_path / "job")[0] == 2, "what a damaged checkpoint refers to is not known"

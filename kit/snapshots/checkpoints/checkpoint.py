@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import fs
 
+from kit.advice import ParallelismPlan
 from kit.core.display import display
 from kit.core.metadata import CheckpointMetadata, MetadataError, read_metadata
 from kit.core.state.errors import CheckpointError, StateError
@@ -22,9 +23,11 @@ from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import frames
 from kit.snapshots.checkpoints.checking import not_as_declared, types_changed, with_types
 from kit.snapshots.checkpoints.difference import CheckpointDiff
+from kit.snapshots.checkpoints.key_plan import plan_of
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
 from kit.snapshots.checkpoints.state_bytes import StateBytes
+from kit.snapshots.checkpoints.storage import Storage, measured
 from kit.snapshots.formats.headers import Decoders
 from kit.snapshots.formats.rows import Rows
 from kit.stream.api import StreamEnvironment
@@ -261,6 +264,57 @@ class Checkpoint:
         found = self._operator(operator)
         with _named(found, "raw state"):
             return frames.raw_state(found, self._source)
+
+    # --- storage ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The account of the checkpoint's bytes: by state, by file, and what other settings would save."""
+        return Storage(self)
+
+    @property
+    def metadata_bytes(self) -> int:
+        """The size of `_metadata`, in bytes."""
+        return len(self._data)
+
+    def measure(self, operator: OperatorState) -> dict[str, tuple[int, int]]:
+        """Return the entries and bytes of each keyed state of an operator. All of its keyed state is read.
+
+        Raises CheckpointError.
+        """
+        with _named(operator, "keyed state"):
+            parts = (
+                part
+                for subtask, state in sorted(operator.subtask_states.items())
+                for part in self._keyed_parts(operator, subtask, state)
+            )
+            return measured(parts)
+
+    def plan(
+        self,
+        operator: str,
+        parallelisms: int | Iterable[int],
+        max_parallelisms: int | Iterable[int] | None = None,
+        *,
+        state: str | None = None,
+    ) -> ParallelismPlan:
+        """Return how evenly the keys of an operator spread over subtasks, for each parallelism and maximum.
+
+        Each row of `state`, by default of the operator's state with most rows, counts once. If the key groups of its
+        keys cannot be computed here (POJOs, rows of SQL), only the checkpoint's own maximum parallelism is compared.
+
+        Raises KeyError for an unknown operator or state, ValueError for a parallelism that cannot be, CheckpointError
+        if the state cannot be read.
+        """
+        found = self._operator(operator)
+        if state is None:
+            sizes = self.measure(found)
+            if not sizes:
+                raise ValueError(
+                    f"operator {frames.label(found)!r} has no keyed state, so there are no keys to plan by"
+                )
+            state = max(sizes, key=lambda name: sizes[name][0])
+        return plan_of(self.state(operator, state), found.max_parallelism, parallelisms, max_parallelisms)
 
     # --- compared -----------------------------------------------------------------------------------------------------
 

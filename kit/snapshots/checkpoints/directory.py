@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,6 +51,7 @@ class Found:
     directory: str
     checkpoint: Checkpoint | None
     problem: str
+    has_metadata: bool = True
 
 
 class Checkpoints:
@@ -77,7 +79,7 @@ class Checkpoints:
                 except (StateError, ValueError) as error:
                     yield Found(directory, None, str(error))
             elif name.startswith(("chk-", "savepoint-")):
-                yield Found(directory, None, f"it has no {METADATA_FILE_NAME}: it was never completed")
+                yield Found(directory, None, f"it has no {METADATA_FILE_NAME}: it was never completed", False)
 
     def __iter__(self) -> Iterator[Checkpoint]:
         return (each.checkpoint for each in self.found if each.checkpoint is not None)
@@ -139,12 +141,48 @@ class Checkpoints:
 
         used = {path for each in self for path in each.files.found if path}
         used |= {f"{each.directory}/{METADATA_FILE_NAME}" for each in self}
-        unread = any(
-            each.checkpoint is None and f"{each.directory}/{METADATA_FILE_NAME}" in self.files for each in self.found
-        )
+        unread = any(each.checkpoint is None and each.has_metadata for each in self.found)
         left = [] if unread else sorted(self.files.items() - {(path, self.files.get(path)) for path in used})
         rows = [(posixpath.relpath(path, self.directory), size) for path, size in left]
         return pd.DataFrame(rows, columns=["file", "bytes"])
+
+    @cached_property
+    def growth(self) -> pd.DataFrame:
+        """One row per checkpoint, in order: how its bytes grow, and how many are in files of its own.
+
+        Columns: checkpoint_id, directory, bytes, grown_bytes (since the one before), files, new_files, new_bytes,
+        fair_bytes, freed_bytes, metadata_bytes. New files are those that no earlier checkpoint here refers to. For
+        fair_bytes each file is split evenly among the checkpoints that refer to it. Freed bytes are in files that only
+        this one refers to.
+        """
+        import pandas as pd
+
+        every = list(self)
+        held = [dict(zip(each.files["file"], each.files["bytes"], strict=True)) for each in every]
+        users = Counter(path for files in held for path in files)
+        rows: list[dict[str, object]] = []
+        seen, before = set[str](), 0
+        for each, files in zip(every, held, strict=True):
+            new = files.keys() - seen
+            inline = each.size - sum(files.values())
+            rows.append(
+                {
+                    "checkpoint_id": each.checkpoint_id,
+                    "directory": posixpath.relpath(each.directory, self.directory),
+                    "bytes": each.size,
+                    "grown_bytes": each.size - before if rows else 0,
+                    "files": len(files),
+                    "new_files": len(new),
+                    "new_bytes": sum(files[path] for path in new),
+                    "fair_bytes": round(max(inline, 0) + sum(size / users[path] for path, size in files.items())),
+                    "freed_bytes": sum(size for path, size in files.items() if users[path] == 1),
+                    "metadata_bytes": each.metadata_bytes,
+                }
+            )
+            seen |= files.keys()
+            before = each.size
+        columns = ["checkpoint_id", "directory", "bytes", "grown_bytes", "files", "new_files", "new_bytes"]
+        return pd.DataFrame(rows, columns=[*columns, "fair_bytes", "freed_bytes", "metadata_bytes"])
 
     def __repr__(self) -> str:
         return f"Checkpoints({self.directory!r}, {len(self)} of {len(self.found)} complete)"

@@ -77,6 +77,10 @@ class KeyedPart:
         """Return the bytes of each key group, as far as key groups have bytes of their own."""
         return {}
 
+    def measure(self) -> dict[str, tuple[int, int]]:
+        """Return the entries and the bytes of each state, in the files. Raises CheckpointError."""
+        raise NotImplementedError
+
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
         """Add the rows of a state in these key groups. Raises CheckpointError."""
         raise NotImplementedError
@@ -133,7 +137,23 @@ class KeyGroupsPart(KeyedPart):
                 return False  # both begin with zeros; only the canonical layout has this end
         return True
 
+    def measure(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        decoder, sizes = self._decoder, self.sizes()
+        for group, held in self._bytes_of(self._places):
+            own = decoder.measure(held) if isinstance(decoder, CanonicalGroups) else decoder.measure(group, held)
+            stored = sizes[group] / (sum(size for _, size in own.values()) or 1) if self.header.is_compressed else 1
+            for name, (many, size) in own.items():
+                before = found.get(name, (0, 0))
+                found[name] = before[0] + many, before[1] + round(size * stored)
+        return found
+
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
+        for group, held in self._bytes_of(groups):
+            self._decoder.decode(group, held, (name,), {name: into(group)})
+
+    def _bytes_of(self, groups: Collection[int]) -> Iterator[tuple[int, bytes]]:
+        """Yield key groups with their bytes, in the order of the stream."""
         canonical = isinstance(self._decoder, CanonicalGroups)
         for window in self._windows(sorted(set(groups) & self._places.keys())):
             first = self._places[window[0]][0]
@@ -141,9 +161,7 @@ class KeyGroupsPart(KeyedPart):
             for group in window:
                 start, end = self._places[group]
                 held = data[start - first : end - first]
-                if canonical and self.header.is_compressed:
-                    held = decompressed(held)
-                self._decoder.decode(group, held, (name,), {name: into(group)})
+                yield group, decompressed(held) if canonical and self.header.is_compressed else held
 
     def _windows(self, groups: list[int]) -> Iterator[list[int]]:
         """Yield key groups that follow one another in the stream and are read at once."""
@@ -190,6 +208,13 @@ class SstPart(KeyedPart):
                 raise CheckpointError(f"{part.local_path} ({stream.name}): {error}") from error
         return found
 
+    def measure(self) -> dict[str, tuple[int, int]]:
+        return {
+            name: (sum(file.many_entries for file in files), sum(file.size for file in files))
+            for name, files in self._families.items()
+            if name in self.states
+        }
+
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
         decoder = SstGroups(self._families.get(name, []), self._prefix)
         for group in sorted(set(groups) & set(self._handle.key_group_range)):
@@ -202,6 +227,7 @@ class RawTimersPart(KeyedPart):
     def __init__(self, handle: KeyGroupsStateHandle, stream: Stream) -> None:
         self._timers: dict[int, dict[str, list[tuple[Any, Any, int]]]] = {}
         self.states: dict[str, KeyedState] = {}
+        self._size = stream.size
         start = handle.key_group_range.start
         offsets = sorted({offset for offset in handle.offsets if offset >= 0})
         ends = dict(zip(offsets, [*offsets[1:], stream.size], strict=True))
@@ -215,6 +241,11 @@ class RawTimersPart(KeyedPart):
 
     def groups(self) -> list[int]:
         return sorted(self._timers)
+
+    def measure(self) -> dict[str, tuple[int, int]]:
+        counted = {name: sum(len(own.get(name, ())) for own in self._timers.values()) for name in self.states}
+        each = self._size / (sum(counted.values()) or 1)
+        return {name: (many, round(many * each)) for name, many in counted.items()}
 
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
         for group in sorted(set(groups) & self._timers.keys()):
@@ -243,6 +274,18 @@ class OwnPart:
         starts = sorted(set(self._offsets.values()))
         ends = dict(zip(starts, [*starts[1:], self._end], strict=True))
         return {group: ends[offset] - offset for group, offset in sorted(self._offsets.items())}
+
+    def measure(self) -> dict[str, tuple[int, int]]:
+        """Return the rows and the bytes of each state; a key group's bytes are divided as its columns are large."""
+        found: dict[str, tuple[int, int]] = {}
+        for group, size in self.sizes().items():
+            own = {info.name: [table for _, table in self.tables(info.name, (group,))] for info in self.infos()}
+            total = sum(table.nbytes for tables in own.values() for table in tables) or 1
+            for name, tables in own.items():
+                before = found.get(name, (0, 0))
+                share = sum(table.nbytes for table in tables) / total
+                found[name] = before[0] + sum(map(len, tables)), before[1] + round(size * share)
+        return found
 
     def tables(self, name: str, groups: Collection[int]) -> Iterator[tuple[int, pa.Table]]:
         """Yield the rows of a state, by key group. Raises CheckpointError."""

@@ -51,6 +51,20 @@ class CanonicalGroups:
                 _skip(reader)
             number = reader.uint16()
 
+    def measure(self, data: bytes) -> dict[str, tuple[int, int]]:
+        """Return the entries and the bytes of each state in one key group. Raises CheckpointError."""
+        reader, found = Reader(data), dict[str, tuple[int, int]]()
+        number = reader.uint16()
+        while number != END_OF_GROUP:
+            if number >= len(self._states):
+                raise reader.error(f"state {number}", f"one of the {len(self._states)} of the file, or the end")
+            name, start = self._states[number].name, reader.at - 2
+            many = _skip_all(self._decoders[name][1], reader) or _skip(reader)
+            before = found.get(name, (0, 0))
+            found[name] = before[0] + many, before[1] + reader.at - start
+            number = reader.uint16()
+        return found
+
     def _state(self, state: KeyedState, group: int, reader: Reader, rows: Rows) -> None:
         decoder, layout = self._decoders[state.name]
         if layout is not None and _take_all(state, layout, group, reader, rows):
@@ -68,35 +82,55 @@ class CanonicalGroups:
                 raise CheckpointError(f"state {state.name!r}, key group {group}: {error}") from error
 
 
-def _skip(reader: Reader) -> None:
-    last = False
+def _skip(reader: Reader) -> int:
+    """Skip all pairs of a state, and return their number."""
+    last, many = False, 0
     while not last:
         size = reader.count("bytes of a key")
         last = size > 0 and reader.data[reader.at] >= LAST_OF_STATE
         reader.skip(size)
         reader.skip(reader.count("bytes of a value"))
+        many += 1
+    return many
+
+
+def _skip_all(layout: np.dtype[Any] | None, reader: Reader) -> int:
+    """Skip all pairs of a state at once, and return their number; 0, with nothing read, if their sizes differ."""
+    data = None if layout is None else _alike(layout, reader)
+    if data is None:
+        return 0
+    reader.skip(len(data) * data.dtype.itemsize)
+    return len(data)
 
 
 def _take_all(state: KeyedState, layout: np.dtype[Any], group: int, reader: Reader, rows: Rows) -> bool:
     """Decode all pairs of a state at once; False, with nothing read, if they are not all of the same size."""
+    data = _alike(layout, reader)
+    if data is None:
+        return False
+    rows.add_all(group, data)
+    reader.skip(len(data) * layout.itemsize)
+    return True
+
+
+def _alike(layout: np.dtype[Any], reader: Reader) -> np.ndarray[Any, Any] | None:
+    """Return all pairs of a state as an array; None if they are not all of the same size."""
     many = reader.left // layout.itemsize
     if many == 0:
-        return False
+        return None
     data = np.frombuffer(reader.data, layout, many, reader.at)
     marked = _first_bytes(data) >= LAST_OF_STATE
     end = int(np.argmax(marked)) + 1
     if not marked[end - 1]:
-        return False
+        return None
     data = data[:end]
     key_size = layout.fields["value_size"][1] - 4  # type: ignore[index]
     value_size = layout.itemsize - layout.fields["value_size"][1] - 4  # type: ignore[index]
     if (data["key_size"] != key_size).any() or (data["value_size"] != value_size).any():
-        return False
+        return None
     if "null" in (layout.names or ()) and data["null"].any():
-        return False
-    rows.add_all(group, data)
-    reader.skip(end * layout.itemsize)
-    return True
+        return None
+    return data
 
 
 def _first_bytes(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -42,6 +42,24 @@ class HeapGroups:
             while part.left:
                 self._state(part, group, wanted, into)
 
+    def measure(self, group: int, data: bytes) -> dict[str, tuple[int, int]]:
+        """Return the entries and the bytes of each state in one key group. Raises CheckpointError.
+
+        Compressed bytes are counted as they are without compression.
+        """
+        found: dict[str, tuple[int, int]] = {}
+        reader = Reader(data)
+        reader.int32()
+        for part in self._parts(reader):
+            while part.left:
+                start, number, many = part.at, part.int16(), part.int32()
+                part.at = start
+                self._state(part, group, (), {})
+                name = self._header.states[number].name
+                before = found.get(name, (0, 0))
+                found[name] = before[0] + many, before[1] + part.at - start
+        return found
+
     def _parts(self, reader: Reader) -> Iterator[Reader]:
         if not self._header.is_compressed:
             yield reader

@@ -32,6 +32,7 @@ PROPERTIES, RANGE_DELETIONS = b"rocksdb.properties", b"rocksdb.range_del"
 COLUMN_FAMILY, INDEX_TYPE = b"rocksdb.column.family.name", b"rocksdb.block.based.table.index.type"
 KEY_IS_USER_KEY, VALUE_IS_DELTA = b"rocksdb.index.key.is.user.key", b"rocksdb.index.value.is.delta.encoded"
 GLOBAL_SEQUENCE = b"rocksdb.external_sst_file.global_seqno"
+ENTRIES = b"rocksdb.num.entries"
 TWO_LEVEL_INDEX = 2
 HASH_INDEX = 1 << 31
 
@@ -66,7 +67,7 @@ class SstFile:
     def __init__(self, read_at: ReadAt, size: int) -> None:
         if size < FOOTER_BYTES:
             raise CheckpointError(f"an SST file of {size} bytes is shorter than its footer of {FOOTER_BYTES}")
-        self._read_at, self._size = read_at, size
+        self._read_at, self.size = read_at, size
         footer = read_at(size - FOOTER_BYTES, FOOTER_BYTES)
         version, magic = struct.unpack("<IQ", footer[-12:])
         start = 1  # behind the kind of the sums
@@ -93,6 +94,12 @@ class SstFile:
     def column_family(self) -> str:
         """The name of the column family, which is the state's."""
         return self.properties.get(COLUMN_FAMILY, b"").decode("utf-8", "replace")
+
+    @property
+    def many_entries(self) -> int:
+        """The number of entries, deletions and older values of a key included."""
+        held = self.properties.get(ENTRIES)
+        return 0 if held is None else Reader(held).varint()
 
     @cached_property
     def range_deletions(self) -> tuple[RangeDeletion, ...]:
@@ -152,9 +159,9 @@ class SstFile:
     def _block(self, handle: Handle) -> bytes:
         """Return a block's content."""
         offset, size = handle
-        if not 0 <= offset <= offset + size + TRAILER_BYTES <= self._size:
+        if not 0 <= offset <= offset + size + TRAILER_BYTES <= self.size:
             raise CheckpointError(
-                f"a block at byte {offset} with {size} bytes is not within the {self._size} of the SST"
+                f"a block at byte {offset} with {size} bytes is not within the {self.size} of the SST"
             )
         held = self._read_at(offset, size + 1)
         return _inflate(held[:size], held[size], self._version)

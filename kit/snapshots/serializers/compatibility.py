@@ -1,7 +1,8 @@
 """The compatibility of a newer serializer with the bytes of an older one: unchanged, after a migration, or none.
 
-The rules are those of the serializers in Flink itself, followed part by part through both types. What a serializer of Kryo, of
-Java or of a user does with changed bytes is not in its snapshot: such a value counts as unchanged if its class is.
+The rules are those of the serializers in Flink itself, followed part by part through both types. What a serializer of
+Kryo, of Java or of a user does with changed bytes is not in its snapshot: such a value counts as unchanged if its class
+is the same.
 
 Flink: `TypeSerializerSnapshot.resolveSchemaCompatibility`, `CompositeTypeSerializerUtil`.
 """

@@ -1,0 +1,106 @@
+"""The commands about storage and keys: `kit size`, `kit orphans`, and `kit plan`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import pyarrow.parquet as pq
+import typer
+
+from kit.advice import ParallelismPlan, plan_parallelism
+from kit.cli.commands import FAILED, Follow, Json, Parquet, Path, errors
+from kit.cli.judging import app
+from kit.cli.printing import as_json, as_table, as_tables, write_parquet
+from kit.core.state.errors import SavepointNotFoundError
+from kit.snapshots.checkpoints import Checkpoint, Checkpoints, open_checkpoint, open_checkpoints
+
+__all__ = ["app", "orphans", "plan", "size"]
+
+
+@app.command(epilog="Example: kit size /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f")
+def size(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Follow = False) -> None:
+    """Show which state has how many bytes, in how many files; of a directory of several checkpoints, how they grow."""
+    with errors():
+        found = _opened(path, follow)
+        frame = found.growth if isinstance(found, Checkpoints) else found.storage.states
+        if parquet is not None:
+            write_parquet(frame, parquet)
+        elif as_lines:
+            as_json(frame)
+        elif isinstance(found, Checkpoints):
+            as_table(frame, found.title)
+        else:
+            storage = found.storage
+            shown = frame.assign(share=[f"{share:.1%}" for share in frame["share"]])
+            requests = ", ".join(f"{many:,} {what}" for what, many in storage.requests.items())
+            tables = {"states": shown, f"files ({requests} of an object store)": storage.files}
+            as_tables(storage.title, {**tables, **({"savings": storage.savings} if len(storage.savings) else {})})
+
+
+def _opened(path: str, follow: bool) -> Checkpoint | Checkpoints:
+    try:
+        return open_checkpoint(path, follow=follow)
+    except SavepointNotFoundError:
+        found = open_checkpoints(path, follow=follow)
+        if not len(found):
+            raise
+        return found
+
+
+@app.command(epilog="Example: kit orphans /checkpoints/d0b5c2 --json | jq -r .file")
+def orphans(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Follow = False) -> None:
+    """List the files that no checkpoint in a directory refers to. Nothing is deleted.
+
+    Exits with 1 if there are any, and with 2 if a checkpoint cannot be read: what that refers to is not known.
+    """
+    with errors():
+        found = open_checkpoints(path, follow=follow)
+        unread = [each for each in found.found if each.checkpoint is None and each.has_metadata]
+        frame = found.orphans
+    if unread:
+        typer.echo(f"kit: {unread[0].directory}: {unread[0].problem}", err=True)
+        raise typer.Exit(FAILED)
+    if parquet is not None:
+        write_parquet(frame, parquet)
+    elif as_lines:
+        as_json(frame)
+    else:
+        total = int(frame["bytes"].sum()) if len(frame) else 0
+        as_table(frame, f"{len(frame)} files, {total:,} B, that no checkpoint here refers to")
+    if len(frame):
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: kit plan /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f word-count -p 4 -p 8")
+def plan(
+    path: Annotated[str, typer.Argument(help="A checkpoint, or a Parquet file of records or keys.")],
+    name: Annotated[str, typer.Argument(help="The operator's uid, or the column of the file that is the key.")],
+    parallelism: Annotated[list[int], typer.Option("--parallelism", "-p", help="A candidate (repeatable).")],
+    max_parallelism: Annotated[
+        Optional[list[int]],  # noqa: UP045
+        typer.Option(help="A candidate for the maximum (repeatable); by default the powers of two from 128 on."),
+    ] = None,
+    state: Annotated[Optional[str], typer.Option(help="The state whose keys count; by default the largest.")] = None,  # noqa: UP045
+    as_lines: Json = False,
+    parquet: Parquet = None,
+    follow: Follow = False,
+) -> None:
+    """Show how evenly keys spread over subtasks, and recommend a maximum parallelism."""
+    with errors():
+        found = _planned(path, name, parallelism, max_parallelism, state, follow)
+    if parquet is not None:
+        write_parquet(found.table, parquet)
+    elif as_lines:
+        as_json(found.table)
+    else:
+        typer.echo(f"{found.verdict}\n")
+        as_table(found.table, "candidates")
+        as_table(found.hot_groups(), "hottest key groups")
+
+
+def _planned(
+    path: str, name: str, parallelisms: list[int], maxima: list[int] | None, state: str | None, follow: bool
+) -> ParallelismPlan:
+    if path.endswith(".parquet"):
+        return plan_parallelism(pq.read_table(path, columns=[name])[name], parallelisms, maxima or None)
+    return open_checkpoint(path, follow=follow).plan(name, parallelisms, maxima or None, state=state)
