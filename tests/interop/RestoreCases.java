@@ -58,6 +58,7 @@ import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.streaming.api.functions.co.BroadcastProcessFunction;
+import org.apache.flink.streaming.api.functions.sink.filesystem.rollingpolicies.OnCheckpointRollingPolicy;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.streaming.api.windowing.assigners.GlobalWindows;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingProcessingTimeWindows;
@@ -381,7 +382,7 @@ public class RestoreCases {
                 case "global": next = keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(1000000000)).aggregate(new Sum()); break;
                 case "filesink": {
                     stream.map(Object::toString).returns(Types.STRING).name("text").uid("text").sinkTo(FileSink.forRowFormat(
-                        new org.apache.flink.core.fs.Path(work.resolve("out").toUri()), new SimpleStringEncoder<String>()).build()).name(of.get("uid")).uid(of.get("uid"));
+                        new org.apache.flink.core.fs.Path(work.resolve("out").toUri()), new SimpleStringEncoder<String>()).withRollingPolicy(OnCheckpointRollingPolicy.build()).build()).name(of.get("uid")).uid(of.get("uid"));
                     next = null; break;
                 }
                 case "discard": stream.sinkTo(new DiscardingSink<>()).name("discard").uid(of.get("uid")); next = null; break;

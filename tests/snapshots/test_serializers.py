@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kit import CheckpointError
-from kit.snapshots.checkpoints.versioned_items import decoded_item, is_versioned
+from kit.snapshots.checkpoints.versioned_items import decoded_items, is_versioned
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.serializer_snapshots import read_serializer
 from kit.snapshots.serializers.types import Type, column
@@ -144,16 +144,17 @@ def item(held: bytes) -> bytes:
 def test_splits_of_sources_have_names() -> None:
     kafka = item(utf("orders") + struct.pack(">iqq", 3, 42, -(1 << 63)))
     assert is_versioned(kafka)
-    assert decoded_item("SourceReaderState", kafka) == {
-        "topic": "orders",
-        "partition": 3,
-        "offset": 42,
-        "stop_offset": None,
-    }
+    assert decoded_items("SourceReaderState", kafka) == [
+        {
+            "topic": "orders",
+            "partition": 3,
+            "offset": 42,
+            "stop_offset": None,
+        }
+    ]
     path = b"\1\1\x05file\0\0" + struct.pack(">i", -1) + b"\1\x05/a/b\0\0"
     file = item(utf("0001") + path + struct.pack(">qqqqi", 0, 100, 5, 100, 0) + b"\1" + struct.pack(">qq", 60, 2))
-    found = decoded_item("SourceReaderState", file)
-    assert found is not None
+    (found,) = decoded_items("SourceReaderState", file) or ()
     assert (found["path"], found["length"], found["offset"], found["records_after_offset"]) == ("file:/a/b", 100, 60, 2)
-    assert decoded_item("SourceReaderState", item(b"?")) is None
-    assert decoded_item("other", kafka) is None
+    assert decoded_items("SourceReaderState", item(b"?")) is None
+    assert decoded_items("other", kafka) is None

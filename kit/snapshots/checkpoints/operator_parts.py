@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -11,10 +11,10 @@ from kit.core.state.errors import CheckpointError, StateRestoreError
 from kit.core.state.handles import OperatorStateMode, OperatorStreamStateHandle
 from kit.snapshots.checkpoints.keyed_parts import StateInfo
 from kit.snapshots.checkpoints.state_bytes import Stream
-from kit.snapshots.checkpoints.versioned_items import ITEMS, decoded_item, is_versioned
+from kit.snapshots.checkpoints.versioned_items import ITEMS, decoded_items, is_versioned
 from kit.snapshots.formats.headers import Decoders, read_operator_header
 from kit.snapshots.formats.operator_state import read_entry
-from kit.snapshots.serializers.types import Type, column
+from kit.snapshots.serializers.types import column
 from kit.stream.backend.operator_store import MAGIC, OperatorStateFile
 
 
@@ -64,18 +64,23 @@ class OperatorPart:
         if state.key is not None:
             pairs = list(zip(*found, strict=True)) or [(), ()]
             return pa.table({"key": column(state.key, pairs[0]), "value": column(state.value, pairs[1])})
-        entry = pa.array(range(len(found)), pa.int64())
-        return pa.table({"entry": entry, **_columns(name, state.value, found)})
+        items = _items(name, found)
+        if items is None:
+            entry = pa.array(range(len(found)), pa.int64())
+            return pa.table({"entry": entry, "value": column(state.value, found)})
+        fields = dict.fromkeys(field for _, each in items for field in each)
+        columns = {field: pa.array([each.get(field) for _, each in items]) for field in fields}
+        return pa.table({"entry": pa.array([entry for entry, _ in items], pa.int64()), **columns})
 
 
-def _columns(name: str, type_: Type, values: list[Any]) -> Mapping[str, pa.Array]:
-    """Return elements as columns: those that a source or a sink keeps with the names of their fields."""
-    if name in ITEMS and values and all(is_versioned(each) for each in values):
-        decoded = [decoded_item(name, each) for each in values]
-        if all(each is not None for each in decoded):
-            names = list(dict.fromkeys(field for each in decoded if each is not None for field in each))
-            return {field: pa.array([each.get(field) for each in decoded if each is not None]) for field in names}
-    return {"value": column(type_, values)}
+def _items(name: str, values: list[Any]) -> list[tuple[int, dict[str, Any]]] | None:
+    """Return the items that a source or a sink keeps, with the entry they are in; None if these are other values."""
+    if name not in ITEMS or not values or not all(is_versioned(each) for each in values):
+        return None
+    decoded = [decoded_items(name, each) for each in values]
+    if any(each is None for each in decoded):
+        return None
+    return [(entry, each) for entry, items in enumerate(decoded) for each in items or ()]
 
 
 class OwnOperatorPart:

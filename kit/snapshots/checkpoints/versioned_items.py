@@ -1,4 +1,4 @@
-"""The items that sources keep in operator state as bytes with a version: splits and their positions.
+"""The items that sources and sinks keep in operator state as bytes with a version: splits, positions, committables.
 
 The state is a list of byte arrays, `int version, int length, bytes`; its name says whose it is, not what the bytes are.
 So bytes are decoded only if a known format fits them exactly. Flink: `SimpleVersionedSerialization`,
@@ -11,11 +11,19 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.core.state.errors import CheckpointError
+from kit.snapshots.checkpoints.sink_items import (
+    bucket,
+    committables,
+    kafka_writer,
+    kafka_writer_of_subtask,
+    kafka_writer_prefix,
+)
 from kit.snapshots.serializers.basic import read_string
 from kit.snapshots.serializers.reading import Reader
 
 SOURCE_READER_STATE = "SourceReaderState"
-ITEMS = (SOURCE_READER_STATE,)
+COMMITTER_STATE, WRITER_STATE = "streaming_committer_raw_states", "writer_raw_states"
+ITEMS = (SOURCE_READER_STATE, COMMITTER_STATE, WRITER_STATE)
 """The names of states whose entries are such items."""
 HEAD_BYTES = 8
 
@@ -29,8 +37,11 @@ def is_versioned(held: Any) -> bool:
     )
 
 
-def decoded_item(name: str, held: bytes) -> dict[str, Any] | None:
-    """Return the fields of an entry of state `name`, or None if no known format fits it exactly."""
+def decoded_items(name: str, held: bytes) -> list[dict[str, Any]] | None:
+    """Return the items in an entry of state `name`, or None if no known format fits it exactly.
+
+    A split is one item; a sink's entry has an item for each output that waits to be committed.
+    """
     for read in _READ.get(name, ()):
         reader = Reader(held, HEAD_BYTES)
         try:
@@ -38,7 +49,7 @@ def decoded_item(name: str, held: bytes) -> dict[str, Any] | None:
         except CheckpointError:
             continue
         if not reader.left:
-            return found
+            return found if isinstance(found, list) else [found]
     return None
 
 
@@ -93,6 +104,8 @@ def _text(reader: Reader) -> str | None:
     return read_string(reader) if reader.boolean() else None
 
 
-_READ: dict[str, tuple[Callable[[Reader], dict[str, Any]], ...]] = {
-    SOURCE_READER_STATE: (_kafka_split, _file_split, _sequence_split)
+_READ: dict[str, tuple[Callable[[Reader], dict[str, Any] | list[dict[str, Any]]], ...]] = {
+    SOURCE_READER_STATE: (_kafka_split, _file_split, _sequence_split),
+    COMMITTER_STATE: (committables,),
+    WRITER_STATE: (bucket, kafka_writer_of_subtask, kafka_writer, kafka_writer_prefix),
 }
