@@ -12,6 +12,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
+import kit
 from kit import CheckpointConfig, FixedDelay, ParquetSink, SparkJob, StreamEnvironment, count, sum_
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StorageError
@@ -20,6 +21,7 @@ from kit.files.storage import CheckpointStorage, resolve
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.opening import open_store
 from kit.stream.connectors.files import CommitError, commit, stage
+from tests.flink_data import value_cases, values
 from tests.host.contract import OpenRecords, StoreContract, stored
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator
 
@@ -163,3 +165,26 @@ def test_a_job_whose_slot_dies_goes_on_from_its_checkpoint(bucket: str) -> None:
     system, inner = fs.FileSystem.from_uri(bucket)
     left = [info.path for info in system.get_file_info(fs.FileSelector(inner, recursive=True)) if info.is_file]
     assert [path for path in left if "/.staging/" in path] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "case"), [each for each in value_cases() if each[1] in ("savepoint-canonical", "rocksdb-incremental")]
+)
+def test_a_checkpoint_of_flink_is_opened_in_a_bucket_and_by_a_uri(bucket: str, version: str, case: str) -> None:
+    folder = values(version) / case
+    store = boto3.client("s3")
+    for path in folder.rglob("*"):
+        if path.is_file():
+            key = f"job/{case}/{path.relative_to(folder).as_posix()}"
+            store.put_object(Bucket=bucket.removeprefix("s3://"), Key=key, Body=path.read_bytes())
+    local = kit.open_checkpoint(folder)
+    for uri in (f"{bucket}/job/{case}", f"{bucket}/job/{case}/_metadata", f"file://{folder}"):
+        remote = kit.open_checkpoint(uri)
+        assert remote.operators.equals(local.operators)
+        assert not remote.files["problem"].any()
+        for operator, state in (("scalars", "string"), ("session", "window-contents")):
+            assert remote.state(operator, state).equals(local.state(operator, state))
+        assert remote.storage.states.equals(local.storage.states)
+    listed = kit.open_checkpoints(f"{bucket}/job")
+    assert [each.checkpoint_id for each in listed] == [local.checkpoint_id]
+    assert set(listed.orphans["file"].str.rpartition("/")[2]) == {"truth.json", "truth-values.json"}
