@@ -4,6 +4,7 @@ checkpoints are slow.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -15,7 +16,7 @@ from kit.cli.commands import NOT_RESTORABLE, Follow, Json, Parquet, app, errors
 from kit.cli.commands import Path as CheckpointPath
 from kit.cli.printing import as_json, as_table, write_parquet
 from kit.restore_check.job_shape import Job
-from kit.snapshots.checkpoints import Checkpoint, open_checkpoint
+from kit.snapshots.checkpoints import Checkpoint, Outside, open_checkpoint
 
 __all__ = ["advise", "app", "check", "diff"]
 
@@ -36,6 +37,12 @@ def check(
     allow_non_restored_state: Annotated[
         bool, typer.Option("--allow-non-restored-state", help="Drop state that has no operator in the job.")
     ] = False,
+    retained: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="A JSON file of the offsets in the logs: TOPIC, then PARTITION, then [FIRST, END]."),
+    ] = None,
+    age_ms: Annotated[Optional[int], typer.Option(help="The time since the checkpoint.")] = None,  # noqa: UP045
+    transaction_timeout_ms: Annotated[Optional[int], typer.Option(help="The broker's timeout.")] = None,  # noqa: UP045
     as_lines: Json = False,
     parquet: Parquet = None,
     follow: Follow = False,
@@ -47,8 +54,13 @@ def check(
     with errors():
         checkpoint = open_checkpoint(path, follow=follow)
         job = _job(checkpoint, against, uid, follow)
+        offsets = None if retained is None else json.loads(retained.read_text(encoding="utf-8"))
         answer = checkpoint.check(
-            job, parallelism, max_parallelism=max_parallelism, allow_non_restored_state=allow_non_restored_state
+            job,
+            parallelism,
+            max_parallelism=max_parallelism,
+            allow_non_restored_state=allow_non_restored_state,
+            outside=Outside(offsets, transaction_timeout_ms, age_ms),
         )
     findings = answer.to_pandas()
     if parquet is not None:

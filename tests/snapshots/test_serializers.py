@@ -154,7 +154,7 @@ def test_splits_of_sources_have_names() -> None:
     ]
     path = b"\1\1\x05file\0\0" + struct.pack(">i", -1) + b"\1\x05/a/b\0\0"
     file = item(utf("0001") + path + struct.pack(">qqqqi", 0, 100, 5, 100, 0) + b"\1" + struct.pack(">qq", 60, 2))
-    (found,) = decoded_items("SourceReaderState", file) or ()
+    (found,) = decoded_items("SourceReaderState", file) or [{}]
     assert (found["path"], found["length"], found["offset"], found["records_after_offset"]) == ("file:/a/b", 100, 60, 2)
     assert decoded_items("SourceReaderState", item(b"?")) is None
     assert decoded_items("other", kafka) is None

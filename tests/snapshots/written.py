@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from kit.core.metadata import NEWEST, CheckpointMetadata, write_metadata
-from kit.core.state.handles import KeyGroupRange, KeyGroupsSavepointStateHandle, RelativeFileStateHandle
+from kit.core.state.handles import (
+    ByteStreamStateHandle,
+    KeyGroupRange,
+    KeyGroupsSavepointStateHandle,
+    OperatorStateMode,
+    OperatorStreamStateHandle,
+    RelativeFileStateHandle,
+    StateMetaInfo,
+)
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.stream.backend.keys.key_hashing import key_groups
 from kit.stream.graph.hashing import operator_id_of_uid
@@ -56,6 +64,27 @@ def savepoint(folder: Path, data: bytes, offsets: tuple[int, ...], uid: str = "s
     return folder
 
 
+def lists(folder: Path, states: dict[tuple[str, str], list[bytes]]) -> Path:
+    """Write a savepoint of operators with lists of byte arrays, by uid and the list's name."""
+    operators = []
+    for (uid, name), entries in states.items():
+        head = struct.pack(">i?h", 6, False, 1) + utf(name) + struct.pack(">ii", 1, 1)
+        head += utf("OPERATOR_STATE_DISTRIBUTION_MODE") + utf("SPLIT_DISTRIBUTE") + struct.pack(">i", 1)
+        head += utf("VALUE_SERIALIZER") + struct.pack(">i", 2)
+        head += snapshot("org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer$Snapshot")
+        data, offsets = head + struct.pack(">h", 0), []
+        for entry in entries:
+            offsets.append(len(data))
+            data += struct.pack(">i", len(entry)) + entry
+        delegate = ByteStreamStateHandle(f"{uid}-{name}", data)
+        info = StateMetaInfo(tuple(offsets), OperatorStateMode.SPLIT_DISTRIBUTE)
+        part = OperatorSubtaskState(managed_operator_state=(OperatorStreamStateHandle({name: info}, delegate),))
+        operators.append(OperatorState(operator_id_of_uid(uid), 1, 128, {0: part}, name=uid, uid=uid))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "_metadata").write_bytes(write_metadata(CheckpointMetadata(1, tuple(operators)), NEWEST))
+    return folder
+
+
 def longs(folder: Path, keys: np.ndarray[tuple[int], np.dtype[np.int64]], max_parallelism: int = 128) -> Path:
     """Write a savepoint of one value state with Long keys, each with its negative as value."""
     head = header(snapshot(BASE + LONG))
@@ -75,3 +104,21 @@ def longs(folder: Path, keys: np.ndarray[tuple[int], np.dtype[np.int64]], max_pa
         offsets.append(at)
         at += len(held)
     return savepoint(folder, b"".join(parts), tuple(offsets))
+
+
+def item(held: bytes, version: int = 1) -> bytes:
+    """Give an item with its version and length in front."""
+    return struct.pack(">ii", version, len(held)) + held
+
+
+def _listed(version: int, *items: bytes) -> bytes:
+    held = b"".join(struct.pack(">i", len(each)) + each for each in items)
+    return struct.pack(">ii", version, len(items)) + held
+
+
+def collected(*committables: bytes, checkpoint_id: int = 7, subtask: int = 1) -> bytes:
+    """Give an entry of a committer's state, in the layout of Flink 2.0 and newer."""
+    requests = [each + struct.pack(">ii", 2, 1) for each in committables]
+    of_subtask = struct.pack(">i", subtask) + _listed(0, *requests) + struct.pack(">ii", len(requests), 0)
+    of_checkpoint = struct.pack(">qi", checkpoint_id, 2) + _listed(2, of_subtask)
+    return item(struct.pack(">I", 0xB91F252C) + _listed(1, of_checkpoint), version=2)

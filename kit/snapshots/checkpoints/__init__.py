@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kit.core.state.errors import CheckpointError
     from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint
     from kit.snapshots.checkpoints.directory import Checkpoints, open_checkpoints
+    from kit.snapshots.checkpoints.outside import Outside
 
 offer(
     __name__,
@@ -17,7 +18,8 @@ offer(
         "kit.core.state.errors": ["CheckpointError"],
         "kit.snapshots.checkpoints.checkpoint": ["Checkpoint", "open_checkpoint"],
         "kit.snapshots.checkpoints.directory": ["Checkpoints", "open_checkpoints"],
+        "kit.snapshots.checkpoints.outside": ["Outside"],
     },
 )
 
-__all__ = ["Checkpoint", "CheckpointError", "Checkpoints", "open_checkpoint", "open_checkpoints"]
+__all__ = ["Checkpoint", "CheckpointError", "Checkpoints", "Outside", "open_checkpoint", "open_checkpoints"]

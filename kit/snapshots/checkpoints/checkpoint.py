@@ -17,7 +17,7 @@ from kit.core.metadata import CheckpointMetadata, MetadataError, read_metadata
 from kit.core.state.errors import CheckpointError, StateError
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.files.storage import StateFiles
-from kit.restore_check import Finding, RestoreCheck, check_restore
+from kit.restore_check import Finding, Match, RestoreCheck, check_restore
 from kit.restore_check.job_shape import Job, Parallelism, shape_of
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import frames
@@ -26,8 +26,10 @@ from kit.snapshots.checkpoints.difference import CheckpointDiff
 from kit.snapshots.checkpoints.key_plan import plan_of
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
+from kit.snapshots.checkpoints.outside import Outside, of_sink, of_source
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.checkpoints.storage import Storage, measured
+from kit.snapshots.checkpoints.versioned_items import COMMITTER_STATE, SOURCE_READER_STATE
 from kit.snapshots.formats.headers import Decoders
 from kit.snapshots.formats.rows import Rows
 from kit.stream.api import StreamEnvironment
@@ -331,6 +333,7 @@ class Checkpoint:
         *,
         max_parallelism: int | None = None,
         allow_non_restored_state: bool = False,
+        outside: Outside | None = None,
     ) -> RestoreCheck:
         """Check whether this checkpoint restores to a job, who would get what, and what would be lost or repeated.
 
@@ -340,6 +343,7 @@ class Checkpoint:
             parallelism: instead of the job's: one number, or one for each of some uids.
             max_parallelism: that the job configures, instead of what `job` says.
             allow_non_restored_state: drop state that has no operator in the job.
+            outside: what logs retain, how long brokers keep transactions, and which files are there.
 
         With a newer checkpoint, or a job of the kit, the types of the states are compared too. Raises TypeError or
         ValueError for a job or a parallelism that cannot be.
@@ -358,7 +362,19 @@ class Checkpoint:
             found = list(types_changed(self.declared(), job.declared(), labels))
         elif isinstance(graph, JobGraph) and not self.files["problem"].any():
             found = list(not_as_declared(graph, self._source.files, self._data, self.directory))
-        return with_types(answer, found)
+        return with_types(answer, [*found, *self._outside(answer, outside or Outside())])
+
+    def _outside(self, answer: RestoreCheck, known: Outside) -> Iterator[Finding]:
+        """Yield findings about the sources and sinks that find their state again."""
+        for match in answer.matches:
+            if match.match is not Match.MATCHED or match.state is None:
+                continue
+            for name, judge in ((SOURCE_READER_STATE, of_source), (COMMITTER_STATE, of_sink)):
+                try:
+                    rows = self._operator_table(match.state, name)
+                except StateError:  # its file is missing: a restore says so, and `files` does
+                    continue
+                yield from judge(match.label, [] if rows is None else rows.to_pylist(), known)
 
     # --- parts --------------------------------------------------------------------------------------------------------
 

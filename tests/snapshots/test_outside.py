@@ -1,0 +1,109 @@
+"""The logs, brokers and files around a job, as a restore would meet them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import kit
+from kit.cli.planning import app
+from kit.restore_check import Effect, Finding, Severity
+from kit.snapshots.checkpoints import Outside
+from tests.snapshots.written import collected, item, lists, utf
+
+JOB = {"orders": 1, "sink": 1}
+
+
+def split(partition: int, offset: int) -> bytes:
+    return item(utf("orders") + struct.pack(">iqq", partition, offset, -(1 << 63)))
+
+
+@pytest.fixture
+def savepoint(tmp_path: Path) -> kit.Checkpoint:
+    transactions = [item(struct.pack(">hq", 0, 7) + utf(f"tx-{n}")) for n in range(5)]
+    states = {
+        ("orders", "SourceReaderState"): [split(0, 100), split(1, 40), split(2, -2)],
+        ("sink", "streaming_committer_raw_states"): [collected(*transactions)],
+    }
+    return kit.open_checkpoint(lists(tmp_path / "savepoint", states))
+
+
+def told(savepoint: kit.Checkpoint, outside: Outside, operator: str) -> list[Finding]:
+    return [each for each in savepoint.check(JOB, outside=outside).findings if each.operator == operator]
+
+
+def test_without_knowledge_positions_and_transactions_are_listed(savepoint: kit.Checkpoint) -> None:
+    check = savepoint.check(JOB)
+    assert check.restores
+    found = {each.operator: each for each in check.findings}
+    assert "topic 'orders' again from 3 positions" in found["orders"].found
+    assert "5 transactions wait for their commit: tx-0, tx-1, tx-2 and 2 more." in found["sink"].found
+    assert {found["orders"].effect, found["sink"].effect} == {Effect.NONE}
+
+
+def test_positions_that_the_log_still_has_are_exactly_once(savepoint: kit.Checkpoint) -> None:
+    retained = {"orders": {0: (50, 130), 1: (40, 41), 2: (0, 9)}}
+    (found,) = told(savepoint, Outside(retained), "orders")
+    assert (found.severity, found.effect) == (Severity.TELLS, Effect.EXACTLY_ONCE)
+    assert "all 3 positions; 31 rows behind them" in found.found
+
+
+@pytest.mark.parametrize(
+    ("of_zero", "said"),
+    [
+        ((120, 200), "the 20 rows from offset 100 on are no longer in the log"),
+        ((0, 99), "offset 100 is beyond the log's end at 99"),
+        (None, "the partition does not exist"),
+    ],
+)
+def test_positions_that_the_log_lost_are_lost_rows(
+    savepoint: kit.Checkpoint, of_zero: tuple[int, int] | None, said: str
+) -> None:
+    (found,) = told(savepoint, Outside(lambda _, n: of_zero if n == 0 else (0, 1000)), "orders")
+    assert (found.severity, found.effect) == (Severity.WARNS, Effect.LOST)
+    assert said in found.found
+    assert "partition 0" in found.found
+
+
+def test_transactions_that_the_broker_has_aborted_are_lost(savepoint: kit.Checkpoint) -> None:
+    (found,) = told(savepoint, Outside(transaction_timeout_ms=900_000, age_ms=900_000), "sink")
+    assert found.effect is Effect.LOST
+    assert "their rows are gone" in found.found
+    (found,) = told(savepoint, Outside(transaction_timeout_ms=900_000, age_ms=600_000), "sink")
+    assert found.effect is Effect.EXACTLY_ONCE
+    assert "A restore within 5 min" in found.found
+
+
+def test_part_files_that_are_gone_are_lost(tmp_path: Path) -> None:
+    local = b"/out/part-0/out/.part-0"
+    recoverable = item(struct.pack("<IqII", 0x1E744B57, 5, 11, len(local) - 11) + local)
+    pending = struct.pack(">I?", 0x2C853C89, True) + utf("file:/out/part-0") + struct.pack(">q", 5) + recoverable
+    part = struct.pack(">I", 0x1E765C80) + utf("day") + b"\1" + item(pending, version=2) + b"\0\0"
+    states = {("sink", "streaming_committer_raw_states"): [collected(item(part, version=2))]}
+    savepoint = kit.open_checkpoint(lists(tmp_path / "savepoint", states))
+    for there, effect in (
+        ("/out/part-0", Effect.EXACTLY_ONCE),
+        ("/out/.part-0", Effect.EXACTLY_ONCE),
+        ("", Effect.LOST),
+    ):
+        check = savepoint.check({"sink": 1}, outside=Outside(exists=there.__eq__))
+        (found,) = [each for each in check.findings if each.operator == "sink"]
+        assert found.effect is effect, there
+
+
+def test_offsets_of_another_form_are_refused(savepoint: kit.Checkpoint) -> None:
+    with pytest.raises(ValueError, match="expected \\(first offset, end offset\\)"):
+        savepoint.check(JOB, outside=Outside({"orders": {0: (9, 3)}}))
+
+
+def test_the_shell_takes_offsets_from_a_file(savepoint: kit.Checkpoint, tmp_path: Path) -> None:
+    offsets = tmp_path / "offsets.json"
+    offsets.write_text(json.dumps({"orders": {"0": [120, 200], "1": [0, 50], "2": [0, 9]}}))
+    arguments = ["check", savepoint.directory, "--uid", "orders=1", "--uid", "sink=1", "--retained", str(offsets)]
+    found = CliRunner().invoke(app, arguments)
+    assert found.exit_code == 0
+    assert "the 20 rows from offset 100 on are no longer in the log" in found.stdout
