@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kit
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment
+from kit.core.metadata import NEWEST, CheckpointMetadata, write_metadata
 from tests.flink_data import value_cases, values
+from tests.snapshots.written import longs
 
 
 @pytest.mark.parametrize(("version", "case"), value_cases())
@@ -93,3 +97,13 @@ def test_many_small_files_are_told_with_the_setting_that_merges_them() -> None:
     merging = storage.savings.iloc[0]
     assert "file-merging" in merging["setting"]
     assert merging["files_after"] < merging["files_before"]
+
+
+def test_a_file_that_two_subtasks_refer_to_counts_once(tmp_path: Path) -> None:
+    folder = longs(tmp_path / "savepoint", np.arange(1_000))
+    whole = kit.open_checkpoint(folder)
+    (operator,) = whole.metadata.operator_states
+    twice = replace(operator, parallelism=2, subtask_states=dict.fromkeys(range(2), operator.subtask_states[0]))
+    (folder / "_metadata").write_bytes(write_metadata(CheckpointMetadata(1, (twice,)), NEWEST))
+    states = kit.open_checkpoint(folder).storage.states
+    assert states["bytes"].sum() == pytest.approx(whole.size, abs=2)
