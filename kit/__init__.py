@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kit.checkup import doctor
     from kit.core.protocol.properties import RetentionPolicy
     from kit.core.trace.trace import Trace
+    from kit.course.missions.missions import mission, missions
     from kit.files.job_ended import JobEndedError
     from kit.files.job_failed import JobFailedError
     from kit.glossary import where
@@ -121,6 +122,7 @@ _offer(
         ],
         "kit.stream.backend.operator_store": ["BroadcastState", "OperatorListState"],
         "kit.checkup": ["doctor"],
+        "kit.course.missions.missions": ["mission", "missions"],
         "kit.stream.connectors": [
             "CollectionSource",
             "CollectSink",
@@ -203,7 +205,8 @@ def show(thing: Any = None, *, tab: bool = False) -> Any:
     """Open the explorer on a Lab, a SparkJob, a Trace, a play, or a job, which is then stepped through in a lab.
 
     The job is a StreamEnvironment, a JobGraph, or the name of a ready one (`kit.hosts.lab.ready_jobs()`, the default is
-    the first). With `tab` the explorer gets a JupyterLab tab of its own. Raises TypeError for anything else.
+    the first). A text may also contain the link of a run, which is then repeated. With `tab` the explorer gets a
+    JupyterLab tab of its own. Raises TypeError for anything else.
     """
     return _displays.explorer(thing, tab=tab)
 
@@ -286,6 +289,8 @@ __all__ = [
     "doctor",
     "max_",
     "min_",
+    "mission",
+    "missions",
     "open_checkpoint",
     "open_checkpoints",
     "running",

@@ -5,8 +5,8 @@ Every public function of `kit.draw` and of the widgets uses `run_of`, or `shape_
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from kit.core.trace.trace import Trace, TraceRecord
@@ -23,12 +23,14 @@ LONGEST_REPR = 80
 class Run:
     """A trace and the shapes of its epochs.
 
-    `notes` are for the reader, each with the number of records before the one that it is about.
+    `notes` are for the reader, each with the number of records before the one that it is about. `step_of` returns the
+    lab's step after which the trace had a number of records; it is None unless a lab is shown live.
     """
 
     trace: Trace
     known: tuple[Stage, ...] = ()
     notes: tuple[tuple[int, str], ...] = ()
+    step_of: Callable[[int], int] | None = field(default=None, compare=False)
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -18,6 +18,7 @@ from widgets import Stepper
 def shown(run: Any) -> dict[str, str]:
     """What a reader sees of a run that was restored at least once."""
     stepper = Stepper(run)
+    frames = [{key: value for key, value in frame.items() if key != "step"} for frame in stepper.film["frames"]]
     return {
         "chains": chains_svg(run),
         "film": json.dumps(film(run)),
@@ -28,7 +29,7 @@ def shown(run: Any) -> dict[str, str]:
         "redistribution": redistribution(run).to_csv(),
         "restore": rescaling(run).svg(),
         "space-time": space_time(run).svg(),
-        "stepper": json.dumps(stepper.film) + stepper.svg(),
+        "stepper": json.dumps(stepper.film | {"frames": frames}) + stepper.svg(),  # only a lab counts its steps
         "trace": run.to_pandas().to_csv() if isinstance(run, Trace) else run.trace.to_pandas().to_csv(),
     }
 

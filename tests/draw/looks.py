@@ -146,10 +146,13 @@ WRONG = """
       texts.push({ node: {}, parent, left, right: left + width, top, bottom: top + px });
     }
   }
+  // what lies over the rest on a ground of its own
+  const over = (node) => node.closest?.(".kit-details, .kit-notice, .kit-legend, .kit-help p") ?? null;
   texts.sort((a, b) => a.top - b.top);
   texts.forEach((a, i) => {
     for (let j = i + 1; j < texts.length && texts[j].top < a.bottom - 3; j++) {
       const b = texts[j];
+      if (over(a.parent) !== over(b.parent)) continue;
       if (a.node === b.node || (a.parent.tagName === "tspan" && a.parent.parentNode === b.parent.parentNode)) continue;
       const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
       const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
@@ -164,7 +167,7 @@ WRONG = """
     if (a.right > room.right + 2 || a.left < room.left - 2) wrong.add(`out of its room: ${named(a.node)}`);
     if (a.cut && a.node.matches("select, input, textarea")) wrong.add(`cut off: ${named(a.node)}`);
     for (const b of controls.slice(i + 1)) {
-      if (a.node.contains(b.node) || b.node.contains(a.node)) continue;
+      if (a.node.contains(b.node) || b.node.contains(a.node) || over(a.node) !== over(b.node)) continue;
       const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
       const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
       if (wide > 1.5 && high > 1.5) wrong.add(`${named(a.node)} on ${named(b.node)}`);

@@ -146,7 +146,7 @@ def test_a_chart_is_shown_once_when_matplotlib_is_inline(shown: Notebook) -> Non
 
 def test_a_stepper_follows_cells_that_run_at_once(shown: Notebook) -> None:
     expect(headline(shown)).to_have_text(present(shown))
-    expect(shown.page.get_by_role("button", name="Now")).to_have_text("Now ⇥")
+    expect(shown.page.get_by_role("button", name="Now")).to_have_text("")
 
 
 CONTRAST = """
@@ -266,14 +266,14 @@ def test_a_person_who_went_back_stays_there_and_is_told_of_more(touched: Noteboo
     before = more.inner_text()
     touched.run("lab.run()")
     expect(more).not_to_have_text(before)
-    expect(more).to_have_class("kit-more")
-    _, last = count(touched)
-    expect(more).to_have_text(f"Now ⇥ {last - 1} more")
+    expect(more).to_have_class(re.compile("kit-more"))
+    now, last = count(touched)
+    expect(more).to_have_text(str(last - now))
     assert headline(touched).text_content() == told
     assert touched.run("stepper.frame.words.what").inner_text() == repr(told)
     more.click()
     expect(headline(touched)).to_have_text(present(touched))
-    expect(more).to_have_text("Now ⇥")
+    expect(more).to_have_text("")
 
 
 def test_keys_do_not_leak_into_the_notebook(touched: Notebook) -> None:
@@ -313,7 +313,7 @@ def test_tab_and_combinations_go_on(touched: Notebook) -> None:
     page = touched.page
     page.locator(".kit-words .what").click()
     page.keyboard.press("Tab")
-    assert "Start" in page.evaluate("() => document.activeElement.textContent")
+    assert "Start" in page.evaluate("() => document.activeElement.ariaLabel")
     page.keyboard.press("Space")
     expect(headline(touched)).to_have_text("Nothing has happened yet")
     touched.page.evaluate("() => { window.panel.content.model.sharedModel.cells[0].setSource('lab'); }")

@@ -45,6 +45,17 @@ def test_it_opens_at_the_present_of_whatever_it_is_given(tmp_path: Path) -> None
         assert Stepper(begun).moment.epoch == 1
 
 
+def test_the_step_of_a_frame_is_the_one_that_the_lab_counts() -> None:
+    lab = lab_of()
+    lab.run_until(checkpoint=1)
+    stepper = Stepper(lab)
+    assert f"step {stepper.film['frames'][-1]['step']}," in repr(lab)
+    for frame in stepper.film["frames"][9::40]:
+        assert len(lab.fork().goto(frame["step"]).trace) >= frame["n"] > len(lab.fork().goto(frame["step"] - 1).trace)
+    assert stepper.film["frames"][0]["step"] == 0
+    assert "step" not in Stepper(lab.trace).film["frames"][-1]
+
+
 def test_value_and_cursor_keep_together() -> None:
     stepper = Stepper(story())
     made = frames(story())

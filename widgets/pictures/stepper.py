@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import traitlets
@@ -121,7 +122,8 @@ class Stepper(StaysInNotebook, ListeningWidget):
         with uncollected():
             run.trace.since(self._records)
         self._records = len(run.trace)
-        return Run(run.trace[:], run.stages, run.notes)
+        past = getattr(getattr(self._run, "lab", self._run), "past", None)
+        return replace(run, trace=run.trace[:], step_of=getattr(past, "position_of", None))
 
     @property
     def frame(self) -> Frame:

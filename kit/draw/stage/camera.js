@@ -45,7 +45,8 @@ class Camera {
   setTheStage() {
     this.measure();
     const { width, height } = this.picture.size;
-    const room = Math.max(260, Math.min(640, Math.round(window.innerHeight * 0.6)));
+    const isGiven = getComputedStyle(this.root).flexGrow !== "0"; // the page around it sets the height
+    const room = isGiven ? this.height : Math.max(260, Math.min(640, Math.round(window.innerHeight * 0.6)));
     const whole = Math.min(this.width / width, room / height);
     this.fits = whole;
     this.scale = whole >= 1 ? Math.min(whole, LARGEST_AT_FIRST) : 1;
@@ -57,8 +58,9 @@ class Camera {
   }
 
   resized() {
-    if (this.picture.stage < 0 || this.root.clientWidth === this.lastWidth) return;
-    this.lastWidth = this.root.clientWidth;
+    const size = `${this.root.clientWidth} ${getComputedStyle(this.root).flexGrow === "0" ? "" : this.root.clientHeight}`;
+    if (this.picture.stage < 0 || size === this.lastSize) return;
+    this.lastSize = size;
     this.setTheStage();
     this.onResize?.();
   }

@@ -21,7 +21,7 @@ steps that have none.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -88,6 +88,7 @@ class Reel:
         self.turned = tuple(turned)
         self.defer_from = defer_from
         self._ordering = Ordering()
+        self._step_of: Callable[[int], int] | None = None
         self.film: Film = {}
         self._begin()
 
@@ -129,7 +130,7 @@ class Reel:
             raise
 
     def _take(self, run: Run) -> Film:
-        known = self.film
+        known, self._step_of = self.film, run.step_of
         before = {name: len(self.film[name]) for name in ("stages", "looks", "frames")}
         new, keep = self._new_steps(run), len(self.film["frames"])
         levels = [max(map(level_of, group)) for group in new]
@@ -282,6 +283,8 @@ class Reel:
         frame = Frame(moment, stage, tuple(group), led_by(group[0].cause, self._by_id.get) if group else None)
         words = frame.words
         packed: dict[str, Any] = {"stage": shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
+        if self._step_of is not None:
+            packed["step"] = self._step_of(moment.n) if moment.n else 0
         if frame.mark:
             packed["mark"] = frame.mark
         if skipped:

@@ -7,7 +7,7 @@ class JobPanel {
   constructor(pick) {
     this.words = make("div", { class: "kit-words" });
     this.lines = ["what", "then", "because"].map((name) => make("p", { class: name, "data-says": name }));
-    this.words.append(...this.lines);
+    this.words.append(this.lines[0], make("div", { class: "kit-other-words" }, this.lines[1], this.lines[2]));
     this.root = make("div", { class: "kit-job", "data-pick": "job", role: "group", "aria-label": "JobMaster" });
     this.pick = pick;
     this.root.addEventListener("click", (event) => pick(event.target.closest("[data-pick]").dataset.pick));
@@ -25,15 +25,14 @@ class JobPanel {
     if (restored !== undefined) said.push(`restored from checkpoint ${restored}`);
     const head = make("div", { class: "kit-job-head" },
       make("button", { type: "button", class: "kit-job-name", "data-pick": "job", title: "details of the job" }, "JobMaster"),
-      make("span", { class: bad ? "bad" : "" }, said.join(", ")),
-      make("span", { class: "kit-clock" }, duration(frame.at)));
+      make("span", { class: bad ? "bad" : "" }, said.join(", ")));
     const all = known.all("checkpoint:").sort(([a], [b]) => a - b);
     const pending = all.filter(([, { status: now }]) => now === "pending");
     const rows = error ? [make("div", { class: "kit-pending bad", title: error }, error)] : pending.slice(0, 2).map(([id, fact]) => this.progress(id, fact));
     if (!rows.length) rows.push(make("div", { class: "kit-pending quiet" }, "no checkpoint under way"));
     if (!error && pending.length > 2) rows.at(-1).append(make("span", { class: "quiet" }, `and ${pending.length - 2} more`));
     this.root.classList.toggle("acting", frame.by === "job");
-    this.root.replaceChildren(head, ...rows, this.history(all.filter(([, { status: now }]) => now !== "pending")));
+    this.root.replaceChildren(head, make("div", { class: "kit-pendings" }, ...rows), this.history(all.filter(([, { status: now }]) => now !== "pending")));
   }
 
   progress(id, { expected = 0, acked = 0, step = "", savepoint, missing }) {

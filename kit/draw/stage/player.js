@@ -7,9 +7,34 @@ const SAY_AFTER_MS = 700;
 const ANSWER_WITHIN_MS = 5000;
 const GONE = "gone:"; // a channel that does not exist in this epoch
 const STEP_HINT = "one step on (right arrow)";
+const PRESENT_HINT = "to the present, with all that has happened since (n)";
+
+// The icons of the control row, as paths in a square of 16.
+const ICONS = {
+  start: "M3 3h2v10H3zM13 3v10L6 8z",
+  back: "M11 3v10L4 8z",
+  play: "M4 2.5v11L13 8z",
+  pause: "M4 3h3v10H4zM9 3h3v10H9z",
+  step: "M4 3v10l6-5zM11 3h2v10h-2z",
+  checkpoint: "M2 2h1.6v12H2zM4.2 3H9l-1.4 2.5L9 8H4.2zM10 8.5l4 3-4 3z",
+  failure: "M6.5 1 1.5 8.5h3L3.5 14l5.5-7.5H6zM10 8.5l4 3-4 3z",
+  restore: "M6 2.2A4.6 4.6 0 1 0 10.6 7H9a3 3 0 1 1-3-3v2l3.4-2.9L6 .2zM10 8.5l4 3-4 3z",
+  now: "M2 7h6V3.5L12 8l-4 4.5V9H2zM12.4 3H14v10h-1.6z",
+};
+
+function icon(name) {
+  const picture = svgNode("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" });
+  picture.append(svgNode("path", { d: ICONS[name], fill: "currentColor" }));
+  return picture;
+}
 
 function button(label, hint, act, attributes = {}) {
   return make("button", { type: "button", title: hint, click: act, ...attributes }, label);
+}
+
+// A button that shows an icon, and its name on hover.
+function iconButton(name, label, hint, act) {
+  return button(icon(name), `${label}: ${hint}`, act, { class: "kit-icon", "aria-label": label });
 }
 
 // These elements handle keys themselves.
@@ -43,9 +68,9 @@ class Player {
     this.tip = make("div", { class: "kit-tip", "aria-hidden": "true" });
     this.live = make("div", { class: "kit-announcer", "aria-live": "polite" });
     this.tip.hidden = true;
-    const middle = make("div", { class: "kit-middle" },
+    this.middle = make("div", { class: "kit-middle" },
       make("div", { class: "kit-stage-side" }, this.view(), this.legend.root), this.details.root);
-    this.root.append(this.controls(), this.ticks(), this.note, this.job.words, this.job.root, middle, this.help(), this.tip, this.live);
+    this.root.append(this.controls(), this.ticks(), this.note, this.job.words, this.job.root, this.middle, this.tip, this.live);
     el.replaceChildren(this.root);
     this.listen();
     this.choose(false);
@@ -91,9 +116,11 @@ class Player {
   // --- what there is to press ---------------------------------------------------------------------------------------
 
   controls() {
-    this.play = button("▶ Play", "play or pause (space)", () => this.toggle());
-    this.onward = button("Step ▶", STEP_HINT, () => this.move(1));
-    this.present = button("Now ⇥", "to the present, with all that has happened since (n)", () => this.toPresent());
+    this.play = iconButton("play", "Play", "play or pause (space)", () => this.toggle());
+    this.onward = iconButton("step", "Step", STEP_HINT, () => this.move(1));
+    this.present = iconButton("now", "Now", PRESENT_HINT, () => this.toPresent());
+    this.more = make("span", { class: "kit-more-steps" });
+    this.present.append(this.more);
     this.count = make("span", { class: "kit-count" });
     this.every = make("input", { type: "checkbox" });
     this.every.addEventListener("change", () => this.choose(this.every.checked));
@@ -103,13 +130,13 @@ class Player {
       this.speed.add(new Option(label, ms, ms === 800, ms === 800));
     }
     const bar = make("div", { class: "kit-controls" },
-      button("|◀ Start", "to the start (home)", () => this.go(0)),
-      button("◀ Back", "one step back (left arrow)", () => this.move(-1)),
+      iconButton("start", "Start", "to the start (home)", () => this.go(0)),
+      iconButton("back", "Back", "one step back (left arrow)", () => this.move(-1)),
       this.play,
       this.onward,
-      button("Checkpoint ⇥", "to the next trigger, completion or abort of a checkpoint (c, back: C)", () => this.jump("checkpoint", 1)),
-      button("Failure ⇥", "to the next failure (f, back: F)", () => this.jump("failure", 1)),
-      button("Restore ⇥", "to the next restore (r, back: R)", () => this.jump("restore", 1)),
+      iconButton("checkpoint", "Next checkpoint", "to the next trigger, completion or abort of a checkpoint (c, back: C)", () => this.jump("checkpoint", 1)),
+      iconButton("failure", "Next failure", "to the next failure (f, back: F)", () => this.jump("failure", 1)),
+      iconButton("restore", "Next restore", "to the next restore (r, back: R)", () => this.jump("restore", 1)),
       this.speed,
       every,
       this.count);
@@ -128,19 +155,26 @@ class Player {
     this.follow = make("input", { type: "checkbox" });
     this.follow.checked = true;
     const follow = make("label", { title: "keep the task that acts in view (o)" }, this.follow, " follow");
+    this.signs = button("legend", "what the signs in the picture mean", () => this.showLegend(), { class: "kit-signs", "aria-expanded": "false" });
     return make("div", { class: "kit-frame-of-view" }, this.camera.root,
-      make("div", { class: "kit-zoom", role: "group", "aria-label": "zoom" },
+      make("div", { class: "kit-zoom", role: "group", "aria-label": "view" },
         button("+", "larger (+, or Ctrl and the wheel)", () => this.camera.zoom(1.25), { "aria-label": "larger" }),
         button("−", "smaller (-)", () => this.camera.zoom(0.8), { "aria-label": "smaller" }),
         button("fit", "all of it (0)", () => this.camera.fit()),
-        follow, this.camera.map));
+        follow, this.signs, this.help(), this.camera.map));
+  }
+
+  // Where there is little room, the legend is shown on request, over the picture.
+  showLegend() {
+    const open = this.root.classList.toggle("kit-with-legend");
+    this.signs.setAttribute("aria-expanded", String(open));
   }
 
   help() {
     const more = this.alive ? ", n the present" : "";
     const text = `Keys: ← → one step, space plays, c the next checkpoint, f failure, r restore, e every step, home and end${more}; + − 0 zoom, Shift and an arrow pans, o follows, Escape closes the details.`;
-    return make("details", { class: "kit-help" }, make("summary", {}, "Keys and mouse"), text, make("br"),
-      "Click a task, a channel, a message or a checkpoint for its details; drag the picture to move it.");
+    return make("details", { class: "kit-help" }, make("summary", {}, "keys"), make("p", {}, text, make("br"),
+      "Click a task, a channel, a message or a checkpoint for its details; drag the picture to move it."));
   }
 
   // Choose the frames to step through: the story, or all.
@@ -160,7 +194,8 @@ class Player {
       tick.style.left = `${(100 * position) / Math.max(1, this.visible.length - 1)}%`;
       this.marks.append(tick);
     });
-    this.total = frames.reduce((sum, { skipped = 0 }) => sum + skipped, frames.length - 1);
+    let count = -1;
+    this.counts = frames.map(({ skipped = 0 }) => (count += 1 + skipped));
     if (this.now !== undefined) this.go(this.now, false);
   }
 
@@ -175,6 +210,11 @@ class Player {
   toPresent() {
     this.go(this.film.frames.length - 1, !this.alive);
     if (this.alive) this.ask("present");
+  }
+
+  // Return the number of steps up to a frame: the lab's own count, or else the events that machines have handled.
+  stepOf(index) {
+    return this.film.frames[index].step ?? this.counts[index];
   }
 
   get position() {
@@ -217,7 +257,7 @@ class Player {
     for (let i = this.now + by; i >= 0 && i < this.film.frames.length; i += by) {
       if (this.film.frames[i].mark === mark) return this.go(i);
     }
-    if (by > 0 && this.canGoOn) this.model.send({ wanted: "mark", mark });
+    if (by > 0 && this.alive) this.model.send({ wanted: "mark", mark });
     return undefined;
   }
 
@@ -294,17 +334,17 @@ class Player {
   // The position in the run, in numbers.
   place(frame) {
     this.slider.value = this.position;
-    this.slider.setAttribute("aria-valuetext", frame.words[0]);
+    this.slider.setAttribute("aria-valuetext", `step ${this.stepOf(this.now)}: ${frame.words[0]}`);
     const note = this.film.notes?.findLast(([before]) => before < Math.max(frame.n, 1))?.[1] ?? "";
     this.note.textContent = note;
     this.note.hidden = !note;
-    const last = this.visible.length - 1;
-    const kept = (this.every.checked || this.alive) && this.total > last ? `${this.every.checked ? " kept" : ""} (${this.total.toLocaleString("en")} in all)` : "";
+    const [step, end] = [this.stepOf(this.now), this.stepOf(this.film.frames.length - 1)];
     const left = this.every.checked && !this.alive && frame.skipped ? `; ${frame.skipped} before it left out` : "";
-    this.count.textContent = `step ${this.position} of ${last}${kept}, ${duration(frame.at)}${left}`;
-    this.count.title = this.every.checked ? "" : `the story: ${this.total.toLocaleString("en")} steps in all, “every step” shows those between`;
-    const more = last - this.position;
-    this.present.textContent = more ? `Now ⇥ ${more} more` : "Now ⇥";
+    this.count.textContent = `step ${step.toLocaleString("en")} of ${end.toLocaleString("en")}, ${duration(frame.at)}${left}`;
+    this.count.title = this.every.checked ? "" : "Only the steps that matter most are shown; “every step” shows those between.";
+    const more = this.visible.length - 1 - this.position;
+    this.more.textContent = more ? String(end - step) : "";
+    this.present.title = `Now: ${PRESENT_HINT}${more ? `; ${end - step} more steps` : ""}`;
     this.present.classList.toggle("kit-more", more > 0);
     this.onward.disabled = !more && !this.canGoOn;
     this.onward.title = this.onward.disabled ? "this is the end of the run" : STEP_HINT;
@@ -343,7 +383,8 @@ class Player {
   toggle(on = this.timer === null) {
     clearTimeout(this.timer);
     this.timer = null;
-    this.play.textContent = on ? "❚❚ Pause" : "▶ Play";
+    this.play.replaceChildren(icon(on ? "pause" : "play"));
+    this.play.setAttribute("aria-label", on ? "Pause" : "Play");
     if (!on) {
       this.save();
       return;
@@ -363,9 +404,16 @@ class Player {
       this.camera.dragged = false;
       return;
     }
+    this.answerBeside(event.target);
     const opener = event.target.closest("[data-open]");
     if (opener) this.open(opener.dataset.open);
     else this.pick(this.thing(event.target, event));
+  }
+
+  // Where the answer lies over the picture, it leaves the clicked item in view.
+  answerBeside(node) {
+    const [item, room] = [node.getBoundingClientRect(), this.middle.getBoundingClientRect()];
+    this.middle.classList.toggle("kit-answer-left", item.left + item.right > room.left + room.right);
   }
 
   // Return the name of the item that an element of the page shows; a tab of messages is its oldest message.

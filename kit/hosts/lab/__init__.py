@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kit.hosts.lab.errors import Interrupted, LabError, LabWarning
     from kit.hosts.lab.jobs.ready_jobs import ready_job, ready_jobs
     from kit.hosts.lab.lab import Lab
+    from kit.hosts.lab.scenarios.links import link_of, open_link
     from kit.hosts.lab.scenarios.play import Play, open_play, plays, save_play
     from kit.hosts.lab.step import Step
     from kit.hosts.lab.world.schedulers import Adversarial, Fair, First, Random, Slow
@@ -19,6 +20,7 @@ _offer(
     {
         "kit.hosts.lab.errors": ["Interrupted", "LabError", "LabWarning"],
         "kit.hosts.lab.lab": ["Lab"],
+        "kit.hosts.lab.scenarios.links": ["link_of", "open_link"],
         "kit.hosts.lab.scenarios.play": ["Play", "open_play", "plays", "save_play"],
         "kit.hosts.lab.jobs.ready_jobs": ["ready_job", "ready_jobs"],
         "kit.hosts.lab.world.schedulers": ["Adversarial", "Fair", "First", "Random", "Slow"],
@@ -38,6 +40,8 @@ __all__ = [
     "Random",
     "Slow",
     "Step",
+    "link_of",
+    "open_link",
     "open_play",
     "plays",
     "ready_job",
