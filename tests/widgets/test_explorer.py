@@ -343,7 +343,6 @@ def test_a_message_is_about_the_last_action_alone(name: str, tmp_path: Path) -> 
     assert "expected a file" not in explorer.told
     ACTIONS[name](explorer)
     assert explorer.told == ""
-    assert explorer._line.value == ""
 
 
 def test_what_the_app_does_by_itself_leaves_the_message() -> None:

@@ -296,7 +296,7 @@ def test_a_job_on_spark_is_watched_and_its_stage_follows() -> None:
     assert explorer.lab is None
     panel = explorer.panel("The job on Spark")
     assert panel.widget.job is job
-    assert explorer.tabs.selected_index == explorer.panels.index(panel) == 0
+    assert explorer.tabs.selected_index == explorer.panels.index(panel) == 1
     assert "Next" not in [each.title for each in explorer.panels]
     explorer.close()
 

@@ -23,6 +23,14 @@ def button(label: str, hint: str, act: Callable[[], object], icon: str = "", sty
     return made
 
 
+def icon_button(label: str, icon: str, hint: str, act: Callable[[], object]) -> ipywidgets.Button:
+    """Return a button that shows an icon, and its name and purpose on hover."""
+    made = button(label, f"{label}: {hint}", act, icon)
+    made.layout.width = "32px"
+    made.add_class("kit-icon-only")  # the name stays in the page, for screen readers
+    return made
+
+
 def dropdown(name: str, hint: str, options: Any, **more: Any) -> ipywidgets.Dropdown:
     """Return a drop-down with a name before it."""
     return ipywidgets.Dropdown(

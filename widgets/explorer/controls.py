@@ -10,9 +10,10 @@ import ipywidgets
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab
 from kit.run.moments.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
-from widgets.base.buttons import ROW, button, dropdown
+from widgets.base.buttons import ROW, button, dropdown, icon_button
 from widgets.panels.app import App
 from widgets.runs.branch import Branch
+from widgets.runs.deeds import AT_POSITION
 from widgets.runs.next_actions import can_go_on, why_none_can_act
 
 HAS_BARRIER = (*BEGUN, SENT, ACKNOWLEDGED, UNHEARD)
@@ -30,41 +31,33 @@ class Controls:
         self.missed = ""
         """The last condition that was awaited and did not occur before the job's end."""
         self.until = dropdown("until", "run until this condition holds", [])
-        self.go = button("Go", "run until that condition holds", self._go, "fast-forward", "primary")
+        self.go = button("Go", "run until this condition holds", self._go, "fast-forward", "primary")
         self.target = ipywidgets.Text(
             placeholder="savepoints to: the default directory",
             tooltip="the directory of the next savepoints",
             layout={"width": "250px"},
         )
-        self.checkpoint = self._ask("Checkpoint", "trigger a checkpoint now", "trigger_checkpoint")
-        self.savepoint = self._ask("Savepoint", "trigger a savepoint", "savepoint", target=True)
+        self.checkpoint = self._ask("Checkpoint", "flag", "trigger a checkpoint now", "trigger_checkpoint")
+        self.savepoint = self._ask("Savepoint", "bookmark", "trigger a savepoint", "savepoint", target=True)
         self.stop = self._ask(
-            "Stop with savepoint",
-            "stop with a savepoint; windows and timers keep what they have",
-            "stop",
-            target=True,
+            "Stop with savepoint", "stop", "windows and timers keep what they have", "stop", target=True
         )
         self.drain = self._ask(
             "Drain",
+            "tint",
             "stop with a savepoint after all timers and windows have fired",
             "stop",
             target=True,
             drain=True,
         )
-        self.cancel = self._ask("Cancel", "cancel the job, without a savepoint", "cancel")
-        self.rescale = button("Rescale…", "continue this run at another parallelism", app.rescale)
+        self.cancel = self._ask("Cancel", "ban", "end the job without a savepoint", "cancel")
+        self.rescale = icon_button("Rescale", "arrows-h", "continue this run at another parallelism", app.rescale)
         self._asks = [self.checkpoint, self.savepoint, self.stop, self.drain, self.cancel]
         self._acts = [self.go, *self._asks]
         self._hints = {each: each.tooltip for each in self._acts}
-        self.why_not = ipywidgets.HTML(layout={"margin": "0 8px"})
-        self.widget = ipywidgets.HBox(
-            [
-                ipywidgets.HBox([_name("Go on"), self.until, self.go], layout=ROW),
-                ipywidgets.HBox([_name("Ask the job"), *self._asks, self.target, self.rescale], layout=ROW),
-                self.why_not,
-            ],
-            layout=ROW | {"grid_gap": "2px 22px"},
-        )
+        self.why_not = ipywidgets.HTML()
+        self.widget = ipywidgets.HBox([self.until, self.go, *self._asks, self.rescale], layout=ROW)
+        self.widget.add_class("kit-requests")
         self.targets: Mapping[str, tuple[Callable[[Lab], object], str]] = {}
 
     # --- what is done ---------------------------------------------------------------------------------------------
@@ -73,7 +66,9 @@ class Controls:
         act, code = self.targets[self.until.value]
         self._app.do(act, code)
 
-    def _ask(self, label: str, hint: str, request: str, *, target: bool = False, **settings: bool) -> ipywidgets.Button:
+    def _ask(
+        self, label: str, icon: str, hint: str, request: str, *, target: bool = False, **settings: bool
+    ) -> ipywidgets.Button:
         """Return a button that makes a request to the lab; with `target`, it passes the directory that was typed."""
 
         def press() -> None:
@@ -88,7 +83,7 @@ class Controls:
 
             self._app.do(ask, f"lab.{request}({code})")
 
-        return button(label, hint, press)
+        return icon_button(label, icon, hint, press)
 
     def note_request(self, number: int, label: str) -> None:
         """Show the outcome of this request from now on."""
@@ -122,7 +117,7 @@ class Controls:
         if self.missed:
             reason = f"Not before the job ends: {self.missed}. {reason or 'The run has not moved.'}"
         said = reason or ("" if branch.lab is None else self._answers(branch.lab))
-        self.why_not.value = f'<span class="kit-quiet">{escape(said)}</span>' if said else ""
+        self.why_not.value = f'<span class="kit-quiet" title="{escape(said)}">{escape(said)}</span>' if said else ""
         if branch.lab is not None:
             self.targets = targets(branch.lab)
             if list(self.until.options) != list(self.targets):
@@ -136,7 +131,7 @@ def _why_not_ask(branch: Branch) -> str:
     lab = branch.lab
     if lab is None or not branch.is_present or not lab.ended:
         return ""
-    return f"The job is {lab.status.lower()}: it can be asked for nothing. Go back in the slider, or begin another run."
+    return f"The job is {lab.status.lower()} and takes no requests. Step back, or start another run."
 
 
 def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
@@ -169,8 +164,7 @@ def _record(kind: str) -> tuple[Callable[[Lab], object], str]:
 def _acknowledgement(lab: Lab) -> tuple[Callable[[Lab], object], str]:
     """Return the action that runs until a task has sent an acknowledgement that is not yet in flight."""
     before = _acknowledgements(lab)
-    told = "each for each, mail in lab.look.moment().messages.items() if mail.mail == 'ack'"
-    code = f"lab.run_until(lambda lab: bool({{{told}}} - {before or 'set()'}))"
+    code = f"{AT_POSITION}  # an acknowledgement is in flight"
     return (lambda lab: lab.run_until(lambda lab: bool(_acknowledgements(lab) - before))), code
 
 
@@ -184,12 +178,7 @@ def _barrier(task: str, lab: Lab) -> tuple[Callable[[Lab], object], str]:
         return dict(getattr(lab.look.moment().tasks.get(task), "phases", {}))
 
     newest = max((each for each, phase in met(lab).items() if phase in HAS_BARRIER), default=0)
-    phases = f"getattr(lab.look.moment().tasks.get({task!r}), 'phases', {{}}).items()"
-    code = f"lab.run_until(lambda lab: any(cp > {newest} and phase in {HAS_BARRIER!r} for cp, phase in {phases}))"
+    code = f"{AT_POSITION}  # {task} has its barrier"
     return (
         lambda lab: lab.run_until(lambda lab: any(cp > newest and now in HAS_BARRIER for cp, now in met(lab).items()))
     ), code
-
-
-def _name(text: str) -> ipywidgets.HTML:
-    return ipywidgets.HTML(f"<b>{text}</b>", layout={"margin": "0 6px 0 2px"})

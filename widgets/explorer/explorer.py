@@ -1,9 +1,12 @@
 """The explorer: one app over a run, in a notebook's cell or a tab of its own.
 
-The stage takes most of the space, and all parts share its cursor. It has the only step buttons: at the end of a lab's
-run, a step forward takes the next action. Above it is a bar of requests to the job. Below it are panels, one of which
-is visible: the enabled actions, the faults, the views, and the user's actions as code. With the cursor in the past, an
-action starts a fork, so no history is lost.
+The stage takes most of the space, and all parts share its cursor. Its control row has the only step buttons: at the end
+of a lab's run, a step forward takes the next action. The row also has the requests to the job. Panels are shown beside
+the stage or in its place, one at a time: the enabled actions, the faults, the views, and the user's actions as code.
+The details of a clicked item cover the panel beside the stage. With the cursor in the past, an action starts a fork, so
+no history is lost.
+
+With room, everything has a fixed place: a click, a step back or a message moves no button (`explorer.css`).
 
 Every action goes through `do`, which keeps its code, updates the stage, and shows errors. Invisible parts are not
 drawn.
@@ -26,19 +29,23 @@ from kit.draw.views.views import VIEWS
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab, LabError, save_play
 from kit.hosts.lab.interrupts import interrupts_deferred
-from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, ready_job
+from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, job_of, ready_job
+from kit.hosts.lab.scenarios.links import LINK, job_in, open_link
 from kit.machines.job.status import JobStatus
 from kit.run.run import run_of
 from kit.run.subject import Subject
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
-from widgets.base.buttons import ROW, button
+from widgets.base.buttons import ROW, button, dropdown
 from widgets.base.deferred import Deferred, Ticker
 from widgets.base.static_form import StaysInNotebook
 from widgets.explorer.controls import NEXT_CHECKPOINT, Controls
+from widgets.explorer.notice import Notice
 from widgets.panels.compare_panel import ComparePanel
 from widgets.panels.key_finder import KeyFinder
-from widgets.panels.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel, is_on_spark
+from widgets.panels.missions_panel import MissionsPanel
+from widgets.panels.panels import ActionPanel, CodePanel, MonitorPanel, Panel, StagePanel, ViewPanel, is_on_spark
+from widgets.panels.place import Place
 from widgets.panels.rescale_panel import RescalePanel
 from widgets.panels.run_settings import RunSettings
 from widgets.panels.space_time_panel import SpaceTimePanel
@@ -76,47 +83,56 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self.controls = Controls(self)
         self.panels = self._make_panels()
         self._head = ipywidgets.HTML()
-        self._line = ipywidgets.HTML()
-        self.runs = ipywidgets.ToggleButtons(
-            style={"button_width": "auto"}, layout={"display": "none", "margin": "0 0 0 14px"}
-        )
+        self._notice = Notice()
+        self.runs = dropdown("", "the run that is shown", [])
+        self.runs.layout.display = "none"
         self._past = self._make_past()
         self._stage = ipywidgets.Box([self.stepper], layout={"display": "block"})
         self.tabs = ipywidgets.Tab(
             [panel.widget for panel in self.panels], titles=[panel.title for panel in self.panels], selected_index=0
         )
-        inside = ipywidgets.VBox(
-            [
-                ipywidgets.HBox([self._head, self.runs], layout=ROW),
-                self.controls.widget,
-                self._past,
-                self._line,
-                self._stage,
-                self.tabs,
-            ]
-        )
-        inside.add_class("kit-explorer-inside")
-        super().__init__([inside])
+        self._title = _classed(ipywidgets.HBox([self._head, self.runs], layout=ROW), "kit-title")
+        self._mission = ipywidgets.HTML()
+        aside = _classed(ipywidgets.VBox([self._past, self.controls.why_not, self._mission]), "kit-aside")
+        parts = [self._title, self.controls.widget, aside, self._notice, self._stage, self.tabs]
+        self._inside = _classed(ipywidgets.VBox(parts), "kit-explorer-inside")
+        super().__init__([self._inside])
         self.add_class("kit-explorer")
         self._watch(self._branch)
-        self.tabs.observe(lambda _: self.guarded(self._update_panel), "selected_index")
+        self.tabs.observe(self._panel_chosen, "selected_index")
         self.runs.observe(self._run_chosen, "value")
         if self.lab is None:
             self.controls.widget.layout.display = "none"
+        self.turn_to(self.panels[1].title if self.lab is not None or is_on_spark(thing) else StagePanel.title)
+        self._lay_out()
         self._live = Ticker(self._look_again, LOOK_EVERY_S)
         if is_on_spark(thing) and not thing.ended:
             self._live.start()
         self.guarded(self._update)
 
+    def _panel_chosen(self, _: Any) -> None:
+        self._lay_out()
+        if self.panels[self.tabs.selected_index or 0].place is Place.BESIDE:
+            self.stepper.picked = ""  # the details would cover the panel
+        self.guarded(self._update_panel)
+
+    def _lay_out(self) -> None:
+        """Show the panel where it has room: beside the stage, or in its place."""
+        place = self.panels[self.tabs.selected_index or 0].place
+        for each in Place:
+            (self._inside.add_class if each is place else self._inside.remove_class)(f"kit-{each.value}")
+
     def _make_panels(self) -> list[Panel]:
-        panels: list[Panel] = []
+        panels: list[Panel] = [StagePanel()]
         if self._branch.lab is not None:
             panels.append(ActionPanel(self, "Next", "what may happen next"))
             panels.append(ActionPanel(self, "Faults", "faults that can be injected", faults=True))
         if is_on_spark(self._branch.thing):
             panels.append(MonitorPanel(self, self._branch.thing))
+        self.missions = MissionsPanel(self)
         return [
             *panels,
+            self.missions,
             SpaceTimePanel(self),
             ViewPanel(self, VIEWS),
             ComparePanel(self),
@@ -140,6 +156,11 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         )
 
     # --- what is shown --------------------------------------------------------------------------------------------
+
+    @property
+    def savepoint_directory(self) -> ipywidgets.Text:
+        """The field with the directory of the next savepoints."""
+        return self.controls.target
 
     @property
     def branch(self) -> Branch:
@@ -196,11 +217,14 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def _update(self) -> None:
         job, where = self._branch.headline
-        self._head.value = f'<div class="kit-head"><b>{escape(job)}</b><span>{escape(where)}</span></div>'
+        now = where.rpartition(", ")[2]  # the control row has the step and the time
+        self._head.value = (
+            f'<div class="kit-head" title="{escape(job)}: {escape(where)}"><b>{escape(job)}</b> {escape(now)}</div>'
+        )
         past = self.lab is not None and not self._branch.is_present
         self._past.layout.display = "" if past else "none"
         if past and self.lab is not None:
-            self._where.value = f"You look back at <b>{self._branch.at}</b> of {self._branch.end}."
+            self._where.value = f"You look back at step <b>{self._branch.position}</b> of {self.lab.position}."
         if self.lab is not None:
             self.controls.update()
         self._soon.ask()
@@ -215,6 +239,8 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def _update_panel(self) -> None:
         self._keep()
+        said = escape(self.missions.verdict())
+        self._mission.value = f'<span class="kit-quiet kit-mission" title="{said}">{said}</span>' if said else ""
         self._details[self._branch.name].update()
         self.panels[self.tabs.selected_index or 0].update()
 
@@ -240,7 +266,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         assert branch.deeds is not None
         before = branch.lab.position
         if code.startswith(RUN):  # the kernel handles no messages until it is done
-            self._line.value = '<p role="status" class="kit-quiet">Running …</p>'
+            self._notice.show("Running …", is_error=False)
         try:
             act(branch.lab)
             if code:
@@ -266,11 +292,13 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def go_to_next(self, mark: str) -> None:
         """Run the lab to the next checkpoint, requested at the end of the run; do nothing for other marks."""
-        if mark == "checkpoint":
+        if mark == "checkpoint" and not self.controls.go.disabled:
             self.controls.until.value = NEXT_CHECKPOINT
             self.controls.go.click()
         else:
-            told = f"No {mark} follows. Make something fail under Faults, or by a click on the thing itself."
+            told = f"No {mark} follows."
+            if mark != "checkpoint":
+                told += " Make something fail under Faults, or by a click on the item itself."
             self.guarded(lambda: self._say(told))
 
     def guarded(self, act: Callable[[], object], *, by_itself: bool = False) -> None:
@@ -310,7 +338,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def _say(self, text: str) -> None:
         self.told = text
-        self._line.value = f'<p role="alert" class="kit-explorer-error">{escape(text)}</p>' if text else ""
+        self._notice.show(text)
 
     def show_present(self) -> None:
         """Move the cursor to the end of the run."""
@@ -459,11 +487,16 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
 
 def show(thing: Any = None, *, tab: bool = False) -> Explorer:
-    """Return the explorer of a run, a job, or the name of a ready job; see `kit.show`."""
+    """Return the explorer of a run, a job, or the name of a ready job, or of a link; see `kit.show`."""
     made = ""
     if thing is None:
         thing = next(iter(READY_JOBS))
-    if isinstance(thing, str):
+    if isinstance(thing, str) and LINK.search(thing):
+        job, settings = job_of(job_in(thing))
+        told = "".join(f", {name}={value!r}" for name, value in settings.items())
+        thing = open_link(thing)
+        made = f"env = ready_job({job!r}{told})\nlab = Lab(env, seed={thing.past.seed})"
+    elif isinstance(thing, str):
         made = f"env = ready_job({thing!r})\nlab = Lab(env)"
         thing = ready_job(thing)
     if isinstance(thing, StreamEnvironment | JobGraph):
@@ -481,6 +514,11 @@ def in_a_tab(explorer: Explorer) -> None:
     job, _ = explorer.branch.headline
     with Sidecar(title=job, anchor="split-right"):
         display(explorer)
+
+
+def _classed(widget: Any, name: str) -> Any:
+    widget.add_class(name)
+    return widget
 
 
 def _short(text: str) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+import ipywidgets
+
 from kit.hosts.lab import Lab
 from widgets.runs.branch import Branch
 
@@ -30,6 +32,10 @@ class App(Protocol):
     @property
     def told(self) -> str:
         """The error of the last action; "" if it succeeded."""
+
+    @property
+    def savepoint_directory(self) -> ipywidgets.Text:
+        """The field with the directory of the next savepoints."""
 
     def show_job(self, job: Any) -> None:
         """Show this job on Spark, as a run of its own."""

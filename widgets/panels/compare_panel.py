@@ -16,6 +16,7 @@ from kit.draw.charts.comparison import compare
 from kit.run.run import run_of
 from widgets.base.buttons import ROW, button
 from widgets.panels.app import App
+from widgets.panels.place import Place
 
 MODES, RUNS, GROWTH = "the four modes", "the runs above", "union state over failovers"
 QUESTIONS = {
@@ -31,6 +32,7 @@ class ComparePanel:
     """Runs side by side on one time axis. `shown` holds the picture, `code` the Python code that makes it."""
 
     title = "Compare"
+    place = Place.INSTEAD
 
     def __init__(self, app: App) -> None:
         self._app = app

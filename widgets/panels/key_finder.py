@@ -13,6 +13,7 @@ from kit.snapshots.pieces import KEYED as KEYED_STATE
 from kit.snapshots.state_tables import KEYED
 from widgets.base.key_field import KeyField
 from widgets.panels.app import App
+from widgets.panels.place import Place
 
 UNSET = '<p class="kit-quiet">The task that holds it, its key group, its value, and where it was before a restore.</p>'
 
@@ -21,6 +22,7 @@ class KeyFinder:
     """A field for a key with a list of existing keys, and the answer, which follows the cursor."""
 
     title = "Find a key"
+    place = Place.BESIDE
 
     def __init__(self, app: App) -> None:
         self._app = app

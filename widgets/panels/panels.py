@@ -10,12 +10,15 @@ from typing import Any, Protocol
 import ipywidgets
 
 from kit.draw.views.view import View
+from kit.hosts.lab.errors import LabError
 from widgets.base.action_list import ActionList
 from widgets.base.buttons import ROW, button
 from widgets.base.code_box import CodeBox
 from widgets.base.key_field import KeyField
 from widgets.panels.app import App
+from widgets.panels.place import Place
 from widgets.pictures.monitor import Monitor
+from widgets.runs.deeds import MOST_LINES
 from widgets.runs.next_actions import action_of, fault_items, next_items, why_none_can_act
 
 
@@ -23,14 +26,30 @@ class Panel(Protocol):
     """One tab of the explorer."""
 
     title: str
+    place: Place
     widget: ipywidgets.Widget
 
     def update(self) -> None:
         """Show the current state, because the panel is visible."""
 
 
+class StagePanel:
+    """No panel: the stage has all the room, and the details of a clicked item are beside it."""
+
+    title = "Stage"
+    place = Place.NONE
+
+    def __init__(self) -> None:
+        self.widget = ipywidgets.Box()
+
+    def update(self) -> None:
+        """Do nothing: the stage follows the run by itself."""
+
+
 class ActionPanel:
     """The possible next actions, or the faults, as a list of buttons."""
+
+    place = Place.BESIDE
 
     def __init__(self, app: App, title: str, name: str, *, faults: bool = False) -> None:
         self.title = title
@@ -61,6 +80,7 @@ class ViewPanel:
     """The views, one at a time: a question, and the picture that answers it at the cursor."""
 
     title = "Look closer"
+    place = Place.INSTEAD
 
     def __init__(self, app: App, views: Sequence[View]) -> None:
         self._app = app
@@ -117,6 +137,7 @@ class MonitorPanel:
     """Jobs on Spark, live, with buttons for requests. The chosen job is the one that the app shows."""
 
     title = "The job on Spark"
+    place = Place.BESIDE
 
     def __init__(self, app: App, job: Any) -> None:
         self._app = app
@@ -144,6 +165,7 @@ class CodePanel:
     """The user's actions as Python code, with buttons that save a play or a page that works offline."""
 
     title = "Save"
+    place = Place.BESIDE
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -154,13 +176,41 @@ class CodePanel:
         self.save = button("Save", "write the file", lambda: app.guarded(self._save), "save")
         self.said = ipywidgets.HTML()
         hint = "<p>.html: a page to step through, offline; .play: to do it again; .jsonl: the trace</p>"
+        self.link = CodeBox(label="Copy link")
+        self.link.layout.display = "none"
+        self.make_link = button("Link", "a short text from which kit.show makes this run again", self._link, "link")
         row = ipywidgets.HBox([self.path, self.save, self.said], layout=ROW)
-        self.widget = ipywidgets.VBox([self.code, row, ipywidgets.HTML(hint)])
+        self.widget = ipywidgets.VBox(
+            [self.code, self.make_link, self.link, row, ipywidgets.HTML(hint), app.savepoint_directory]
+        )
 
     def update(self) -> None:
         """Show the user's actions."""
         deeds = self._app.branch.deeds
-        self.code.text = deeds.code if deeds is not None else "# nothing can be done to a run that is recorded\n"
+        if deeds is None:
+            self.code.text = "# a recorded run takes no actions\n"
+            return
+        code = deeds.code
+        self.code.text = code if len(code.splitlines()) <= MOST_LINES else self._in_short(code)
+
+    def _in_short(self, code: str) -> str:
+        """Return code of few lines that makes the same run from its link, if it has one."""
+        try:
+            link = self._app.branch.link
+        except LabError:
+            return code
+        return f"from kit.hosts.lab import open_link\n\nlab = open_link(\n    {link!r}\n)\n"
+
+    def _link(self) -> None:
+        def show() -> None:
+            self.link.text = self._app.branch.link
+            self.link.layout.display = ""
+            self._app.until_next(self._forget_link)
+
+        self._app.guarded(show)
+
+    def _forget_link(self) -> None:
+        self.link.text, self.link.layout.display = "", "none"
 
     def _save(self) -> None:
         path = self._app.save(self.path.value.strip())

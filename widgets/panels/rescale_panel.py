@@ -14,6 +14,7 @@ import ipywidgets
 from kit.hosts.lab import Lab
 from widgets.base.buttons import ROW, button
 from widgets.panels.app import App
+from widgets.panels.place import Place
 from widgets.panels.planner_panel import PlannerPanel
 from widgets.runs.next_actions import why_none_can_act
 
@@ -24,6 +25,7 @@ class RescalePanel:
     """The panel. `fields` are the numbers of subtasks by vertex, `rescale` and `ask` buttons, `plan` the planner."""
 
     title = "Rescale"
+    place = Place.INSTEAD
 
     def __init__(self, app: App) -> None:
         self._app = app

@@ -31,6 +31,7 @@ from kit.stream.settings.job_settings import (
 )
 from widgets.base.buttons import ROW, button
 from widgets.panels.app import App
+from widgets.panels.place import Place
 from widgets.runs.snapshots import TakenSnapshot, snapshots_of
 
 OWN = "the job that is shown"
@@ -112,6 +113,7 @@ class RunSettings:
     """The panel. `job` names a ready job or the one that is shown, `fields` are the widgets by the setting's name."""
 
     title = "Another run"
+    place = Place.INSTEAD
 
     def __init__(self, app: App) -> None:
         self._app = app

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipywidgets
 
 from widgets.panels.app import App
+from widgets.panels.place import Place
 from widgets.pictures.space_time import SpaceTimeWidget
 from widgets.runs.branch import Branch
 
@@ -13,6 +14,7 @@ class SpaceTimePanel:
     """A diagram for each run; that of the present run is visible."""
 
     title = "Space-time"
+    place = Place.INSTEAD
 
     def __init__(self, app: App) -> None:
         self._app = app

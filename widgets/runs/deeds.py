@@ -28,6 +28,9 @@ from kit.hosts.lab.world.schedulers import Random
 
 LINE_LENGTH = 100
 STEP, RUN = "lab.step()", "lab.run_until("
+AT_POSITION = f"{RUN}lambda lab: lab.position == {{position}})"
+"""The code of a run whose condition takes more than a line; `Deeds.add` fills in the step that it reached."""
+MOST_LINES = 20
 OF_THE_LAB = ("Adversarial", "Fair", "First", "Random", "faults", "ready_job")
 
 
@@ -56,6 +59,7 @@ class Deeds:
 
     def add(self, code: str, before: int) -> None:
         """Add `code`, which led the lab from the step `before` to its current step."""
+        code = code.replace("{position}", str(self._lab.position))
         self._deeds.append(Deed(code, before, self._lab.past.actions[before:]))
 
     def again(self, lab: Lab) -> Deeds:
@@ -74,6 +78,11 @@ class Deeds:
         self._deeds = [deed for deed in self._deeds if deed.before < position]
         if self._lab.scheduler != self._scheduler:
             self._deeds.append(Deed(f"lab.scheduler = {self._lab.scheduler!r}", position, ()))
+
+    @property
+    def done(self) -> list[str]:
+        """The code of each action, as it was added."""
+        return [deed.code for deed in self._deeds]
 
     @property
     def body(self) -> str:
@@ -105,7 +114,7 @@ class Deeds:
             if deed.code == STEP:
                 steps += 1
             else:
-                yield f"lab.run_until(lambda lab: lab.position == {len(actions)})" if is_cut else deed.code
+                yield f"{RUN}lambda lab: lab.position == {len(actions)})" if is_cut else deed.code
             at = deed.before + len(done)
         yield from _steps(steps)
         yield from code_of(actions[at:])

@@ -61,10 +61,7 @@ def why_none_can_act(branch: Branch) -> str:
     if not branch.is_present:
         return ""
     if not can_go_on(lab):
-        return (
-            f"The job is {lab.status.lower()}, and nothing can happen any more. "
-            "Go back in the slider, or begin another run."
-        )
+        return f"The job is {lab.status.lower()}, and nothing more can happen. Step back, or start another run."
     return ""
 
 

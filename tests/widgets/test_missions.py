@@ -1,0 +1,93 @@
+"""The twelve missions: each is played through the explorer, and none is accomplished before it was."""
+
+from __future__ import annotations
+
+import pytest
+
+import kit
+from kit.hosts.lab.errors import LabError
+from tests.widgets.test_explorer import run
+from widgets import Explorer
+
+NAMES = list(kit.missions()["name"])
+
+
+@pytest.fixture
+def app() -> Explorer:
+    explorer = kit.show("keyed-sum")
+    explorer.turn_to("Missions")
+    return explorer
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mission_is_played_through_the_explorer(app: Explorer, name: str) -> None:
+    panel = app.panel("Missions")
+    panel.choice.value = name
+    panel.start.click()
+    assert app.branch.name == panel.mission.title
+    assert panel.state.value.startswith(f"<p>○ {panel.mission.title}: ")
+    lines = len(panel.mission.solution)
+    for number in range(lines):
+        assert name not in panel.done, f"line {number} of the solution is not needed"
+        panel.show.click()
+        assert app.told == ""
+    assert panel.done == {name}
+    assert panel.state.value.startswith(f"<p>✓ {panel.mission.title}: ")
+    assert "✓" in {value: label for label, value in panel.choice.options}[name]
+    assert run(app.code).past.actions == app.lab.past.actions
+
+
+def test_a_mission_goes_on_in_a_fork(app: Explorer) -> None:
+    panel = app.panel("Missions")
+    panel.start.click()
+    for _ in range(4):
+        panel.show.click()
+    app.fork()
+    assert panel.running is panel.mission
+    panel.show.click()
+    assert panel.done == {"two-checkpoints"}
+    app.runs.value = "the run"
+    assert panel.running is None
+    assert panel.verdict() == ""
+
+
+def test_hints_come_one_by_one(app: Explorer) -> None:
+    panel = app.panel("Missions")
+    panel.choice.value = "duplicate"
+    for count in (1, 2):
+        panel.hint.click()
+        assert panel.task.value.count("<li>") == count
+    assert panel.hint.disabled
+    panel.choice.value = "rescale"
+    assert "<li>" not in panel.task.value
+    assert not panel.hint.disabled
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mission_is_played_without_widgets(name: str) -> None:
+    mission = kit.mission(name)
+    lab = mission.lab()
+    undone = mission.check(lab)
+    for _, act in mission.solution:
+        act(lab)
+    found = mission.check(lab)
+    assert (undone.done, found.done) == (False, True)
+    assert undone.says != found.says
+    for says in (undone.says, found.says):
+        assert says.endswith(".")
+
+
+def test_nothing_done_is_no_mission_accomplished() -> None:
+    for name in NAMES:
+        mission = kit.mission(name)
+        lab = mission.lab()
+        try:
+            lab.run_until(ended=True)
+        except LabError:
+            assert lab.ended
+        assert not mission.check(lab).done, name
+
+
+def test_an_unknown_mission_is_refused_with_its_neighbours() -> None:
+    with pytest.raises(LabError, match="there is no mission 'expires': expected one such as expire"):
+        kit.mission("expires")
