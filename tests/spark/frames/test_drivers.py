@@ -1,0 +1,67 @@
+"""From a DataFrame to a table of Spark, with an executor and then the driver killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.house.files import ROOT
+from tests.spark.cluster import StandaloneCluster
+from tests.spark.frames.queries import LAST_BATCH
+
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
+
+
+def test_the_table_is_what_spark_sql_makes_of_the_same_input(tmp_path: Path) -> None:
+    with StandaloneCluster(tmp_path / "cluster") as cluster:
+        killed = driver(tmp_path, cluster.url)
+        assert killed["epochs"] == 2
+        told = driver(tmp_path, cluster.url, "recover")
+    assert told["table"] == told["expected"]
+    assert len(told["expected"]) == 97
+    assert told["copies"] == killed["copies"]
+    assert len(told["copies"]) == 1, "Spark wrote the input once"
+    assert told["restored"] > 2
+
+
+def test_queries_of_two_drivers_get_each_row_once_under_the_same_batch_ids(tmp_path: Path) -> None:
+    assert run_driver("queries", tmp_path).returncode == -signal.SIGKILL
+    told = driver(tmp_path, "recover", module="queries")
+    assert told["table"] == told["output"]
+    batches: dict[int, list[list[int]]] = {}
+    for file in (tmp_path / "batches").iterdir():
+        batches.setdefault(int(file.name.partition("-")[0]), []).append(json.loads(file.read_text()))
+    assert sorted(batches) == list(range(len(batches)))
+    assert len(batches) > LAST_BATCH + 2
+    assert len(batches[LAST_BATCH]) == 2, "the batch in which the first driver died came again"
+    assert all(rows == attempts[0] for attempts in batches.values() for rows in attempts)
+    assert sorted(row for attempts in batches.values() for row in attempts[0]) == told["output"]
+
+
+def driver(directory: Path, *arguments: str, module: str = "on_cluster") -> dict[str, Any]:
+    """What a driver prints, whether it ends or is killed."""
+    ran = run_driver(module, directory, *arguments)
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("{")]
+    assert lines, ran.stderr
+    told: dict[str, Any] = json.loads(lines[-1])
+    return told
+
+
+def run_driver(module: str, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a driver until it ends or is killed."""
+    return subprocess.run(
+        [sys.executable, "-m", f"tests.spark.frames.{module}", str(directory), *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
