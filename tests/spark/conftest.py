@@ -28,7 +28,7 @@ def spark_session(slots: int) -> Iterator[SparkSession]:
     """A session that is stopped afterwards."""
     from kit.hosts.spark import create_session
 
-    session = create_session("tests", slots=slots)
+    session = create_session("tests", slots=slots, config={"spark.ui.enabled": "true", "spark.ui.port": "0"})
     yield session
     session.stop()
 

@@ -12,6 +12,7 @@ import pytest
 from kit.hosts.spark.driver import executors, gang
 from kit.hosts.spark.driver.epoch import Epoch
 from kit.hosts.spark.driver.gang import SparkGang
+from kit.hosts.spark.driver.task_metrics import TaskMetrics
 from kit.hosts.spark.wire.connection import WITHOUT_END, silence
 from kit.hosts.spark.wire.control import SlotHello
 from kit.hosts.spark.wire.stream import TAKES_NOTHING
@@ -86,7 +87,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> queue.Queue[str]:
 
 def gang_on(spark: PlayedSpark, ended: queue.Queue[str]) -> SparkGang:
     ticket = SimpleNamespace(slots=2, epoch=1, job=SimpleNamespace(job_id="j", name="played"))
-    return SparkGang(spark, ticket, ended.put)  # type: ignore[arg-type]
+    return SparkGang(spark, ticket, ended.put, lambda: TaskMetrics(spark))  # type: ignore[arg-type]
 
 
 def test_an_executor_whose_task_does_not_end_is_replaced(ended: queue.Queue[str]) -> None:

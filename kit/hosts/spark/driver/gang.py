@@ -1,7 +1,7 @@
 """A gang of slots as one Spark job: a barrier stage with one task per slot.
 
-Spark starts all tasks of a barrier stage together or none, and reports when one dies. The kit uses nothing else of
-Spark: records do not pass through Spark's own data path. A thread of the driver waits for the job.
+Spark starts all tasks of a barrier stage together or none, reports when one dies, and shows the counters of the slots
+(`TaskMetrics`). Records do not pass through Spark's own data path. A thread of the driver waits for the job.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import cProfile
 import gc
+import logging
 import os
 import re
 import threading
@@ -20,8 +21,11 @@ from pyspark.sql import SparkSession
 
 from kit.hosts.spark.driver.executors import replace_silent
 from kit.hosts.spark.driver.oom_kills import killed_by
+from kit.hosts.spark.driver.task_metrics import TaskMetrics
+from kit.hosts.spark.slot.counts import rows_of
 from kit.hosts.spark.slot.slot import LastWord, Slot, SlotTicket
 
+logger = logging.getLogger("kit.hosts.spark")
 GRACE_S = 2.0
 """The time after which a busy slot that was told to leave ends its process."""
 OTHERS_LEAVE_S = 0.05
@@ -36,10 +40,20 @@ PROFILE_VARIABLE = "KIT_PROFILE"
 
 
 class SparkGang:
-    """The slots of `ticket` as a barrier job of `spark`. `ended` is called with the error when the job is over."""
+    """The slots of `ticket` as a barrier job of `spark`. `ended` is called with the error when the job is over.
 
-    def __init__(self, spark: SparkSession, ticket: SlotTicket, ended: Callable[[str], None]) -> None:
+    `metrics` returns the metrics of the job's tasks, or raises an exception if there are none.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        ticket: SlotTicket,
+        ended: Callable[[str], None],
+        metrics: Callable[[], TaskMetrics],
+    ) -> None:
         self._spark = spark
+        self._metrics = metrics
         self._ticket = ticket
         self._ended = ended
         self.group = f"kit-{ticket.job.job_id}-{ticket.epoch}-{id(self):x}"
@@ -97,33 +111,50 @@ class SparkGang:
                 return
             context = self._spark.sparkContext
             context.setJobGroup(self.group, f"{ticket.job.name}, epoch {ticket.epoch}", interruptOnCancel=False)
-            context.parallelize(range(ticket.slots), ticket.slots).barrier().mapPartitions(_SlotTask(ticket)).collect()
+            tasks = context.parallelize(range(ticket.slots), ticket.slots).barrier()
+            self._prepared(tasks)()
         except Exception as failure:
             self._error = explain(failure)
         finally:
             self._over.set()
             self._settle()
 
+    def _prepared(self, tasks: Any) -> Callable[[], object]:
+        """Return the function that runs the slots, with counters in Spark's UI if this Spark offers a way."""
+        try:
+            run: Callable[[], object] = self._metrics().counted(self._slots(tasks, counts=True)).count
+        except Exception as error:
+            logger.debug("Spark's UI will not count the rows of %s: %s", self._ticket.job.name, error)
+            run = self._slots(tasks, counts=False).collect
+        return run
+
+    def _slots(self, tasks: Any, *, counts: bool) -> Any:
+        return tasks.mapPartitions(_SlotTask(self._ticket, counts=counts))
+
     def __repr__(self) -> str:
         return f"SparkGang({self._ticket!r}, {'over' if self._over.is_set() else 'running'})"
 
 
 class _SlotTask:
-    """The function of each Spark task of the stage: it runs the slot whose number is the partition's."""
+    """The function of each Spark task of the stage: it runs the slot whose number is the partition's.
 
-    def __init__(self, ticket: SlotTicket) -> None:
+    With `counts`, its rows are the slot's counters, for `TaskMetrics.counted`.
+    """
+
+    def __init__(self, ticket: SlotTicket, *, counts: bool) -> None:
         self._ticket = ticket
+        self._counts = counts
 
-    def __call__(self, numbers: Iterable[int]) -> Iterable[int]:
+    def __call__(self, numbers: Iterable[int]) -> Iterator[Any]:
         for _ in numbers:
             pass
         context = TaskContext.get()
         assert context is not None
         inbox = LastWord(GRACE_S)
         with _profiled(context.partitionId(), self._ticket.epoch), _rare_collections():
-            Slot(self._ticket, context.partitionId(), inbox).run()
+            rows = rows_of(Slot(self._ticket, context.partitionId(), inbox).counting())
+            yield from (row for row in rows if self._counts)
         inbox.left()
-        return iter(())
 
 
 @contextlib.contextmanager

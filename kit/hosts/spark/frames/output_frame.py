@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from kit.files.output import sink_called
 from kit.hosts.spark.edge import SparkOutput, published_parts
 from kit.hosts.spark.frames.output_columns import arrow_columns, only_arrow_reads, spark_schema
 from kit.hosts.spark.frames.output_stream import FORMAT, CommittedOutput, options_of
-from kit.hosts.spark.frames.published_rows import read_published
 from kit.hosts.spark.frames.spark_files import spark_path
 from kit.stream.connectors.sink import SinkSpec
 from kit.stream.graph.job_graph import JobGraph
@@ -32,8 +29,9 @@ def output_frame(spark: SparkSession, job: JobGraph, output: SparkOutput, name: 
     if not paths:
         return spark.createDataFrame([], schema)
     if only_arrow_reads(columns):
-        files = spark.createDataFrame([(path,) for path in paths], "path string").repartition(len(paths))
-        return files.mapInArrow(_ReadFiles(arrow_columns(columns)), schema)
+        spark.dataSource.register(CommittedOutput)
+        options = options_of(place, arrow_columns(columns)) | {"files": json.dumps(paths)}
+        return spark.read.format(FORMAT).schema(schema).options(**options).load()
     reader = spark.read.schema(schema)
     if partitioned:
         reader = reader.option("basePath", spark_path(place))
@@ -59,15 +57,3 @@ def _spec_of(job: JobGraph, path: str) -> SinkSpec:
 def _quoted(name: str) -> str:
     """Return a column's name as an identifier of Spark."""
     return f"`{name.replace('`', '``')}`"
-
-
-class _ReadFiles:
-    """A function that Spark maps over batches of paths of Parquet files: it yields the rows of the files."""
-
-    def __init__(self, columns: pa.Schema) -> None:
-        self._columns = columns
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for path in batch.column("path").to_pylist():
-                yield from read_published(path, self._columns)

@@ -1,4 +1,4 @@
-"""The output of a sink as a streaming source of Spark, whose offsets are the checkpoints of the job.
+"""The output of a sink as a source of Spark: given files, or a stream whose offsets are the checkpoints of the job.
 
 A batch of Spark covers whole checkpoints: it ends at one whose rows are all published. Published files never change and
 each row is in one of them, so Spark reads each row once, and the same rows when it repeats a batch. An offset names a
@@ -7,13 +7,14 @@ checkpoint for each job id, because a job that resumes from a savepoint publishe
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kit.hosts.spark.frames.published_rows import read_published
@@ -35,9 +36,16 @@ class CommittedOutput(DataSource):
         return FORMAT
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        """Return the reader."""
-        columns = pa.ipc.read_schema(pa.py_buffer(b64decode(self.options["columns"])))
-        return CommittedStream(self.options["path"], columns)
+        """Return the reader of all rows that will be published."""
+        return CommittedStream(self.options["path"], self._columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of the files that the options name."""
+        return CommittedFiles(json.loads(self.options["files"]), self._columns)
+
+    @property
+    def _columns(self) -> pa.Schema:
+        return pa.ipc.read_schema(pa.py_buffer(b64decode(self.options["columns"])))
 
 
 def options_of(path: str, columns: pa.Schema) -> dict[str, str]:
@@ -50,6 +58,22 @@ class PublishedFiles(InputPartition):
     """Published files as a partition of a batch."""
 
     paths: list[str]
+
+
+class CommittedFiles(DataSourceReader):
+    """The reader of published files, in these columns of Arrow."""
+
+    def __init__(self, paths: Sequence[str], columns: pa.Schema) -> None:
+        self._paths = paths
+        self._columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the files, small ones together."""
+        return _bundles(self._paths)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the files."""
+        return _rows(partition, self._columns)
 
 
 class CommittedStream(DataSourceStreamReader):
@@ -81,25 +105,34 @@ class CommittedStream(DataSourceStreamReader):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the files of the checkpoints after `start`, up to `end`, small ones together."""
-        bundles: list[list[str]] = []
-        size = _BUNDLE_BYTES
+        paths = []
         for below in files.published_files(self._path):
             origin = Sink.job_and_part(below)
-            if origin is None or not start.get(origin[0], 0) < origin[1] <= end.get(origin[0], 0):
-                continue
-            if size >= _BUNDLE_BYTES:
-                bundles.append([])
-                size = 0
-            path = f"{self._path}/{below}"
-            bundles[-1].append(path)
-            size += files.size_of(path)
-        return [PublishedFiles(paths) for paths in bundles]
+            if origin is not None and start.get(origin[0], 0) < origin[1] <= end.get(origin[0], 0):
+                paths.append(f"{self._path}/{below}")
+        return _bundles(paths)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the files."""
-        assert isinstance(partition, PublishedFiles)
-        for path in partition.paths:
-            yield from read_published(path, self._columns)
+        return _rows(partition, self._columns)
+
+
+def _bundles(paths: Iterable[str]) -> list[InputPartition]:
+    bundles: list[list[str]] = []
+    size = _BUNDLE_BYTES
+    for path in paths:
+        if size >= _BUNDLE_BYTES:
+            bundles.append([])
+            size = 0
+        bundles[-1].append(path)
+        size += files.size_of(path)
+    return [PublishedFiles(bundle) for bundle in bundles]
+
+
+def _rows(partition: InputPartition, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    assert isinstance(partition, PublishedFiles)
+    for path in partition.paths:
+        yield from read_published(path, columns)
 
 
 with suppress(ImportError):  # PySpark has it since 4.2

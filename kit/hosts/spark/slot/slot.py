@@ -17,8 +17,9 @@ import contextlib
 import os
 import queue
 import threading
+import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ from kit.files.task_files import TaskFiles
 from kit.hosts.spark.driver.background import Background, HostClock
 from kit.hosts.spark.edge import SparkOutput, open_local_state, open_storage
 from kit.hosts.spark.recording import EventFile, slot_process
+from kit.hosts.spark.slot.counts import COUNTS_EVERY_S, Counts
 from kit.hosts.spark.slot.fetcher import Fetcher
 from kit.hosts.spark.slot.task_host import TaskHost
 from kit.hosts.spark.slot.working_slot import WorkingSlot
@@ -109,6 +111,11 @@ class Slot:
 
         Raises ConnectionError or a subclass if the driver cannot be joined; later errors are reported to the driver.
         """
+        for _ in self.counting():
+            pass
+
+    def counting(self) -> Iterator[Counts]:
+        """Do as `run`, and yield the slot's counters every `COUNTS_EVERY_S` seconds and at the end."""
         ticket = self._ticket
         with contextlib.ExitStack() as stack:
             self._files = TaskFiles(
@@ -144,7 +151,7 @@ class Slot:
                 settings=ticket.wire,
             )
             try:
-                self._loop()
+                yield from self._loop()
             except (Exception, SystemExit) as error:  # a user-defined function may call sys.exit
                 self._complain(error)
             finally:
@@ -159,16 +166,21 @@ class Slot:
         if self._job_is_over or self._is_alone:
             self._files.forget_local_state(None if self._job_is_over else self.number)
 
-    def _loop(self) -> None:
+    def _loop(self) -> Iterator[Counts]:
         inbox, working = self._inbox, self._wait_for_the_others()
+        due_s = 0.0
         while working is not None and not self._over:
             while not inbox.empty():
                 self._take(inbox.get(), working)
             if not working.work() and not self._over:
                 with contextlib.suppress(queue.Empty):
                     self._take(inbox.get(timeout=working.idle_s()), working)
+            if time.monotonic() >= due_s:
+                due_s = time.monotonic() + COUNTS_EVERY_S
+                yield working.counts
         if working is not None:
             working.tell_records()
+            yield working.counts
 
     def _wait_for_the_others(self) -> WorkingSlot | None:
         """Wait until all slots have joined, create the tasks and connect; return None if told to leave first."""
