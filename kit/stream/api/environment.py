@@ -30,6 +30,7 @@ from kit.stream.api.display import operators_table
 from kit.stream.api.drafts import Drafts
 from kit.stream.api.transformation import Transformation, check_parallelism
 from kit.stream.connectors.data_frames import DataFrameSource, DataFrameStreamSource
+from kit.stream.connectors.frame_files import files_of_frame
 from kit.stream.connectors.memory_sources import source_of
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.hashing import murmur3_128
@@ -170,6 +171,7 @@ class StreamEnvironment(metaclass=SignedType):
         uid: str | None = None,
         name: str | None = None,
         *,
+        mode: str = "staged",
         sample: int | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
         rows_per_second: float | None = None,
@@ -181,10 +183,19 @@ class StreamEnvironment(metaclass=SignedType):
         When the job starts, Spark writes the rows once, as Parquet files below the checkpoint directory, and the job
         reads these. So whatever Spark reads is a source, and a restart reads the same rows, even those of `rand()`. A
         lab collects `sample` rows, and cannot run the job without it. `rows_per_second` and `batch_rows` are those of
-        a `Source`. Raises TypeError for anything but a DataFrame of a session with its own driver, ValueError for a
-        streaming one, SchemaError for columns that a job cannot have.
+        a `Source`.
+
+        With `mode="direct"`, the job reads the Parquet files of the DataFrame by itself, in a lab too, and nothing is
+        written. This needs a DataFrame that only selects columns of Parquet files, which must stay until the job has
+        ended.
+
+        Raises TypeError for anything but a DataFrame of a session with its own driver, ValueError for a streaming one
+        and for one that cannot be read directly, SchemaError for columns that a job cannot have.
         """
-        source = DataFrameSource(frame, sample, batch_rows=batch_rows, rows_per_second=rows_per_second)
+        expect(mode in ("staged", "direct"), "mode", mode, "'staged' or 'direct'")
+        limits: dict[str, Any] = {"batch_rows": batch_rows, "rows_per_second": rows_per_second}
+        direct = mode == "direct"
+        source: Source = files_of_frame(frame, **limits) if direct else DataFrameSource(frame, sample, **limits)
         return self.from_source(source, uid, name)
 
     def from_spark_stream(

@@ -18,7 +18,7 @@ from kit.core.arguments.allowed import count, milliseconds, or_none
 from kit.core.arguments.durations import Duration, to_ms
 from kit.stream.connectors import files
 from kit.stream.connectors.memory_sources import CollectionSource
-from kit.stream.connectors.spark_frames import check_frame, frame_schema
+from kit.stream.connectors.spark_frames import check_batch_frame, check_frame, frame_schema
 from kit.stream.operators.sources.source import ReadResult, Source, Split
 
 
@@ -38,12 +38,7 @@ class DataFrameSource(Source):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_frame(self.frame, "from_spark")
-        if self.frame.isStreaming:
-            raise ValueError(
-                "from_spark was given a streaming DataFrame (spark.readStream): write env.from_spark_stream(df, "
-                "directory, uid='rows')"
-            )
+        check_batch_frame(self.frame)
         self._check(sample=or_none(count(1), "no lab"))
         object.__setattr__(self, "_schema", frame_schema(self.frame))
 

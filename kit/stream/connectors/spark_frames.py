@@ -24,6 +24,16 @@ def check_frame(given: Any, method: str) -> None:
         )
 
 
+def check_batch_frame(given: Any) -> None:
+    """Raise TypeError or ValueError unless `given` is a DataFrame for `from_spark`."""
+    check_frame(given, "from_spark")
+    if given.isStreaming:
+        raise ValueError(
+            "from_spark was given a streaming DataFrame (spark.readStream): write env.from_spark_stream(df, "
+            "directory, uid='rows')"
+        )
+
+
 def is_of_spark(given: Any) -> bool:
     """Return True for a data frame of Spark, without importing Spark."""
     return any(kind.__module__.startswith("pyspark.") and kind.__name__ == "DataFrame" for kind in type(given).__mro__)

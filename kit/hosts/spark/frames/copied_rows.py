@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
-from kit.stream.connectors.files import ParquetReader
+from kit.stream.connectors.frame_files import FrameFilesReader
 from kit.stream.operators.sources.source import ReadResult, Source, Split, SplitReader
 
 
@@ -42,14 +40,4 @@ class CopiedRows(Source):
 
     def open_reader(self) -> SplitReader:
         """Return a reader that continues where it was without seeking."""
-        return _CopyReader(self.columns)
-
-
-class _CopyReader(ParquetReader):
-    """A reader of Parquet files that Spark wrote, where times may be INT96 without a zone."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        super().__init__(schema, int96_unit="us")
-
-    def _rows(self, batch: pa.RecordBatch, keys: Mapping[str, Any]) -> pa.RecordBatch:
-        return batch.cast(self._schema)
+        return FrameFilesReader(self.columns)
