@@ -14,6 +14,7 @@ from kit.core.lazily import offer as _offer
 if TYPE_CHECKING:
     from kit.files.job_failed import JobFailedError
     from kit.hosts.spark.driver.driver_settings import DriverSettings
+    from kit.hosts.spark.frames.checkpoint_state import register_checkpoints
     from kit.hosts.spark.job import SparkJob
     from kit.hosts.spark.recording import recorded
     from kit.hosts.spark.running_jobs import running
@@ -27,6 +28,7 @@ _offer(
         "kit.files.job_failed": ["JobFailedError"],
         "kit.hosts.spark.driver.driver_settings": ["DriverSettings"],
         "kit.hosts.spark.wire.endpoint": ["WireSettings"],
+        "kit.hosts.spark.frames.checkpoint_state": ["register_checkpoints"],
         "kit.hosts.spark.job": ["SparkJob"],
         "kit.hosts.spark.recording": ["recorded"],
         "kit.hosts.spark.running_jobs": ["running"],
@@ -43,5 +45,6 @@ __all__ = [
     "WireSettings",
     "create_session",
     "recorded",
+    "register_checkpoints",
     "running",
 ]

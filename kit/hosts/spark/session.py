@@ -89,7 +89,7 @@ def create_session(
 
     Without `master`, it runs on this machine. `config` has Spark settings, which override those that a streaming job
     needs. `spark.stop()` ends it. The first session of a process starts Java, which takes seconds: a line says so.
-    Raises SettingError.
+    `spark.read.format("checkpoint")` reads state (`register_checkpoints`). Raises SettingError.
     """
     check_allowed(_Wanted(app_name, slots, master, config), _ALLOWED, "create_session")
     running = SparkSession.getActiveSession()
@@ -105,8 +105,11 @@ def create_session(
     builder = SparkSession.builder.appName(app_name).master(master or f"local[{slots + SPARE_CORES}]")
     for name, value in (settings | dict(config or {})).items():
         builder = builder.config(name, value)
+    from kit.hosts.spark.frames.checkpoint_state import register_checkpoints
+
     with waiting(_what_starts):
         session = builder.getOrCreate()
+    register_checkpoints(session)
     keep_jobs_on_interrupt(session)
     return session
 

@@ -15,6 +15,7 @@ from kit.advice import ParallelismPlan
 from kit.core.display import display
 from kit.core.metadata import CheckpointMetadata, MetadataError, read_metadata
 from kit.core.state.errors import CheckpointError, StateError
+from kit.core.state.handles import KeyedStateHandle, KeyGroupRange
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.files.storage import StateFiles
 from kit.restore_check import Finding, Match, RestoreCheck, check_restore
@@ -33,12 +34,22 @@ from kit.snapshots.checkpoints.versioned_items import COMMITTER_STATE, SOURCE_RE
 from kit.snapshots.formats.headers import Decoders
 from kit.snapshots.formats.rows import Rows
 from kit.stream.api import StreamEnvironment
+from kit.stream.backend.keys.key_hashing import assign_to_key_group
 from kit.stream.graph.hashing import operator_id_of_uid
 from kit.stream.graph.job_graph import JobGraph
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_HASHED: dict[str, tuple[type, pa.DataType]] = {
+    "Integer": (int, pa.int32()),
+    "Long": (int, pa.int64()),
+    "String": (str, pa.string()),
+    "int32": (int, pa.int32()),
+    "int64": (int, pa.int64()),
+    "string": (str, pa.string()),
+}
+"""Types of keys that Flink and the kit hash in the same way: those of Python and Arrow."""
 MOST_NAMED = 12
 """Names that an error lists."""
 
@@ -211,16 +222,39 @@ class Checkpoint:
         found = self._operator(operator)
         is_known = False
         for subtask, state in sorted(found.subtask_states.items()):
+            if key_groups is not None and not _overlaps(state, key_groups):
+                continue
             for part in self._keyed_parts(found, subtask, state):
                 if name not in {info.name for info in part.infos()}:
                     continue
                 is_known = True
                 with _named(found, name):
                     yield from _by_group(part, name, key_groups)
-        if not is_known:
+        if not is_known and name not in {info.name for _, info in self._infos(found, keyed=True)}:
             if name in {info.name for _, info in self._infos(found)}:
                 raise KeyError(f"{name!r} is operator state, which has no key groups: read it with state()")
             raise self._no_state(found, name)
+
+    def key_group_ranges(self, operator: str) -> list[KeyGroupRange]:
+        """Return the range of key groups of each subtask of an operator that has keyed state, in order.
+
+        Raises KeyError if there is no such operator.
+        """
+        states = self._operator(operator).subtask_states.values()
+        ranges = [[handle.key_group_range for handle in _keyed_handles(state)] for state in states]
+        spans = [KeyGroupRange(min(each.start for each in own), max(each.end for each in own)) for own in ranges if own]
+        return sorted(spans, key=lambda span: span.start)
+
+    def key_group_of(self, operator: str, name: str, key: Any) -> int | None:
+        """Return the key group of a key of a state, and None if the kit does not know how its keys are hashed.
+
+        Raises KeyError if there is no such operator.
+        """
+        found = self._operator(operator)
+        types = {info.key for _, info in self._infos(found, keyed=True) if info.name == name}
+        if len(types) != 1 or not types <= _HASHED.keys() or type(key) is not _HASHED[min(types)][0]:
+            return None
+        return assign_to_key_group(key, found.max_parallelism, _HASHED[min(types)][1])
 
     def _keyed_table(self, operator: OperatorState, name: str, groups: Collection[int] | None) -> pa.Table | None:
         rows: Rows | None = None
@@ -502,6 +536,16 @@ def _named(operator: OperatorState, what: str) -> Iterator[None]:
         raise CheckpointError(f"{label}, {what}: {error}") from error
     except (StateError, OSError, pa.ArrowException) as error:
         raise CheckpointError(f"{label}, {what}: {error}") from error
+
+
+def _keyed_handles(state: OperatorSubtaskState) -> list[KeyedStateHandle]:
+    handles = (*state.managed_keyed_state, *state.raw_keyed_state)
+    return [handle for handle in handles if isinstance(handle, KeyedStateHandle) and handle.key_group_range]
+
+
+def _overlaps(state: OperatorSubtaskState, key_groups: Collection[int]) -> bool:
+    """Return True if the subtask has keyed state in one of the key groups."""
+    return any(group in handle.key_group_range for handle in _keyed_handles(state) for group in key_groups)
 
 
 def _by_group(part: KeyedPart | OwnPart, name: str, groups: Collection[int] | None) -> Iterator[pa.Table]:

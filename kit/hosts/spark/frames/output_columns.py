@@ -26,8 +26,15 @@ _WIDER = {
 }
 
 
-def spark_schema(columns: pa.Schema) -> StructType:
-    """Return the columns as Spark names them. Raises SchemaError for a column of a type that Spark does not have."""
+def spark_schema(
+    columns: pa.Schema,
+    who: str = "to_spark",
+    instead: str = "convert it in the job, or read the rows with job.output()",
+) -> StructType:
+    """Return the columns as Spark names them. Raises SchemaError for a column of a type that Spark does not have.
+
+    The error says `who` wanted the columns, and what to do `instead`.
+    """
     for column in arrow_columns(columns):
         try:
             from_arrow_schema(pa.schema([column]), prefer_timestamp_ntz=True)
@@ -35,10 +42,7 @@ def spark_schema(columns: pa.Schema) -> StructType:
         except Exception:  # PySpark raises what it likes for a type that it does not know
             is_known = False
         if not is_known:
-            raise SchemaError(
-                f"to_spark: column {column.name!r} is {column.type}, which Spark does not have: convert it in the job, "
-                "or read the rows with job.output()"
-            )
+            raise SchemaError(f"{who}: column {column.name!r} is {column.type}, which Spark does not have: {instead}")
     return from_arrow_schema(arrow_columns(columns), prefer_timestamp_ntz=True)
 
 

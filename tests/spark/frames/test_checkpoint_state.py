@@ -1,0 +1,119 @@
+"""`spark.read.format("checkpoint")`: the state in a checkpoint as a table of Spark, and SQL over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+)
+
+import kit
+from kit import SparkJob
+from kit.hosts.spark.frames.checkpoint_state import CheckpointState
+from kit.hosts.spark.frames.output_columns import arrow_columns
+from kit.stream.backend.keys.key_hashing import assign_to_key_group
+from tests.flink_data import value_cases, values
+from tests.spark.frames.test_spark_ui import stages
+from tests.spark.jobs import LASTING, ThreadGang, await_checkpoint, read, totals_job
+
+pytestmark = pytest.mark.spark
+
+OF_5, OF_6 = (assign_to_key_group(key, 128) for key in (5, 6))
+"""The key groups of two keys."""
+
+
+def state(spark: SparkSession, path: object, operator: str, name: str) -> DataFrame:
+    """A state as a table."""
+    return spark.read.format("checkpoint").option("operator", operator).option("state", name).load(str(path))
+
+
+@pytest.fixture(scope="module")
+def savepoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A savepoint of totals by key, beside the output that it covers."""
+    directory = tmp_path_factory.mktemp("job")
+    with SparkJob(totals_job(directory, LASTING), launch=ThreadGang) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        return Path(job.stop(directory / "savepoints"))
+
+
+def test_sql_over_state_is_what_the_output_so_far_amounts_to(spark: SparkSession, savepoint: Path) -> None:
+    totals = state(spark, savepoint, "totals", "totals")
+    totals.createOrReplaceTempView("totals")
+    found = spark.sql("SELECT key, value.total, value.n FROM totals ORDER BY key").collect()
+    expected = read(savepoint.parents[1] / "copy").groupby("key")["value"].agg(["sum", "size"])
+    assert [(row.key, row.total, row.n) for row in found] == list(expected.itertuples(name=None))
+    assert totals.rdd.getNumPartitions() == 2, "one for each subtask's range of key groups"
+
+
+def test_a_filter_for_a_key_reads_no_other_key_group(spark: SparkSession, savepoint: Path) -> None:
+    spark.sparkContext.setJobDescription("the key 5")
+    (row,) = state(spark, savepoint, "totals", "totals").where("key = 5 AND value.n > 0").collect()
+    spark.sparkContext.setJobDescription(None)
+    (reading,) = stages(spark, lambda job: job.get("description") == "the key 5")
+    group = kit.open_checkpoint(savepoint).state("totals", "totals", key_groups=[row.key_group])
+    assert row.value.asDict() in group["value"].to_pylist()
+    assert reading["inputRecords"] == group.num_rows < 500
+
+
+@pytest.mark.parametrize(
+    ("filters", "groups", "left"),
+    [
+        ([], [range(64), range(64, 128)], 0),
+        ([EqualTo(("key_group",), 3)], [[3]], 0),
+        ([In(("key_group",), (3, 70))], [[3], [70]], 0),
+        ([GreaterThanOrEqual(("key_group",), 126)], [[126, 127]], 0),
+        ([LessThan(("key_group",), 2), GreaterThan(("key_group",), 0)], [[1]], 0),
+        ([LessThanOrEqual(("key_group",), 0)], [[0]], 0),
+        ([EqualTo(("key_group",), 300)], [[]], 0),
+        ([EqualTo(("key",), 5)], [[OF_5]], 1),
+        (
+            [In(("key",), (5, 6)), EqualTo(("key_group",), assign_to_key_group(6, 128))],
+            [[assign_to_key_group(6, 128)]],
+            1,
+        ),
+        ([Not(EqualTo(("key_group",), 3))], [range(64), range(64, 128)], 1),
+        ([EqualTo(("value", "n"), 3), EqualTo(("key",), "5")], [range(64), range(64, 128)], 2),
+    ],
+)
+def test_filters_on_key_groups_and_keys_choose_key_groups(
+    savepoint: Path, filters: list[Filter], groups: list[Sequence[int]], left: int
+) -> None:
+    source = CheckpointState({"path": str(savepoint), "operator": "totals", "state": "totals"})
+    reader = source.reader(source.schema())
+    assert len(list(reader.pushFilters(filters))) == left, "filters that Spark applies to the rows"
+    assert [each.groups for each in reader.partitions()] == [list(each) for each in groups]
+
+
+def test_every_state_that_flink_wrote_is_a_table() -> None:
+    version, case = value_cases()[-1]
+    (path,) = {meta.parent for meta in (values(version) / case).rglob("_metadata")}
+    checkpoint = kit.open_checkpoint(path)
+    known = checkpoint.states[checkpoint.states["error"] == ""]
+    for operator, name in known[["operator", "name"]].itertuples(index=False):
+        source = CheckpointState({"path": str(path), "operator": operator, "state": name})
+        reader = source.reader(source.schema())
+        rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+        expected = checkpoint.state(operator, name)
+        expected = expected.cast(arrow_columns(expected.schema), safe=False)
+        assert sorted(map(str, rows)) == sorted(map(str, expected.to_pylist())), (operator, name)
+
+
+def test_what_is_missing_is_named(savepoint: Path) -> None:
+    with pytest.raises(ValueError, match=r"needs 'operator' and 'state'.*\.option\('operator', uid\)"):
+        CheckpointState({"path": str(savepoint)}).schema()
+    with pytest.raises(KeyError, match=r"there is no operator 'sums'; there are"):
+        CheckpointState({"path": str(savepoint), "operator": "sums", "state": "totals"}).schema()
+    with pytest.raises(KeyError, match=r"operator 'totals' has no state 'sums'; it has totals"):
+        CheckpointState({"path": str(savepoint), "operator": "totals", "state": "sums"}).schema()
