@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kit import CheckpointConfig, CollectSink, FixedDelay, Lab, ParquetSink, SparkJob, StreamEnvironment, count, sum_
 from kit.core.protocol.properties import RetentionPolicy
+from kit.hosts.lab.errors import LabError
 from kit.hosts.spark import JobFailedError
-from tests.spark.jobs import await_checkpoint, read, until
+from tests.spark.jobs import ThreadGang, await_checkpoint, read, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]
 
@@ -220,6 +221,19 @@ def test_a_lab_collects_the_sample_that_the_job_allows(spark: SparkSession) -> N
             lab = Lab(env)
             lab.run()
             assert len(lab.output("out")) == sample
+
+
+def test_a_lab_says_why_it_cannot_repeat_a_recorded_run(spark: SparkSession, tmp_path: Path) -> None:
+    def env() -> StreamEnvironment:
+        job = StreamEnvironment("recorded", checkpoint=CheckpointConfig(directory=str(tmp_path)))
+        job.from_spark(spark.range(20), uid="rows").sink_to(CollectSink("out"), uid="out")
+        return job
+
+    with SparkJob(env(), spark, record=True, launch=ThreadGang) as running:
+        running.start().wait()
+        running.trace.save_recording(tmp_path / "run")
+    with pytest.raises(LabError, match=r"a lab does not read these: .*from_spark\(df, mode='direct'\)"):
+        Lab.follow(env(), tmp_path / "run")
 
 
 def test_a_streaming_frame_and_names_that_occur_twice_are_rejected(spark: SparkSession) -> None:

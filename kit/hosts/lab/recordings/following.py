@@ -60,7 +60,9 @@ from kit.hosts.lab.world.world import JOB, World, failure_of
 from kit.machines.channel.channel_state.slot_channel_state import slot_name
 from kit.machines.coordinator.master_hooks import MasterHook
 from kit.machines.task.unknown_task import answer_for_unknown_task
+from kit.stream.connectors.data_frames import DataFrameSource, DataFrameStreamSource
 from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.operators.spec import shorten
 
 NEVER = 1 << 62
@@ -448,10 +450,23 @@ def world_of_recording(
     """
     recording = Recording(trace)
     schedule, start = recording.schedule, recording.start
+    if schedule.host != "lab":
+        _check_sources(job)
     disk = snapshot_on_disk(str(start.restore_path)) if before is None and start.restore_path is not None else None
     job = for_the_lab(job) if schedule.host == "lab" else job
     job = replace(job, job_id=schedule.job_id or job.job_id)
     return FollowingWorld(job, open_edge(job, start, hooks, disk or before, schedule.checkpoints), recording)
+
+
+def _check_sources(job: JobGraph) -> None:
+    """Raise LabError for a source whose rows only Spark has."""
+    for operator in (each for vertex in job.vertices for each in vertex.operators):
+        spec = operator.spec
+        if isinstance(spec, SourceSpec) and isinstance(spec.source, DataFrameSource | DataFrameStreamSource):
+            raise LabError(
+                f"source {operator.name!r} read rows that Spark had written for the recorded run, and a lab does not "
+                "read these: to repeat runs, record a job with env.from_spark(df, mode='direct') or ParquetSource(path)"
+            )
 
 
 def follow(world: FollowingWorld) -> Iterator[Follow]:
