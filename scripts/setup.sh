@@ -6,6 +6,7 @@
 #   scripts/setup.sh java       Java 17 or newer first, then the same
 #   scripts/setup.sh browser    the same, and Chromium
 #   scripts/setup.sh zookeeper  the same, and ZooKeeper
+#   scripts/setup.sh sqlite     the same, and SQLite's driver for JDBC
 #   scripts/setup.sh flink      the same, and Apache Flink's own jars in build/ (FLINK_VERSION=2.3.0), for javac
 #   scripts/setup.sh classroom  the same, and nbgrader in an environment of its own, build/classroom/env
 #   scripts/setup.sh lock       resolve the dependencies anew into uv.lock
@@ -133,6 +134,13 @@ need_zookeeper() {
   apt_install zookeeper
 }
 
+need_sqlite() {
+  [[ ! -e /usr/share/java/sqlite-jdbc.jar ]] || return 0
+  is_root && command -v apt-get >/dev/null ||
+    stop "the tests need SQLite's driver for JDBC: as root, apt-get install libxerial-sqlite-jdbc-java, then run make again"
+  apt_install libxerial-sqlite-jdbc-java
+}
+
 # Flink's jars come as a Python package; it is unpacked beside the environment, not into it.
 need_flink() {
   local version=${FLINK_VERSION:-2.3.0}
@@ -163,5 +171,6 @@ case " $* " in *" java "*) need_java ;; esac
 need_environment
 case " $* " in *" browser "*) need_browser ;; esac
 case " $* " in *" zookeeper "*) need_zookeeper ;; esac
+case " $* " in *" sqlite "*) need_sqlite ;; esac
 case " $* " in *" flink "*) need_flink ;; esac
 case " $* " in *" classroom "*) need_classroom ;; esac

@@ -1,7 +1,8 @@
-"""A driver of a job from a DataFrame to a table: `python -m tests.spark.frames.on_cluster DIRECTORY MASTER [recover]`.
+"""A driver of a job from a DataFrame to a table: `python -m tests.spark.frames.on_cluster DIRECTORY MASTER SOURCE`.
 
-The first driver kills an executor after a checkpoint, and itself after a later one. One that recovers prints what the
-table has, what Spark SQL makes of the same input, and how often Spark wrote the input.
+The source is "parquet" or "sqlite". With a fourth argument, "recover", the driver continues the job of the first one,
+which kills an executor after a checkpoint, and itself after a later one. One that recovers prints what the table has,
+what Spark SQL makes of the same input, and how often Spark wrote the input.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -21,12 +23,35 @@ from tests.spark.jobs import await_checkpoint, until
 ROWS = 100_000
 
 
-def orders(spark: SparkSession, directory: Path) -> DataFrame:
-    """The input: Parquet files that the first driver has Spark write."""
+def parquet_orders(spark: SparkSession, directory: Path) -> DataFrame:
+    """Parquet files that the first driver has Spark write."""
     path = directory / "orders"
     if not path.exists():
         spark.range(ROWS, numPartitions=4).selectExpr("id", "id % 97 AS customer").write.parquet(str(path))
     return spark.read.parquet(str(path))
+
+
+def sqlite_orders(spark: SparkSession, directory: Path) -> DataFrame:
+    """A table of SQLite that the first driver writes, read through JDBC in four ranges."""
+    path = directory / "orders.db"
+    if not path.exists():
+        with sqlite3.connect(path) as database:
+            database.execute("CREATE TABLE orders (id BIGINT NOT NULL, customer BIGINT NOT NULL)")
+            database.executemany("INSERT INTO orders VALUES (?, ?)", ((number, number % 97) for number in range(ROWS)))
+        database.close()
+    reader = spark.read.format("jdbc").option("url", f"jdbc:sqlite:{path}").option("dbtable", "orders")
+    reader = reader.option("driver", "org.sqlite.JDBC").option("partitionColumn", "id").option("lowerBound", 0)
+    return reader.option("upperBound", ROWS).option("numPartitions", 4).load()
+
+
+SOURCES = {"parquet": parquet_orders, "sqlite": sqlite_orders}
+JAR, NATIVE = "/usr/share/java/sqlite-jdbc.jar", "/usr/lib/x86_64-linux-gnu/jni"
+"""Where Debian has SQLite's driver for JDBC (`scripts/setup.sh sqlite`), and the part of it that is not Java."""
+SQLITE = {
+    f"spark.{process}.{path}": value
+    for process in ("driver", "executor")
+    for path, value in (("extraClassPath", JAR), ("extraLibraryPath", NATIVE))
+}
 
 
 def job(frame: DataFrame, directory: Path) -> StreamEnvironment:
@@ -42,9 +67,9 @@ def job(frame: DataFrame, directory: Path) -> StreamEnvironment:
 
 def main() -> None:
     """Run the job as the arguments say."""
-    directory, master, recover = Path(sys.argv[1]), sys.argv[2], "recover" in sys.argv
-    spark = create_session("orders", master=master, config=session_settings())
-    frame = orders(spark, directory)
+    directory, master, source, recover = Path(sys.argv[1]), sys.argv[2], sys.argv[3], "recover" in sys.argv
+    spark = create_session("orders", master=master, config=session_settings() | SQLITE)
+    frame = SOURCES[source](spark, directory)
     with SparkJob(job(frame, directory), spark, recover=recover) as running:
         running.start()
         if not recover:
@@ -62,7 +87,7 @@ def main() -> None:
     expected = frame.groupBy("customer").agg({"*": "count", "id": "sum"}).orderBy("customer")
     named = expected.selectExpr("customer", "`count(1)` AS n", "`sum(id)` AS total").collect()
     told = {"table": [row.asDict() for row in table], "expected": [row.asDict() for row in named]}
-    print(json.dumps(told | {"copies": before, "restored": restored}))
+    print(json.dumps(told | {"copies": before, "restored": restored}, default=int))  # SQLite has decimals
 
 
 def copies(directory: Path) -> list[str]:

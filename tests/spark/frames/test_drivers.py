@@ -1,4 +1,4 @@
-"""From a DataFrame to a table of Spark, with an executor and then the driver killed."""
+"""Tables that Spark makes of jobs, with an executor and then the driver killed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from tests.spark.frames.queries import LAST_BATCH
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 
-def test_the_table_is_what_spark_sql_makes_of_the_same_input(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["parquet", "sqlite"])
+def test_the_table_is_what_spark_sql_makes_of_the_same_input(tmp_path: Path, source: str) -> None:
     with StandaloneCluster(tmp_path / "cluster") as cluster:
-        killed = driver(tmp_path, cluster.url)
+        killed = driver(tmp_path, cluster.url, source)
         assert killed["epochs"] == 2
-        told = driver(tmp_path, cluster.url, "recover")
+        told = driver(tmp_path, cluster.url, source, "recover")
     assert told["table"] == told["expected"]
     assert len(told["expected"]) == 97
     assert told["copies"] == killed["copies"]
@@ -46,7 +47,7 @@ def test_queries_of_two_drivers_get_each_row_once_under_the_same_batch_ids(tmp_p
 
 
 def driver(directory: Path, *arguments: str, module: str = "on_cluster") -> dict[str, Any]:
-    """What a driver prints, whether it ends or is killed."""
+    """Return what a driver prints, whether it ends or is killed."""
     ran = run_driver(module, directory, *arguments)
     lines = [line for line in ran.stdout.splitlines() if line.startswith("{")]
     assert lines, ran.stderr

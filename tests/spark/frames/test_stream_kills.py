@@ -36,7 +36,7 @@ def nothing(directory: Path, number: int) -> None:
 
 def survive(running: SparkJob, directory: Path, feed: Feed, *, kills: int, rescales: dict[int, int]) -> None:
     """Kill a slot `kills` times, each after rows were published since the last one. `rescales` has the parallelism
-    that the job gets after so many kills.
+    that the job gets after a number of kills.
     """
     chance = random.Random(26)
     running.start()
