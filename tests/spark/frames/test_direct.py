@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kit import CheckpointConfig, CollectSink, FixedDelay, Lab, ParquetSink, SparkJob, StreamEnvironment
-from kit.core.protocol.allowed import SettingError
+from kit.core.arguments.allowed import SettingError
 from kit.hosts.spark import JobFailedError
 from tests.spark.jobs import await_checkpoint, read
 
