@@ -18,6 +18,7 @@ from kit import CheckpointConfig, CollectSink, FixedDelay, Lab, ParquetSink, Spa
 from kit.core.protocol.properties import RetentionPolicy
 from kit.hosts.lab.errors import LabError
 from kit.hosts.spark import JobFailedError
+from tests.spark.frames.test_spark_ui import stages
 from tests.spark.jobs import ThreadGang, await_checkpoint, read, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]
@@ -97,10 +98,17 @@ def test_a_savepoint_is_resumed_at_another_parallelism_without_a_second_copy(
         await_checkpoint(first, 1)
         savepoint = first.stop(tmp_path / "savepoints")
     (copy,) = copies(tmp_path)
+    written = len(stages(spark, _writes_a_copy))
     with SparkJob(job(numbers(spark), tmp_path, parallelism=3, slow=False), spark, savepoint) as second:
         assert second.start().wait() == "FINISHED"
     check(tmp_path)
-    assert copies(tmp_path) == [copy], "the savepoint refers to it, and nothing else was written"
+    assert copies(tmp_path) == [copy], "the savepoint refers to it"
+    stages(spark, lambda job: job.get("jobGroup") == second.spark_group)  # Spark shows what came before it, too
+    assert len(stages(spark, _writes_a_copy)) == written, "nothing was written"
+
+
+def _writes_a_copy(job: dict[str, Any]) -> bool:
+    return "writes the rows of" in job.get("description", "")
 
 
 def test_a_run_from_scratch_does_not_use_the_copy_of_an_earlier_run(spark: SparkSession, tmp_path: Path) -> None:

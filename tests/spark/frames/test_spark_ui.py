@@ -36,7 +36,7 @@ def stages(spark: SparkSession, wanted: Callable[[dict[str, Any]], bool]) -> lis
         jobs = [job for job in shown(spark, "jobs") if wanted(job)]
         ids = {stage for job in jobs for stage in job["stageIds"]}
         found[:] = [stage for stage in shown(spark, "stages?details=true") if stage["stageId"] in ids]
-        return bool(jobs) and all(job["status"] == "SUCCEEDED" for job in jobs)
+        return bool(jobs) and all(job["status"] != "RUNNING" for job in jobs)
 
     while not complete():
         pass
