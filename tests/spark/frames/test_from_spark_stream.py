@@ -64,6 +64,23 @@ def test_each_row_arrives_once_through_kills_rescales_and_a_savepoint(spark: Spa
     assert not spark.streams.active
 
 
+def test_a_batch_that_spark_runs_again_after_a_crash_is_published_once(spark: SparkSession, tmp_path: Path) -> None:
+    with SparkJob(job(spark, tmp_path), spark) as running:
+        arrive(tmp_path, 0)
+        running.start()
+        until(lambda: published(tmp_path) == 100, running)
+        savepoint = running.stop(tmp_path / "savepoints")
+    (committed,) = (path for path in (tmp_path / "stream" / "spark" / "commits").iterdir() if path.name.isdecimal())
+    committed.unlink()  # as if Spark had died before it noted that the batch was written
+    (committed.parent / f".{committed.name}.crc").unlink()
+    with SparkJob(job(spark, tmp_path), spark, savepoint) as running:
+        running.start()
+        arrive(tmp_path, 1)
+        until(lambda: published(tmp_path) == 200, running)
+        running.stop(tmp_path / "savepoints")
+    assert sorted(read(tmp_path / "copy")["n"]) == list(range(200))
+
+
 def test_a_query_that_fails_ends_the_job_with_sparks_reason(spark: SparkSession, tmp_path: Path) -> None:
     env = StreamEnvironment("failing", restart=FixedDelay(attempts=1, delay_ms=1))
     frame = spark.readStream.format("rate").load().selectExpr("value", "raise_error('out of paper') AS n")
