@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kit.core.protocol.properties import RetentionPolicy
     from kit.core.trace.trace import Trace
     from kit.course.missions.missions import mission, missions
+    from kit.files.disposal import CheckpointInUseError, dispose_savepoint
     from kit.files.job_ended import JobEndedError
     from kit.files.job_failed import JobFailedError
     from kit.glossary import where
@@ -146,6 +147,7 @@ _offer(
             "Parts",
             "RescaleConfig",
         ],
+        "kit.files.disposal": ["CheckpointInUseError", "dispose_savepoint"],
         "kit.files.job_ended": ["JobEndedError"],
         "kit.files.job_failed": ["JobFailedError"],
         "kit.hosts.lab": ["Lab"],
@@ -224,6 +226,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointConfig",
     "CheckpointError",
+    "CheckpointInUseError",
     "CheckpointListener",
     "CheckpointedFunction",
     "CheckpointingMode",
@@ -286,6 +289,7 @@ __all__ = [
     "avg",
     "count",
     "create_session",
+    "dispose_savepoint",
     "doctor",
     "max_",
     "min_",

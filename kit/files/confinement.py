@@ -7,6 +7,9 @@ its metadata is resolved first, including symbolic links. It must be in one of t
 - `shared` and `taskowned` beside it, which hold files that several checkpoints refer to,
 - the directory of the restored job.
 
+A state file may have entropy in its path (`kit.files.entropy`): without these characters, the path must be in one of
+these directories, and no link may occur in it from the characters on.
+
 A sink checks the output paths in its state against its own directory (`kit.stream.connectors.sink`), and a source
 checks a split's path against its files (`kit.stream.connectors.file_sources`). Flink follows any path that it finds.
 """
@@ -19,6 +22,7 @@ from collections.abc import Iterable
 
 from kit.core.metadata import read_metadata
 from kit.core.state.errors import StorageError
+from kit.files.entropy import without_entropy
 from kit.files.storage import SHARED_STATE_DIR, TASK_OWNED_STATE_DIR
 
 _MOST_NAMED = 3
@@ -56,15 +60,30 @@ def paths_outside(paths: Iterable[str], roots: Iterable[str], *, is_real: bool) 
     """Yield the paths that are not below one of the roots, as given."""
     resolved = tuple(f"{_resolved(root, is_real=is_real)}/" for root in roots)
     directories: dict[str, str] = {}
-    for path in paths:
+
+    def is_inside(path: str) -> bool:
         directory, name = posixpath.split(path)
         if directory not in directories:
             directories[directory] = _resolved(directory, is_real=is_real)
         whole = f"{directories[directory]}/{name}"
         if is_real and os.path.islink(whole):
             whole = _resolved(whole, is_real=True)
-        if name in ("", ".", "..") or not whole.startswith(resolved):
-            yield path
+        return name not in ("", ".", "..") and whole.startswith(resolved)
+
+    for path in paths:
+        if not is_inside(path):
+            plain = _without_entropy(path, is_real=is_real)
+            if plain is None or not is_inside(plain):
+                yield path
+
+
+def _without_entropy(path: str, *, is_real: bool) -> str | None:
+    """Return the path without its entropy; None if it has none, or if a link leads elsewhere from there on."""
+    split = without_entropy(path)
+    if split is None:
+        return None
+    straight = f"{_resolved(split.before, is_real=is_real)}/{split.digits}/{split.behind}"
+    return split.plain if _resolved(path, is_real=is_real) == straight else None
 
 
 def _resolved(path: str, *, is_real: bool) -> str:

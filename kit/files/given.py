@@ -36,6 +36,13 @@ def directory_given(what: str, found: object) -> str | None:
     raise TypeError(f"{what} is {found!r}, but must be the path of a directory, such as '/savepoints'")
 
 
+def path_given(what: str, found: object) -> str:
+    """Return the path of a savepoint as a text. Raises TypeError for what is no path."""
+    if isinstance(found, str | os.PathLike):
+        return os.fspath(found)
+    raise TypeError(f"{what} is {found!r}, but must be the path of a savepoint, as savepoint(wait=True) returns it")
+
+
 def existing_directory(what: str, found: object) -> str:
     """Return a directory on this machine. Raises TypeError for what is no path, FileNotFoundError if it is missing."""
     path = directory_given(what, found)

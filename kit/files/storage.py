@@ -5,6 +5,8 @@
                     taskowned/           files that belong to the tasks
     <savepoints>/savepoint-<6>-<12>/     one savepoint: the job's first 6 hex digits, and 12 that make it unique
 
+State files may have entropy in their paths (`kit.files.entropy`); `_metadata` never has.
+
 Incomplete files are never visible: a file gets its name when it is complete. `_metadata`, which makes a directory a
 checkpoint, comes last and never overwrites another; in an object store, the store itself ensures that
 (`object_stores`). Small state goes into the metadata instead of a file of its own. What is reported as written survives
@@ -32,11 +34,13 @@ from kit.core.protocol.properties import Durability
 from kit.core.state.errors import SavepointNotFoundError, StateLostError, StorageError
 from kit.core.state.handles import (
     ByteStreamStateHandle,
+    FileStateHandle,
     RelativeFileStateHandle,
     SegmentFileStateHandle,
     StreamStateHandle,
 )
 from kit.files import object_stores
+from kit.files.entropy import Entropy
 from kit.stream.connectors import disk
 from kit.stream.connectors.files import APPEAR_WHOLE
 
@@ -75,7 +79,10 @@ class ResolvedCheckpoint:
 
 
 class StateFiles:
-    """A reader of state and metadata anywhere, independent of a job. With `file_system` all paths are in that."""
+    """State and metadata anywhere, independent of a job: to be read, or deleted.
+
+    With `file_system` all paths are in that.
+    """
 
     def __init__(self, file_system: fs.FileSystem | None = None) -> None:
         self._file_system = file_system
@@ -176,6 +183,31 @@ class StateFiles:
             raise _failed("list", directory, error) from error
         return sorted(info.base_name for info in found)
 
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files; missing ones are ignored. All are tried before StorageError names those that failed."""
+        failures = []
+        for path in paths:
+            try:
+                file_system, inner = self._open(path)
+                disk.delete_file(file_system, inner)
+            except FileNotFoundError:
+                continue
+            except (OSError, pa.ArrowException) as error:
+                if self.exists(path):
+                    failures.append(f"{path} ({error})")
+        if failures:
+            raise StorageError(f"Cannot delete {'; '.join(failures)}")
+
+    def remove_if_empty(self, directory: str) -> bool:
+        """Remove a directory if it is empty, and return True if it is gone."""
+        file_system, inner = self._open(directory)
+        if file_system.get_file_info(inner).type is fs.FileType.NotFound:
+            return True
+        if file_system.get_file_info(fs.FileSelector(inner)):
+            return False
+        disk.delete_directory(file_system, inner)
+        return True
+
     def _open(self, path: str) -> tuple[fs.FileSystem, str]:
         """Return the file system of a path or URI, and the path in it."""
         return _opened(path) if self._file_system is None else (self._file_system, path)
@@ -219,7 +251,8 @@ exists, read, read_range, resolve = _ANYWHERE.exists, _ANYWHERE.read, _ANYWHERE.
 class CheckpointStorage(StateFiles):
     """The checkpoint directory of one job. `base` and `savepoint_directory` are paths or URIs (`s3://bucket/path`).
 
-    With `file_system` all paths are in that, for instance one in memory.
+    With `file_system` all paths are in that, for instance one in memory. With `entropy`, state files below a directory
+    whose path has its key get characters in the key's place.
     """
 
     def __init__(
@@ -230,6 +263,7 @@ class CheckpointStorage(StateFiles):
         memory_threshold_bytes: int = DEFAULT_MEMORY_THRESHOLD_BYTES,
         file_system: fs.FileSystem | None = None,
         durability: Durability = Durability.FSYNC,
+        entropy: Entropy | None = None,
     ) -> None:
         super().__init__(file_system)
         if not re.fullmatch(r"[0-9a-f]{32}", job_id):
@@ -244,14 +278,35 @@ class CheckpointStorage(StateFiles):
         self.job_id = job_id
         self.syncs = durability is Durability.FSYNC
         self.memory_threshold_bytes = memory_threshold_bytes
-        self.job_directory = f"{_qualified(base)}/{job_id}"
-        self.savepoint_directory = None if savepoint_directory is None else _qualified(savepoint_directory)
+        self._entropy = entropy
+        self._with_key: dict[str, str] = {}
+        """Directories whose paths have the entropy key, by their paths without it."""
+        self.base = self._without_key(base)
+        self.job_directory = f"{self.base}/{job_id}"
+        self.savepoint_directory = None if savepoint_directory is None else self._without_key(savepoint_directory)
         self._made: set[str] = set()
 
     def __repr__(self) -> str:
         return f"CheckpointStorage({self.job_directory!r})"
 
     # ---- locations ----------------------------------------------------------------------------------------------
+
+    def _without_key(self, directory: str | os.PathLike[str]) -> str:
+        """Return the directory without the entropy key, and remember where the key is."""
+        path = _qualified(directory)
+        if self._entropy is None or not self._entropy.is_in(path):
+            return path
+        plain = self._entropy.without_key(path)
+        self._with_key[plain] = path
+        return plain
+
+    def _state_path(self, location: CheckpointLocation, name: str) -> str:
+        """Return the path of a state file of a checkpoint."""
+        plain = f"{location.directory}/{name}"
+        for directory, with_key in self._with_key.items():
+            if self._entropy is not None and plain.startswith(f"{directory}/"):
+                return self._entropy.in_place_of_key(with_key, plain)
+        return plain
 
     @property
     def shared_directory(self) -> str:
@@ -300,7 +355,7 @@ class CheckpointStorage(StateFiles):
 
         Raises ValueError if neither is given, StorageError if it cannot be made.
         """
-        base = self.savepoint_directory if target is None else _qualified(target)
+        base = self.savepoint_directory if target is None else self._savepoint_base(target)
         if base is None:
             raise ValueError(
                 "No savepoint location given and no default location configured: pass a target directory, or set "
@@ -317,15 +372,28 @@ class CheckpointStorage(StateFiles):
             "already: give another directory, or remove some"
         )
 
+    def _savepoint_base(self, target: str) -> str:
+        """Return the directory that a request for a savepoint names. Raises StorageError for another with the key."""
+        path = _qualified(target)
+        if self._entropy is None or not self._entropy.is_in(path):
+            return path
+        plain = self._entropy.without_key(path)
+        if not any(f"{path}/".startswith(f"{with_key}/") for with_key in self._with_key.values()):
+            raise StorageError(
+                f"The target {target!r} has the entropy key {self._entropy.key!r}, but the tasks know this name in "
+                "directory and savepoint_directory of CheckpointConfig only: set it there, or give a target without it"
+            )
+        return plain
+
     # ---- writing ------------------------------------------------------------------------------------------------
 
     def to_handle(self, data: bytes | pa.Buffer, location: CheckpointLocation, name: str) -> StreamStateHandle:
         """Store state: in the handle itself if it is small, else in file `name` of the checkpoint's directory."""
         if len(data) <= self.memory_threshold_bytes:
             return ByteStreamStateHandle(name, bytes(data))
-        path = f"{location.directory}/{name}"
+        path = self._state_path(location, name)
         self.write(path, data)
-        return RelativeFileStateHandle(name, len(data), path)
+        return _file_handle(location, name, len(data), path)
 
     def takes_pieces(self, location: CheckpointLocation) -> bool:
         """Return True if a file can be written there piece by piece without ever being visible incomplete."""
@@ -433,31 +501,10 @@ class CheckpointStorage(StateFiles):
 
     # ---- discarding ---------------------------------------------------------------------------------------------
 
-    def discard(self, paths: Iterable[str]) -> None:
-        """Delete files; missing ones are ignored. All are tried before StorageError names those that failed."""
-        failures = []
-        for path in paths:
-            try:
-                file_system, inner = self._open(path)
-                disk.delete_file(file_system, inner)
-            except FileNotFoundError:
-                continue
-            except (OSError, pa.ArrowException) as error:
-                if self.exists(path):
-                    failures.append(f"{path} ({error})")
-        if failures:
-            raise StorageError(f"Cannot delete {'; '.join(failures)}")
-
     def discard_location(self, location: CheckpointLocation) -> bool:
         """Remove a checkpoint's directory if it is empty, and return True if it is gone."""
-        file_system, inner = self._open(location.directory)
         self._made.discard(location.directory)
-        if file_system.get_file_info(inner).type is fs.FileType.NotFound:
-            return True
-        if file_system.get_file_info(fs.FileSelector(inner)):
-            return False
-        disk.delete_directory(file_system, inner)
-        return True
+        return self.remove_if_empty(location.directory)
 
     def dispose_on_failure(self, location: CheckpointLocation) -> None:
         """Remove the directory of a checkpoint that was not completed, with its content."""
@@ -483,7 +530,7 @@ class CheckpointStateOutputStream:
         self._storage = storage
         self._location = location
         self._name = name
-        self._path = f"{location.directory}/{name}"
+        self._path = storage._state_path(location, name)
         self._file_system, self._inner = storage._open(self._path)
         self._first: list[bytes | pa.Buffer] = []
         self._size = 0
@@ -500,7 +547,7 @@ class CheckpointStateOutputStream:
             self._first.append(piece)
             if self._size <= self._storage.memory_threshold_bytes:
                 return
-            self._storage._make(self._location.directory)
+            self._storage._make(posixpath.dirname(self._path))
         try:
             if self._file is None:
                 self._file = self._file_system.open_output_stream(_temporary(self._inner))
@@ -519,7 +566,7 @@ class CheckpointStateOutputStream:
         except (OSError, pa.ArrowException) as error:
             raise _failed("write", self._path, error) from error
         self._kept = True
-        return RelativeFileStateHandle(self._name, self._size, self._path)
+        return _file_handle(self._location, self._name, self._size, self._path)
 
     def __enter__(self) -> CheckpointStateOutputStream:
         return self
@@ -533,6 +580,13 @@ class CheckpointStateOutputStream:
 
 
 # ---- paths ------------------------------------------------------------------------------------------------------
+
+
+def _file_handle(location: CheckpointLocation, name: str, size: int, path: str) -> StreamStateHandle:
+    """Return the handle of a state file: relative to `_metadata`, unless its path has entropy."""
+    if path == f"{location.directory}/{name}":
+        return RelativeFileStateHandle(name, size, path)
+    return FileStateHandle(path, size)
 
 
 def _stream_of(handle: StreamStateHandle) -> StreamStateHandle:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from random import Random
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -217,3 +219,31 @@ def test_it_stays_as_it_was_taken() -> None:
     assert "unfinished" in set(under_way.subtasks(1)["status"])
     lab.run_until(checkpoint=1)
     assert list(under_way.history["status"]) == ["IN_PROGRESS"]
+
+
+@pytest.mark.flink(
+    "PendingCheckpointStatsTest.testIsJavaSerializable", "CompletedCheckpointTest.testIsJavaSerializable"
+)
+def test_a_copy_has_every_figure_of_pending_and_completed_checkpoints_and_does_not_follow_the_original() -> None:
+    """Statistics are copied where Flink serialises them: the fork of a lab has its own."""
+    lab = Lab(environment(Shape(rows=240), interval_ms=None))
+    lab.run_until(record="AllTasksRunning")
+    lab.trigger_checkpoint(wait=True)
+    lab.trigger_checkpoint()
+    lab.run_until(lambda lab: lab.look.statistics.history["acknowledged"][0] == 2)
+    assert list(lab.look.statistics.history["status"]) == ["IN_PROGRESS", "COMPLETED"]
+    then = figures(lab)
+    assert {len(then), len(then[0])} == {2, 17}
+    copied = lab.fork()
+    assert figures(copied) == then
+    lab.run_until(checkpoint=2)
+    assert figures(lab) != then
+    assert figures(copied) == then
+    copied.run_until(checkpoint=2)
+    assert figures(copied) == figures(lab)
+
+
+def figures(lab: Lab) -> list[dict[str, Any]]:
+    """Return all fields of each checkpoint's statistics."""
+    found = lab.look.master.checkpoints.statistics.history.newest_first()
+    return [{each.name: str(getattr(one, each.name)) for each in fields(one) if each.repr} for one in found]

@@ -37,7 +37,7 @@ from kit.core.protocol.events import (
 from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
 from kit.core.protocol.words import Word
 from kit.core.trace.trace import Trace
-from kit.files.given import directory_given, flag_given
+from kit.files.given import directory_given, flag_given, path_given
 from kit.files.output import output_at_risk
 from kit.hosts.lab.by_words import chosen
 from kit.hosts.lab.choices import Choices
@@ -56,6 +56,7 @@ from kit.hosts.lab.refusals import DRIVER_IS_DEAD, stands_still
 from kit.hosts.lab.step import Step
 from kit.hosts.lab.summary import LARGE, summary_html
 from kit.hosts.lab.world.actions import Action, LetTimePass
+from kit.hosts.lab.world.disposal import DisposeSavepoint
 from kit.hosts.lab.world.edge import LabEdge
 from kit.hosts.lab.world.garbage import garbage_among_new_objects_only
 from kit.hosts.lab.world.keyframes import Keyframes
@@ -447,6 +448,14 @@ class Lab(Asking):
         path = self._savepoints(target)
         return self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
 
+    def dispose_savepoint(self, path: str | os.PathLike[str]) -> None:
+        """Delete a savepoint on the lab's disk: its `_metadata` and its files. It is a step, so `back()` undoes it.
+
+        Raises CheckpointInUseError for a checkpoint that the job may restore, SavepointNotFoundError, CheckpointError
+        if the metadata is damaged, and StorageError if it refers to files outside the snapshot's own directory.
+        """
+        self._do(DisposeSavepoint(path_given("path", path)))
+
     def _savepoints(self, target: Target) -> str | None:
         path = directory_given("target", target)
         if path is not None:
@@ -511,7 +520,7 @@ class Lab(Asking):
                 interrupts.deliver()
                 if not isinstance(action, Action | Word):
                     raise LabError(f"replay takes the actions of a lab, other.past.actions; found {action!r}")
-                if isinstance(action, Action) and not isinstance(action, LetTimePass):
+                if isinstance(action, Action) and not isinstance(action, LetTimePass | DisposeSavepoint):
                     self.step(action)
                 else:
                     self._do(action)

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from kit.core.protocol.properties import Durability
 from kit.core.protocol.snapshots import Effect
+from kit.files.entropy import entropy_of
 from kit.files.local_state import LocalState
 from kit.files.output import lineage_of, rows_of_parts, sink_called, sinks
 from kit.files.storage import CheckpointStorage
@@ -187,6 +188,7 @@ def open_storage(job: JobGraph, directory: str) -> CheckpointStorage:
         settings.default_savepoint_directory,
         settings.memory_threshold_bytes,
         durability=settings.durability if settings.directory else Durability.PAGE_CACHE,  # temporary: short-lived
+        entropy=entropy_of(settings),
     )
 
 

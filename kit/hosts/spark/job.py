@@ -150,7 +150,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         self._recording = temporary_directory("recording-") if record is True else ""
         """The directory that is deleted with the job; a recording in a user's directory stays."""
         if directory is not None and self.job.settings.checkpoint.interval_ms is not None:
-            check_writable(directory)
+            check_writable(storage.base)
         self._driver = JobDriver(
             self.job,
             self._launch if launch is None else lambda ticket, ended: launch(self._placed(ticket), ended),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from kit.core.protocol.commands import CompleteRequest
 from kit.core.protocol.events import RequestCheckpoint, RequestRescale, RequestSavepoint, RequestStop
 from kit.core.protocol.words import Word
-from kit.files.given import directory_given
+from kit.files.given import directory_given, path_given
 from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.console import waiting
 from kit.hosts.spark.driver.driver import JobDriver
@@ -126,6 +126,13 @@ class JobRequests:
             check_rescale(self.spark, self.job, wanted)
         request = self._ask(lambda n: RequestRescale(request_id=n, parallelism=wanted, at_once=at_once), wait=wait)
         return self if wait else int(request)
+
+    def dispose_savepoint(self, path: str | os.PathLike[str]) -> None:
+        """Delete a savepoint: its `_metadata` and its files. `kit.dispose_savepoint` needs no job for it.
+
+        Raises CheckpointInUseError for a checkpoint that this job may restore, and else what the function raises.
+        """
+        self._driver.dispose_savepoint(path_given("path", path))
 
     def _ask(self, make: Callable[[int], Word], *, wait: bool) -> str | int:
         if not self._started:

@@ -49,6 +49,10 @@ class CheckpointConfig:
     `savepoints` in `directory`. State up to `memory_threshold_bytes` is inlined into `_metadata`. The newest
     `max_retained` checkpoints are kept, and after the job those that `retention` names.
 
+    With `entropy_key` "_entropy_", the path of a directory may be `s3://bucket/_entropy_/checkpoints`. Each state file
+    then gets `entropy_length` characters of its own in the place of this name, so an object store spreads the files
+    over its partitions. `_metadata` is written to `s3://bucket/checkpoints` (`kit.files.entropy`).
+
     `unaligned` barriers overtake records, at once or, with `aligned_timeout_ms` > 0, only once alignment has taken that
     long; a job with `partition_custom` needs `force_unaligned` for it. The data that barriers overtook is written to
     files that up to `max_subtasks_per_channel_state_file` subtasks share. It is not restored from the checkpoint
@@ -96,6 +100,8 @@ class CheckpointConfig:
     retention: RetentionPolicy = RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION
     directory: str | None = None
     savepoint_directory: str | None = None
+    entropy_key: str | None = None
+    entropy_length: int = 4
     max_retained: int = 1
     memory_threshold_bytes: int = 20 * 1024
     checkpoints_after_tasks_finish: bool = True
@@ -114,6 +120,7 @@ class CheckpointConfig:
         check(self)
         self._check_backlog()
         self._check_unaligned()
+        self._check_entropy()
         expect(
             not self.is_durable or self.directory is not None,
             "directory",
@@ -140,6 +147,15 @@ class CheckpointConfig:
                 "exactly_once with unaligned=True (there is no alignment to avoid otherwise)",
             )
             expect(self.max_concurrent == 1, "max_concurrent", self.max_concurrent, "1 with unaligned=True")
+
+    def _check_entropy(self) -> None:
+        places = (self.directory, self.savepoint_directory)
+        expect(
+            self.entropy_key is None or any(self.entropy_key in place.split("/") for place in places if place),
+            "entropy_key",
+            self.entropy_key,
+            "one of the names in the path of directory or savepoint_directory, as in 's3://bucket/_entropy_/checkpoints'",
+        )
 
     @property
     def is_exactly_once(self) -> bool:

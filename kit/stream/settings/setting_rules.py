@@ -36,6 +36,8 @@ MAX_MEMORY_THRESHOLD_BYTES = 1024 * 1024
 """The maximum size of state inlined into `_metadata` (`MAX_FILE_STATE_THRESHOLD`)."""
 MAX_BUFFER_BYTES = 128 * 1024 * 1024
 """The maximum size of a buffer, which with its header must fit into a frame of the network."""
+MOST_ENTROPY = 32
+"""The maximum number of characters of entropy in a path."""
 
 
 class CheckpointingMode(Enum):
@@ -49,6 +51,10 @@ MODES, RETENTIONS, DURABILITIES = one_of(CheckpointingMode), one_of(RetentionPol
 STORE = Allowed(
     f"{', '.join(map(repr, [IN_MEMORY, *EXAMPLES[:-1]]))} or {EXAMPLES[-1]!r}",
     lambda found: isinstance(found, str) and (found == IN_MEMORY or store_named(found) is not None),
+)
+NAME_IN_PATH = Allowed(
+    "a name without '/', such as '_entropy_'",
+    lambda found: isinstance(found, str) and "/" not in found and found not in ("", ".", ".."),
 )
 
 
@@ -109,6 +115,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("max_retained", f"{_CHECKPOINTING}.num-retained", count(1)),
         Rule("directory", f"{_CHECKPOINTING}.dir", or_none(PLACE, "a temporary one")),
         Rule("savepoint_directory", f"{_CHECKPOINTING}.savepoint-dir", or_none(PLACE, "`savepoints` in `directory`")),
+        Rule("entropy_key", "s3.entropy.key", or_none(NAME_IN_PATH, "no entropy")),
+        Rule("entropy_length", "s3.entropy.length", whole(1, MOST_ENTROPY)),
         Rule("memory_threshold_bytes", f"{_CHECKPOINTING}.data-inline-threshold", whole(0, MAX_MEMORY_THRESHOLD_BYTES)),
         Rule("store", "high-availability.type", STORE),
     ),

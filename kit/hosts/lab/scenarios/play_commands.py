@@ -18,6 +18,8 @@ from typing import Any
 import pandas as pd
 
 from kit.core.trace.trace import TraceRecord
+from kit.core.state.errors import StateError
+from kit.files.disposal import CheckpointInUseError
 from kit.hosts.lab.by_words import matching
 from kit.hosts.lab.errors import MOST_NAMED, LabError, LabWarning, nearest
 from kit.hosts.lab.faults.fault_verbs import VERBS as VERBS_OF_FAULTS
@@ -264,6 +266,13 @@ def _savepoint(scene: Scene, target: str | None) -> None:
     scene.lab.savepoint(target)
 
 
+def _dispose(scene: Scene, path: str) -> None:
+    try:
+        scene.lab.dispose_savepoint(path)
+    except (StateError, CheckpointInUseError) as error:
+        raise LabError(str(error)) from error
+
+
 def _stop(scene: Scene, drain: str | None, target: str | None) -> None:
     scene.lab.stop(target, drain=drain is not None)
 
@@ -467,6 +476,7 @@ VERBS = (
         Verb(each.usage, each.does, each.pattern.pattern, partial(_break, name))
         for name, each in VERBS_OF_FAULTS.items()
     ),
+    Verb("dispose of PATH", "delete a savepoint: its metadata and its files", r"dispose of (/\S+)", _dispose),
     Verb(
         "inflict FAULT(FIELDS)",
         "inject a fault, in the form of a saved run",

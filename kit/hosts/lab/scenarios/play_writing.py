@@ -26,6 +26,7 @@ from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import FAULTS
 from kit.hosts.lab.scenarios.play_text import Block, Command, PlayText
 from kit.hosts.lab.world.actions import Action, LetTimePass
+from kit.hosts.lab.world.disposal import DisposeSavepoint
 
 LINE_LENGTH = 110
 LINES_PER_BLOCK = 10
@@ -49,7 +50,7 @@ def play_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
     """Yield the actions as commands of a play. Raises LabError if the run did not start from scratch."""
     keys: list[str] = []
     for action in actions:
-        if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass):
+        if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass | DisposeSavepoint):
             if len(" ".join((*keys, action.key))) > LINE_LENGTH:
                 yield f"do {' '.join(keys)}"
                 keys = []
@@ -87,6 +88,8 @@ def line_of(action: Action | Word) -> str:
     """Return the command of a fault, a wait or a user's request. Raises LabError for an action without one."""
     if isinstance(action, LetTimePass):
         return f"wait until {action.until_ms} ms"
+    if isinstance(action, DisposeSavepoint):
+        return f"dispose of {action.path}"
     if isinstance(action, Fault):
         return f"inflict {action.literal}"
     if isinstance(action, RequestCheckpoint):

@@ -6,8 +6,11 @@ stores, including the ZooKeeper store, are files on the lab's disk.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from os import PathLike
 
+from kit.files.disposal import dispose
+from kit.files.entropy import entropy_of
 from kit.files.job_files import JobFiles
 from kit.files.local_state import LocalState
 from kit.files.memory import MemoryFiles
@@ -66,6 +69,10 @@ class LabEdge:
             hint = "" if there else "; give after=<the lab that wrote it>, for a lab's files lie in memory"
             raise LabError(said(f"restore_path: {error}", f"the lab's disk holds {holds}{hint}")) from None
 
+    def dispose(self, path: str, in_use: Collection[str]) -> None:
+        """Delete a snapshot on the lab's disk (`kit.files.disposal.dispose`)."""
+        dispose(self._storage, path, in_use)
+
     def sink_path(self, sink: str) -> str:
         """Return the path of the named sink. Raises LabError, with all sinks, if no sink matches, or several do."""
         try:
@@ -86,6 +93,7 @@ class LabEdge:
             settings.default_savepoint_directory,
             settings.memory_threshold_bytes,
             files.filesystem,
+            entropy=entropy_of(settings),
         )
 
     def _store_on(self, files: MemoryFiles) -> MemoryStore | DurableStore:

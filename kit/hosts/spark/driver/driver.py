@@ -35,6 +35,7 @@ from kit.core.protocol.events import EpochEnded, StartJob, TimerFired
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.protocol.words import Envelope, Word
 from kit.core.trace.trace import Trace, TraceRecord
+from kit.files.disposal import dispose
 from kit.files.job_ended import JobEndedError
 from kit.files.job_failed import JobFailedError
 from kit.files.job_files import JobFiles
@@ -157,6 +158,12 @@ class JobDriver:
         if self.ended.is_set() and not answer.done():
             answer.set_exception(self._is_over())
         return answer
+
+    def dispose_savepoint(self, path: str) -> None:
+        """Delete a snapshot, unless the job may restore it (`kit.files.disposal.dispose`)."""
+        with self.lock:
+            in_use = self.master.checkpoints.store.in_use
+        dispose(self._storage, path, in_use)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the job has ended and nothing of it is left; return False on a timeout."""

@@ -73,6 +73,11 @@ class CompletedCheckpointStore:
         """The id of `latest`, `BEFORE_ALL_CHECKPOINTS` if there is none. Flink: `getLatestCheckpointId`."""
         return self.checkpoints[-1].checkpoint_id if self.checkpoints else BEFORE_ALL_CHECKPOINTS
 
+    @property
+    def in_use(self) -> frozenset[str]:
+        """The directories of the checkpoints that the job may still restore, or of which it still needs files."""
+        return frozenset(each.location for each in (*self.checkpoints, *self.subsumed))
+
     def recover(self, checkpoints: Iterable[CompletedCheckpoint]) -> None:
         """Retain what an earlier driver had retained, in order of ids; the next `add` subsumes those beyond the limit.
 
