@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kit import CheckpointConfig, Lab, SparkJob, dispose_savepoint, open_checkpoint
-from kit.core.protocol.allowed import SettingError
+from kit.core.arguments.allowed import SettingError
 from kit.core.state.errors import StorageError
 from kit.files.confinement import OutsidePathError, check_metadata
 from kit.files.entropy import Entropy, without_entropy

@@ -17,8 +17,8 @@ from typing import Any
 
 import pandas as pd
 
-from kit.core.trace.trace import TraceRecord
 from kit.core.state.errors import StateError
+from kit.core.trace.trace import TraceRecord
 from kit.files.disposal import CheckpointInUseError
 from kit.hosts.lab.by_words import matching
 from kit.hosts.lab.errors import MOST_NAMED, LabError, LabWarning, nearest
