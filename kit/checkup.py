@@ -23,6 +23,7 @@ from typing import Any
 import pandas as pd
 
 from kit.core.markup import cells, element, table
+from kit.files.given import flag_given
 
 OK, NOT_OK, NOTE = "ok", "not ok", "note"
 """A note is informative; everything works."""
@@ -122,7 +123,7 @@ def doctor(*, spark: bool = True, start_spark: bool = False) -> Checkup:
     Without `spark`, what only Spark needs is skipped. With `start_spark`, a session is started and a barrier stage run
     on it, which takes seconds.
     """
-    return Checkup(list(_checks(spark, start_spark)))
+    return Checkup(list(_checks(flag_given("spark", spark), flag_given("start_spark", start_spark))))
 
 
 def _checks(spark: bool, start_spark: bool) -> Iterator[Check]:

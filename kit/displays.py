@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 def explorer(thing: Any, *, tab: bool = False) -> Any:
     """Open the explorer on a run, a play or a job."""
+    from kit.files.given import flag_given
     from widgets.explorer.explorer import show
 
-    return show(thing, tab=tab)
+    return show(thing, tab=flag_given("tab", tab))
 
 
 def explanation(trace: Any, about: object = None, **named: Any) -> Why:

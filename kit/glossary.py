@@ -133,6 +133,8 @@ def where(name: str) -> Found:
 
     The kit's own names are found as well. For an unknown name it suggests similar ones.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name is {name!r}, but must be a text, such as 'CheckpointCoordinator'")
     owner, _, last = name.replace("#", ".").rpartition(".")
     owner = owner.rpartition(".")[2]
     known = glossary()

@@ -38,6 +38,11 @@ _PHASE_WORDS = {
 
 def advise(figures: CheckpointFigures) -> Advice:
     """Return what slows the checkpoints of a job down, and what helps."""
+    if not isinstance(figures, CheckpointFigures):
+        raise TypeError(
+            f"advise takes the figures of a job's checkpoints and found {figures!r}: give "
+            "figures_of(lab.look.statistics) or read_flink(address)"
+        )
     found = _Found(figures)
     remedies = [remedy for rule in RULES if (remedy := rule(found)) is not None]
     return Advice(figures.name, _verdict(found), found.shares, tuple(remedies))

@@ -41,6 +41,7 @@ from kit.core.state.handles import (
 )
 from kit.files import object_stores
 from kit.files.entropy import Entropy
+from kit.files.given import path_given
 from kit.stream.connectors import disk
 from kit.stream.connectors.files import APPEAR_WHOLE
 
@@ -85,6 +86,10 @@ class StateFiles:
     """
 
     def __init__(self, file_system: fs.FileSystem | None = None) -> None:
+        if not isinstance(file_system, fs.FileSystem | None):
+            raise TypeError(
+                f"file_system is {file_system!r}, but must be a file system of pyarrow.fs, or None for that of the path"
+            )
         self._file_system = file_system
 
     @property
@@ -133,7 +138,7 @@ class StateFiles:
 
         Flink: `AbstractFsCheckpointStorageAccess.resolveCheckpoint`.
         """
-        if not os.fspath(pointer):
+        if not path_given("path", pointer):
             raise ValueError(
                 "Empty checkpoint path: give the directory of a checkpoint or savepoint, or its _metadata file"
             )
@@ -155,7 +160,8 @@ class StateFiles:
 
     def qualified(self, path: str | os.PathLike[str]) -> str:
         """Return a path or URI in the recorded form: without a slash at its end, a local one absolute."""
-        return os.fspath(path).rstrip("/") if self._file_system is not None else _qualified(path)
+        path = path_given("path", path)
+        return path.rstrip("/") if self._file_system is not None else _qualified(path)
 
     def walk(self, directory: str | os.PathLike[str], most: int) -> Iterator[tuple[str, int]]:
         """Yield the files in a directory and below it, with their bytes; none if it does not exist.

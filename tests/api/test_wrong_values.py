@@ -30,19 +30,31 @@ from kit import (
     ValueStateDescriptor,
     count,
     create_session,
+    dispose_savepoint,
+    doctor,
+    open_checkpoint,
+    open_checkpoints,
+    show,
     sum_,
+    where,
 )
+from kit.advice import advise
 from kit.core.state.errors import StateDescriptorError
-from kit.hosts.lab import LabError
+from kit.hosts.lab import LabError, open_play, save_play
 from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.wire.endpoint import WireSettings
 from kit.stream.connectors import RollingPolicy
 from kit.verify.explore import explore
 from kit.verify.swarm.swarm import swarm
+from tests.spark.jobs import ThreadGang
 
 ROWS = [{"letter": "abc"[n % 3], "n": n} for n in range(9)]
 WRONG = ["x", -7, 0.5, True, [], {}, object(), dict]
 """No setting below takes one of these, unless its name is followed by the ones that it does take."""
+
+
+def job() -> SparkJob:
+    return SparkJob(environment(), launch=ThreadGang)
 
 
 def environment() -> StreamEnvironment:
@@ -121,6 +133,52 @@ SETTINGS: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
         lambda **of: SparkJob(environment(), **of),
         {"allow_non_restored_state": FLAGS, "recover": FLAGS, "settings": [], "launch": [dict]},
     ),
+    "Lab.stop": (lambda **of: lab().stop(**of), {"drain": FLAGS, "wait": FLAGS, "target": NAMES}),
+    "Lab.trigger_checkpoint": (lambda **of: lab().trigger_checkpoint(**of), {"full": FLAGS, "wait": FLAGS}),
+    "Lab.savepoint": (lambda **of: lab().savepoint(**of), {"wait": FLAGS, "target": NAMES}),
+    "Lab.rescale": (lambda **of: lab().rescale(1, **of), {"at_once": FLAGS, "wait": FLAGS}),
+    "Lab.run_until": (
+        lambda **of: lab().run_until(**of),
+        {"ended": FLAGS, "checkpoint": [], "at_ms": [], "until": [dict]},
+    ),
+    "Lab.show": (lambda **of: lab().show(**of), {"tab": FLAGS}),
+    "Lab.look.answer": (lambda request: lab().look.answer(request=request), {"request": [-7]}),
+    "Lab.look.why_not": (lambda action: lab().look.why_not(action=action), {"action": []}),
+    "SparkJob.stop": (lambda **of: job().stop(**of), {"drain": FLAGS, "wait": FLAGS}),
+    "SparkJob.trigger_checkpoint": (lambda **of: job().trigger_checkpoint(**of), {"full": FLAGS, "wait": FLAGS}),
+    "SparkJob.savepoint": (lambda **of: job().savepoint(**of), {"wait": FLAGS}),
+    "SparkJob.rescale": (lambda **of: job().rescale(1, **of), {"at_once": FLAGS, "wait": FLAGS}),
+    "SparkJob.wait": (lambda **of: job().wait(**of), {"progress": FLAGS, "timeout_s": [-7, 0.5]}),
+    "SparkJob.wait_until_running": (
+        lambda **of: job().wait_until_running(**of),
+        {"epoch": [-7], "timeout_s": [-7, 0.5]},
+    ),
+    "SparkJob.faults.kill": (lambda slot: job().faults.kill(slot=slot), {"slot": []}),
+    "show": (lambda tab: show(lab(), tab=tab), {"tab": FLAGS}),
+    "open_checkpoint": (
+        lambda **of: open_checkpoint(**{"path": "/nope", **of}),
+        {"path": NAMES, "follow": FLAGS, "decoders": [{}], "file_system": []},
+    ),
+    "open_checkpoints": (
+        lambda **of: open_checkpoints(**{"directory": "/nope", **of}),
+        {"directory": NAMES, "follow": FLAGS, "file_system": []},
+    ),
+    "dispose_savepoint": (
+        lambda **of: dispose_savepoint(**{"path": "/nope", **of}),
+        {"path": NAMES, "file_system": []},
+    ),
+    "advise": (advise, {"figures": []}),
+    "where": (where, {"name": NAMES}),
+    "doctor": (doctor, {"spark": FLAGS, "start_spark": FLAGS}),
+    "open_play": (open_play, {"name": NAMES}),
+    "save_play": (lambda path: save_play(lab(), path), {"path": NAMES}),
+    "swarm": (lambda **of: swarm(range(1), environment(), **of), {"check": [dict], "progress": [dict]}),
+    "execution_graph": (lambda **of: environment().execution_graph(**of), {"parallelism": [{}]}),
+    "map, arguments": (lambda arguments: stream().map(dict, arguments=arguments), {"arguments": [[], {}]}),
+    "rename": (lambda n: stream().rename(n=n), {"n": NAMES}),
+    "with_column": (lambda type: stream().with_column("m", lambda batch: batch.column("n"), type), {"type": []}),
+    "allowed_lateness": (lambda **of: windowed().allowed_lateness(**of), {"lateness_ms": []}),
+    "ParquetSink, partition_by": (lambda **of: ParquetSink("out", **of), {"partition_by": ["x", [], {}]}),
     "create_session": (create_session, {"app_name": NAMES, "slots": [], "master": NAMES, "config": [{}]}),
     "OutputTag": (lambda **of: OutputTag(**{"name": "late", "columns": {}, **of}), {"name": NAMES, "columns": [{}]}),
     "ValueStateDescriptor": (lambda name: ValueStateDescriptor(name, pa.int64()), {"name": NAMES}),
@@ -167,7 +225,7 @@ def wrong_values(takes: list[Any]) -> list[Any]:
 
 
 def assert_refused(make: Callable[..., Any], setting: str, value: Any) -> None:
-    with pytest.raises((ValueError, TypeError, StateDescriptorError)) as refused:
+    with pytest.raises((ValueError, TypeError, StateDescriptorError, LabError)) as refused:
         make(**{setting: value})
     text = str(refused.value)
     assert len(text.splitlines()) == 1

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.core.arguments.durations import Duration, DurationError, to_ms
-from kit.hosts.lab.errors import LabError, enumerated, nearest
+from kit.files.given import flag_given
+from kit.hosts.lab.errors import LabError, enumerated, nearest, whole_number
 from kit.hosts.lab.scenarios.record_kinds import record_kinds
 
 Condition = Callable[[int], bool]
@@ -31,7 +32,7 @@ def condition_of(
             raise LabError(f"until is {until!r}, but must be a function of the lab; checkpoint=3 for checkpoint 3")
         conditions.append(lambda before: until(lab))
     if checkpoint is not None:
-        if not isinstance(checkpoint, int) or checkpoint < 0:
+        if not isinstance(checkpoint, int) or isinstance(checkpoint, bool) or checkpoint < 0:
             raise LabError(
                 f"there will be no checkpoint {checkpoint!r}: they are counted from 1, and checkpoint=1 is the first"
             )
@@ -45,8 +46,9 @@ def condition_of(
             until_ms = to_ms(at_ms, "run_until: at_ms")
         except DurationError as error:
             raise LabError(str(error)) from None
+        whole_number("at_ms", until_ms, "a time of the lab, as lab.look.at_ms is", 0)
         conditions.append(lambda before: lab._world.at_ms >= until_ms)
-    if ended:
+    if flag_given("ended", ended):
         conditions.append(lambda before: lab.ended)
     if not conditions:
         raise LabError("run_until needs a condition: checkpoint=, record=, at_ms=, ended=True or a function")

@@ -424,6 +424,7 @@ class Lab(Asking):
         With `wait`, here and in the two methods below, the lab steps until there is an answer, and returns the path of
         the snapshot, as a `SparkJob` does. Raises JobFailedError if the snapshot fails.
         """
+        flag_given("full", full)
         return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
 
     @overload
@@ -446,6 +447,7 @@ class Lab(Asking):
     def stop(self, target: Target = None, *, drain: bool = False, wait: bool = False) -> int | str:
         """Request stop-with-savepoint; the answer arrives when the job has ended."""
         path = self._savepoints(target)
+        flag_given("drain", drain)
         return self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
 
     def dispose_savepoint(self, path: str | os.PathLike[str]) -> None:
@@ -481,6 +483,7 @@ class Lab(Asking):
         time (`RescaleConfig`), and the next checkpoint. Raises ValueError for an impossible parallelism.
         """
         wanted = parallelism_of(self.job, parallelism)
+        flag_given("at_once", at_once)
         return self._ask(
             lambda number: RequestRescale(request_id=number, parallelism=wanted, at_once=at_once), wait=wait
         )
@@ -500,6 +503,7 @@ class Lab(Asking):
 
     def _ask(self, make: Callable[[int], Word], *, wait: bool) -> int | str:
         number = self.position + 1
+        flag_given("wait", wait)
         if wait and self.ended and not self._world.master.status.is_failure:
             raise LabJobEndedError(
                 f"job {self.job.name!r} has ended, it is {self.status}: lab.back(n) goes back to when it ran"

@@ -10,7 +10,7 @@ from kit.core.trace.trace import Trace
 from kit.files.memory import MemoryFiles
 from kit.hosts.lab import refusals
 from kit.hosts.lab.choices import Choices
-from kit.hosts.lab.errors import MOST_NAMED, LabJobFailedError, said
+from kit.hosts.lab.errors import MOST_NAMED, LabError, LabJobFailedError, said, whole_number
 from kit.hosts.lab.faults.fault_verbs import Faults
 from kit.hosts.lab.live_state import queue_table, state_tables
 from kit.hosts.lab.world.actions import Action, LetTimePass
@@ -143,6 +143,7 @@ class Look:
 
         For a rescale, it is the checkpoint that the job resumed from, or "" if it started from scratch.
         """
+        whole_number("request", request, "what trigger_checkpoint(), savepoint(), stop() or rescale() returned")
         answer = self._lab._world.answers.get(request)
         if answer is None:
             return None
@@ -190,6 +191,10 @@ class Look:
         lab, known = self._lab, self._lab._known()
         if isinstance(action, str):
             action = named_action(action, known, lab.enabled(), lab.faults.possible())
+        if not isinstance(action, Action):
+            raise LabError(
+                f"{action!r} is no action: give one of lab.enabled(), its key, or words such as 'turn sums/0'"
+            )
         return why_not(lab._world, known, action)
 
     @property

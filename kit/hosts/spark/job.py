@@ -288,9 +288,10 @@ class SparkJob(JobRequests, JobLooks, Asking):
         `progress` shows a line about the job meanwhile. After a timeout, a line reports the job's progress: status,
         checkpoints, restarts, and the last failure if no checkpoint has completed since. Raises JobFailedError.
         """
+        seconds_given("timeout_s", timeout_s)
+        flag_given("progress", progress)
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
-        seconds_given("timeout_s", timeout_s)
         with self._minding_interrupts():
             if progress:
                 ended = show_progress(self._driver, timeout_s)
@@ -311,9 +312,11 @@ class SparkJob(JobRequests, JobLooks, Asking):
         After a failure, all tasks are deployed again in the next epoch. Raises JobFailedError if the job fails first,
         RuntimeError if it ends otherwise, and TimeoutError after `timeout_s` seconds.
         """
+        seconds_given("timeout_s", timeout_s)
+        if not isinstance(epoch, int) or isinstance(epoch, bool):
+            raise TypeError(f"epoch is {epoch!r}, but must be a whole number; the first is 1")
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
-        seconds_given("timeout_s", timeout_s)
         driver = self._driver
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         with self._minding_interrupts(), waiting(self._waited_for):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from kit.core.protocol.commands import CompleteRequest
 from kit.core.protocol.events import RequestCheckpoint, RequestRescale, RequestSavepoint, RequestStop
 from kit.core.protocol.words import Word
-from kit.files.given import directory_given, path_given
+from kit.files.given import directory_given, flag_given, path_given
 from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.console import waiting
 from kit.hosts.spark.driver.driver import JobDriver
@@ -62,6 +62,7 @@ class JobRequests:
         With `wait=False`, only send the request and return its number for `job.look.answer`. This also applies to
         `savepoint`, `stop` and `rescale`.
         """
+        flag_given("full", full)
         return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
 
     @overload
@@ -92,6 +93,7 @@ class JobRequests:
         error then names the savepoint.
         """
         path = directory_given("target", target)
+        flag_given("drain", drain)
         try:
             answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
         except JobFailedError:
@@ -120,6 +122,7 @@ class JobRequests:
         Raises JobFailedError if the job was not rescaled: it then keeps running unchanged, or has ended.
         """
         wanted = parallelism_of(self.job, parallelism)
+        flag_given("at_once", at_once)
         if self._uses_spark:
             from kit.hosts.spark.preflight import check_rescale
 
@@ -135,6 +138,7 @@ class JobRequests:
         self._driver.dispose_savepoint(path_given("path", path))
 
     def _ask(self, make: Callable[[int], Word], *, wait: bool) -> str | int:
+        flag_given("wait", wait)
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
         with waiting(self._waited_for):

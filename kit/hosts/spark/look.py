@@ -114,7 +114,7 @@ class SparkFaults:
         Raises ValueError if no such slot runs, or if it runs on another machine.
         """
         hosts, workers = self._driver.slots.hosts(), self._driver.slots.workers()
-        if slot not in workers:
+        if not isinstance(slot, int) or slot not in workers:
             raise ValueError(f"no slot {slot} runs now; there are {', '.join(map(str, workers)) or 'none'}")
         if hosts[slot] != socket.gethostname():
             raise ValueError(f"slot {slot} runs on {hosts[slot]}; kill process {workers[slot]} there")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from kit.core.metadata import CheckpointMetadata, MetadataError, read_metadata
 from kit.core.state.errors import CheckpointError, StateError
 from kit.core.state.handles import KeyedStateHandle, KeyGroupRange
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.files.given import flag_given
 from kit.files.storage import StateFiles
 from kit.restore_check import Finding, Match, RestoreCheck, check_restore
 from kit.restore_check.job_shape import Job, Parallelism, shape_of
@@ -74,6 +75,9 @@ def open_checkpoint(
         CheckpointError: the metadata is damaged.
     """
     files = StateFiles(file_system)
+    flag_given("follow", follow)
+    if not isinstance(decoders, Mapping | None):
+        raise TypeError(f"decoders is {decoders!r}, but must be a mapping of class names to functions of bytes")
     found = files.resolve(path)
     try:
         metadata, version = read_metadata(found.metadata, found.location.directory)
@@ -206,6 +210,8 @@ class Checkpoint:
             CheckpointError: the state is damaged, a file is missing, or the values are not decoded here.
         """
         found = self._operator(operator)
+        if not isinstance(name, str):
+            raise TypeError(f"name is {name!r}, but must be the name of a state of operator {operator!r}")
         with _named(found, name):
             table = self._keyed_table(found, name, key_groups)
             table = self._operator_table(found, name) if table is None else table
@@ -414,6 +420,8 @@ class Checkpoint:
 
     def _operator(self, name: str) -> OperatorState:
         """Return the operator of this uid, name or id. Raises KeyError."""
+        if not isinstance(name, str):
+            raise TypeError(f"operator is {name!r}, but must be the uid, the name or the id of an operator")
         hashed = operator_id_of_uid(name)
         for wanted in (
             lambda each: name in (each.uid, each.operator_id),

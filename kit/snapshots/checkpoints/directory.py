@@ -14,6 +14,7 @@ from pyarrow import fs
 
 from kit.core.display import display
 from kit.core.state.errors import SavepointNotFoundError, StateError
+from kit.files.given import flag_given
 from kit.files.storage import METADATA_FILE_NAME, StateFiles
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint
@@ -38,6 +39,7 @@ def open_checkpoints(
         SavepointNotFoundError: there is no such directory, or no file in it.
     """
     files = StateFiles(file_system)
+    flag_given("follow", follow)
     found = dict(files.walk(directory, MOST_FILES))
     if not found:
         raise SavepointNotFoundError(f"there is no directory {os.fspath(directory)!r} with files in it")

@@ -40,7 +40,7 @@ from kit.stream.operators.functions.batch_process import KeyedBatchFunction, Key
 from kit.stream.operators.functions.process import KeyedProcess, KeyedProcessFunction, Process, ProcessFunction
 from kit.stream.operators.reduce import KeyedReduce
 from kit.stream.operators.side_output import OutputTag, checked_tag
-from kit.stream.operators.spec import SchemaError, column_field, key_type_of, shorten
+from kit.stream.operators.spec import SchemaError, column_field, columns_given, key_type_of, shorten
 from kit.stream.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
 from kit.stream.operators.watermarks import TimestampsAndWatermarks
 from kit.stream.operators.windows.window_assigners import WindowAssigner
@@ -68,7 +68,8 @@ class DataStream(Stream):
             delays.map(lambda at, delay: (at, delay / 60), hours, arguments=("at", "delay"))
         """
         columns = schema_of(returns, self.schema)
-        return self._then(Map(self.schema, function, columns, as_tuple(arguments), name="map"))
+        names = as_tuple(arguments) if isinstance(arguments, Iterable) else (arguments,)
+        return self._then(Map(self.schema, function, columns, names, name="map"))
 
     @takes(output_type=OUTPUT_TYPE)
     def flat_map(
@@ -142,6 +143,8 @@ class DataStream(Stream):
         self, column: str, value: pc.Expression | Callable[[pa.RecordBatch], Any], type: pa.DataType | None = None
     ) -> OperatorStream:
         """Add a column, or replace one, by an expression or by a function of batches and its `type`."""
+        if type is not None and isinstance(column, str):
+            type = columns_given("with_column", {column: type}).field(0).type
         return self._then(WithColumn(self.schema, column, value, type, name="with_column"))
 
     def assign_timestamps(self, column: str, out_of_orderness_ms: Duration = 0) -> TimestampedStream:

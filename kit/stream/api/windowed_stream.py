@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
+from kit.core.arguments.allowed import expect
 from kit.core.arguments.durations import Duration, to_ms
 from kit.core.arguments.signposts import WINDOWED, no_attribute
 from kit.stream.api.columns import Columns, schema_of
@@ -39,7 +40,9 @@ class WindowedStream(Generic[Made]):
 
         `windows.allowed_lateness(60_000).aggregate(count())`
         """
-        self._settings["allowed_lateness_ms"] = to_ms(lateness_ms, "allowed_lateness: lateness_ms")
+        lateness = to_ms(lateness_ms, "allowed_lateness: lateness_ms")
+        expect(lateness >= 0, "allowed_lateness: lateness_ms", lateness_ms, "0 or more")
+        self._settings["allowed_lateness_ms"] = lateness
         return self
 
     def side_output_late_data(self, tag: OutputTag) -> WindowedStream[Made]:

@@ -29,6 +29,8 @@ _MOST_BYTES = 255
 
 def checked_columns(columns: str | Iterable[str]) -> tuple[str, ...]:
     """Return the names of partition columns as a tuple. Raises TypeError or ValueError."""
+    if not isinstance(columns, Iterable):
+        raise TypeError(f"partition_by is {columns!r}, but must be names of columns, such as ['day']")
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if not all(isinstance(name, str) for name in names):
         raise TypeError(f"partition_by is {columns!r}, expected the names of columns")

@@ -200,6 +200,10 @@ class ExecutionGraph:
         max_parallelism: Mapping[str, int] | None = None,
     ) -> None:
         self.job_graph = job_graph
+        if not isinstance(parallelism, Mapping | None):
+            raise ParallelismError(
+                f"parallelism is {parallelism!r}, but must be a mapping of vertices to numbers, such as {{'sums': 2}}"
+            )
         for name in (*(parallelism or ()), *(max_parallelism or ())):
             job_graph.vertex(name)
         self.parallelism = {v.name: (parallelism or {}).get(v.name, v.parallelism) for v in job_graph.vertices}

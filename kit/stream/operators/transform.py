@@ -264,8 +264,10 @@ class Rename(_Transform):
         return None if given is None else time_column_of(self.names.get(each, each) for each in columns_of(given))
 
     def _output_schema(self) -> pa.Schema:
-        for old in self.names:
+        for old, new in self.names.items():
             column_field(self.input_schema, old, self.name)
+            if not isinstance(new, str):
+                raise SchemaError(f"{self.name}: the new name of {old!r} is {new!r}, but must be a text")
         fields = [column.with_name(self.names.get(column.name, column.name)) for column in self.input_schema]
         unique_names((column.name for column in fields), self.name)
         return pa.schema(fields)

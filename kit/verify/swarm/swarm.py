@@ -159,6 +159,9 @@ def swarm(
     seeds = seeds if isinstance(seeds, Iterator) else several("seeds", seeds, "range(100)")
     whole_number("most_failures", most_failures, "the number of trials that may violate something", least=1)
     whole_number("shrink", shrink, "the number of runs to make a failing trial smaller", least=0)
+    for name, function in (("check", check), ("progress", progress)):
+        if not (function is None or callable(function)):
+            raise LabError(f"{name} is {function!r}, but must be a function, or None")
     unknown = [kind for kind in kinds if kind not in DEEDS]
     if unknown:
         raise LabError(f"{unknown[0]!r} is nothing that may be done to a job: {', '.join(DEEDS)} are")

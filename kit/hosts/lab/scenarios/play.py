@@ -231,6 +231,8 @@ def open_play(name: str | PathLike[str], job: Job | None = None) -> Play:
 
     A play of your own job takes `job`: that job, or a function that makes it for a parallelism.
     """
+    if not isinstance(name, str | PathLike):
+        raise LabError(f"name is {name!r}, but must be the name of a play, or the path of its file")
     if not isinstance(name, str) or name.endswith(SUFFIX):
         return Play(read_play(name), str(name), job)
     return Play(find_play(name), job=job)
@@ -243,6 +245,8 @@ def save_play(lab: Lab, path: str | PathLike[str], job: str = "", title: str = "
     LabError if the run resumed from another lab's, or if the play does not reproduce it, and FileNotFoundError if the
     directory does not exist.
     """
+    if not isinstance(path, str | PathLike):
+        raise LabError(f"path is {path!r}, but must be the path of a file, such as 'mine.play'")
     file = file_of(path)
     if file.suffix != SUFFIX:
         raise LabError(f"{path} is to hold a play: let its name end in {SUFFIX!r}")
