@@ -6,7 +6,6 @@ Spark. Importing `kit` needs neither Spark nor Java, and imports nothing else: a
 
 from __future__ import annotations
 
-import sys as _sys
 from typing import TYPE_CHECKING, Any
 
 from kit import displays as _displays
@@ -202,12 +201,6 @@ _offer(
     },
     signs=_no_name,
 )
-
-
-if "IPython" in _sys.modules:
-    from kit.tracebacks import install as _install_short_tracebacks
-
-    _install_short_tracebacks()
 
 
 def show(thing: Any = None, *, tab: bool = False) -> Any:

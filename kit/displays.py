@@ -6,6 +6,7 @@ it calls when it is called, so that `import kit` stays light and the lab runs wi
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from kit.core.display import provide
@@ -172,3 +173,8 @@ provide(
         )
     }
 )
+
+if "IPython" in sys.modules:
+    from kit.tracebacks import install
+
+    install()

@@ -6,7 +6,9 @@ stands on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -17,7 +19,9 @@ from kit.hosts.lab.errors import LabError
 from kit.verify.explore import Property, always, eventually, explore
 from kit.verify.explore.kinds import FAULTS
 from kit.verify.explore.properties import Situation
+from kit.verify.explore.reduction.facts import Batch, Chosen
 from kit.verify.explore.reduction.reduction import RULES
+from kit.verify.explore.steps import Step
 from tests.explore.jobs import collects, counts, overtakes
 
 Drawn = tuple[Callable[..., Any], tuple[tuple[str, Any], ...], int, str]
@@ -89,10 +93,42 @@ def test_a_rule_leaves_out_no_end_of_a_random_job(rule: str, drawn: Drawn) -> No
     assert _left_out(drawn, rule) >= 0
 
 
-def _left_out(drawn: Drawn, rule: str) -> int:
+def _the_last_part_too(batch: Batch) -> Iterator[Chosen]:
+    """`awaited`, but the last part is taken at once as well."""
+    for steps, words in batch.reports():
+        yield steps, words != 0
+    for steps, words, _ in batch.works_of_tasks():
+        yield steps, words != 0
+
+
+def _any_element(batch: Batch) -> Iterator[Chosen]:
+    """`marks`, but any element is taken as it comes, wherever barriers are."""
+    for task in batch.space.tasks:
+        for number, _ in batch.known.inputs[task]:
+            queued = batch.rows[:, batch.space.wires + number]
+            yield [Step("wire", task, number)], (queued != 0) & (batch.rows[:, task] != 0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "goes_too_far", "drawn"),
+    [
+        ("awaited", _the_last_part_too, (collects, (("rows", 2),), 1, "")),
+        ("marks", _any_element, (overtakes, (), 1, "")),
+    ],
+)
+def test_a_rule_that_goes_too_far_leaves_out_an_end(
+    rule: str, goes_too_far: Callable[[Batch], Iterator[Chosen]], drawn: Drawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _left_out(drawn, rule) >= 0
+    monkeypatch.setitem(RULES, rule, replace(RULES[rule], select=goes_too_far))
+    with pytest.raises(AssertionError, match=re.escape(str(drawn[1:3])[1:-1])):
+        _left_out(drawn, rule, _seen.__wrapped__)
+
+
+def _left_out(drawn: Drawn, rule: str, seen: Callable[..., Any] = _seen) -> int:
     """Return how many states a rule leaves out, and see that what matters is the same."""
     states, way, ends = _seen(drawn, ())
-    fewer, way_there, same_ends = _seen(drawn, (rule,))
+    fewer, way_there, same_ends = seen(drawn, (rule,))
     assert same_ends == ends, drawn
     assert way_there <= way, drawn
     assert all(status == "RUNNING" and not output for status, _, output, _ in way - way_there), drawn
