@@ -21,7 +21,7 @@ from kit.hosts.lab.errors import LabError, enumerated, nearest
 from kit.hosts.lab.jobs.random_jobs import NAME as RANDOM
 from kit.hosts.lab.jobs.random_jobs import RandomJob
 from kit.hosts.lab.jobs.state_jobs import every_kind
-from kit.hosts.lab.jobs.story_jobs import flights, sessions, slow_sink, word_count
+from kit.hosts.lab.jobs.story_jobs import flights, sessions, slow_sink, transfers, word_count
 from kit.stream.api.datastream import DataStream
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.operator_store import OperatorListState
@@ -343,6 +343,7 @@ READY_JOBS = {
         ReadyJob(
             "union-at-the-source", "the same in the task of a source of one split", _union_at_the_source, ONE_SPLIT
         ),
+        ReadyJob("transfers", "two branches of a bank send postings by account to balances", transfers),
         ReadyJob("flights", "flights by carrier to totals, by destination to windows", flights, {"rows": 40}),
         ReadyJob("every-kind", "flights by carrier, to an operator with state of every kind", every_kind, {"rows": 40}),
         ReadyJob("word-count", "lines cut into words, and each word counted", word_count),

@@ -1,4 +1,4 @@
-"""Ready jobs with realistic rows: flights, words, sessions of visitors, a sink that cannot keep up.
+"""Ready jobs with realistic rows: transfers, flights, words, sessions of visitors, a sink that cannot keep up.
 
 Each is a function of the environment and of its input; `kit.hosts.lab.jobs.ready_jobs` has them by name.
 """
@@ -11,8 +11,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from kit.stream.api.environment import StreamEnvironment
+from kit.stream.backend.states.descriptors import ReducingStateDescriptor
 from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.operators import EventTimeSessionWindows, TumblingEventTimeWindows, count, sum_
+from kit.stream.operators.functions.function_operator import KeyedProcessFunctionContext
+from kit.stream.operators.functions.process import KeyedProcessFunction
 
 HOUR_MS = 3_600_000
 GAP_MS = 10
@@ -100,6 +103,58 @@ def sessions(env: StreamEnvironment, how_many: HowMany) -> None:
     timed = clicks.assign_timestamps("at", out_of_orderness_ms=40).uid("times").name("times").set_parallelism(1)
     merged = timed.key_by("who").window(EventTimeSessionWindows(GAP_MS)).aggregate(clicks=count())
     merged.uid("sessions").name("sessions").sink_to(CollectSink("out"), uid="out", name="out")
+
+
+OPENING_BALANCE = 100
+"""The money in each account before its first posting, in euros."""
+POSTINGS_PER_TRANSFER = 2
+POSTING = pa.schema([("account", pa.string()), ("amount", pa.int64())])
+BALANCE = pa.schema([("account", pa.string()), ("balance", pa.int64()), ("postings", pa.int64())])
+TRANSFERS = {
+    "east": "ann bob 30, bob eve 20, eve joe 10, joe ann 5, ann eve 15, bob joe 25",
+    "west": "joe bob 40, eve ann 25, bob ann 35, joe eve 10, ann joe 20, eve bob 10",
+}
+"""The transfers of each branch of the bank: from, to, euros."""
+
+
+def _postings(transfer: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Split a transfer into its two postings: money leaves one account and reaches another."""
+    yield {"account": transfer["payer"], "amount": -transfer["amount"]}
+    yield {"account": transfer["payee"], "amount": transfer["amount"]}
+
+
+class Account(KeyedProcessFunction):
+    """Keeps the balance of an account, and the number of its postings."""
+
+    BALANCE = ReducingStateDescriptor("balance", pa.int64(), lambda one, other: one + other)
+    POSTINGS = ReducingStateDescriptor("postings", pa.int64(), lambda one, other: one + other)
+
+    def process_element(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
+        """Change the balance, and emit it."""
+        balance: Any = ctx.state(self.BALANCE)
+        postings: Any = ctx.state(self.POSTINGS)
+        balance.add(row["amount"] if balance.get() is not None else OPENING_BALANCE + row["amount"])
+        postings.add(1)
+        ctx.emit({"account": ctx.current_key, "balance": balance.get(), "postings": postings.get()})
+
+
+def transfers(env: StreamEnvironment, how_many: HowMany) -> None:
+    """Build a bank: two branches send transfers, and each account keeps its balance.
+
+    A transfer becomes two postings in the task of its source, so a barrier never separates them. They go by account to
+    different subtasks. The money in all accounts never changes: a posting that is lost or counts twice changes it.
+    """
+    postings = []
+    for branch, text in TRANSFERS.items():
+        made = []
+        for transfer in text.split(", "):
+            payer, payee, amount = transfer.split()
+            made.append({"payer": payer, "payee": payee, "amount": int(amount)})
+        read = env.from_source(_source(made, how_many), uid=branch, name=branch).set_parallelism(1)
+        split = read.flat_map(_postings, returns=POSTING).uid(f"{branch}-postings").name(f"{branch}-postings")
+        postings.append(split.set_parallelism(1))
+    balances = postings[0].union(postings[1]).key_by("account").process(Account, returns=BALANCE)
+    balances.uid("accounts").name("accounts").sink_to(CollectSink("book"), uid="book", name="book")
 
 
 def slow_sink(env: StreamEnvironment, how_many: HowMany) -> None:
