@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kit.draw.graphviz_objects import Dot
     from kit.draw.page.page import export_html
     from kit.draw.picture import Chart, Svg
+    from kit.draw.protocol.protocol_sheet import protocol_sheet
     from kit.draw.space_time.space_time import SpaceTime, space_time
     from kit.draw.space_time.space_time_data import space_time_data
     from kit.draw.stage.film import film
@@ -60,6 +61,7 @@ _offer(
         "kit.run.moments.moment": ["advance", "moment_at", "moments"],
         "kit.draw.page.page": ["export_html"],
         "kit.draw.picture": ["Chart", "Svg"],
+        "kit.draw.protocol.protocol_sheet": ["protocol_sheet"],
         "kit.run.redistribution": ["redistribution", "restores_of"],
         "kit.draw.charts.rescale_plan": ["RescalePlan", "rescale_plan"],
         "kit.draw.views.rescaling": ["Rescaling", "rescaling"],
@@ -116,6 +118,7 @@ __all__ = [
     "moment_svg",
     "moments",
     "phases",
+    "protocol_sheet",
     "redistribution",
     "rescale_plan",
     "rescaling",

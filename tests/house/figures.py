@@ -31,6 +31,7 @@ INTRODUCTION = """# State machines
 Each figure on this page is drawn from the table that the code follows (`kit.core.protocol.transitions`).
 `python -m tests.house.figures` writes the page. `table.dot()` returns a figure for Graphviz, `table.to_pandas()` its
 transitions as rows. `kit.draw.state_machines(run)` draws the machines and highlights the present states of a run.
+[The protocol on one page](protocol.svg) adds the messages, the rules of their recipients and the reasons to abort.
 """
 
 

@@ -60,6 +60,10 @@ class Transitions(Generic[S]):
         """Return the states that may follow this one, whatever the event; () for a terminal state."""
         return tuple(dict.fromkeys(target for targets in self._table[state].values() for target in targets))
 
+    def targets_at(self, state: S, event: Any) -> tuple[S, ...]:
+        """Return the states that may follow this one at `event`; () if it does not take the event."""
+        return self._table[state].get(event, ())
+
     def events(self, state: S) -> tuple[Any, ...]:
         """Return the events that this state takes."""
         return tuple(self._table[state])
