@@ -140,8 +140,8 @@ def _checkpoint(column: _Column) -> None:
         "newer completed checkpoint, a failure of the job, or its end."
     )
     column.bullet(
-        f"In {CheckpointState.STORING.value} nothing aborts it: the store may have it already. Only its rejection or its "
-        "silence ends the checkpoint; after silence the files stay."
+        f"In {CheckpointState.STORING.value} nothing aborts it: the store may have it already. Only its rejection "
+        "or silence ends it; after silence the files stay."
     )
     column.bullet("Order at the end: store, subsume older ones, notify. A savepoint subsumes nothing.")
     column.bullet("A restore takes the newest checkpoint of the store, for all tasks at once.")

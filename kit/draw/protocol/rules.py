@@ -72,7 +72,7 @@ RULES = (
         "task → JobMaster",
         (
             "Pending: record the state. After the last one: write the metadata, then store the checkpoint.",
-            "Twice: ignore, keep the files. Checkpoint ended or unknown: ignore, delete the files, unless it completed.",
+            "Twice: ignore, keep the files. Checkpoint unknown, or ended without completing: ignore, delete the files.",
             "Of another job: ignore, and leave its files alone.",
         ),
     ),
@@ -115,7 +115,7 @@ ASKED: Mapping[CheckpointState, tuple[type[Command], ...]] = MappingProxyType(
 """What the JobMaster asks for in each state of a checkpoint."""
 
 AFTER_A_FAILURE = (
-    "A task fails or a worker is lost: abort every pending checkpoint (JOB_FAILOVER_REGION) and ask the restart strategy.",
+    "A task fails or a worker is lost: abort pending checkpoints (JOB_FAILOVER_REGION), ask the restart strategy.",
     "Stop all tasks, also those that survived, and wait until nothing of them can write.",
     "Restore the newest checkpoint of the store. Never fall back to an older one: its output is published already.",
     "Assign the state: keyed state by ranges of key groups, split lists in turn, union lists and broadcast state to "
