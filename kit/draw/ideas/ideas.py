@@ -119,7 +119,7 @@ def overtaking() -> Svg:
         "The same queue twice. Aligned: the barrier waits behind four records. Unaligned: the barrier is in front, "
         "and the four records that it overtook are stored with the checkpoint"
     )
-    parts = []
+    parts: list[Markup] = []
     for y, look, place, name, says, tone in (
         (58.0, "record", 4, "Aligned", "The barrier waits until all four records are processed.", "quiet"),
         (
@@ -162,7 +162,7 @@ def key_groups(before: int = 2, after: int = 3, max_parallelism: int = 8) -> Svg
         f"{len(moved)} of them change their owner"
     )
     width = (WIDTH - 150) / max_parallelism
-    parts = []
+    parts: list[Markup] = []
     for y, where, when in ((46.0, before, "before"), (126.0, after, "after")):
         parts.append(shapes.text(16, y + 20, "head", f"{when}: {where}"))
         for subtask, owned in enumerate(rows[where]):
@@ -201,7 +201,9 @@ def lifetime() -> Svg:
         f"{label(PHASES[safe.index(True)][1])}, and counts for a restore when it is complete"
     )
     widths = (118.0, 132.0, 180.0, 80.0, 66.0, 92.0)
-    x, parts, starts = 16.0, [], []
+    x = 16.0
+    parts: list[Markup] = []
+    starts: list[float] = []
     for (name, _), width, is_safe in zip(PHASES, widths, safe):
         starts.append(x)
         parts.append(shapes.rect("safe" if is_safe else "box", x, 60, width - 4, 40, rx=4))

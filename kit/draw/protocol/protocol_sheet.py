@@ -101,7 +101,8 @@ class _Part:
 
 def wrapped(words: str, width: float, size: float = SIZE) -> list[str]:
     """Return the words in lines of at most this width, in px."""
-    lines, line = [], ""
+    lines: list[str] = []
+    line = ""
     for word in words.split():
         longer = f"{line} {word}".strip()
         if line and text_width(longer, size) > width:
