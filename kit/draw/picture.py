@@ -67,6 +67,13 @@ def page_html(drawing: str, caption: str, least_width: float = 0.0) -> str:
     return f'<div><p class="{UNTRUSTED}">{told}</p>{picture}</div>'
 
 
+def resolved(picture: str) -> str:
+    """Return the drawing with the light colours in place of the theme's variables, which many viewers do not know."""
+    values = dict(re.findall(r"--kit-([\w-]+): ([^;]+);", light_block()))
+    drawn = re.sub(r"--kit-[\w-]+: [^;]+;", "", picture)
+    return re.sub(r"var\(--kit-([\w-]+)\)", lambda found: values[found[1]], drawn)
+
+
 class Svg(str):
     """An SVG document as text, which a notebook shows as a picture. `caption` describes the picture in words."""
 
@@ -80,14 +87,14 @@ class Svg(str):
         return made
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the picture to a file, whose name must end in .svg; returns its path.
+        """Write the picture to a file, whose name must end in .svg; returns its path. The file has the light colours.
 
         Raises ValueError for another name, FileNotFoundError when the file's directory does not exist.
         """
         target = file_of(path)
         if target.suffix != ".svg":
             raise ValueError(f"{target.name!r}: this picture is saved as SVG, so the file's name must end in .svg")
-        target.write_text(self, encoding="utf-8")
+        target.write_text(resolved(self), encoding="utf-8")
         return target
 
     def _repr_svg_(self) -> str:
