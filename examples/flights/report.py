@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import Trace, TraceRecord
 from kit.draw.page.page import export_html
 from kit.hosts.spark import SparkJob
+from kit.run.steps import steps
 
 MOST_DIFFERENCES = 10
 INTRO = (
@@ -88,7 +90,18 @@ def story(runs: Sequence[SparkJob]) -> str:
 def write_page(path: Path, runs: Sequence[SparkJob]) -> None:
     """The whole run, to step through offline."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    export_html(joined(runs), path, "Flights: checkpointed, killed, restored, rescaled", intro=INTRO)
+    run = joined(runs)
+    export_html(run, path, "Flights: checkpointed, killed, restored, rescaled", intro=INTRO, at=at_the_kill(run))
+
+
+def at_the_kill(trace: Trace) -> int:
+    """The number of records up to the loss of a worker, causes before effects; 0 if none was lost."""
+    n = 0
+    for group in steps(trace):
+        n += len(group)
+        if any(record.kind == RecordKind.SLOT_LOST for record in group):
+            return n
+    return 0
 
 
 def joined(runs: Sequence[SparkJob]) -> Trace:
