@@ -49,7 +49,8 @@ class Frame:
     @property
     def checkpoint_id(self) -> int | None:
         """The checkpoint that the frame is about, if any."""
-        return next((record.checkpoint_id for record in self.records if level_of(record) == self.level), None)
+        level = self.level
+        return next((record.checkpoint_id for record in self.records if level_of(record) == level), None)
 
     @property
     def mark(self) -> str:
