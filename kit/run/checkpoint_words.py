@@ -32,6 +32,24 @@ DOING = {
 """What a subtask spent its time on, by look; `PHASE_WORDS` describes a subtask that is still in the phase."""
 
 
+ENDED_BECAUSE = {
+    "CHECKPOINT_ASYNC_EXCEPTION": "a task could not write its snapshot",
+    "CHECKPOINT_COORDINATOR_SHUTDOWN": "the job ended",
+    "CHECKPOINT_DECLINED": "a task declined it",
+    "CHECKPOINT_EXPIRED": "it took longer than its timeout",
+    "CHECKPOINT_SUBSUMED": "a later one is complete",
+    "FINALIZE_CHECKPOINT_FAILURE": "its metadata could not be written",
+    "IO_EXCEPTION": "its directory could not be made",
+    "JOB_FAILOVER_REGION": "the job was restarted",
+}
+"""Why a checkpoint ended without completing, by the name of the reason."""
+
+
+def ended_because(reason: str) -> str:
+    """Return a reason in words; a reason without words of its own is its name in lower case."""
+    return ENDED_BECAUSE.get(reason, reason.replace("_", " ").lower())
+
+
 class Crossed(NamedTuple):
     """The numbers of buffers and records that crossed a cut, in each direction."""
 

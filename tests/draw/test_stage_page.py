@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kit.draw.page.page import export_html
+from kit.hosts.lab import Lab, ready_job
 from tests.draw.labs import lab_of
 from tests.draw.looks import JOBS, KEEP_TEXTS, SETTLED, THEMES, WIDTHS, WRONG, picture_file, run_of_job
 from tests.draw.script import story
@@ -155,6 +156,32 @@ def test_a_click_tells_of_a_task_its_channels_and_what_is_in_them(opened: Page) 
     expect(details).to_contain_text("What is in it")
     opened.keyboard.press("Escape")
     expect(details).to_be_hidden()
+
+
+def test_tasks_and_channels_are_reached_and_chosen_by_keyboard(opened: Page) -> None:
+    details = opened.locator(".kit-details b").first
+    for label, name in (("count/0", "count/0"), ("from source/0 to count/0", "source/0 → count/0")):
+        item = opened.locator(".kit-viewport").get_by_role("button", name=label, exact=True)
+        item.focus()
+        assert opened.evaluate("document.activeElement.tabIndex") == 0
+        for key in ("Enter", "Escape", "Space"):
+            opened.keyboard.press(key)
+            if key != "Escape":
+                expect(details).to_have_text(name)
+                item.focus()
+    expect(opened.get_by_role("button", name="Play")).to_have_count(1)
+
+
+def test_the_reason_of_an_abort_is_said_in_words(page: Page, tmp_path: Path) -> None:
+    lab = Lab(ready_job("keyed-sum", rows=40, restart=3), seed=1)
+    lab.run_until(record="AllTasksRunning")
+    lab.trigger_checkpoint()
+    lab.run_until(record="CheckpointTriggered")
+    lab.faults.kill(1)
+    lab.run_until(record="AllTasksRunning")
+    page.goto(export_html(lab, tmp_path / "lab.html").as_uri())
+    page.keyboard.press("End")
+    expect(page.locator(".kit-chip")).to_have_text("✗ 1: the job was restarted")
 
 
 def test_details_follow_the_steps_and_lead_to_other_moments(opened: Page) -> None:

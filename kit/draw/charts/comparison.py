@@ -168,7 +168,7 @@ class Comparison:
         elif len(set(blocked.values())) > 1:
             most = max(blocked, key=lambda name: blocked[name])
             parts.append(f"{most}: channels blocked longest ({duration(blocked[most])})")
-        parts += [f"{name}: {rows:,} records repeated" for name, rows in repeated.items()]
+        parts += [f"{name}: {_records(rows)} repeated" for name, rows in repeated.items()]
         parts = parts or [f"{len(self.runs)} runs on one time axis"]
         return "; ".join(parts)
 
@@ -327,6 +327,10 @@ def _axis(longest: int, scale: float, bottom: float) -> Iterator[str]:
         yield f'<text class="tick" x="{x:.1f}" y="{bottom + 14:g}" text-anchor="middle">{duration(at_ms)}</text>'
 
 
+def _records(count: int) -> str:
+    return f"{count:,} record{'s' * (count != 1)}"
+
+
 def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
     name = fit(run.name, LEFT - 28, 13, bold=True)
     yield f'<text class="run" x="24" y="{top + 22:g}">{escape(name)}<title>{escape(run.name)}</title></text>'
@@ -340,7 +344,7 @@ def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
     yield f'<text class="fact" x="24" y="{top + 56:g}">channels blocked {duration(run.blocked_ms)}</text>'
     repeated = ""
     if run.repeated is not None and run.failures:
-        repeated = f"{run.repeated:,} records repeated" if run.repeated else "none counted twice"
+        repeated = f"{_records(run.repeated)} repeated" if run.repeated else "none counted twice"
     bad = " bad" if run.repeated else ""
     yield f'<text class="fact{bad}" x="24" y="{top + 72:g}">{repeated}</text>'
     end = LEFT + run.took_ms * scale

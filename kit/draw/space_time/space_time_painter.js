@@ -115,12 +115,15 @@ export class Painter {
       if (low < 4) return 0;
       shown = `${text.slice(0, low)}…`;
     }
-    ctx.lineWidth = 3;
-    ctx.strokeStyle = this.inks.paper;
-    ctx.strokeText(shown, x, y);
+    const { width } = ctx.measureText(shown);
+    const left = x - width * ({ center: 0.5, right: 1 }[align] ?? 0);
+    ctx.globalAlpha = 0.85; // a ground, for lines run below the text
+    ctx.fillStyle = this.inks.paper;
+    ctx.fillRect(left - 2, y - size * 0.62, width + 4, size * 1.24);
+    ctx.globalAlpha = 1;
     ctx.fillStyle = this.inks[ink] ?? ink;
     ctx.fillText(shown, x, y);
-    return ctx.measureText(shown).width;
+    return width;
   }
 
   // --- what lies below -------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.draw.stage.drawing import Touched
+from kit.run.checkpoint_words import ended_because
 from kit.run.moments.job_state import ChannelMoment, CheckpointMoment, Item, MessageMoment, Moment, TaskMoment
 
 Facts = dict[str, Any]
@@ -102,7 +103,7 @@ def _checkpoint(checkpoint: CheckpointMoment, moment: Moment) -> Facts:
         "acked": len(checkpoint.expected) - len(checkpoint.missing),
         "missing": list(checkpoint.missing) if len(checkpoint.missing) <= MOST_MISSING else [],
         "size": checkpoint.size_bytes,
-        "reason": checkpoint.reason.replace("_", " ").lower(),
+        "reason": ended_because(checkpoint.reason),
         "savepoint": checkpoint.savepoint,
     }
     return _told(known)

@@ -2,6 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const HITS_WITHIN = 60; // samples along a lane, to find the nearer of two
+const MOST_TAB_STOPS = 60; // of a larger job, the details of the JobMaster lead to each task and channel
 const TITLE_PX = 12;
 const TITLE_PITCH = 350; // from a box to that of the next rank, less a margin
 
@@ -13,7 +14,7 @@ function svgNode(tag, attributes = {}) {
 
 class Picture {
   constructor(film) {
-    this.svg = svgNode("svg", { class: "kit-stage", role: "img" });
+    this.svg = svgNode("svg", { class: "kit-stage", role: "group" });
     this.world = svgNode("g", { class: "kit-world" });
     this.svg.append(this.world);
     this.take(film);
@@ -68,6 +69,14 @@ class Picture {
     this.hits = new Map();
     this.shown = new Map();
     this.stage = stage;
+    const { tasks, lanes, closed, vertices } = this.size;
+    const isFew = tasks.length + Object.keys(lanes).length <= MOST_TAB_STOPS;
+    this.stops = new Set(isFew ? [...tasks, ...vertices.map(([name]) => name).filter((name) => closed.includes(name))] : []);
+  }
+
+  // Let the Tab key reach an item, and Enter choose it.
+  reach(node, label) {
+    for (const [key, value] of Object.entries({ tabindex: 0, role: "button", "aria-label": label })) node.setAttribute(key, value);
   }
 
   draw(name, sprite) {
@@ -82,7 +91,10 @@ class Picture {
         const hit = svgNode("path", { class: "lane-hit", "data-lane": name });
         this.layers.get(sprite.layer).prepend(hit); // below all lanes, so that an exact hit goes first
         this.hits.set(name, hit);
+        const [from, to] = this.size.lanes[name];
+        if (this.stops.size) this.reach(hit, `from ${from} to ${to}`);
       }
+      if (name.startsWith("t:") && this.stops.has(name.slice(2))) this.reach(node, name.slice(2));
     }
     for (const key of Object.keys(before ?? {})) if (!(key in sprite)) node.removeAttribute(key);
     for (const [key, value] of Object.entries(sprite)) {

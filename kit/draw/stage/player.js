@@ -83,7 +83,10 @@ class Player {
     this.root.addEventListener("pointerleave", () => this.hover(null));
     this.camera.root.addEventListener("click", (event) => this.click(event));
     this.camera.root.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === " ") this.click(event);
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      event.stopPropagation(); // the space bar would also play
+      this.click(event);
     });
   }
 
