@@ -8,6 +8,7 @@ A column with a time that Arrow cannot hold (the year 999,999,999) is ISO 8601 t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -61,7 +62,7 @@ def column(type_: Type, values: Sequence[Any], *, text: bool = False) -> pa.Arra
     With `text` they are text anyway. Raises CheckpointError if the values do not fit a column at all.
     """
     if getattr(type_, "decoder", None) is not None:
-        return pa.array(values)  # of a user's decoder
+        return _of_decoder(values)
     try:
         if not text:
             return pa.array(values, type_.arrow)
@@ -71,6 +72,16 @@ def column(type_: Type, values: Sequence[Any], *, text: bool = False) -> pa.Arra
         return pa.array([printable(type_.to_text(each)) for each in values], type_.text_arrow)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise CheckpointError(f"values of type {type_.name} do not fit a column of {type_.arrow}: {error}") from None
+
+
+def _of_decoder(values: Sequence[Any]) -> pa.Array:
+    """Return what a user's decoder gave, as JSON text if these values have no common type."""
+    try:
+        return pa.array(values)
+    except pa.ArrowException:
+        return pa.array(
+            [None if each is None else json.dumps(each, default=str, ensure_ascii=False) for each in values]
+        )
 
 
 def printable(value: Any) -> Any:
