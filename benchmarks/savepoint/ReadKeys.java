@@ -63,8 +63,10 @@ public class ReadKeys {
         @Override public void processElement(StreamRecord<Long> row) { }
     }
 
-    static JobGraph job(long keys, boolean read, String restore) {
-        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(new Configuration());
+    static JobGraph job(long keys, boolean read, String restore, String directory) {
+        Configuration configuration = new Configuration();
+        configuration.setString("execution.checkpointing.dir", Path.of(directory).toUri().toString());
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         env.setParallelism(1);
         env.setMaxParallelism(128);
         GeneratorFunction<Long, Long> numbers = n -> n;
@@ -82,7 +84,7 @@ public class ReadKeys {
         configuration.setString("rest.port", "0");
         try (MiniCluster cluster = new MiniCluster(new MiniClusterConfiguration.Builder().setConfiguration(configuration).setNumSlotsPerTaskManager(4).build())) {
             cluster.start();
-            JobGraph write = job(keys, false, null);
+            JobGraph write = job(keys, false, null, args[1]);
             cluster.submitJob(write).get();
             while (rows < keys + 1000) Thread.sleep(20);
             String path = cluster.triggerSavepoint(write.getJobID(), Path.of(args[1]).toUri().toString(), true, SavepointFormatType.CANONICAL).get();
@@ -90,7 +92,7 @@ public class ReadKeys {
             System.out.println(path);
             for (int i = 0; i < Integer.parseInt(args[2]); i++) {
                 long start = System.nanoTime();
-                JobGraph read = job(keys, true, path);
+                JobGraph read = job(keys, true, path, args[1]);
                 cluster.submitJob(read).get();
                 cluster.requestJobResult(read.getJobID()).get().toJobExecutionResult(ReadKeys.class.getClassLoader());
                 System.out.println((System.nanoTime() - start) / 1_000_000 + " " + seen + " " + sum);
