@@ -11,15 +11,18 @@ import pyarrow as pa
 import pytest
 
 from kit.core.metadata import read_metadata
+from kit.core.protocol.elements import MAX_WATERMARK_MS
 from kit.core.protocol.properties import RetentionPolicy
 from kit.hosts.lab.errors import LabError, LabWarning
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.world.actions import LetTimePass
 from kit.machines.job.status import JobStatus
 from kit.stream.api.environment import StreamEnvironment
+from kit.stream.backend.states.descriptors import MapStateDescriptor
 from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.operators import (
     EventTimeSessionWindows,
+    KeyedProcessFunction,
     OutputTag,
     ProcessFunction,
     TumblingEventTimeWindows,
@@ -30,6 +33,7 @@ from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 CHECKPOINTS = "/checkpoints"
 WINDOW_MS = 10
+WAIT_MS, IDLE_MS = 15, 30
 KEYS = "abcde"
 ODD = OutputTag("odd", {"n": pa.int64(), "k": pa.string(), "t": pa.int64()})
 
@@ -128,8 +132,51 @@ def _aside(env: StreamEnvironment, stream: Any) -> None:
     both.rebalance().map(dict).uid("same").sink_to(CollectSink("rows"), uid="rows-out")
 
 
+class _Waits(KeyedProcessFunction):
+    """Keeps each row until a timer fires: a while of the host's time later, or when event time is a little past it."""
+
+    WAITING = MapStateDescriptor("waiting", pa.int64(), pa.int64())
+
+    def process_element(self, row: Any, ctx: Any) -> None:
+        ctx.state(self.WAITING).put(row["n"], row["t"])
+        timers = ctx.timer_service
+        self._register(timers, row["t"])
+        timers.register_event_time_timer(MAX_WATERMARK_MS)
+
+    def _register(self, timers: Any, t: int) -> None:
+        timers.register_processing_time_timer(timers.current_processing_time_ms + WAIT_MS)
+
+    def on_timer(self, timestamp_ms: int, ctx: Any) -> None:
+        waiting = ctx.state(self.WAITING)
+        for n, t in sorted(waiting.items()):
+            waiting.remove(n)
+            ctx.emit({"n": n, "k": ctx.current_key, "t": t})
+
+
+class _WaitsInEventTime(_Waits):
+    """Waits for event time."""
+
+    def _register(self, timers: Any, t: int) -> None:
+        timers.register_event_time_timer(t + 3)
+
+
+def _waits(env: StreamEnvironment, stream: Any) -> None:
+    _counted(stream.key_by("k").process(_Waits).uid("waits"))
+
+
+def _idle(env: StreamEnvironment, stream: Any) -> None:
+    timed = stream.assign_timestamps("t").uid("times").with_idleness(IDLE_MS)
+    _counted(timed.key_by("k").process(_WaitsInEventTime).uid("waits"))
+
+
+def _counted(stream: Any) -> None:
+    totals = stream.key_by("k").aggregate(rows=count(), total=sum_("n")).uid("totals")
+    totals.sink_to(CollectSink("totals"), uid="totals-out")
+    stream.rebalance().map(dict).uid("same").sink_to(CollectSink("rows"), uid="rows-out")
+
+
 WAYS = {"totals": _totals, "windows": _windows, "union": _union}
-MORE_WAYS = WAYS | {"sessions": _sessions, "aside": _aside}
+MORE_WAYS = WAYS | {"sessions": _sessions, "aside": _aside, "waits": _waits, "idle": _idle}
 
 
 def wrong(lab: Lab, shape: Shape) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from kit.core.protocol.commands import CompleteRequest
 from kit.hosts.lab.lab import Lab, LabError
+from kit.hosts.lab.named_hook import named_hooks
 from kit.machines.job.status import JobStatus
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, settle, wrong
 from tests.stories.faults import break_disk, break_publication, break_store
@@ -73,6 +74,8 @@ class Story:
     lives: tuple[Life, ...]
     seed: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
+    hooks: int = 0
+    """The number of master hooks, whose names differ in case only. A hook fails that gets the state of another."""
 
     @property
     def in_event_time(self) -> bool:
@@ -121,6 +124,7 @@ class Teller:
             environment(shape, **self.story.settings),
             seed=self.story.seed + self._count,
             restore_path=self._path,
+            hooks=named_hooks(self.story.hooks),
             after=getattr(self, "lab", None),
             recover=recover,
         )

@@ -19,7 +19,7 @@ DURABLE = {"store": "filesystem", "directory": CHECKPOINTS}
 
 SHAPES = st.builds(
     Shape,
-    way=st.sampled_from(["totals", "union", "aside"]),
+    way=st.sampled_from(["totals", "union", "aside", "waits", "idle"]),
     rows=st.one_of(st.integers(1, 12), st.integers(20, 60)),
     splits=st.integers(1, 4),
     batch_rows=st.integers(1, 4),
@@ -44,7 +44,14 @@ SETTINGS = st.builds(
     st.sampled_from([{}, {"max_concurrent": 2}, {"unaligned": True}]),
     st.sampled_from([{}, DURABLE, DURABLE]),
 )
-STORIES = st.builds(Story, SHAPES, st.lists(LIVES, min_size=1, max_size=3).map(tuple), st.integers(0, 2**32), SETTINGS)
+STORIES = st.builds(
+    Story,
+    SHAPES,
+    st.lists(LIVES, min_size=1, max_size=3).map(tuple),
+    st.integers(0, 2**32),
+    SETTINGS,
+    st.sampled_from([0, 0, 2]),
+)
 
 
 FAILS_AND_GOES_ON = Story(
@@ -94,14 +101,14 @@ EVERY_STEP = [
 
 
 @pytest.mark.parametrize("unaligned", [False, True], ids=["aligned", "unaligned"])
-@pytest.mark.parametrize("way", ["windows", "sessions", "aside"])
-def test_event_time_and_side_outputs_outlive_a_stop_a_kill_and_two_rescales(way: str, unaligned: bool) -> None:
+@pytest.mark.parametrize("way", ["windows", "sessions", "aside", "waits", "idle"])
+def test_event_time_timers_and_side_outputs_outlive_a_stop_a_kill_and_two_rescales(way: str, unaligned: bool) -> None:
     happened: Counter[str] = Counter()
     for step in range(10, 100, 15):
         shape = Shape(way, rows=40, splits=3, batch_rows=2)
         settings = {"interval_ms": 40, "unaligned": unaligned}
         lives = (Life(40 + step, "suspend"), Life(40, "", (Fault("kill 1", step), Fault("rescale twice", step))))
-        happened.update(tell(Story(shape, lives, seed=step, settings=settings)))
+        happened.update(tell(Story(shape, lives, seed=step, settings=settings, hooks=2)))
     assert happened["rescale twice"] > 0
     assert happened["stopped with a savepoint"] > 0
 
