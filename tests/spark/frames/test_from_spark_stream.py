@@ -79,6 +79,7 @@ def test_a_batch_that_spark_runs_again_after_a_crash_is_published_once(spark: Sp
         until(lambda: published(tmp_path) == 200, running)
         running.stop(tmp_path / "savepoints")
     assert sorted(read(tmp_path / "copy")["n"]) == list(range(200))
+    assert len(list((tmp_path / "stream" / "rows").iterdir())) == 2, "each batch was written once"
 
 
 def test_a_query_that_fails_ends_the_job_with_sparks_reason(spark: SparkSession, tmp_path: Path) -> None:
