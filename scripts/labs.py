@@ -1,24 +1,34 @@
-"""The labs and what is handed in for them: the solution, nothing, and five typical wrong answers each.
+"""The labs and their answers: the solution and other right ones, nothing, and about ten wrong ones each.
 
-`notebooks/labs/source/<lab>/<lab>.ipynb` is a lab with its solution, as nbgrader has it;
-`notebooks/labs/wrong/<lab>.toml` has the wrong answers, each the solution with one place written otherwise, the
-points that it gets, and what the check says that it fails. `graded` runs a notebook's cells in this process, as a
-grader would, and counts: tests do so with every answer; `make classroom` does the same with nbgrader itself.
+`notebooks/labs/source/<lab>/<lab>.ipynb` is a lab with its solution, in nbgrader's format.
+`tests/classroom/answers/<lab>.toml` has the answers: right ones written in another way, and wrong ones, each with a
+check that it fails and a part of the message. `graded` runs a notebook's cells in this process and counts the points:
+tests do so with every answer, and `make classroom` with nbgrader itself.
+
+`python -m scripts.labs` writes the table of wrong answers in the teacher's guide, and the jobs of lab 8 as students get
+them.
 """
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import re
+import sys
 import tomllib
-from collections.abc import Iterator
+import zlib
+from base64 import b85encode
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LABS = ROOT / "notebooks" / "labs"
+ANSWERS = ROOT / "tests" / "classroom" / "answers"
+PLANTED = LABS / "teacher" / "planted_bugs.py"
+JOBS = LABS / "source" / "find-the-bug" / "jobs.py"
 TEACHING = ROOT / "docs" / "TEACHING.md"
 BEGIN, END = "<!-- labs: written by python -m scripts.labs -->", "<!-- end of labs -->"
 SOLUTION = re.compile(r"^(?P<indent> *)### BEGIN SOLUTION\n.*?### END SOLUTION$", re.DOTALL | re.MULTILINE)
@@ -29,14 +39,16 @@ RIGHT = "solution"
 
 @dataclass(frozen=True)
 class Answer:
-    """What somebody hands in: the solution with `old` written as `new`, or nothing. Worth `points`; `check` fails and
-    its message has `says` in it. `thinks` is the idea behind it.
+    """An answer to a lab: the solution with `edits` (old and new text), or all of it written as `code`.
+
+    A wrong answer gets `points`; `check` is one that fails, with a message that contains `says`. `thinks` is the idea
+    behind it. Right answers get all points.
     """
 
     name: str
-    points: int
-    old: str = ""
-    new: str = ""
+    points: int = 0
+    edits: Sequence[Sequence[str]] = ()
+    code: str = ""
     check: str = ""
     says: str = ""
     thinks: str = ""
@@ -44,17 +56,17 @@ class Answer:
 
 @dataclass
 class Lab:
-    """A lab: its source notebook and what is handed in."""
+    """A lab: its source notebook, and the answers to grade it with."""
 
     name: str
     notebook: dict[str, Any]
+    right: list[Answer]
     wrong: list[Answer]
 
     @property
     def points(self) -> dict[str, int]:
-        """What each check is worth, by its name."""
-        marks = [cell["metadata"].get("nbgrader", {}) for cell in self.notebook["cells"]]
-        return {mark["grade_id"]: mark["points"] for mark in marks if mark.get("grade")}
+        """The points of each check, by its name."""
+        return _points(self.notebook)
 
     @property
     def title(self) -> str:
@@ -63,28 +75,36 @@ class Lab:
 
     @property
     def answers(self) -> list[Answer]:
-        """The solution, nothing, and the wrong ones."""
-        return [Answer(RIGHT, sum(self.points.values())), Answer(NOTHING, 0), *self.wrong]
+        """The solution, no answer, the other right ones, and the wrong ones."""
+        return [Answer(RIGHT, sum(self.points.values())), Answer(NOTHING), *self.right, *self.wrong]
+
+    def is_right(self, answer: Answer) -> bool:
+        """Return True if the answer deserves all points."""
+        return answer.name == RIGHT or answer in self.right
 
     def handed_in(self, answer: Answer) -> dict[str, Any]:
-        """The notebook with this answer. Raises ValueError where the solution does not read as the answer says."""
+        """Return the notebook with this answer. Raises ValueError if an edit does not fit the solution once."""
         notebook = copy.deepcopy(self.notebook)
-        found = 0
+        found = [0] * len(answer.edits)
         for cell in notebook["cells"]:
             if not cell["metadata"].get("nbgrader", {}).get("solution"):
                 continue
             text = text_of(cell)
             if answer.name == NOTHING:
                 text = SOLUTION.sub(r"\g<indent># YOUR CODE HERE\n\g<indent>raise NotImplementedError()", text)
+            elif answer.code:
+                text = answer.code.strip("\n")
             else:
+                for number, (old, new) in enumerate(answer.edits):
+                    old = old if old in text else SOLUTION_MARK.sub("", old)
+                    found[number] += text.count(old)
+                    text = text.replace(old, new)
                 text = SOLUTION_MARK.sub("", text)
-                found += text.count(answer.old) if answer.old else 0
-                text = text.replace(answer.old, answer.new) if answer.old else text
             cell["source"] = text
-        if answer.old and found != 1:
-            raise ValueError(
-                f"{self.name}, {answer.name}: the solution has {found} times {answer.old!r}, expected once"
-            )
+        wrong = [number for number, times in enumerate(found) if times != 1 and not answer.code]
+        if wrong:
+            old = answer.edits[wrong[0]][0]
+            raise ValueError(f"{self.name}, {answer.name}: the solution has {found[wrong[0]]} times {old!r}, not once")
         return notebook
 
 
@@ -101,6 +121,11 @@ class Graded:
         return sum(self.points.values())
 
 
+def _points(notebook: dict[str, Any]) -> dict[str, int]:
+    marks = [cell["metadata"].get("nbgrader", {}) for cell in notebook["cells"]]
+    return {mark["grade_id"]: mark["points"] for mark in marks if mark.get("grade")}
+
+
 def labs() -> Iterator[Lab]:
     """All labs, in their order in the course."""
     found = []
@@ -108,8 +133,10 @@ def labs() -> Iterator[Lab]:
         if path.parent.name != path.stem:
             continue
         notebook = json.loads(path.read_text("utf-8"))
-        wrong = tomllib.loads((LABS / "wrong" / f"{path.stem}.toml").read_text("utf-8"))["answer"]
-        found.append(Lab(path.stem, notebook, [Answer(**each) for each in wrong]))
+        answers = tomllib.loads((ANSWERS / f"{path.stem}.toml").read_text("utf-8"))
+        full = sum(_points(notebook).values())
+        right = [Answer(points=full, **each) for each in answers.get("right", [])]
+        found.append(Lab(path.stem, notebook, right, [Answer(**each) for each in answers["wrong"]]))
     yield from sorted(found, key=lambda lab: lab.title)
 
 
@@ -119,14 +146,32 @@ def text_of(cell: dict[str, Any]) -> str:
     return source if isinstance(source, str) else "".join(source)
 
 
-def graded(notebook: dict[str, Any]) -> Graded:
-    """Run the notebook's cells in this process; an error ends a cell, not the notebook."""
+def use_teachers_answers() -> None:
+    """Let the checks of lab 8 know what is wrong in each job, as a grader does."""
+    from kit.course.classroom.find_the_bug import use_jobs
+
+    use_jobs(*jobs_and_answers())
+
+
+def jobs_and_answers() -> tuple[Any, dict[str, tuple[str, str]]]:
+    """Return the function that makes the jobs of lab 8, and what is wrong in each."""
+    module: dict[str, Any] = {"__name__": "planted_bugs"}
+    exec(compile(PLANTED.read_text("utf-8"), str(PLANTED), "exec"), module)
+    return module["make"], module["ANSWERS"]
+
+
+def graded(notebook: dict[str, Any], only: Collection[str] | None = None) -> Graded:
+    """Run the notebook's cells in this process, with all checks or `only` some; an error ends its cell."""
     names: dict[str, Any] = {"__name__": "__main__"}
     found = Graded()
+    if str(JOBS.parent) not in sys.path:
+        sys.path.append(str(JOBS.parent))  # a notebook imports what is beside it
     for number, cell in enumerate(notebook["cells"]):
         if cell["cell_type"] != "code":
             continue
         mark = cell["metadata"].get("nbgrader", {})
+        if only is not None and ((mark.get("grade") and mark["grade_id"] not in only) or "explored(" in text_of(cell)):
+            continue
         try:
             exec(compile(text_of(cell), f"cell {number}", "exec"), names)
         except Exception as error:
@@ -140,14 +185,14 @@ def graded(notebook: dict[str, Any]) -> Graded:
 
 
 def guide() -> str:
-    """What a teacher has to know of each lab, as Markdown: the points, what students think, what they see."""
+    """Return what a teacher needs to know of each lab, as Markdown: the points, what students think, what they see."""
     lines: list[str] = []
     for lab in labs():
         points = ", ".join(f"`{name}` {worth}" for name, worth in lab.points.items())
         lines += [f"### {lab.title}", "", f"Points: {points}.", ""]
-        lines += ["| wrong answer | what the student thinks | points | check | what it says |", "|---|---|---|---|---|"]
+        lines += ["| wrong answer | what the student thinks | a check that fails | what it says |", "|---|---|---|---|"]
         for answer in lab.wrong:
-            cells = (answer.name, answer.thinks, str(answer.points), f"`{answer.check}`", f"… {answer.says} …")
+            cells = (answer.name, answer.thinks, f"`{answer.check}`", f"… {answer.says} …")
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         lines.append("")
     return "\n".join(lines)
@@ -160,5 +205,36 @@ def with_guide(text: str) -> str:
     return f"{before}{begin}\n\n{guide()}\n{end}{after}"
 
 
+def packed(source: str) -> str:
+    """Return a module as students get it: without docstrings, comments, answers and the names of its classes."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ANSWERS")
+        and not isinstance(node, ast.Expr)
+    ]
+    text = ast.unparse(tree)
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    for number, name in enumerate(sorted(classes, key=len, reverse=True)):
+        text = re.sub(rf"\b{name}\b", f"Part{number}", text)
+    data = b85encode(zlib.compress(text.encode(), 9)).decode()
+    lines = "\n".join(f'    b"{data[at : at + 100]}"' for at in range(0, len(data), 100))
+    return f'''"""The jobs of the lab "find the bug": run it, do not read it. The lab is to find what is wrong."""
+
+import zlib
+from base64 import b85decode
+
+DATA = (
+{lines}
+)
+exec(zlib.decompress(b85decode(DATA)))
+'''
+
+
 if __name__ == "__main__":
+    JOBS.write_text(packed(PLANTED.read_text("utf-8")), "utf-8")
     TEACHING.write_text(with_guide(TEACHING.read_text("utf-8")), "utf-8")

@@ -1,11 +1,13 @@
 """Checks of the lab "align barriers": a `CheckpointBarrierHandler` written by the student.
 
-Single rules are checked by hand, over two channels called left and right; the whole is checked in the lab. By hand, the
-handler's calls to its task are recorded as text (`Task.said`).
+By hand, the handler is compared with the kit's own after each step: what it has its task do, and which channels it
+holds back. `kit.course.classroom.searching` chooses the steps. The whole is checked in the lab and by `explore`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kit.core.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
@@ -14,15 +16,19 @@ from kit.core.protocol.options import CheckpointOptions
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.trace.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
-from kit.course.classroom.running import killed, letters, walked
+from kit.course.classroom.running import every_schedule, killed, letters, walked
+from kit.course.classroom.searching import orders, searched
 from kit.hosts.lab.lab import Lab
 from kit.machines.channel.input_gate import InputGates
 from kit.machines.task.barrier_handler import CheckpointBarrierHandler
 from kit.machines.task.checkpoint_metrics import CheckpointMetricsBuilder
+from kit.machines.task.single_barrier_handler import SingleCheckpointBarrierHandler
 from kit.stream.settings.parts import Parts
 
-SIDES = ("left", "right")
-ORDERS = range(6)
+SIDES = ("left", "right", "middle")
+NEWEST = 3
+"""The newest checkpoint whose barriers arrive by hand."""
+Handler = Callable[..., CheckpointBarrierHandler]
 
 
 class Task:
@@ -39,7 +45,7 @@ class Task:
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
         """Record that the checkpoint is aborted."""
-        self.said.append(f"gives up checkpoint {checkpoint_id}")
+        self.said.append(f"declines checkpoint {checkpoint_id} ({getattr(reason, 'name', reason)})")
 
     def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
         """Do nothing: no data is in flight."""
@@ -58,18 +64,18 @@ class Task:
 
 
 class Bench:
-    """A handler over two channels, driven by hand: `put("barrier 1", "left")`."""
+    """A handler over several channels, driven by hand: `put("barrier 1", "left")`."""
 
-    def __init__(self, handler: type[CheckpointBarrierHandler]) -> None:
+    def __init__(self, handler: Handler, sides: int = 2) -> None:
         self.task = Task()
-        self.gates = InputGates([[(number, side) for number, side in enumerate(SIDES)]])
+        self.sides = SIDES[:sides]
+        self.gates = InputGates([[(number, side) for number, side in enumerate(self.sides)]])
         self.handler = handler(self.gates, self.task, checkpoints_after_tasks_finish=True)
-        self.done: list[str] = []
 
-    def put(self, what: str, side: str) -> Bench:
-        """Let something arrive on a side."""
-        self.done.append(f"{what} on the {side}")
-        channel = self.gates.channels[SIDES.index(side)]
+    def put(self, what: str, side: str) -> list[str]:
+        """Let something arrive on a side; return what the task was made to do."""
+        channel = self.gates.channels[self.sides.index(side)]
+        before = len(self.task.said)
         kind, _, number = what.partition(" ")
         if kind == "barrier":
             barrier = CheckpointBarrier(int(number), 90, CheckpointOptions())
@@ -80,47 +86,98 @@ class Bench:
         else:
             channel.end()
             self.handler.process_end_of_partition(channel)
-        return self
-
-    @property
-    def said(self) -> list[str]:
-        """The calls to the task so far."""
-        return self.task.said
+        return self.task.said[before:]
 
     def closed(self, side: str) -> bool:
         """Return True if elements on this side are held back."""
-        return self.gates.channels[SIDES.index(side)]._closed_by is not None
+        return self.gates.channels[self.sides.index(side)]._closed_by is not None
 
-    def expect(self, said: list[str], why: str) -> None:
-        """Raise NotYet unless these calls were made."""
-        if self.said != said:
-            wanted, found = "; ".join(said) or "nothing", "; ".join(self.said) or "nothing"
-            raise NotYet(f"After {', '.join(self.done)} the task: {found}. Expected: {wanted}. {why}")
 
-    def expect_open(self, why: str) -> None:
-        """Raise NotYet unless both channels are open."""
-        for side in SIDES:
-            if self.closed(side):
-                raise NotYet(f"After {', '.join(self.done)} the {side} channel is still held back. {why}")
+class Compared:
+    """The student's handler and the kit's, step by step; `newer`, `cancels` and `ends` say what may arrive."""
+
+    def __init__(
+        self, handler: Handler, *, sides: int = 2, newer: bool = False, cancels: bool = False, ends: bool = False
+    ) -> None:
+        self.yours = Bench(handler, sides)
+        self.right = Bench(SingleCheckpointBarrierHandler.aligned, sides)
+        self._newer, self._cancels, self._ends = newer, cancels, ends
+        self._last = dict.fromkeys(self.right.sides, 0)
+        self._ended: set[str] = set()
+
+    def choices(self) -> list[str]:
+        """Return what may arrive: ids grow on each channel, and nothing passes on one that is held back."""
+        found = []
+        for side in self.right.sides:
+            if side in self._ended or self.right.closed(side):
+                continue
+            ids = range(self._last[side] + 1, NEWEST + 1)
+            found += [f"barrier {number} on the {side}" for number in ids if self._newer or self._is_next(number)]
+            found += [f"cancel {number} on the {side}" for number in ids if self._cancels]
+            found += [f"end on the {side}"] if self._ends else []
+        return found
+
+    def _is_next(self, number: int) -> bool:
+        """Return True if no checkpoint is left out or overtaken when this barrier comes."""
+        pending = self.right.handler.pending_checkpoint_id
+        taken = sum(each.startswith("takes") for each in self.right.task.said)
+        return number == (taken + 1 if pending is None else pending)
+
+    def do(self, step: str) -> None:
+        """Let it arrive at both, and compare."""
+        what, _, side = step.partition(" on the ")
+        self._last[side] = int(what.partition(" ")[2] or self._last[side])
+        if what == "end":
+            self._ended.add(side)
+        wanted = self.right.put(what, side)
+        found = self.yours.put(what, side)
+        if found != wanted:
+            raise NotYet(
+                f"the task {'; '.join(found) or 'does nothing'}. Expected: {'; '.join(wanted) or 'nothing'}. "
+                f"{_why(what, side, wanted)}"
+            )
+        for each in self.right.sides:
+            if self.yours.closed(each) and not self.right.closed(each):
+                raise NotYet(f"the {each} channel is still held back. {_why_open(what, each == side)}")
+            if self.right.closed(each) and not self.yours.closed(each):
+                raise NotYet(
+                    f"the {each} channel goes on. Expected: held back. Its barrier has come and others have not, so "
+                    "rows from behind the barrier would be in the snapshot."
+                )
+
+
+def _why(what: str, side: str, wanted: list[str]) -> str:
+    kind = what.partition(" ")[0]
+    if any(each.startswith("declines") for each in wanted):
+        if kind == "barrier":
+            return "A newer checkpoint has begun: the rest of the older one will not come."
+        return f"The marker says that no barrier of this checkpoint will come on the {side}."
+    if wanted and kind == "end":
+        return f"The {side} channel has ended: no barrier will ever come on it. It counts, once."
+    if wanted:
+        return "All channels that have not ended have brought their barrier: the checkpoint is taken now, once."
+    if kind == "cancel":
+        return "The marker is about another checkpoint than the one under way, or about one that is over."
+    return "A barrier is missing on another channel, or this checkpoint is over."
+
+
+def _why_open(what: str, same: bool) -> str:
+    if what.startswith("barrier") and same:
+        return "Nothing waits for it: the checkpoint is taken or over. Its barrier closed it: `channel.resume()`."
+    return "Nothing waits any more for the checkpoint that closed it: `channel.resume()` lets it go on."
 
 
 @check
-def takes_a_checkpoint_when_all_barriers_are_here(handler: type[CheckpointBarrierHandler]) -> str:
-    """Check one checkpoint: it is taken with the last barrier and not before; then all channels are open."""
-    bench = Bench(handler).put("barrier 1", "left")
-    bench.expect([], "The right channel's barrier has not come: rows that belong to the checkpoint are still on it.")
-    bench.put("barrier 1", "right")
-    bench.expect(["takes checkpoint 1"], "Both barriers are here: now is the moment, once.")
-    bench.expect_open("The checkpoint is taken: `channel.resume()` lets a channel go on.")
-    bench.put("barrier 2", "right").put("barrier 2", "left")
-    bench.expect(["takes checkpoint 1", "takes checkpoint 2"], "The next checkpoint begins with nothing counted.")
-    return "two checkpoints over two channels, each taken with its last barrier"
+def takes_a_checkpoint_when_all_barriers_are_here(handler: Handler) -> str:
+    """Check that a checkpoint is taken with the last barrier and not before; then all channels are open."""
+    return "; ".join(searched(partial(Compared, handler, sides=sides), runs=60, walks=5) for sides in (2, 3))
 
 
 @check
 def nothing_passes_a_barrier(handler: type[CheckpointBarrierHandler]) -> str:
     """Check in the lab that no row behind a barrier is read before the checkpoint is taken."""
-    for seed in ORDERS:
+    seeds = orders(6)
+    for seed in seeds:
         overrun = _Overrun()
 
         class Watched(handler):  # type: ignore[valid-type, misc]
@@ -138,7 +195,7 @@ def nothing_passes_a_barrier(handler: type[CheckpointBarrierHandler]) -> str:
 
         Watched.__qualname__ = handler.__qualname__
         walked(Lab(letters(), parts=Parts(barrier_handler=Watched), seed=seed), overrun)
-    return f"the job in {len(ORDERS)} orders: whatever came behind a barrier waited"
+    return f"the job in {len(seeds)} orders: whatever came behind a barrier waited"
 
 
 class _Overrun:
@@ -168,37 +225,25 @@ class _Overrun:
 
 
 @check
-def gives_up_what_will_not_come(handler: type[CheckpointBarrierHandler]) -> str:
+def gives_up_what_will_not_come(handler: Handler) -> str:
     """Check that a newer barrier and a cancel marker end the waiting, and that late barriers are harmless."""
-    bench = Bench(handler).put("barrier 1", "left").put("barrier 2", "right")
-    bench.expect(["gives up checkpoint 1"], "Checkpoint 2 has begun: the rest of checkpoint 1 will not come.")
-    bench.put("barrier 2", "left")
-    bench.expect(["gives up checkpoint 1", "takes checkpoint 2"], "Both barriers of checkpoint 2 are here.")
-    bench = Bench(handler).put("barrier 1", "left").put("cancel 1", "right")
-    bench.expect(["gives up checkpoint 1"], "The marker says that no barrier of checkpoint 1 will come on the right.")
-    bench.expect_open("Nobody waits any more: the left channel must go on.")
-    bench = Bench(handler).put("barrier 2", "left").put("barrier 2", "right").put("barrier 1", "left")
-    bench.expect(["takes checkpoint 2"], "Checkpoint 1 is older than what was taken: its barrier means nothing.")
-    bench.expect_open("A barrier that comes too late has closed its channel as well: let it go on.")
-    return "a newer barrier, a cancel marker, a late barrier"
+    return "; ".join(
+        searched(partial(Compared, handler, sides=sides, newer=True, cancels=True), walks=walks)
+        for sides, walks in ((2, 20), (3, 40))
+    )
 
 
 @check
-def counts_an_end_as_a_barrier(handler: type[CheckpointBarrierHandler]) -> str:
+def counts_an_end_as_a_barrier(handler: Handler) -> str:
     """Check that a channel that ends is no longer waited for."""
-    bench = Bench(handler).put("barrier 1", "left").put("end", "right")
-    bench.expect(["takes checkpoint 1"], "The right channel has ended: no barrier will ever come on it.")
-    bench = Bench(handler).put("end", "right").put("barrier 1", "left")
-    bench.expect(["takes checkpoint 1"], "Only the left channel is open: its barrier is the last one.")
-    bench = Bench(handler).put("barrier 1", "left").put("end", "left")
-    bench.expect([], "The left channel had brought its barrier before it ended: it does not count twice.")
-    bench = Bench(handler).put("end", "right")
-    bench.expect([], "No checkpoint had begun.")
-    return "ends before, during and after an alignment"
+    return "; ".join(searched(partial(Compared, handler, sides=sides, ends=True), runs=200) for sides in (2, 3))
 
 
 @check
-def gives_exactly_once(handler: type[CheckpointBarrierHandler]) -> str:
-    """Check in the lab that each row counts once, in every order, and with a worker that dies."""
-    runs = killed(letters, ORDERS, parts=Parts(barrier_handler=handler))
-    return f"{len(runs)} orders, in each a worker was killed: every row counted once"
+def gives_exactly_once(handler: Handler) -> str:
+    """Check that each row counts once: by hand, in orders in which a worker dies, and in every schedule of a job."""
+    everything = searched(partial(Compared, handler, sides=3, newer=True, cancels=True, ends=True), runs=1)
+    parts = Parts(barrier_handler=handler)
+    runs = killed(letters, orders(6), parts=parts)
+    every = every_schedule(parts)
+    return f"{everything}; {len(runs)} orders, in each a worker was killed; {every}: every row counted once"

@@ -1,39 +1,63 @@
 """Checks of the lab "find the bug": explorations that a student writes, of jobs with and without a bug.
 
 The student submits a function from a job to an `Exploration`. It is run with the correct job, where it must find
-nothing, and with the broken one, where it must find something. The step that the student names is compared with the one
-at which the bug had its effect.
+nothing, and with the broken one, where it must find something. The step that the student names is compared with the
+first one at which the broken job does something else than the correct one. Steps have the numbers of the lab
+(`lab.position`), here, in the stepper and in `goto`.
+
+The jobs come from `jobs.py` beside the lab's notebook (`use_jobs`). This package has neither jobs nor answers.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from types import MappingProxyType
 from typing import Any
 
 from kit.course.classroom.checking import NotYet, check, said_of
-from kit.course.classroom.planted_bugs import BUGS, collects
-from kit.course.classroom.planted_bugs import wanted as wanted_rows
+from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
-from kit.stream.connectors import CollectSink
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.graph.job_graph import JobGraph
-from kit.verify.explore import Counterexample, Exploration, Property, explore
+from kit.stream.settings.job_settings import CheckpointConfig
+from kit.verify.explore import Counterexample, Exploration, Property, expected_output, explore
 from kit.verify.explore.properties import Row
+from kit.verify.explore.replay import replay
 
 Find = Callable[[JobGraph], Exploration]
 PARTS = ("request decider", "barrier handler", "pending checkpoint", "sink")
 _found: dict[tuple[Find, str, bool], Exploration] = {}
 """Earlier explorations: the check of the step needs them again."""
+_jobs: list[Callable[[str, bool], JobGraph]] = []
+"""The function that makes the jobs, once it is known."""
+_answers: dict[str, tuple[str, str]] = {}
+"""For each job the part that is wrong, and why; only a grader has them."""
+
+
+def use_jobs(
+    make: Callable[[str, bool], JobGraph], answers: Mapping[str, tuple[str, str]] = MappingProxyType({})
+) -> None:
+    """Take the jobs from `make(name, sound)`; a grader passes the answers, too."""
+    _jobs[:] = [make]
+    _answers.update(answers)
+    _found.clear()
 
 
 def job(name: str, *, sound: bool = False) -> JobGraph:
     """Return a job with the bug called "first", "second" or "third"; with `sound`, without the bug."""
-    return BUGS[name].sound() if sound else BUGS[name].broken()
+    if not _jobs:
+        raise NotYet("The lab's jobs are not known: run the notebook's first cell, which imports `jobs.py`.")
+    return _jobs[0](name, sound)
 
 
 def wanted(name: str) -> Counter[Row]:
     """Return the rows that this job publishes without faults, with the count of each."""
-    return wanted_rows(name)
+    return Counter(expected_output(job(name, sound=True)))
 
 
 def _explored(find: Find, name: str, *, sound: bool) -> Exploration:
@@ -46,10 +70,47 @@ def _explored(find: Find, name: str, *, sound: bool) -> Exploration:
     return _found[key]
 
 
-def explored(find: Find, name: str) -> Exploration:
-    """Return what the student's function finds in the broken job, with the counterexample's steps."""
+class Steps:
+    """A counterexample, with the numbers that its steps have in the lab."""
+
+    def __init__(self, name: str, example: Counterexample) -> None:
+        self.example = example
+        self._name = name
+
+    @cached_property
+    def _replayed(self) -> tuple[Lab, tuple[tuple[int, str], ...]]:
+        """The lab at the end, and for each move its last step and its text."""
+        lab = Lab(job(self._name))
+        return lab, tuple((replay(lab, [move]).position, move.text) for move in self.example.moves)
+
+    def lab(self, step: int | None = None) -> Lab:
+        """Return a lab at this step, by default at the end."""
+        lab = self._replayed[0].fork()
+        if step is not None:
+            lab.goto(step)
+        return lab
+
+    @property
+    def text(self) -> str:
+        """The numbered steps."""
+        lines, before = [], 0
+        for step, text in self._replayed[1]:
+            number = str(step) if step - before < 2 or not before else f"{before + 1}-{step}"
+            lines.append(f"{number:>7} {text}")
+            before = step
+        return "\n".join([*lines, f"     -> broken: {self.example.property}"])
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<p>Broken: {escape(self.example.property)}</p><pre>{escape(self.text)}</pre>"
+
+
+def explored(find: Find, name: str) -> Steps:
+    """Return the steps of what the student's function finds in the broken job: `.lab(30)` is a lab at step 30."""
     try:
-        return _explored(find, name, sound=False)
+        return Steps(name, _counterexample(find, name))
     except NotYet:
         raise
     except Exception as error:
@@ -79,7 +140,7 @@ def finds(find: Find, name: str) -> str:
 def _said(sound: Exploration, example: Counterexample) -> str:
     return (
         f"«{example.property}» holds in all {sound.states:,} states of the sound job, and in the broken one it is "
-        f"violated after {len(example)} steps"
+        f"violated after {len(example)} moves"
     )
 
 
@@ -100,41 +161,90 @@ def _is_sometimes(each: Property) -> bool:
     return each.quantifier.name == "SOMETIMES"
 
 
+@dataclass(frozen=True)
+class Difference:
+    """The first step at which a broken job does something else than the sound one, in a lab that has done it."""
+
+    lab: Lab
+    step: int
+    text: str
+
+
+def difference(name: str, example: Counterexample) -> Difference:
+    """Return the first difference between the two jobs in the run of a counterexample.
+
+    A property may ask what a death would do: then the counterexample ends before the bug acts. The run goes on with the
+    death of a worker, to the first difference. Raises NotYet if there is none.
+    """
+    broken, sound = Lab(job(name)), Lab(job(name, sound=True))
+    for move in example.moves:
+        if _differ(broken, sound, lambda lab, move=move: replay(lab, [move])):  # type: ignore[misc]
+            return Difference(broken, broken.position, move.text)
+    kill: Callable[[Lab], object] = lambda lab: lab.faults.kill(0)  # noqa: E731
+    while not broken.ended:
+        text = str(next(iter(broken.enabled()), ""))
+        if _differ(broken, sound, kill):
+            return Difference(broken, broken.position, text)
+        kill = Lab.step
+    raise NotYet(f"The sound job breaks «{example.property}» in the same way.", example.lab())
+
+
+def _differ(broken: Lab, sound: Lab, do: Callable[[Lab], object]) -> bool:
+    """Do the same in both labs. Return True if they differ then, in what they have done or in what they can do."""
+    before = len(broken.trace), len(sound.trace)
+    do(broken)
+    try:
+        do(sound)
+    except LabError:
+        return True
+    return _facts(broken, before[0]) != _facts(sound, before[1])
+
+
+def _facts(lab: Lab, since: int) -> tuple[object, ...]:
+    records = [(each.kind, each.machine, repr(each.data)) for each in lab.trace[since:]]
+    channels = [(each.number, each.blocked) for task in lab.look.tasks.values() for each in task.inputs]
+    return records, [repr(each) for each in lab.enabled()], channels
+
+
 @check
 def names(find: Find, name: str, step: int, part: str) -> str:
-    """Check the step at which the bug has its effect, and the part that contains it."""
-    example, bug = _counterexample(find, name), BUGS[name]
-    right = _acted_at(example, bug.acted)
-    if not isinstance(step, int) or not 1 <= step <= len(example):
-        raise NotYet(f"Step {step!r}: expected the number of one of the {len(example)} steps of your counterexample.")
-    if step != right:
-        action = example.actions[step - 1]
-        raise NotYet(
-            f"Step {step} is: {action}. {_hint(example, step, right)} Look at your counterexample from its end, and "
-            "ask at each step whether the sound kit would have done the same.",
-            example.lab(steps=step),
-        )
-    if part != bug.part:
+    """Check the step at which the bug has its effect; a grader also checks the part that contains it."""
+    example = _counterexample(find, name)
+    if _explored(find, name, sound=True).counterexample is not None:
+        raise NotYet(f"The sound job breaks «{example.property}» as well: the bug does not cause your counterexample.")
+    right = difference(name, example)
+    last = Steps(name, example).lab().position
+    if not isinstance(step, int) or not 1 <= step <= max(last, right.step):
+        raise NotYet(f"Step {step!r}: expected the number of one of the {last} steps of your counterexample.")
+    if step != right.step:
+        raise NotYet(f"{_hint(example, name, step, right, last)} At each step, ask: would a sound job do the same?")
+    if part not in PARTS:
+        raise NotYet(f"Step {step} is right, but the part is {part!r}: choose one of {', '.join(PARTS)}.")
+    answer = _answers.get(name)
+    if answer is None:
+        return f"step {step}, {right.text}. Whether it is the {part} is checked when your lab is graded"
+    if part != answer[0]:
         raise NotYet(f"Step {step} is right, but the bug is not in the {part!r}: choose another of {', '.join(PARTS)}.")
-    return f"step {step}, {example.actions[step - 1]}: {bug.told}"
+    return f"step {step}, {right.text}: {answer[1]}"
 
 
-def _hint(example: Counterexample, step: int, right: int) -> str:
-    if step == len(example):
-        return "That is where the violation becomes visible; the error happened earlier."
-    if example.moves[step - 1].step.kind == "kill":
-        return "That is not an error of the kit: a worker may die at any time."
-    return "The error happened before that." if step > right else "Up to there everything is correct."
+def _hint(example: Counterexample, name: str, step: int, right: Difference, last: int) -> str:
+    if right.step > last:
+        return (
+            f"Step {step}: up to there everything is correct. Your property asks what a death would do, so your "
+            f"counterexample ends, at step {last}, before the bug acts. Go on from there: `lab = check.explored(...)."
+            "lab()`, `lab.faults.kill(0)`, and `lab.step()` again and again."
+        )
+    if step >= last:
+        return f"Step {step} is where the violation becomes visible; the error happened earlier. Go back from there."
+    if example.moves[_move_at(name, example, step)].step.kind == "kill":
+        return f"Step {step} is not an error of the kit: a worker may die at any time."
+    return f"Step {step}: " + ("the error happened before." if step > right.step else "up to there all is correct.")
 
 
-def _acted_at(example: Counterexample, acted: Callable[[Lab], bool]) -> int:
-    for step in range(1, len(example) + 1):
-        if acted(example.lab(steps=step)):
-            return step
-    raise NotYet(
-        f"Your counterexample to «{example.property}» exists in the sound kit as well: the bug does not cause it.",
-        example.lab(),
-    )
+def _move_at(name: str, example: Counterexample, step: int) -> int:
+    steps = Steps(name, example)._replayed[1]
+    return next(number for number, (last, _) in enumerate(steps) if step <= last)
 
 
 @check
@@ -143,7 +253,7 @@ def has_a_witness(make: Callable[[], Property]) -> str:
     two = make()
     if not isinstance(two, Property) or not _is_sometimes(two):
         raise NotYet(f"Expected what `sometimes(name, lambda now: ...)` returns, found {two!r}.")
-    found = explore(collects(CollectSink("out")), [two], faults=0, checkpoints=2, progress=False)
+    found = explore(_one_row(), [two], faults=0, checkpoints=2, progress=False)
     if two.name not in found.witnesses:
         raise NotYet(f"«{two.name}» holds in none of {found.states:,} states, with two checkpoints requested.")
     witness = found.witnesses[two.name]
@@ -154,3 +264,12 @@ def has_a_witness(make: Callable[[], Property]) -> str:
             f"«{two.name}» holds here after {len(witness)} steps, with these pending: {pending or 'none'}.", lab
         )
     return f"«{two.name}»: the shortest way there has {len(witness)} steps"
+
+
+def _one_row() -> StreamEnvironment:
+    """Return a job in which one row is published by the task that reads it."""
+    settings = CheckpointConfig(interval_ms=None, memory_threshold_bytes=0, max_concurrent=2)
+    env = StreamEnvironment("one row", parallelism=1, max_parallelism=2, checkpoint=settings)
+    rows = env.from_source(CollectionSource([{"letter": "a"}], batch_rows=1), uid="rows")
+    rows.sink_to(CollectSink("out"), uid="out")
+    return env

@@ -1,103 +1,138 @@
 """Checks of the lab "the pending checkpoint": a coordinator's record of a checkpoint until all have acknowledged.
 
-Single rules are checked by hand. In the lab the student's part is part of the job's coordinator: each acknowledgement
-comes twice, a worker dies, and the job goes back to a checkpoint with the states that the part kept.
+By hand, acknowledgements and aborts come in every order. In the lab the student's part is part of the job's
+coordinator: each acknowledgement comes twice, a worker dies, and the job goes back to a checkpoint with the states that
+the part kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kit.core.trace.record_kinds import RecordKind
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import compared, letters, output, walked
+from kit.course.classroom.searching import orders, searched
 from kit.hosts.lab.lab import Lab
 from kit.stream.settings.parts import Parts
 
 Pending = Callable[[list[str]], Any]
-TASKS = ["letters/0", "letters/1", "totals/0", "totals/1"]
-ORDERS = range(5)
+TASKS = ["letters/0", "letters/1", "totals/0", "totals/1", "out/0"]
 
 
-class Bench:
-    """A pending checkpoint driven by hand, with a record of what was done to it."""
+class Compared:
+    """A pending checkpoint driven by hand, and what the table in the lab says of each step.
 
-    def __init__(self, pending: Pending) -> None:
-        self.pending = pending(list(TASKS[:3]))
-        self.done: list[str] = []
+    With `repeats` a task may acknowledge twice; `aborts` is the most aborts.
+    """
 
-    def acknowledge(self, task: str, state: str, wanted: str, why: str) -> None:
-        """Raise NotYet unless the acknowledgement gets this answer."""
+    def __init__(
+        self, pending: Pending, number: int, *, repeats: bool = True, strangers: bool = False, aborts: int = 0
+    ) -> None:
+        self._tasks = TASKS[:number]
+        self.pending = pending(list(self._tasks))
+        self._strangers, self._aborts = strangers, aborts
+        self._acknowledged: dict[str, str] = {}
+        self._useless: set[str] = set()
+        self._aborted = 0
+        self._again = False
+        self._unknown = 0
+        self._repeats = repeats
+
+    def choices(self) -> list[str]:
+        """Return what may happen next."""
+        tasks = [task for task in self._tasks if self._repeats or task not in self._acknowledged]
+        found = [f"{task} acknowledges" for task in tasks]
+        found += ["others/0 acknowledges"] if self._strangers else []
+        return found + (["abort"] if self._aborted < self._aborts else [])
+
+    def do(self, step: str) -> None:
+        """Do it, and compare."""
+        task = step.partition(" ")[0]
+        if step == "abort":
+            self.pending.abort()
+            self._aborted += 1
+            self._useless |= set(self._acknowledged.values())
+        else:
+            self._compare_answer(task)
+        self._compare_state(step)
+
+    def _compare_answer(self, task: str) -> None:
+        known = task in self._tasks
+        state = f"state of {task}" if known else f"state {self._unknown} of a stranger"
+        self._unknown += not known
+        if self._aborted:
+            wanted, why = "DISCARDED", "The checkpoint was aborted before."
+            self._again |= state in self._useless
+        elif task in self._acknowledged:
+            wanted, why = "DUPLICATE", "It has acknowledged already: messages may arrive twice."
+        elif known:
+            wanted, why = "SUCCESS", "It was waited for."
+        else:
+            wanted, why = "UNKNOWN", "Nobody waits for this task."
+        if wanted in ("DISCARDED", "UNKNOWN"):
+            self._useless.add(state)
+        else:
+            self._acknowledged[task] = state
         found = self.pending.acknowledge(task, state)
-        self.done.append(f"{task} acknowledged with {state}")
         if found != wanted:
-            raise NotYet(f"{self._so_far}: the answer was {found!r}. Expected {wanted!r}. {why}")
+            raise NotYet(f"the answer was {found!r}. Expected {wanted!r}. {why}")
 
-    def expect(self, what: str, found: Any, wanted: Any, why: str) -> None:
-        """Raise NotYet unless both are equal."""
-        if found != wanted:
-            raise NotYet(f"{self._so_far}: {what} is {found!r}. Expected {wanted!r}. {why}")
+    def _compare_state(self, step: str) -> None:
+        missing = [task for task in self._tasks if task not in self._acknowledged]
+        wanted = not missing and not self._aborted
+        found = self.pending.is_complete
+        if bool(found) != wanted:
+            why = "All tasks have acknowledged."
+            if not wanted:
+                why = "It was aborted." if self._aborted else f"{missing[0]} has not acknowledged."
+            raise NotYet(f"is_complete is {found!r}. Expected {wanted}. {why} It waits for {', '.join(self._tasks)}.")
+        if not self._aborted and dict(self.pending.states) != self._acknowledged:
+            raise NotYet(
+                f"states is {dict(self.pending.states)!r}. Expected {self._acknowledged!r}: a restore needs the state "
+                "of each task that was waited for, and of no other."
+            )
+        self._compare_to_delete(step)
 
-    @property
-    def _so_far(self) -> str:
-        tasks = ", ".join(TASKS[:3])
-        return f"Waiting for {tasks}" + "".join(f"; {each}" for each in self.done)
+    def _compare_to_delete(self, step: str) -> None:
+        found = list(self.pending.to_delete)
+        lists = f"to_delete is {found!r}. Expected, in any order: {sorted(self._useless)!r}."
+        if kept := sorted(self._useless - set(found)):
+            why = "it will never complete" if step == "abort" else "only this acknowledgement says where it is"
+            raise NotYet(f"{lists} Nobody needs {kept[0]!r}, for {why}: its files would lie there for ever.")
+        if gone := [each for each in found if each not in self._useless]:
+            raise NotYet(f"{lists} {gone[0]!r} is needed: a duplicate brings the very state that is kept.")
+        if len(found) > len(set(found)) and not self._again:
+            raise NotYet(f"{lists} The second abort has nothing to delete.")
 
 
 @check
 def is_complete_with_the_last(pending: Pending) -> str:
     """Check that it is complete when all tasks have acknowledged, and not before."""
-    bench = Bench(pending)
-    for number, task in enumerate(TASKS[:3]):
-        bench.expect("is_complete", bool(bench.pending.is_complete), False, "Somebody has not acknowledged yet.")
-        bench.acknowledge(task, f"state {number}", "SUCCESS", "It was waited for.")
-    bench.expect("is_complete", bool(bench.pending.is_complete), True, "All three have acknowledged.")
-    wanted = {task: f"state {number}" for number, task in enumerate(TASKS[:3])}
-    bench.expect("states", dict(bench.pending.states), wanted, "A restore needs the state of each task.")
-    return "three tasks, one after another"
+    numbers = range(1, 6)
+    return "; ".join(searched(partial(Compared, pending, each, repeats=False), runs=60, walks=5) for each in numbers)
 
 
 @check
 def tells_a_duplicate(pending: Pending) -> str:
     """Check that the same task counts once."""
-    bench = Bench(pending)
-    bench.acknowledge(TASKS[0], "state 0", "SUCCESS", "It was waited for.")
-    why = "It has acknowledged already: messages may arrive twice."
-    bench.acknowledge(TASKS[0], "state 0", "DUPLICATE", why)
-    bench.acknowledge(TASKS[1], "state 1", "SUCCESS", "It was waited for.")
-    bench.expect("is_complete", bool(bench.pending.is_complete), False, f"{TASKS[2]} has not acknowledged.")
-    bench.expect(
-        "to_delete", list(bench.pending.to_delete), [], "The duplicate's state is the very state that is kept."
-    )
-    return "an acknowledgement that came twice"
+    return "; ".join(searched(partial(Compared, pending, number), runs=150, walks=10) for number in (2, 3))
 
 
 @check
 def tells_a_stranger(pending: Pending) -> str:
     """Check that a task outside the plan is unknown, and its state deleted."""
-    bench = Bench(pending)
-    bench.acknowledge("others/0", "a stranger's state", "UNKNOWN", "Nobody waits for this task.")
-    bench.expect("is_complete", bool(bench.pending.is_complete), False, "None of the three has acknowledged.")
-    why = "Nobody else knows of the state that it wrote: it would lie there for ever."
-    bench.expect("to_delete", list(bench.pending.to_delete), ["a stranger's state"], why)
-    return "a task that nobody waits for"
+    return "; ".join(searched(partial(Compared, pending, number, strangers=True), runs=150) for number in (1, 3))
 
 
 @check
 def lets_go_when_aborted(pending: Pending) -> str:
     """Check that an abort deletes what was acknowledged, and what comes later."""
-    bench = Bench(pending)
-    bench.acknowledge(TASKS[0], "state 0", "SUCCESS", "It was waited for.")
-    bench.pending.abort()
-    bench.done.append("then it was aborted")
-    why = "The checkpoint will never complete: the state of those that acknowledged is of no use."
-    bench.expect("to_delete", list(bench.pending.to_delete), ["state 0"], why)
-    bench.acknowledge(TASKS[1], "state 1", "DISCARDED", "The checkpoint is over.")
-    why = "The late task did not know and wrote its state: only this acknowledgement tells of it."
-    bench.expect("to_delete", list(bench.pending.to_delete), ["state 0", "state 1"], why)
-    bench.expect("is_complete", bool(bench.pending.is_complete), False, "What was aborted does not complete.")
-    return "an abort, and an acknowledgement that came too late"
+    return "; ".join(
+        searched(partial(Compared, pending, number, strangers=True, aborts=2), runs=250) for number in (1, 2, 4)
+    )
 
 
 @check
@@ -105,7 +140,8 @@ def runs_a_job(pending: Pending) -> str:
     """Check in the lab: each acknowledgement comes twice, and a worker dies."""
     last = {row[0]: row for row in sorted(set(output(walked(Lab(letters())))))}
     twice = 0
-    for seed in ORDERS:
+    seeds = orders(5)
+    for seed in seeds:
         disturbed = _Disturbed()
         lab = Lab(letters(memory_threshold_bytes=0), parts=Parts(pending_checkpoint=pending), seed=seed)
         try:
@@ -118,7 +154,7 @@ def runs_a_job(pending: Pending) -> str:
         except AssertionError as broken:
             raise NotYet(f"The coordinator was asked to complete what is not complete: {broken}.", lab) from broken
         twice += disturbed.twice
-    died = f"{len(ORDERS)} orders, in each a worker was killed"
+    died = f"{len(seeds)} orders, in each a worker was killed"
     return f"{died}; {twice} acknowledgements came twice: every row counted once"
 
 

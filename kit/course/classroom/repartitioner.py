@@ -1,13 +1,14 @@
 """Checks of the lab "a repartitioner": operator state that is redistributed to another number of subtasks.
 
-Single rules are checked by hand, with handles whose entries are at known offsets. The lab checks a job whose source
-keeps its splits as such state.
+By hand, handles with entries at known offsets are redistributed, in many layouts of files and names. The lab checks a
+job whose source keeps its splits as such state.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from random import Random
 
 from kit.core.state.handles import (
     ByteStreamStateHandle,
@@ -17,108 +18,162 @@ from kit.core.state.handles import (
 )
 from kit.course.classroom.checking import NotYet, check
 from kit.course.classroom.running import WANTED, letters, output, walked
+from kit.course.classroom.searching import chance
 from kit.hosts.lab.lab import Lab
 from kit.machines.restore.own_repartitioner import OperatorStateRepartitioner
 from kit.stream.settings.parts import Parts
 
 Repartitioner = Callable[[], OperatorStateRepartitioner]
 Handles = Sequence[OperatorStreamStateHandle]
-Entry = tuple[str, int]
-"""The file of an entry, and the entry's number in it."""
+Entry = tuple[str, str, int]
+"""The file of an entry, the name of its state, and the entry's number there."""
 STOPPED_AT = 30
 """The number of steps before the job is stopped: it has then read some rows, and not all."""
 SIZES = ((3, 2), (2, 3), (3, 1), (1, 4), (2, 2))
+LAYOUTS = 60
+"""The number of random layouts of files and names, beside the plain ones."""
+SPLIT, UNION, BROADCAST = OperatorStateMode.SPLIT_DISTRIBUTE, OperatorStateMode.UNION, OperatorStateMode.BROADCAST
 
 
 def held(mode: OperatorStateMode, entries: Sequence[int]) -> list[Handles]:
     """Return the state of each old subtask: one file with this number of entries of the state `offsets`."""
-    found: list[Handles] = []
-    for subtask, count in enumerate(entries):
-        file = ByteStreamStateHandle(f"old-{subtask}", b"x" * 8 * max(count, 1))
-        info = StateMetaInfo(tuple(8 * number for number in range(count)), mode)
-        found.append([OperatorStreamStateHandle({"offsets": info}, file)] if count else [])
-    return found
+    return [
+        [_file(f"old-{subtask}", {"offsets": (mode, count)})] if count else [] for subtask, count in enumerate(entries)
+    ]
 
 
-def entries_of(handles: Handles) -> Iterator[Entry]:
-    """Yield the entries of these handles."""
+def _file(name: str, states: Mapping[str, tuple[OperatorStateMode, int]]) -> OperatorStreamStateHandle:
+    """Return a file with some states: for each name its mode and the number of its entries."""
+    infos, at = {}, 0
+    for state, (mode, count) in states.items():
+        infos[state] = StateMetaInfo(tuple(range(at, at + 8 * count, 8)), mode)
+        at += 8 * count
+    return OperatorStreamStateHandle(infos, ByteStreamStateHandle(name, b"x" * max(at, 1)))
+
+
+def layouts(chance: Random, *modes: OperatorStateMode) -> Iterator[tuple[list[Handles], int]]:
+    """Yield the state of old subtasks, with the new parallelism: plain ones first, then several files and names."""
+    for old, new in SIZES:
+        yield held(modes[0], ([2, 2, 2] if modes[0] is BROADCAST else [3, 1, 4])[:old]), new
+    for number in range(LAYOUTS):
+        old, new = chance.randrange(1, 5), chance.randrange(1, 6)
+        names = {f"{mode.name.lower()}-{each}": mode for mode in modes for each in range(chance.randrange(1, 3))}
+        copies = {name: chance.randrange(1, 3) for name, mode in names.items() if mode is BROADCAST}
+        previous: list[Handles] = []
+        for subtask in range(old):
+            counts = {name: (mode, copies.get(name) or chance.randrange(4)) for name, mode in names.items()}
+            if number % 2:
+                previous.append([_file(f"old-{subtask}-{name}", {name: each}) for name, each in counts.items()])
+            else:
+                previous.append([_file(f"old-{subtask}", counts)])
+        yield previous, new
+
+
+def entries_of(handles: Handles, mode: OperatorStateMode | None = None) -> Iterator[Entry]:
+    """Yield the entries of these handles, of one mode or of all."""
     for handle in handles:
-        for info in handle.state_name_to_partition_offsets.values():
-            yield from ((str(getattr(handle.delegate, "handle_name", "")), offset // 8) for offset in info.offsets)
+        file = str(getattr(handle.delegate, "handle_name", ""))
+        for name, info in handle.state_name_to_partition_offsets.items():
+            if mode is None or info.mode is mode:
+                yield from ((file, name, offset // 8) for offset in info.offsets)
 
 
-def _dealt(make: Repartitioner, previous: list[Handles], new: int) -> list[list[Entry]]:
+def _dealt(make: Repartitioner, previous: list[Handles], new: int, mode: OperatorStateMode) -> list[list[Entry]]:
+    """Return the entries of this mode that each new subtask gets. Raises NotYet for handles that cannot be read."""
     dealt = make().repartition_state(previous, len(previous), new)
     if dealt is None or len(dealt) != new:
         got = "None" if dealt is None else f"{len(dealt)} lists"
-        raise NotYet(f"{len(previous)} subtasks became {new}, and the answer was {got}. Expected {new}: one for each.")
-    return [sorted(entries_of(handles)) for handles in dealt]
+        raise NotYet(f"{_told(previous, new)} The answer was {got}. Expected {new}: one for each.")
+    modes = {name: info.mode for each in previous for handle in each for name, info in _infos(handle)}
+    for handle in (handle for mine in dealt for handle in mine):
+        for name, info in _infos(handle):
+            if modes.get(name) is not info.mode:
+                raise NotYet(f"{_told(previous, new)} The state {name!r} has the mode {info.mode}, not its own.")
+    return [sorted(entries_of(handles, mode)) for handles in dealt]
+
+
+def _infos(handle: OperatorStreamStateHandle) -> Iterable[tuple[str, StateMetaInfo]]:
+    return handle.state_name_to_partition_offsets.items()
+
+
+def _told(previous: list[Handles], new: int) -> str:
+    """Return the question in words: who had what, and how many subtasks there are now."""
+    had = "; ".join(f"{number} had {_counts(handles)}" for number, handles in enumerate(previous))
+    return f"{len(previous)} subtasks became {new}. Of the old ones, {had}."
+
+
+def _counts(handles: Handles) -> str:
+    counts = [
+        f"{len(info.offsets)} of {name!r} in {getattr(handle.delegate, 'handle_name', '')}"
+        for handle in handles
+        for name, info in _infos(handle)
+    ]
+    return ", ".join(counts) or "nothing"
 
 
 def _words(entries: Sequence[Entry]) -> str:
-    return ", ".join(f"entry {number} of {file}" for file, number in entries) or "nothing"
+    return ", ".join(f"entry {number} of {name!r} in {file}" for file, name, number in entries[:4]) or "nothing"
 
 
 @check
 def deals_every_entry_once(make: Repartitioner) -> str:
     """Check split state: no entry is lost, and none goes to two subtasks."""
-    for old, new in SIZES:
-        previous = held(OperatorStateMode.SPLIT_DISTRIBUTE, [3, 2, 4][:old])
-        wanted = {entry for handles in previous for entry in entries_of(handles)}
-        found = Counter(entry for mine in _dealt(make, previous, new) for entry in mine)
-        told = f"{old} subtasks became {new}."
+    for previous, new in layouts(chance("split"), SPLIT, BROADCAST, UNION):
+        wanted = {entry for handles in previous for entry in entries_of(handles, SPLIT)}
+        found = Counter(entry for mine in _dealt(make, previous, new, SPLIT) for entry in mine)
+        told = _told(previous, new)
         if lost := sorted(wanted - set(found)):
             raise NotYet(f"{told} Nobody was given {_words(lost)}: that state is lost.")
         if twice := sorted(entry for entry, times in found.items() if times > 1):
             raise NotYet(f"{told} Several subtasks were given {_words(twice)}: what it stands for is done twice.")
-    return f"{len(SIZES)} changes of the parallelism: every entry went to one subtask"
+    return f"{len(SIZES) + LAYOUTS} layouts of old files: every entry went to one subtask"
 
 
 @check
 def deals_evenly(make: Repartitioner) -> str:
-    """Check split state: no subtask has two entries more than another."""
-    for old, new in SIZES:
-        if old == new:
-            continue
-        previous = held(OperatorStateMode.SPLIT_DISTRIBUTE, [6, 1, 2][:old])
-        counts = [len(mine) for mine in _dealt(make, previous, new)]
-        if max(counts) - min(counts) > 1:
+    """Check split state: of one state, no subtask has two entries more than another."""
+    for previous, new in layouts(chance("evenly"), SPLIT):
+        dealt = _dealt(make, previous, new, SPLIT)
+        names = {name for mine in dealt for _, name, _ in mine}
+        counts = [len(mine) for mine in dealt]
+        if max(counts) - min(counts) > max(1, len(names)):
             raise NotYet(
-                f"{old} subtasks became {new}, and they have {counts} entries. Expected numbers that differ by one at "
-                "most: one subtask would do most of the work."
+                f"{_told(previous, new)} They have {counts} entries. Expected numbers that differ by one at most for "
+                "each state: one subtask would do most of the work."
             )
-    return "numbers of entries differ by one at most"
+    return f"{len(SIZES) + LAYOUTS} layouts of old files: numbers of entries differ by one at most"
 
 
 @check
 def gives_union_state_to_all(make: Repartitioner) -> str:
     """Check union state: every subtask gets all entries."""
-    for old, new in SIZES:
-        previous = held(OperatorStateMode.UNION, [3, 2, 4][:old])
-        wanted = sorted(entry for handles in previous for entry in entries_of(handles))
-        for subtask, mine in enumerate(_dealt(make, previous, new)):
+    for previous, new in layouts(chance("union"), UNION, SPLIT):
+        wanted = sorted(entry for handles in previous for entry in entries_of(handles, UNION))
+        for subtask, mine in enumerate(_dealt(make, previous, new, UNION)):
             if mine != wanted:
                 missing = sorted(set(wanted) - set(mine))
+                what = f"was not given {_words(missing)}" if missing else "was given some entries twice"
                 raise NotYet(
-                    f"{old} subtasks became {new}; the state is a union list. New subtask {subtask} was not given "
-                    f"{_words(missing)}. Expected all entries of all old subtasks, for every new one."
+                    f"{_told(previous, new)} New subtask {subtask} {what}. Expected all entries of all old subtasks, "
+                    "once, for every new one."
                 )
-    return f"{len(SIZES)} changes of the parallelism: everybody got everything"
+    return f"{len(SIZES) + LAYOUTS} layouts of old files: everybody got everything"
 
 
 @check
 def gives_one_copy_of_broadcast_state(make: Repartitioner) -> str:
-    """Check broadcast state: every subtask gets one copy; the old subtasks had the same."""
-    for old, new in SIZES:
-        previous = held(OperatorStateMode.BROADCAST, [2, 2, 2][:old])
-        for subtask, mine in enumerate(_dealt(make, previous, new)):
-            copies = {file for file, _ in mine}
-            if len(copies) != 1 or len(mine) != 2:
-                raise NotYet(
-                    f"{old} subtasks became {new}; the state is broadcast: each old subtask had the same. New subtask "
-                    f"{subtask} was given {len(copies)} copies. Expected one."
-                )
-    return f"{len(SIZES)} changes of the parallelism: everybody got one copy"
+    """Check broadcast state: of each state every subtask gets one copy; the old subtasks had the same."""
+    for previous, new in layouts(chance("broadcast"), BROADCAST, SPLIT):
+        copies = Counter((file, name) for handles in previous for file, name, _ in entries_of(handles, BROADCAST))
+        for subtask, mine in enumerate(_dealt(make, previous, new, BROADCAST)):
+            for state in sorted({name for _, name in copies}):
+                found = Counter((file, name) for file, name, _ in mine if name == state)
+                if len(found) != 1 or any(found[each] != copies[each] for each in found):
+                    raise NotYet(
+                        f"{_told(previous, new)} The state {state!r} is broadcast: each old subtask had the same. New "
+                        f"subtask {subtask} was given {len(found)} copies. Expected one, with all its entries."
+                    )
+    return f"{len(SIZES) + LAYOUTS} layouts of old files: everybody got one copy of each state"
 
 
 @check

@@ -6,18 +6,30 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, StreamEnvironment, sum_
+from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, StreamEnvironment, count, sum_
 from kit.course.classroom.checking import NotYet, said_of
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
 from kit.stream.connectors.sink import Sink
 from kit.stream.settings.parts import PartError, Parts
+from kit.verify.explore import (
+    Counterexample,
+    complete_checkpoints,
+    consistent_checkpoints,
+    exactly_once,
+    expected_output,
+    explore,
+)
 
 ROWS = [{"letter": "abc"[number % 3], "n": 1} for number in range(24)]
 WANTED = {(letter, total) for letter in "abc" for total in range(1, 9)}
 """The rows that the job publishes: for each letter the sum after each row."""
 MOST_STEPS = 1_500
 """A limit far above what any of these jobs needs, with failures."""
+
+
+MOST_STATES = 60_000
+"""A limit above the number of states that a check explores with a correct part."""
 
 
 def letters(sink: Sink | None = None, *, parallelism: int = 2, splits: int = 2, **checkpoint: Any) -> StreamEnvironment:
@@ -102,6 +114,44 @@ def _stuck(lab: Lab) -> str:
 
 def _channels(lab: Lab) -> list[Any]:
     return [channel for task in lab.look.tasks.values() for channel in task.inputs]
+
+
+def every_schedule(parts: Parts | None = None, *, sink: Sink | None = None, **given: Any) -> str:
+    """Explore every schedule of a job of two rows; a checkpoint is requested at any moment. Return what was tried.
+
+    Raises NotYet at the first state in which exactly once does not hold, with the lab and its steps.
+    """
+    env = StreamEnvironment(
+        "two rows",
+        parallelism=1,
+        max_parallelism=2,
+        checkpoint=CheckpointConfig(interval_ms=None, memory_threshold_bytes=0, max_concurrent=2),
+        restart=FixedDelay(3, 1_000),
+    )
+    rows = env.from_source(CollectionSource([{"letter": "a"}], batch_rows=1), uid="rows").set_parallelism(2)
+    rows.key_by("letter").aggregate(n=count()).uid("counts").sink_to(sink or CollectSink("out"), uid="out")
+    return explored_schedules(env, parts, **given)
+
+
+def explored_schedules(env: StreamEnvironment, parts: Parts | None = None, **given: Any) -> str:
+    """Explore every schedule of a job, as `every_schedule` does."""
+    settings: dict[str, Any] = {"checkpoints": 1, "faults": 0, "most_states": MOST_STATES} | given
+    wanted = expected_output(env.job_graph())
+    properties = (*exactly_once(wanted), consistent_checkpoints(wanted), complete_checkpoints(wanted))
+    found = explore(env, properties, parts=parts, progress=False, **settings)
+    example = found.counterexample
+    if example is not None:
+        steps = "\n".join(f"  {number} {action}" for number, action in enumerate(example.actions, 1))
+        raise NotYet(f"In one schedule this is not true: {example.property}.\nThe run:\n{steps}", _lab_of(example))
+    return f"all {found.states:,} states of a job of two rows"
+
+
+def _lab_of(example: Counterexample) -> Lab | None:
+    """Return the lab of a counterexample; None if the part breaks in it."""
+    try:
+        return example.lab()
+    except (LabError, PartError, AssertionError):
+        return None
 
 
 def killed(
