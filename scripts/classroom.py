@@ -1,10 +1,12 @@
-"""Give out the labs, hand in every answer and grade them with nbgrader itself: `make classroom`.
+"""Give out the labs, submit every answer and every cheat, and grade them with nbgrader itself: `make classroom`.
 
-    build/classroom/course/release/      what students get: generated from notebooks/labs/source
-    build/classroom/course/submitted/    that, with each answer in place of what it asks for
-    build/classroom/course/autograded/   what nbgrader made of it; feedback/ is what a student gets back
+    build/classroom/courses/<lab>/release/      what students get: generated from notebooks/labs/source
+    build/classroom/courses/<lab>/submitted/    that, with each answer in place of what it asks for
+    build/classroom/courses/<lab>/autograded/   what nbgrader made of it; feedback/ is what a student gets back
 
-Prints the points of each answer, check by check, and ends in an error when they are not those that the answers say.
+Prints the points of each answer, check by check, and the seconds. Ends in an error if a right answer does not get all
+points, if a wrong one passes its check or is told something else, or if a cheat gets a point. Labs are graded side by
+side.
 """
 
 from __future__ import annotations
@@ -14,60 +16,82 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from scripts.labs import LABS, NOTHING, RIGHT, ROOT, Answer, Graded, Lab, labs, text_of
+from scripts.labs import LABS, NOTHING, RIGHT, ROOT, Graded, Lab, cheats, labs, text_of
 
-COURSE = ROOT / "build" / "classroom" / "course"
+COURSES = ROOT / "build" / "classroom" / "courses"
 CONFIG = """\
+import sys
+
 c = get_config()  # noqa
+sys.path.insert(0, {root!r})
+from kit.course.grading.nbgrader import use
+from scripts.labs import use_teachers_answers
+
+use_teachers_answers()
+use(c, course="a secret of make classroom")
 c.CourseDirectory.course_id = "checkpoints"
-c.ExecutePreprocessor.timeout = 120
+c.CourseDirectory.root = {course!r}
 """
+AT_ONCE = 2
 
 
-def nbgrader(*arguments: str) -> None:
-    """Run nbgrader in the course; what it says is shown when it fails."""
+def nbgrader(course: Path, *arguments: str) -> None:
+    """Run nbgrader in a course; its messages are shown if it fails."""
     environ = os.environ | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONPATH": str(ROOT),
-        "TQDM_DISABLE": "1",  # what is written to stderr costs all points of its cell
     }
     command = [sys.executable, "-m", "nbgrader", *arguments]
-    ran = subprocess.run(command, cwd=COURSE, env=environ, capture_output=True, check=False, text=True)
+    ran = subprocess.run(command, cwd=course, env=environ, capture_output=True, check=False, text=True)
     if ran.returncode:
         print(ran.stderr[-4000:], file=sys.stderr)
         raise SystemExit(f"nbgrader {' '.join(arguments)} failed")
 
 
-def student(answer: Answer) -> str:
-    """Who hands this in."""
-    return answer.name.replace(" ", "-")
+def student(name: str) -> str:
+    """Return the id of the student who submits this."""
+    return "".join(letter if letter.isalnum() else "-" for letter in name)
 
 
-def given_out(chosen: list[Lab]) -> None:
-    """Make the course anew, and the students' versions."""
-    shutil.rmtree(COURSE, ignore_errors=True)
-    COURSE.mkdir(parents=True)
-    (COURSE / "nbgrader_config.py").write_text(CONFIG, "utf-8")
-    for lab in chosen:
-        shutil.copytree(LABS / "source" / lab.name, COURSE / "source" / lab.name)
-        nbgrader("generate_assignment", lab.name, "--create", "--force")
+def submissions(lab: Lab) -> dict[str, dict[str, Any]]:
+    """Return the notebook that each student submits, by the name of the answer or cheat."""
+    found = {answer.name: lab.handed_in(answer) for answer in lab.answers}
+    return found | {cheat.name: cheat.handed_in(lab) for cheat in cheats() if cheat.lab == lab.name}
 
 
-def handed_in(lab: Lab, answer: Answer) -> None:
-    """A student's version, with the answer where it asks for one."""
-    notebook = json.loads((COURSE / "release" / lab.name / f"{lab.name}.ipynb").read_text("utf-8"))
-    if answer.name != NOTHING:
-        answered = {_id(cell): text_of(cell) for cell in lab.handed_in(answer)["cells"] if _is_solution(cell)}
-        for cell in notebook["cells"]:
-            if _is_solution(cell):
-                cell["source"] = answered[_id(cell)]
-    path = COURSE / "submitted" / student(answer) / lab.name / f"{lab.name}.ipynb"
+def prepare(lab: Lab) -> Path:
+    """Make a course of this lab, its student version, and all submissions; return its directory."""
+    course = COURSES / lab.name
+    course.mkdir(parents=True)
+    (course / "nbgrader_config.py").write_text(CONFIG.format(root=str(ROOT), course=str(course)), "utf-8")
+    shutil.copytree(LABS / "source" / lab.name, course / "source" / lab.name)
+    nbgrader(course, "generate_assignment", lab.name, "--create", "--force")
+    release = course / "release" / lab.name / f"{lab.name}.ipynb"
+    assert "BEGIN SOLUTION" not in release.read_text("utf-8"), f"{release} has a solution"
+    for name, notebook in submissions(lab).items():
+        submit(course, lab, name, json.loads(release.read_text("utf-8")), notebook)
+    return course
+
+
+def submit(course: Path, lab: Lab, name: str, released: dict[str, Any], answered: dict[str, Any]) -> None:
+    """Write a submission: the student's version with the answer's cells, and the cells that the answer adds."""
+    texts = {_id(cell): text_of(cell) for cell in answered["cells"] if _is_solution(cell)}
+    added = [cell for cell in answered["cells"] if not cell["metadata"].get("nbgrader") and "id" not in cell]
+    for cell in released["cells"]:
+        if _is_solution(cell) and name != NOTHING:
+            cell["source"] = texts[_id(cell)]
+    for number, cell in enumerate(added):
+        full = {"id": f"added-{number}", "execution_count": None, "outputs": []} | cell
+        released["cells"].insert(number, full)
+    path = course / "submitted" / student(name) / lab.name / f"{lab.name}.ipynb"
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(notebook), "utf-8")
+    path.write_text(json.dumps(released), "utf-8")
 
 
 def _is_solution(cell: dict[str, Any]) -> bool:
@@ -78,49 +102,71 @@ def _id(cell: dict[str, Any]) -> str:
     return str(cell["metadata"]["nbgrader"]["grade_id"])
 
 
-def came_to(lab: Lab, answer: Answer) -> Graded:
-    """What nbgrader's gradebook has, and what the checks said in the notebook that it ran."""
+def graded(course: Path, lab: Lab, name: str) -> Graded:
+    """Return what nbgrader's gradebook has, and what the checks said in the graded notebook."""
     from nbgrader.api import Gradebook
 
     found = Graded()
-    with Gradebook(f"sqlite:///{COURSE / 'gradebook.db'}") as book:
-        submission = book.find_submission_notebook(lab.name, lab.name, student(answer))
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
+        submission = book.find_submission_notebook(lab.name, lab.name, student(name))
         for grade in submission.grades:
             found.points[grade.name] = int(grade.score)
-    ran = json.loads((COURSE / "autograded" / student(answer) / lab.name / f"{lab.name}.ipynb").read_text("utf-8"))
-    for cell in ran["cells"]:
+    path = course / "autograded" / student(name) / lab.name / f"{lab.name}.ipynb"
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
         for output in cell.get("outputs", []):
             if output["output_type"] == "error":
                 found.said[_id(cell)] = " ".join(output["evalue"].split())
     return found
 
 
-def faults(lab: Lab, answer: Answer, found: Graded) -> Iterator[str]:
-    """Say where nbgrader and the answer differ."""
-    if found.total != answer.points:
-        yield f"{lab.name}, {answer.name}: {found.total} points, expected {answer.points}: {found.said}"
-    if answer.says not in found.said.get(answer.check, ""):
-        said = found.said.get(answer.check)
-        yield f"{lab.name}, {answer.name}: {answer.check} says {said!r}, expected {answer.says!r}"
+def faults(lab: Lab, name: str, found: Graded) -> Iterator[str]:
+    """Yield where the points or messages are not those that the submission deserves."""
+    here = f"{lab.name}, {name}:"
+    cheat = next((each for each in cheats() if each.name == name), None)
+    if cheat is not None:
+        if found.points.get(cheat.check, found.total):
+            yield f"{here} a cheat has {found.total} points"
+        return
+    answer = next(each for each in lab.answers if each.name == name)
+    if lab.is_right(answer):
+        if found.points != lab.points:
+            yield f"{here} {found.total} points, expected all: {found.said}"
+    elif name == NOTHING:
+        if found.total:
+            yield f"{here} {found.total} points, expected none"
+    elif found.points[answer.check] or answer.says not in found.said.get(answer.check, ""):
+        yield f"{here} {answer.check} says {found.said.get(answer.check)!r}, expected {answer.says!r}"
+
+
+def grade(lab: Lab) -> tuple[str, list[str]]:
+    """Grade all submissions of a lab; return the table, and what is wrong."""
+    begun = time.monotonic()
+    course = prepare(lab)
+    nbgrader(course, "autograde", lab.name)
+    nbgrader(course, "generate_feedback", lab.name, f"--student={student(NOTHING)}")
+    table = [f"\n{lab.title}\n  {'':44}{''.join(f'{name:>16}' for name in lab.points)}{'points':>10}"]
+    wrong: list[str] = []
+    for name in submissions(lab):
+        found = graded(course, lab, name)
+        row = "".join(f"{found.points[check]:>12} / {most}" for check, most in lab.points.items())
+        table.append(f"  {name:44}{row}{found.total:>10}")
+        wrong += faults(lab, name, found)
+    table.append(f"  {len(submissions(lab))} submissions in {time.monotonic() - begun:.0f} s")
+    return "\n".join(table), wrong
 
 
 def main(names: list[str]) -> None:
-    """Give out, hand in, grade, and print."""
+    """Give out, submit, grade, and print."""
+    begun = time.monotonic()
+    shutil.rmtree(COURSES, ignore_errors=True)
     chosen = [lab for lab in labs() if not names or lab.name in names]
-    given_out(chosen)
     wrong: list[str] = []
-    for lab in chosen:
-        for answer in lab.answers:
-            handed_in(lab, answer)
-        nbgrader("autograde", lab.name)
-        nbgrader("generate_feedback", lab.name)
-        print(f"\n{lab.title}\n  {'':36}{''.join(f'{name:>16}' for name in lab.points)}{'points':>10}")
-        for answer in lab.answers:
-            found = came_to(lab, answer)
-            row = "".join(f"{found.points[name]:>12} / {most}" for name, most in lab.points.items())
-            print(f"  {answer.name:36}{row}{found.total:>10}")
-            wrong += faults(lab, answer, found)
-    print(f"\n{len(chosen)} labs; student versions in {COURSE.relative_to(ROOT)}/release")
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for table, faulty in pool.map(grade, chosen):
+            print(table, flush=True)
+            wrong += faulty
+    where = COURSES.relative_to(ROOT)
+    print(f"\n{len(chosen)} labs in {time.monotonic() - begun:.0f} s; student versions in {where}/<lab>/release")
     if wrong:
         raise SystemExit("\n".join(wrong))
 

@@ -69,6 +69,11 @@ class Lab:
         return _points(self.notebook)
 
     @property
+    def checks(self) -> str:
+        """The module of the lab's checks."""
+        return self.name.replace("-", "_")
+
+    @property
     def title(self) -> str:
         """The lab's title."""
         return text_of(self.notebook["cells"][0]).partition("\n")[0].removeprefix("# ")
@@ -108,9 +113,36 @@ class Lab:
         return notebook
 
 
+@dataclass(frozen=True)
+class Cheat:
+    """What a cheater submits for a lab: `code` in the solution's cell, after a cell `before`; or edits.
+
+    It gets no points for `check`, or for any check. Its process has so many `seconds` of CPU time.
+    """
+
+    name: str
+    lab: str
+    code: str = ""
+    before: str = ""
+    edits: Sequence[Sequence[str]] = ()
+    check: str = ""
+    seconds: int = 60
+
+    def handed_in(self, lab: Lab) -> dict[str, Any]:
+        """Return the notebook with the cheat."""
+        if self.edits:
+            return lab.handed_in(Answer(self.name, edits=self.edits))
+        notebook = lab.handed_in(Answer(NOTHING))
+        empty = next(cell for cell in notebook["cells"] if cell["metadata"].get("nbgrader", {}).get("solution"))
+        empty["source"] = self.code.replace("{empty}", text_of(empty)).replace("{root}", str(ROOT))
+        if self.before:
+            notebook["cells"].insert(0, {"cell_type": "code", "metadata": {}, "source": self.before})
+        return notebook
+
+
 @dataclass
 class Graded:
-    """What an answer came to: the points of each check, and what the checks said that failed."""
+    """The result of an answer: the points of each check, and the messages of those that failed."""
 
     points: dict[str, int] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
@@ -138,6 +170,12 @@ def labs() -> Iterator[Lab]:
         right = [Answer(points=full, **each) for each in answers.get("right", [])]
         found.append(Lab(path.stem, notebook, right, [Answer(**each) for each in answers["wrong"]]))
     yield from sorted(found, key=lambda lab: lab.title)
+
+
+def cheats() -> Iterator[Cheat]:
+    """Return all cheats."""
+    found = tomllib.loads((ANSWERS / "cheats.toml").read_text("utf-8"))["cheat"]
+    return (Cheat(**each) for each in found)
 
 
 def text_of(cell: dict[str, Any]) -> str:
@@ -199,7 +237,7 @@ def guide() -> str:
 
 
 def with_guide(text: str) -> str:
-    """The teacher's guide with the labs' part as it is now."""
+    """Return the teacher's guide with the present part about the labs."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     return f"{before}{begin}\n\n{guide()}\n{end}{after}"

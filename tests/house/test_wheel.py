@@ -113,7 +113,8 @@ def test_what_the_wheel_asks_for_is_imported_and_what_it_imports_is_asked_for() 
         for name in declared(project["optional-dependencies"][extra])
     }
     tops = {name.partition(".")[0] for path in shipped() for _, name in names_in(path, read(path)).imported}
-    others = tops - {"kit", "widgets"} - set(sys.stdlib_module_names)
+    assert "nbgrader" in declared(project["optional-dependencies"]["classroom"])
+    others = tops - {"kit", "widgets", "nbgrader"} - set(sys.stdlib_module_names)
     packages = packages_distributions()
     imported = {COMES_WITH.get(top, packages[top][0].lower()) for top in others}
     assert sorted((always | extras) - imported) == [], "imported nowhere: no dependency of the wheel"

@@ -93,6 +93,9 @@ def said_of(error: BaseException) -> str:
         if isinstance(each, NotImplementedError):
             return f"{_where(each)}, is not written yet."
     root = list(_chain(error))[-1] if isinstance(error, PartError) else error
+    told = next((str(each) for each in _chain(error) if type(each).__name__ == "StudentError"), None)
+    if told is not None:
+        return told
     unwritten = _UNWRITTEN.search(str(error))
     if unwritten is not None:  # the job reports a hook's exception as text, without the exception itself
         return f"Something that the job calls is not written yet: {unwritten[1]}."
@@ -112,7 +115,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def _where(error: BaseException) -> str:
     """Return the student's function in which the error was raised, with its line."""
     at = error.__traceback__
-    name = "Your code"
+    name = str(getattr(error, "where", "Your code"))
     while at is not None:
         module = str(at.tb_frame.f_globals.get("__name__"))
         if not module.startswith(("kit.", "widgets.")) and "site-packages" not in at.tb_frame.f_code.co_filename:

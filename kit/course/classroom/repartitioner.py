@@ -97,7 +97,7 @@ def _infos(handle: OperatorStreamStateHandle) -> Iterable[tuple[str, StateMetaIn
 
 
 def _told(previous: list[Handles], new: int) -> str:
-    """Return the question in words: who had what, and how many subtasks there are now."""
+    """Return the question in words: the entries of each old subtask, and the number of new ones."""
     had = "; ".join(f"{number} had {_counts(handles)}" for number, handles in enumerate(previous))
     return f"{len(previous)} subtasks became {new}. Of the old ones, {had}."
 

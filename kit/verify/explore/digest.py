@@ -319,6 +319,12 @@ def _by_address(value: Any, walk: Walk) -> None:
     walk.out.append((type(value).__name__, id(value)))
 
 
+def _by_itself(value: Any, walk: Walk) -> None:
+    """Add what an object says of itself: its state is in another process."""
+    walk.out.append(type(value).__name__)
+    walk.visit(walk.keep(value.digest_parts()))
+
+
 def _object(
     kind: str,
     fields: tuple[str, ...],
@@ -384,6 +390,8 @@ def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
     for known in kind.__mro__:
         if known in _PLANS and (known is not object or kind is object):
             return _PLANS[known]
+    if hasattr(kind, "digest_parts"):
+        return _by_itself
     if issubclass(kind, Enum | pa.DataType | pa.Schema | pa.Field | np.dtype):
         return _values
     if issubclass(kind, np.ndarray):

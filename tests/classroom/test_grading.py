@@ -1,0 +1,92 @@
+"""Grading in a process of its own: cheats get no points, and messages on stderr cost none.
+
+`make classroom` does the same with nbgrader, with every answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kit.course.grading import student
+from kit.course.grading.notebooks import grade, seed_of
+from scripts.labs import NOTHING, RIGHT, Answer, Cheat, Lab, cheats, labs, use_teachers_answers
+
+LABS = {lab.name: lab for lab in labs()}
+CHEATS = list(cheats())
+
+
+@pytest.fixture(autouse=True)
+def _answers() -> None:
+    use_teachers_answers()
+
+
+def _graded(lab: Lab, notebook: dict[str, Any], only: str = "", seed: int = 0) -> dict[str, Any]:
+    if only:
+        cells = notebook["cells"]
+        notebook = {
+            "cells": [each for each in cells if _mark(each).get("grade_id") == only or not _mark(each).get("grade")]
+        }
+    return grade(notebook, lab.checks, seed=seed)
+
+
+def _mark(cell: dict[str, Any]) -> dict[str, Any]:
+    return cell["metadata"].get("nbgrader", {})
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=[cheat.name for cheat in CHEATS])
+def test_a_cheat_gets_no_points(cheat: Cheat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(student, "CPU_SECONDS", cheat.seconds)
+    lab = LABS[cheat.lab]
+    found = _graded(lab, cheat.handed_in(lab), only=cheat.check)
+    assert found
+    assert all(verdict.points == 0 for verdict in found.values()), found
+
+
+def _quick() -> Iterator[Any]:
+    for lab in LABS.values():
+        for answer in [lab.answers[0], *lab.right]:
+            check = {"find-the-bug": "third"}.get(lab.name, next(iter(lab.points)))
+            yield pytest.param(lab, answer, check, id=f"{lab.name}, {answer.name}")
+
+
+@pytest.mark.parametrize(("lab", "answer", "check"), list(_quick()))
+def test_a_right_answer_passes_whatever_it_logs(lab: Lab, answer: Answer, check: str) -> None:
+    found = _graded(lab, lab.handed_in(answer), only=check, seed=seed_of("anna"))
+    assert found[check].points == lab.points[check], found[check].text
+
+
+def test_what_is_not_written_is_told_with_its_line() -> None:
+    lab = LABS["master-hook"]
+    nothing = next(answer for answer in lab.answers if answer.name == NOTHING)
+    found = grade(lab.handed_in(nothing), lab.checks)
+    assert {verdict.points for verdict in found.values()} == {0}
+    assert "`trigger_checkpoint`, line 17 of its cell, is not written yet." in found["value"].text
+
+
+def test_a_helper_in_a_cell_of_the_students_own_counts() -> None:
+    lab = LABS["pending-checkpoint"]
+    notebook = lab.handed_in(
+        Answer("uses a helper", edits=[['            return "DUPLICATE"', "            return again()"]])
+    )
+    helper = {"cell_type": "code", "metadata": {}, "source": "%matplotlib inline\ndef again():\n    return 'DUPLICATE'"}
+    notebook["cells"].insert(2, helper)
+    assert _graded(lab, notebook, only="duplicate")["duplicate"].points == 2
+
+
+def test_each_student_has_a_seed() -> None:
+    assert seed_of("anna", "2026") != seed_of("ben", "2026")
+    assert seed_of("anna", "2026") != seed_of("anna", "2027")
+    assert seed_of("anna") == seed_of("anna") != 0
+
+
+def test_a_graded_cell_is_read_and_not_run() -> None:
+    lab = LABS["pending-checkpoint"]
+    notebook = json.loads(json.dumps(lab.handed_in(Answer(RIGHT))))
+    for cell in notebook["cells"]:
+        if _mark(cell).get("grade"):
+            cell["source"] = "print('passed')"
+    assert {verdict.points for verdict in grade(notebook, lab.checks).values()} == {0}
