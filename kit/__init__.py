@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kit.hosts.spark import SparkJob, create_session, running
     from kit.machines.coordinator import MasterHook
     from kit.snapshots.checkpoints import Checkpoint, CheckpointError, Checkpoints, open_checkpoint, open_checkpoints
+    from kit.snapshots.surgery.edit import Edit
     from kit.stream.api import StreamEnvironment
     from kit.stream.backend.operator_store import BroadcastState, OperatorListState
     from kit.stream.backend.states.descriptors import (
@@ -158,6 +159,7 @@ _offer(
             "open_checkpoint",
             "open_checkpoints",
         ],
+        "kit.snapshots.surgery.edit": ["Edit"],
         "kit.stream.operators": [
             "BatchContext",
             "BatchState",
@@ -237,6 +239,7 @@ __all__ = [
     "CsvSource",
     "CumulativeEventTimeWindows",
     "DirectorySource",
+    "Edit",
     "EventTimeSessionWindows",
     "ExponentialDelay",
     "FailureRate",

@@ -11,7 +11,7 @@ def main() -> None:
     if sys.argv[1:2] == ["doctor"]:
         sys.exit(check(sys.argv[1:]))
     try:
-        from kit.cli.planning import app as run
+        from kit.cli.editing import app as run
     except ModuleNotFoundError as error:
         sys.exit(f"kit: {explained(error)}")
     run()

@@ -1,4 +1,4 @@
-"""The command line: `kit ls`, `kit show`, `kit state`, `kit doctor`. `kit.cli.judging` and `planning` have the others.
+"""The command line: `kit ls`, `kit show`, `kit state`, `kit doctor`. The others are in the modules beside this one.
 
 Exit codes: 0 for success; 1 if a checkpoint cannot be restored (`ls`, `show`) or the check-up failed; 2 for an invalid
 argument, or if nothing could be read. Errors go to standard error, in one line.

@@ -93,13 +93,18 @@ class StateFiles:
         self._file_system = file_system
 
     @property
+    def file_system(self) -> fs.FileSystem | None:
+        """The file system of all paths; None if each path names its own."""
+        return self._file_system
+
+    @property
     def is_real(self) -> bool:
         """True if local paths are those of this machine, not of a file system in memory."""
         return self._file_system is None or isinstance(self._file_system, fs.LocalFileSystem)
 
     def exists(self, path: str) -> bool:
         """Return True if the file or directory exists."""
-        file_system, inner = self._open(path)
+        file_system, inner = self.place(path)
         return file_system.get_file_info(inner).type is not fs.FileType.NotFound
 
     def read(self, handle: StreamStateHandle | str) -> pa.Buffer:
@@ -143,7 +148,7 @@ class StateFiles:
                 "Empty checkpoint path: give the directory of a checkpoint or savepoint, or its _metadata file"
             )
         path = _qualified(pointer)
-        file_system, inner = self._open(path)
+        file_system, inner = self.place(path)
         kind = file_system.get_file_info(inner).type
         if kind is fs.FileType.NotFound:
             raise SavepointNotFoundError(
@@ -169,7 +174,7 @@ class StateFiles:
         Raises StorageError, also if there are more than `most`.
         """
         path = self.qualified(directory)
-        file_system, inner = self._open(path)
+        file_system, inner = self.place(path)
         try:
             found = file_system.get_file_info(fs.FileSelector(inner, allow_not_found=True, recursive=True))
         except (OSError, pa.ArrowException) as error:
@@ -182,7 +187,7 @@ class StateFiles:
 
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, in order; none if it does not exist. Raises StorageError."""
-        file_system, inner = self._open(directory)
+        file_system, inner = self.place(directory)
         try:
             found = file_system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
         except (OSError, pa.ArrowException) as error:
@@ -194,7 +199,7 @@ class StateFiles:
         failures = []
         for path in paths:
             try:
-                file_system, inner = self._open(path)
+                file_system, inner = self.place(path)
                 disk.delete_file(file_system, inner)
             except FileNotFoundError:
                 continue
@@ -206,7 +211,7 @@ class StateFiles:
 
     def remove_if_empty(self, directory: str) -> bool:
         """Remove a directory if it is empty, and return True if it is gone."""
-        file_system, inner = self._open(directory)
+        file_system, inner = self.place(directory)
         if file_system.get_file_info(inner).type is fs.FileType.NotFound:
             return True
         if file_system.get_file_info(fs.FileSelector(inner)):
@@ -214,13 +219,13 @@ class StateFiles:
         disk.delete_directory(file_system, inner)
         return True
 
-    def _open(self, path: str) -> tuple[fs.FileSystem, str]:
+    def place(self, path: str) -> tuple[fs.FileSystem, str]:
         """Return the file system of a path or URI, and the path in it."""
         return _opened(path) if self._file_system is None else (self._file_system, path)
 
     def _read_file(self, path: str, offset: int, length: int | None) -> pa.Buffer:
         try:
-            file_system, inner = self._open(path)
+            file_system, inner = self.place(path)
             with file_system.open_input_file(inner) as stream:
                 size = stream.size()
                 wanted = size - offset if length is None else length
@@ -239,7 +244,7 @@ class StateFiles:
         return data
 
     def _what_is_in(self, directory: str) -> str:
-        file_system, inner = self._open(directory)
+        file_system, inner = self.place(directory)
         names = [info.base_name for info in file_system.get_file_info(fs.FileSelector(inner))]
         completed = [name for name in names if self.exists(f"{directory}/{name}/{METADATA_FILE_NAME}")]
         if completed:
@@ -403,7 +408,7 @@ class CheckpointStorage(StateFiles):
 
     def takes_pieces(self, location: CheckpointLocation) -> bool:
         """Return True if a file can be written there piece by piece without ever being visible incomplete."""
-        return disk.is_local(self._open(location.directory)[0])
+        return disk.is_local(self.place(location.directory)[0])
 
     def create_stream(self, location: CheckpointLocation, name: str) -> CheckpointStateOutputStream:
         """Store state as `to_handle` does, piece by piece, where `takes_pieces` returns True.
@@ -414,7 +419,7 @@ class CheckpointStorage(StateFiles):
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file that appears in one step. Raises StorageError naming the path."""
-        file_system, inner = self._open(path)
+        file_system, inner = self.place(path)
         temporary = inner if _writes_whole_objects(file_system) else _temporary(inner)
         try:
             self._make(posixpath.dirname(path))
@@ -427,11 +432,11 @@ class CheckpointStorage(StateFiles):
 
     def replace(self, temporary: str, path: str, data: bytes) -> None:
         """Write a file at `temporary`, and rename it to `path`, whose directory must exist. Raises StorageError."""
-        file_system, inner = self._open(temporary)
+        file_system, inner = self.place(temporary)
         try:
             with file_system.open_output_stream(inner) as stream:
                 stream.write(data)
-            disk.rename(file_system, inner, self._open(path)[1], durable=self.syncs)
+            disk.rename(file_system, inner, self.place(path)[1], durable=self.syncs)
         except (OSError, pa.ArrowException) as error:
             with suppress(OSError, pa.ArrowException):
                 file_system.delete_file(inner)
@@ -455,7 +460,7 @@ class CheckpointStorage(StateFiles):
 
         Raises StorageError if it cannot be written.
         """
-        file_system, inner = self._open(path)
+        file_system, inner = self.place(path)
         if self.exists(path):
             return False
         if self._file_system is None and object_stores.is_object(path):
@@ -481,7 +486,7 @@ class CheckpointStorage(StateFiles):
 
     def make_new_directory(self, directory: str) -> None:
         """Make a directory below one that exists. Raises StorageError if it exists, or the one above it does not."""
-        file_system, inner = self._open(directory)
+        file_system, inner = self.place(directory)
         try:
             disk.make_new_directory(file_system, inner, durable=self.syncs)
         except (OSError, pa.ArrowException) as error:
@@ -489,9 +494,9 @@ class CheckpointStorage(StateFiles):
 
     def move(self, source: str, target: str) -> None:
         """Rename a file or directory in one step. Raises StorageError, also if `source` does not exist."""
-        file_system, inner = self._open(source)
+        file_system, inner = self.place(source)
         try:
-            disk.rename(file_system, inner, self._open(target)[1], durable=self.syncs)
+            disk.rename(file_system, inner, self.place(target)[1], durable=self.syncs)
         except (OSError, pa.ArrowException) as error:
             raise _failed("rename", source, error) from error
 
@@ -499,7 +504,7 @@ class CheckpointStorage(StateFiles):
         if directory in self._made:
             return
         try:
-            file_system, inner = self._open(directory)
+            file_system, inner = self.place(directory)
             disk.make_directory(file_system, inner, durable=self.syncs)
         except (OSError, pa.ArrowException) as error:
             raise _failed("make directory", directory, error) from error
@@ -514,7 +519,7 @@ class CheckpointStorage(StateFiles):
 
     def dispose_on_failure(self, location: CheckpointLocation) -> None:
         """Remove the directory of a checkpoint that was not completed, with its content."""
-        file_system, inner = self._open(location.directory)
+        file_system, inner = self.place(location.directory)
         self._made.discard(location.directory)
         try:
             disk.delete_directory(file_system, inner)
@@ -537,7 +542,7 @@ class CheckpointStateOutputStream:
         self._location = location
         self._name = name
         self._path = storage._state_path(location, name)
-        self._file_system, self._inner = storage._open(self._path)
+        self._file_system, self._inner = storage.place(self._path)
         self._first: list[bytes | pa.Buffer] = []
         self._size = 0
         self._file: pa.NativeFile | None = None

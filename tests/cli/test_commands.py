@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import kit
 from kit.cli.commands import Table
-from kit.cli.planning import app
+from kit.cli.editing import app
 from tests.flink_data import value_cases, values
 from tests.snapshots.written import longs
 

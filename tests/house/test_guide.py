@@ -24,6 +24,7 @@ SAID = {
     "operators": "10",
     "lab": "chk-1",
     "open-a-checkpoint": "totals",
+    "edit-a-checkpoint": "['sums', ",
     "spark": "True",
     "endless-sources": "['started', 'one', 'two']",
     "slow-checkpoints": "292607",

@@ -3,7 +3,7 @@
 Two sources: checkpoints and savepoints that jobs in the lab write, and random metadata in every version that Flink
 reads. Flink's `Checkpoints.loadCheckpointMetadata` reads each file, and everything it says of it is compared with
 what we wrote; then Flink writes what it read, and we read that and compare again. For the lab's checkpoints Flink also
-opens every file they refer to.
+opens every file they refer to. At last Flink restores savepoints that the kit changed (`tests.interop.surgery`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from kit.core.metadata import CheckpointMetadata, MetadataVersion, read_metadata, write_metadata
 from kit.core.metadata.versions import V2, V3, V4, V5, V6
 from scripts.flink import VERSION, FlinkMissing, fetch, run_java
-from tests.interop import restoring
+from tests.interop import restoring, surgery
 from tests.interop.jobs import lab_directories
 from tests.metadata import strategies as some
 from tests.metadata.truth import describe, differences, file_contents
@@ -137,7 +137,7 @@ def main() -> int:
         f"Flink {VERSION} read {len(files)} files of ours ({counted}) and restored {len(cases)} savepoints: "
         f"{wrong or 'no'} differences"
     )
-    return 1 if wrong else 0
+    return 1 if surgery.main() or wrong else 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kit import CheckpointError
-from kit.snapshots.checkpoints.versioned_items import decoded_items, is_versioned
+from kit.snapshots.checkpoints.versioned_items import decoded_items, is_versioned, with_offset
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.serializer_snapshots import read_serializer
 from kit.snapshots.serializers.types import Type, column
@@ -152,9 +152,13 @@ def test_splits_of_sources_have_names() -> None:
             "stop_offset": None,
         }
     ]
+    later = with_offset("SourceReaderState", kafka, 1_000)
+    assert later == item(utf("orders") + struct.pack(">iqq", 3, 1_000, -(1 << 63)))
     path = b"\1\1\x05file\0\0" + struct.pack(">i", -1) + b"\1\x05/a/b\0\0"
     file = item(utf("0001") + path + struct.pack(">qqqqi", 0, 100, 5, 100, 0) + b"\1" + struct.pack(">qq", 60, 2))
     (found,) = decoded_items("SourceReaderState", file) or [{}]
     assert (found["path"], found["length"], found["offset"], found["records_after_offset"]) == ("file:/a/b", 100, 60, 2)
+    with pytest.raises(CheckpointError, match="this split is of another source"):
+        with_offset("SourceReaderState", file, 5)
     assert decoded_items("SourceReaderState", item(b"?")) is None
     assert decoded_items("other", kafka) is None

@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from kit.advice import ParallelismPlan
 from kit.core.display import display
-from kit.core.metadata import CheckpointMetadata, MetadataError, read_metadata
+from kit.core.metadata import CheckpointMetadata, MetadataError, MetadataVersion, read_metadata
 from kit.core.state.errors import CheckpointError, StateError
 from kit.core.state.handles import KeyedStateHandle, KeyGroupRange
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
@@ -27,6 +27,7 @@ from kit.snapshots.checkpoints.checking import not_as_declared, types_changed, w
 from kit.snapshots.checkpoints.difference import CheckpointDiff
 from kit.snapshots.checkpoints.key_plan import plan_of
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
+from kit.snapshots.checkpoints.naming import label, operator_named
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
 from kit.snapshots.checkpoints.outside import Outside, of_sink, of_source
 from kit.snapshots.checkpoints.state_bytes import StateBytes
@@ -34,9 +35,10 @@ from kit.snapshots.checkpoints.storage import Storage, measured
 from kit.snapshots.checkpoints.versioned_items import COMMITTER_STATE, SOURCE_READER_STATE
 from kit.snapshots.formats.headers import Decoders
 from kit.snapshots.formats.rows import Rows
+from kit.snapshots.surgery.drafts import Origin
+from kit.snapshots.surgery.edit import Edit
 from kit.stream.api import StreamEnvironment
 from kit.stream.backend.keys.key_hashing import assign_to_key_group
-from kit.stream.graph.hashing import operator_id_of_uid
 from kit.stream.graph.job_graph import JobGraph
 
 if TYPE_CHECKING:
@@ -51,8 +53,6 @@ _HASHED: dict[str, tuple[type, pa.DataType]] = {
     "string": (str, pa.string()),
 }
 """Types of keys that Flink and the kit hash in the same way: those of Python and Arrow."""
-MOST_NAMED = 12
-"""Names that an error lists."""
 
 
 def open_checkpoint(
@@ -80,11 +80,11 @@ def open_checkpoint(
         raise TypeError(f"decoders is {decoders!r}, but must be a mapping of class names to functions of bytes")
     found = files.resolve(path)
     try:
-        metadata, version = read_metadata(found.metadata, found.location.directory)
+        metadata, layout = read_metadata(found.metadata, found.location.directory)
     except MetadataError as error:
         raise CheckpointError(f"{found.metadata_path!r}: {error}") from error
     source = StateBytes(files, found.location.directory, follow=follow)
-    return Checkpoint(metadata, version.number, found.metadata, source, decoders or {})
+    return Checkpoint(metadata, layout, found.metadata, source, decoders or {})
 
 
 class Checkpoint:
@@ -96,9 +96,14 @@ class Checkpoint:
     """
 
     def __init__(
-        self, metadata: CheckpointMetadata, version: int, data: bytes, source: StateBytes, decoders: Decoders
+        self,
+        metadata: CheckpointMetadata,
+        layout: MetadataVersion,
+        data: bytes,
+        source: StateBytes,
+        decoders: Decoders,
     ) -> None:
-        self.metadata, self.metadata_version = metadata, version
+        self.metadata, self.metadata_version, self._layout = metadata, layout.number, layout
         self._data, self._source, self._decoders = data, source, decoders
         self._keyed: dict[tuple[str, int], list[KeyedPart | OwnPart]] = {}
         self._lists: dict[tuple[str, int], list[OperatorPart | OwnOperatorPart]] = {}
@@ -187,7 +192,7 @@ class Checkpoint:
         for operator in self.metadata.operator_states:
             for subtask, state in sorted(operator.subtask_states.items()):
                 for part in self._keyed_parts(operator, subtask, state):
-                    rows += [(frames.label(operator), subtask, *each) for each in part.sizes().items()]
+                    rows += [(label(operator), subtask, *each) for each in part.sizes().items()]
         frame = pd.DataFrame(rows, columns=["operator", "subtask", "key_group", "bytes"])
         return frame.astype({"subtask": "int64", "key_group": "int64", "bytes": "int64"})
 
@@ -352,9 +357,7 @@ class Checkpoint:
         if state is None:
             sizes = self.measure(found)
             if not sizes:
-                raise ValueError(
-                    f"operator {frames.label(found)!r} has no keyed state, so there are no keys to plan by"
-                )
+                raise ValueError(f"operator {label(found)!r} has no keyed state, so there are no keys to plan by")
             state = max(sizes, key=lambda name: sizes[name][0])
         return plan_of(self.state(operator, state), found.max_parallelism, parallelisms, max_parallelisms)
 
@@ -398,7 +401,7 @@ class Checkpoint:
         graph = job.job_graph() if isinstance(job, StreamEnvironment) else job
         found: list[Finding] = []
         if isinstance(job, Checkpoint):
-            labels = {each.operator_id: frames.label(each) for each in self.metadata.operator_states}
+            labels = {each.operator_id: label(each) for each in self.metadata.operator_states}
             found = list(types_changed(self.declared(), job.declared(), labels))
         elif isinstance(graph, JobGraph) and not self.files["problem"].any():
             found = list(not_as_declared(graph, self._source.files, self._data, self.directory))
@@ -416,29 +419,22 @@ class Checkpoint:
                     continue
                 yield from judge(match.label, [] if rows is None else rows.to_pylist(), known)
 
+    # --- surgery ------------------------------------------------------------------------------------------------------
+
+    def edit(self) -> Edit:
+        """Return a plan of changes, so far without any, which `write` carries out into a new savepoint."""
+        return Edit(Origin(self.metadata, self._layout, self._source, self._decoders), open_checkpoint)
+
     # --- parts --------------------------------------------------------------------------------------------------------
 
     def _operator(self, name: str) -> OperatorState:
         """Return the operator of this uid, name or id. Raises KeyError."""
-        if not isinstance(name, str):
-            raise TypeError(f"operator is {name!r}, but must be the uid, the name or the id of an operator")
-        hashed = operator_id_of_uid(name)
-        for wanted in (
-            lambda each: name in (each.uid, each.operator_id),
-            lambda each: each.operator_id == hashed,
-            lambda each: each.name == name,
-        ):
-            found = [each for each in self.metadata.operator_states if wanted(each)]
-            if len(found) == 1:
-                return found[0]
-        there = [frames.label(each) for each in self.metadata.operator_states]
-        more = f" and {len(there) - MOST_NAMED} more" if len(there) > MOST_NAMED else ""
-        raise KeyError(f"there is no operator {name!r}; there are {', '.join(there[:MOST_NAMED]) or 'none'}{more}")
+        return operator_named(self.metadata.operator_states, name)
 
     def _no_state(self, operator: OperatorState, name: str) -> KeyError:
         there = dict.fromkeys(info.name for _, info in self._infos(operator))
         return KeyError(
-            f"operator {frames.label(operator)!r} has no state {name!r}; it has {', '.join(there) or 'no named state'}"
+            f"operator {label(operator)!r} has no state {name!r}; it has {', '.join(there) or 'no named state'}"
         )
 
     def _keyed_parts(
@@ -494,13 +490,13 @@ class Checkpoint:
 
     def _states_of(self, operator: OperatorState) -> Iterator[tuple[str, ...]]:
         """Yield what the table of states says of an operator."""
-        label = frames.label(operator)
+        called = label(operator)
         for kind, found in self._first_infos(operator):
             if isinstance(found, StateError):
-                yield (label, "", kind, "", "", "", str(found))
+                yield (called, "", kind, "", "", "", str(found))
                 continue
             for info in found:
-                yield (label, info.name, info.kind, info.key, info.namespace, info.value, "")
+                yield (called, info.name, info.kind, info.key, info.namespace, info.value, "")
 
     def declared(self) -> dict[str, dict[str, dict[str, StateInfo]]]:
         """Return what is known of each state: by operator id, by kind (keyed, operator), and by name.
@@ -535,15 +531,15 @@ class Checkpoint:
 @contextmanager
 def _named(operator: OperatorState, what: str) -> Iterator[None]:
     """Say of which operator and state an error is."""
-    label = frames.label(operator)
+    called = label(operator)
     try:
         yield
     except CheckpointError as error:
-        if str(error).startswith(f"{label}, "):  # a part of the state has said so
+        if str(error).startswith(f"{called}, "):  # a part of the state has said so
             raise
-        raise CheckpointError(f"{label}, {what}: {error}") from error
+        raise CheckpointError(f"{called}, {what}: {error}") from error
     except (StateError, OSError, pa.ArrowException) as error:
-        raise CheckpointError(f"{label}, {what}: {error}") from error
+        raise CheckpointError(f"{called}, {what}: {error}") from error
 
 
 def _keyed_handles(state: OperatorSubtaskState) -> list[KeyedStateHandle]:

@@ -22,6 +22,7 @@ from kit.core.state.handles import (
     StateObject,
 )
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.snapshots.checkpoints.naming import label
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.leaf_streams import leaf_streams
 
@@ -34,11 +35,6 @@ KINDS = {
     "output_channel": "result_subpartition_state",
 }
 """The kinds of state that a subtask may have, by the name in the tables."""
-
-
-def label(operator: OperatorState) -> str:
-    """Return what an operator is called in tables: its uid, else its name, else its id."""
-    return operator.uid or operator.name or operator.operator_id
 
 
 def _handles(state: OperatorSubtaskState) -> Iterator[tuple[str, StateObject]]:

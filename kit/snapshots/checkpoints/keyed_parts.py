@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +20,11 @@ from kit.core.state.handles import (
     KeyGroupsStateHandle,
 )
 from kit.snapshots.checkpoints.state_bytes import StateBytes, Stream
-from kit.snapshots.formats.canonical import CanonicalGroups, prefix_size
+from kit.snapshots.formats.canonical import CanonicalGroups, Pair, prefix_size
 from kit.snapshots.formats.compression import decompressed
 from kit.snapshots.formats.headers import TIMER, Decoders, KeyedHeader, KeyedState, read_keyed_header
 from kit.snapshots.formats.heap import HeapGroups
-from kit.snapshots.formats.raw_timers import add_timers, is_timers, read_timers
+from kit.snapshots.formats.raw_timers import DOMAINS, TimerService, add_timers, is_timers, read_timers, timer_state_name
 from kit.snapshots.formats.rocksdb import SstGroups
 from kit.snapshots.formats.rows import Rows
 from kit.snapshots.formats.sst import SstFile
@@ -83,6 +83,10 @@ class KeyedPart:
 
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
         """Add the rows of a state in these key groups. Raises CheckpointError."""
+        raise NotImplementedError
+
+    def pairs(self, group: int) -> Iterator[tuple[KeyedState, list[Pair]]]:
+        """Yield the states in a key group with their pairs in the canonical layout. Raises CheckpointError."""
         raise NotImplementedError
 
 
@@ -163,6 +167,14 @@ class KeyGroupsPart(KeyedPart):
                 held = data[start - first : end - first]
                 yield group, decompressed(held) if canonical and self.header.is_compressed else held
 
+    def pairs(self, group: int) -> Iterator[tuple[KeyedState, list[Pair]]]:
+        start, end = self._places[group]
+        held = self._stream.read(start, end - start)
+        if not isinstance(self._decoder, CanonicalGroups):
+            yield from self._decoder.pairs(group, held)
+            return
+        yield from self._decoder.pairs(decompressed(held) if self.header.is_compressed else held)
+
     def _windows(self, groups: list[int]) -> Iterator[list[int]]:
         """Yield key groups that follow one another in the stream and are read at once."""
         window: list[int] = []
@@ -187,8 +199,12 @@ class SstPart(KeyedPart):
 
     @cached_property
     def states(self) -> Mapping[str, KeyedState]:  # type: ignore[override]
-        header = read_keyed_header(self._source.stream(self._handle.meta_state).whole(), self._decoders)
-        return {state.name: state for state in header.states}
+        return {state.name: state for state in self.header.states}
+
+    @cached_property
+    def header(self) -> KeyedHeader:
+        """The names and serializers of the states."""
+        return read_keyed_header(self._source.stream(self._handle.meta_state).whole(), self._decoders)
 
     def groups(self) -> list[int]:
         return list(self._handle.key_group_range)
@@ -220,12 +236,16 @@ class SstPart(KeyedPart):
         for group in sorted(set(groups) & set(self._handle.key_group_range)):
             decoder.decode(self.states[name], group, into(group))
 
+    def pairs(self, group: int) -> Iterator[tuple[KeyedState, list[Pair]]]:
+        for name, state in self.states.items():
+            yield state, SstGroups(self._families.get(name, []), self._prefix).pairs(group)
+
 
 class RawTimersPart(KeyedPart):
     """Timers in raw keyed state."""
 
     def __init__(self, handle: KeyGroupsStateHandle, stream: Stream) -> None:
-        self._timers: dict[int, dict[str, list[tuple[Any, Any, int]]]] = {}
+        self._services: dict[int, list[TimerService]] = {}
         self.states: dict[str, KeyedState] = {}
         self._size = stream.size
         start = handle.key_group_range.start
@@ -234,22 +254,42 @@ class RawTimersPart(KeyedPart):
         for place, offset in enumerate(handle.offsets):
             if offset < 0:
                 continue
-            own = self._timers[start + place] = {}
-            for _, _, state, timers in read_timers(stream.read(offset, ends[offset] - offset)):
+            self._services[start + place] = list(read_timers(stream.read(offset, ends[offset] - offset)))
+        for service in self._all():
+            for domain in DOMAINS:
+                state = service.state(domain)
                 self.states.setdefault(state.name, state)
-                own[state.name] = timers
+
+    def _all(self) -> Iterator[TimerService]:
+        return chain.from_iterable(self._services.values())
+
+    @property
+    def heads(self) -> dict[str, bytes]:
+        """The name and serializers of each timer service, as they are stored."""
+        return {service.name: service.head for service in self._all()}
 
     def groups(self) -> list[int]:
-        return sorted(self._timers)
+        return sorted(self._services)
 
     def measure(self) -> dict[str, tuple[int, int]]:
-        counted = {name: sum(len(own.get(name, ())) for own in self._timers.values()) for name in self.states}
+        counted = dict.fromkeys(self.states, 0)
+        for service in self._all():
+            for domain in DOMAINS:
+                counted[timer_state_name(service.name, domain)] += len(service.timers[domain])
         each = self._size / (sum(counted.values()) or 1)
         return {name: (many, round(many * each)) for name, many in counted.items()}
 
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
-        for group in sorted(set(groups) & self._timers.keys()):
-            add_timers(into(group), group, self._timers[group].get(name, []))
+        for group in sorted(set(groups) & self._services.keys()):
+            for service in self._services[group]:
+                for domain in DOMAINS:
+                    if name == timer_state_name(service.name, domain):
+                        add_timers(into(group), group, service.timers[domain])
+
+    def pairs(self, group: int) -> Iterator[tuple[KeyedState, list[Pair]]]:
+        for service in self._services[group]:
+            for domain in DOMAINS:
+                yield service.state(domain), service.pairs[domain]
 
 
 class OwnPart:

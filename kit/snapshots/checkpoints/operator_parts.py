@@ -12,6 +12,7 @@ from kit.core.state.handles import OperatorStateMode, OperatorStreamStateHandle
 from kit.snapshots.checkpoints.keyed_parts import StateInfo
 from kit.snapshots.checkpoints.state_bytes import Stream
 from kit.snapshots.checkpoints.versioned_items import ITEMS, decoded_items, is_versioned
+from kit.snapshots.formats.compression import decompressed
 from kit.snapshots.formats.headers import Decoders, read_operator_header
 from kit.snapshots.formats.operator_state import read_entry
 from kit.snapshots.serializers.types import column
@@ -28,7 +29,7 @@ class OperatorPart:
         if every and not 0 <= every[0] <= every[-1] <= stream.size:
             raise CheckpointError(f"{stream.name!r}: entries at {every[0]} to {every[-1]} of {stream.size} bytes")
         self._ends = dict(zip(every, [*every[1:], stream.size], strict=True))
-        self._header = read_operator_header(stream.read(0, every[0] if every else stream.size), decoders)
+        self.header = read_operator_header(stream.read(0, every[0] if every else stream.size), decoders)
 
     def infos(self) -> list[StateInfo]:
         """Return what there is of states."""
@@ -41,23 +42,29 @@ class OperatorPart:
                 state.value.name,
                 {"value": state.value} if state.key is None else {"key": state.key, "value": state.value},
             )
-            for state in self._header.states.values()
+            for state in self.header.states.values()
         ]
+
+    def raw_entries(self, name: str) -> list[bytes]:
+        """Return the bytes of each entry of a list, or of a broadcast map. Raises CheckpointError."""
+        offsets = self._offsets.get(name, ())
+        found = [self._stream.read(offset, self._ends[offset] - offset) for offset in offsets]
+        return [decompressed(each) for each in found] if self.header.is_compressed else found
 
     def entries(self, name: str) -> list[Any]:
         """Return the elements of a list, or of a broadcast map its pairs. Raises CheckpointError."""
-        state = self._header.states.get(name)
+        state = self.header.states.get(name)
         if state is None:
             return []
         found: list[Any] = []
         for offset in self._offsets.get(name, ()):
-            entry = read_entry(self._header, state, self._stream.read(offset, self._ends[offset] - offset))
+            entry = read_entry(self.header, state, self._stream.read(offset, self._ends[offset] - offset))
             found += entry if state.key is not None else [entry]
         return found
 
     def table(self, name: str) -> pa.Table | None:
         """Return the elements as columns: entry and value, of a broadcast map key and value. None without any."""
-        state = self._header.states.get(name)
+        state = self.header.states.get(name)
         if state is None:
             return None
         found = self.entries(name)

@@ -15,6 +15,7 @@ from kit.core.state.handles import ByteStreamStateHandle, SegmentFileStateHandle
 from kit.core.state.operator_state import OperatorState
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import frames
+from kit.snapshots.checkpoints.naming import label
 from kit.snapshots.leaf_streams import leaf_streams
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Storage:
         return frame.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
 
     def _rows(self, operator: OperatorState) -> Iterator[tuple[Any, ...]]:
-        label = frames.label(operator)
+        called = label(operator)
         of_kind: Counter[str] = Counter()
         for state in operator.subtask_states.values():
             for kind, name in frames.KINDS.items():
@@ -79,16 +80,16 @@ class Storage:
         except StateError as error:
             measured, rest = {}, UNREAD.format(why=str(error).partition(":")[0])
         for name, (entries, size) in measured.items():
-            yield label, name, "keyed", entries, round(size * once)
+            yield called, name, "keyed", entries, round(size * once)
         left = keyed - sum(size for _, size in measured.values())
         if left > 0:
-            yield label, rest, "keyed", None, round(left * once)
-        yield from ((label, *row) for row in _list_states(operator, of_kind["operator"]))
+            yield called, rest, "keyed", None, round(left * once)
+        yield from ((called, *row) for row in _list_states(operator, of_kind["operator"]))
         for kind in ("raw_operator", "input_channel", "output_channel"):
             if of_kind[kind]:
-                yield label, "", kind.replace("_", " "), None, of_kind[kind]
+                yield called, "", kind.replace("_", " "), None, of_kind[kind]
         if operator.coordinator_state is not None:
-            yield label, "", "coordinator", None, operator.coordinator_state.state_size
+            yield called, "", "coordinator", None, operator.coordinator_state.state_size
 
     @cached_property
     def files(self) -> pd.DataFrame:

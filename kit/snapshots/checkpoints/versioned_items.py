@@ -53,6 +53,29 @@ def decoded_items(name: str, held: bytes) -> list[dict[str, Any]] | None:
     return None
 
 
+def split_of(item: dict[str, Any]) -> Any:
+    """Return what a split goes by: topic and partition of Kafka's, else its id."""
+    return (item["topic"], item["partition"]) if "topic" in item else item["split"]
+
+
+def with_offset(name: str, held: bytes, offset: int) -> bytes:
+    """Return an entry of state `name` whose split continues at another offset.
+
+    Raises CheckpointError for a split whose offset is not a single number.
+    """
+    (item,) = decoded_items(name, held) or [{}]
+    reader = Reader(held, HEAD_BYTES)
+    reader.utf()
+    if "partition" in item:
+        reader.skip(4)
+    elif "next" not in item:
+        raise CheckpointError(
+            "the offsets of KafkaSource and NumberSequenceSource (and DataGeneratorSource) can be set; this split is "
+            "of another source"
+        )
+    return held[: reader.at] + offset.to_bytes(8, "big", signed=True) + held[reader.at + 8 :]
+
+
 def _kafka_split(reader: Reader) -> dict[str, Any]:
     """Read a topic's partition with the offset to start from; the offset to stop at is missing for most."""
     topic, partition, start, stop = reader.utf(), reader.int32(), reader.int64(), reader.int64()

@@ -8,13 +8,13 @@ Flink: `FullSnapshotAsyncWriter`, `FullSnapshotRestoreOperation`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kit.core.state.errors import CheckpointError
-from kit.snapshots.formats.headers import KeyedHeader, KeyedState
+from kit.snapshots.formats.headers import KeyedHeader, KeyedState, keyed_header
 from kit.snapshots.formats.rows import PairDecoder, Rows, pair_layout
 from kit.snapshots.serializers.reading import Reader
 
@@ -28,11 +28,15 @@ def prefix_size(max_parallelism: int) -> int:
     return 1 if max_parallelism <= NARROW_KEY_GROUPS else 2
 
 
+Pair = tuple[bytes, bytes]
+"""A key, without the number of its key group, and a value."""
+
+
 class CanonicalGroups:
     """Decodes key groups of one file in the canonical layout."""
 
     def __init__(self, header: KeyedHeader, prefix: int) -> None:
-        self._states = header.states
+        self._states, self._prefix = header.states, prefix
         self._decoders = {
             state.name: (PairDecoder(state, prefix), pair_layout(state, prefix)) for state in self._states
         }
@@ -80,6 +84,28 @@ class CanonicalGroups:
                 decoder.add(rows, group, key, value)
             except CheckpointError as error:
                 raise CheckpointError(f"state {state.name!r}, key group {group}: {error}") from error
+
+    def pairs(self, data: bytes) -> Iterator[tuple[KeyedState, list[Pair]]]:
+        """Yield the states in one key group with their pairs, as they are. Raises CheckpointError."""
+        reader = Reader(data)
+        number = reader.uint16()
+        while number != END_OF_GROUP:
+            if number >= len(self._states):
+                raise reader.error(f"state {number}", f"one of the {len(self._states)} of the file, or the end")
+            yield self._states[number], _pairs(reader, self._prefix)
+            number = reader.uint16()
+
+
+def _pairs(reader: Reader, prefix: int) -> list[Pair]:
+    found: list[Pair] = []
+    last = False
+    while not last:
+        key = reader.blob("bytes of a key")
+        if len(key) < prefix:
+            raise reader.error(f"a key of {len(key)} bytes", "a key group's number at least")
+        last = key[0] >= LAST_OF_STATE
+        found.append((key[prefix:], reader.blob("bytes of a value")))
+    return found
 
 
 def _skip(reader: Reader) -> int:
@@ -137,3 +163,42 @@ def _first_bytes(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the first byte of each pair's key, in which the mark is."""
     raw = np.frombuffer(data, np.uint8).reshape(len(data), data.dtype.itemsize)
     return raw[:, 4]
+
+
+class CanonicalWriter:
+    """Writes keyed state of one subtask in the canonical layout, a key group at a time, uncompressed."""
+
+    def __init__(
+        self, out: Callable[[bytes], object], raw_key: bytes, states: Sequence[KeyedState], max_parallelism: int
+    ) -> None:
+        self._out, self._prefix = out, prefix_size(max_parallelism)
+        self._numbers = {state.name: number for number, state in enumerate(states)}
+        head = keyed_header(raw_key, states)
+        out(head)
+        self.size = len(head)
+
+    def write(self, group: int, states: Mapping[str, Sequence[Pair]]) -> int:
+        """Write the pairs of one key group by the names of their states; return its offset, 0 if there are none."""
+        prefix = group.to_bytes(self._prefix, "big")
+        marked = bytes([prefix[0] | LAST_OF_STATE]) + prefix[1:]
+        parts: list[bytes] = []
+        for name, pairs in states.items():
+            if not pairs:
+                continue
+            parts.append(self._numbers[name].to_bytes(2, "big"))
+            for key, value in pairs[:-1]:
+                parts += (_size(self._prefix + len(key)), prefix, key, _size(len(value)), value)
+            key, value = pairs[-1]
+            parts += (_size(self._prefix + len(key)), marked, key, _size(len(value)), value)
+        if not parts:
+            return 0
+        offset = self.size
+        parts.append(END_OF_GROUP.to_bytes(2, "big"))
+        held = b"".join(parts)
+        self._out(held)
+        self.size += len(held)
+        return offset
+
+
+def _size(number: int) -> bytes:
+    return number.to_bytes(4, "big")

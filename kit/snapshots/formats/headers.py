@@ -6,6 +6,7 @@ Flink: `KeyedBackendSerializationProxy`, `OperatorBackendSerializationProxy`, `S
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,6 +36,8 @@ class KeyedState:
     key: Type
     namespace: Type
     value: Type
+    raw: bytes = b""
+    """What the head has of the state: its name, options and serializers."""
 
     @cached_property
     def has_namespace(self) -> bool:
@@ -72,12 +75,13 @@ class KeyedState:
 
 @dataclass(frozen=True, eq=False)
 class KeyedHeader:
-    """The head of a file of keyed state. `end` is where it ends, in bytes."""
+    """The head of a file of keyed state. `end` is where it ends, in bytes; `raw_key` is the key's serializer."""
 
     is_compressed: bool
     key: Type
     states: tuple[KeyedState, ...]
     end: int
+    raw_key: bytes = b""
 
     def state(self, name: str) -> KeyedState:
         """Return the state of this name. Raises KeyError."""
@@ -96,9 +100,17 @@ def read_keyed_header(data: bytes, decoders: Decoders | None = None) -> KeyedHea
         reader.at = 0
         raise reader.error(f"version {version} of keyed state", f"{KEYED_VERSION}, which Flink 1.8 and newer write")
     is_compressed = reader.boolean()
+    start = reader.at
     key = read_versioned(reader)
+    raw_key = data[start : reader.at]
     states = tuple(_keyed_state(reader, key) for _ in range(_many(reader)))
-    return KeyedHeader(is_compressed, key, states, reader.at)
+    return KeyedHeader(is_compressed, key, states, reader.at, raw_key)
+
+
+def keyed_header(raw_key: bytes, states: Sequence[KeyedState]) -> bytes:
+    """Return the head of uncompressed keyed state, from what `read_keyed_header` found of the key and the states."""
+    head = KEYED_VERSION.to_bytes(4, "big") + b"\0" + raw_key + len(states).to_bytes(2, "big")
+    return head + b"".join(state.raw for state in states)
 
 
 def _many(reader: Reader) -> int:
@@ -136,11 +148,13 @@ def _entry(reader: Reader) -> _Entry:
 
 
 def _keyed_state(reader: Reader, key: Type) -> KeyedState:
+    start = reader.at
     entry = _entry(reader)
+    raw = reader.data[start : reader.at]
     if entry.kind == TIMERS:
         timer = entry.serializer("VALUE_SERIALIZER")
         namespace = timer.parts[1] if isinstance(timer, Timer) else timer
-        return KeyedState(entry.name, TIMER, key, namespace, timer)
+        return KeyedState(entry.name, TIMER, key, namespace, timer, raw)
     if entry.kind not in (KEY_VALUE, ASYNC_KEY_VALUE):
         raise CheckpointError(f"state {entry.name!r} is of kind {entry.kind}, expected that of keyed state")
     kind = entry.options.get("KEYED_STATE_TYPE", "VALUE")
@@ -149,7 +163,7 @@ def _keyed_state(reader: Reader, key: Type) -> KeyedState:
         kind = _kind_of(value)
     if kind == LIST and not value.parts:
         kind = "VALUE"
-    return KeyedState(entry.name, kind, key, entry.serializer("NAMESPACE_SERIALIZER"), value)
+    return KeyedState(entry.name, kind, key, entry.serializer("NAMESPACE_SERIALIZER"), value, raw)
 
 
 def _kind_of(value: Type) -> str:
@@ -167,15 +181,18 @@ class OperatorState:
     mode: str
     value: Type
     key: Type | None = None
+    raw: bytes = b""
+    """What the head has of the state: its name, options and serializers."""
 
 
 @dataclass(frozen=True, eq=False)
 class OperatorHeader:
-    """The head of a file of operator state, by the names of the states."""
+    """The head of a file of operator state, by the names of the states. `version` is that of its layout."""
 
     is_compressed: bool
     states: MappingOf[str, OperatorState]
     end: int
+    version: int = OPERATOR_VERSION_WITH_COMPRESSION
 
 
 def read_operator_header(data: bytes, decoders: Decoders | None = None) -> OperatorHeader:
@@ -189,11 +206,22 @@ def read_operator_header(data: bytes, decoders: Decoders | None = None) -> Opera
     is_compressed = version >= OPERATOR_VERSION_WITH_COMPRESSION and reader.boolean()
     states: dict[str, OperatorState] = {}
     for _ in range(_many(reader)):
+        start = reader.at
         entry = _entry(reader)
         mode = entry.options.get("OPERATOR_STATE_DISTRIBUTION_MODE", "SPLIT_DISTRIBUTE")
-        states[entry.name] = OperatorState(entry.name, mode, entry.serializer("VALUE_SERIALIZER"))
+        value, raw = entry.serializer("VALUE_SERIALIZER"), data[start : reader.at]
+        states[entry.name] = OperatorState(entry.name, mode, value, raw=raw)
     for _ in range(_many(reader)):
+        start = reader.at
         entry = _entry(reader)
         key, value = entry.serializer("KEY_SERIALIZER"), entry.serializer("VALUE_SERIALIZER")
-        states[entry.name] = OperatorState(entry.name, "BROADCAST", value, key)
-    return OperatorHeader(is_compressed, states, reader.at)
+        states[entry.name] = OperatorState(entry.name, "BROADCAST", value, key, data[start : reader.at])
+    return OperatorHeader(is_compressed, states, reader.at, version)
+
+
+def operator_header(states: Sequence[OperatorState], version: int, *, is_compressed: bool) -> bytes:
+    """Return the head of operator state, from what `read_operator_header` found of the states."""
+    flag = is_compressed.to_bytes(1, "big") if version >= OPERATOR_VERSION_WITH_COMPRESSION else b""
+    lists, maps = ([state for state in states if (state.key is None) is is_list] for is_list in (True, False))
+    parts = [len(some).to_bytes(2, "big") + b"".join(state.raw for state in some) for some in (lists, maps)]
+    return version.to_bytes(4, "big") + flag + b"".join(parts)

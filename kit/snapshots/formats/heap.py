@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from kit.core.state.errors import CheckpointError
+from kit.snapshots.formats.canonical import Pair
 from kit.snapshots.formats.compression import streams_of
 from kit.snapshots.formats.headers import LIST, TIMER, KeyedHeader, KeyedState
-from kit.snapshots.formats.rows import Rows
+from kit.snapshots.formats.rows import JOINER, Rows, composite_key
 from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.types import Mapping as MapType
 from kit.snapshots.serializers.types import Type, bounded
 from kit.stream.backend.keys.key_hashing import assign_to_key_group
 
@@ -60,6 +62,39 @@ class HeapGroups:
                 found[name] = before[0] + many, before[1] + part.at - start
         return found
 
+    def pairs(self, group: int, data: bytes) -> Iterator[tuple[KeyedState, list[Pair]]]:
+        """Yield the states in one key group with their pairs in the canonical layout.
+
+        Raises CheckpointError, also for values whose ends only Java code can find.
+        """
+        reader = Reader(data)
+        found = reader.int32()
+        if found != group:
+            raise reader.error(f"key group {found}", f"key group {group}")
+        for part in self._parts(reader):
+            while part.left:
+                state, many = self._next_state(part)
+                if many:
+                    yield state, self._pairs(state, part, many)
+
+    def _pairs(self, state: KeyedState, reader: Reader, many: int) -> list[Pair]:
+        if state.value.is_opaque or state.key.is_opaque or state.namespace.is_opaque:
+            raise CheckpointError(
+                f"state {state.name!r} has values of {state.value.name}, whose ends only Java code can find in the "
+                "heap's own layout: take a savepoint in canonical format with Flink, and edit that"
+            )
+        found: list[Pair] = []
+        for _ in bounded(reader, many):
+            found += _entry_pairs(state, reader)
+        return found
+
+    def _next_state(self, reader: Reader) -> tuple[KeyedState, int]:
+        """Read which state follows, and its number of entries."""
+        number, many = reader.int16(), reader.int32()
+        if not 0 <= number < len(self._header.states) or many < 0:
+            raise reader.error(f"state {number} with {many} entries", f"a state of {len(self._header.states)}")
+        return self._header.states[number], many
+
     def _parts(self, reader: Reader) -> Iterator[Reader]:
         if not self._header.is_compressed:
             yield reader
@@ -68,10 +103,7 @@ class HeapGroups:
             yield Reader(stream)
 
     def _state(self, reader: Reader, group: int, wanted: Container[str], into: Mapping[str, Rows]) -> None:
-        number, many = reader.int16(), reader.int32()
-        if not 0 <= number < len(self._header.states) or many < 0:
-            raise reader.error(f"state {number} with {many} entries", f"a state of {len(self._header.states)}")
-        state = self._header.states[number]
+        state, many = self._next_state(reader)
         rows = into[state.name] if state.name in wanted else Rows(state)
         layout = self._layouts[state.name]
         if layout is not None and many:
@@ -134,6 +166,36 @@ class HeapGroups:
         if type_.name not in HASHED or key is None:
             return True
         return assign_to_key_group(key, self._max_parallelism, type_.arrow) == group
+
+
+def _entry_pairs(state: KeyedState, reader: Reader) -> Iterator[Pair]:
+    """Read one entry; yield its pairs: one for each entry of a map, none for an empty list."""
+    if state.kind == TIMER:
+        yield _read_bytes(state.value, reader), b""
+        return
+    namespace, key = _read_bytes(state.namespace, reader), _read_bytes(state.key, reader)
+    if state.kind == LIST:
+        elements = [_read_bytes(state.stored, reader) for _ in bounded(reader, reader.count("elements", 0))]
+        if elements:
+            yield composite_key(state, key, namespace), bytes([JOINER]).join(elements)
+        return
+    if not isinstance(state.value, MapType) or state.map_key is None:
+        yield composite_key(state, key, namespace), _read_bytes(state.value, reader)
+        return
+    for _ in bounded(reader, reader.count("entries", 0)):
+        start = reader.at
+        state.value.read_key(reader)
+        map_key = reader.data[start : reader.at]
+        start = reader.at
+        state.value.read_value(reader)
+        yield composite_key(state, key, namespace, map_key), reader.data[start : reader.at]
+
+
+def _read_bytes(type_: Type, reader: Reader) -> bytes:
+    """Return the bytes of one value."""
+    start = reader.at
+    type_.read(reader)
+    return reader.data[start : reader.at]
 
 
 LOOKAHEAD = 3

@@ -14,6 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from kit.core.state.errors import CheckpointError
+from kit.snapshots.formats.canonical import Pair
 from kit.snapshots.formats.headers import KeyedState
 from kit.snapshots.formats.rows import PairDecoder, Rows
 from kit.snapshots.formats.sst import (
@@ -40,18 +41,26 @@ class SstGroups:
 
     def decode(self, state: KeyedState, group: int, rows: Rows) -> None:
         """Add the rows of one key group. Raises CheckpointError."""
+        decoder = PairDecoder(state, self._prefix)
+        for key, value in self._merged(group):
+            try:
+                decoder.add(rows, group, key, value)
+            except CheckpointError as error:
+                raise CheckpointError(f"state {state.name!r}, key group {group}: {error}") from error
+
+    def pairs(self, group: int) -> list[Pair]:
+        """Return the pairs of one key group, as they are. Raises CheckpointError."""
+        return [(key[self._prefix :], value) for key, value in self._merged(group)]
+
+    def _merged(self, group: int) -> Iterator[Pair]:
+        """Yield the keys of one key group, with its number, and their values."""
         start = group.to_bytes(self._prefix, "big")
         end = (
             (group + 1).to_bytes(self._prefix + 1, "big")[-self._prefix :]
             if group + 1 < 1 << 8 * self._prefix
             else None
         )
-        decoder = PairDecoder(state, self._prefix)
-        for key, value in merged([file.entries(start, end) for file in self._files], self._deletions):
-            try:
-                decoder.add(rows, group, key, value)
-            except CheckpointError as error:
-                raise CheckpointError(f"state {state.name!r}, key group {group}: {error}") from error
+        yield from merged([file.entries(start, end) for file in self._files], self._deletions)
 
 
 def merged(

@@ -6,16 +6,19 @@ with TTL. Timers have key_group, key, namespace and time_ms. A list state has on
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from kit.core.state.errors import CheckpointError
 from kit.snapshots.formats.headers import LIST, TIMER, KeyedState
 from kit.snapshots.serializers.basic import LONG
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.temporal import LAST_ACCESS
-from kit.snapshots.serializers.types import Sequential, column
+from kit.snapshots.serializers.types import Sequential, Type, column
+from kit.snapshots.serializers.writing import Writer
 
 JOINER = 0x2C
 _SIGN = np.uint64(1 << 63)
@@ -59,6 +62,10 @@ class Rows:
         else:
             columns["value"] = state.item.from_numpy(data["value"])
         self._whole.append(pa.table(columns))
+
+    def raw(self) -> list[tuple[Any, Any, Any, Any]]:
+        """Return key, namespace, map key and value of the rows that were added one by one."""
+        return list(zip(self._keys, self._namespaces, self._map_keys, self._values, strict=True))
 
     @property
     def is_empty(self) -> bool:
@@ -143,6 +150,52 @@ class PairDecoder:
 def _whole(reader: Reader, state: KeyedState) -> Any:
     """Return a value that cannot be decoded: its bytes, and with TTL its time before them."""
     return (reader.int64(), state.item.read(reader)) if state.has_ttl else state.item.read(reader)
+
+
+class PairEncoder:
+    """Encodes rows as `PairDecoder` decodes them, without the key group."""
+
+    def __init__(self, state: KeyedState) -> None:
+        self.state = state
+
+    def key(self, key: Any, namespace: Any = None, map_key: Any = None) -> bytes:
+        """Return the bytes of a key."""
+        state = self.state
+        of_map = b"" if state.map_key is None else encoded(state.map_key, map_key)
+        return composite_key(state, encoded(state.key, key), encoded(state.namespace, namespace), of_map)
+
+    def value(self, value: Any) -> bytes:
+        """Return the bytes of a value, in the form in which `Rows` has it. A list must not be empty."""
+        state = self.state
+        if state.kind == LIST:
+            return bytes([JOINER]).join(encoded(state.stored, each) for each in value)
+        if state.map_key is None:
+            return encoded(state.stored, value)
+        return b"\1" if value is None else b"\0" + encoded(state.stored, value)
+
+
+def encoded(type_: Type, value: Any) -> bytes:
+    """Return the bytes of one value. Raises CheckpointError for one that does not have this type."""
+    out = Writer()
+    try:
+        type_.write(out, value)
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, struct.error) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"the value {value!r} is not of type {type_.name}: {error}") from None
+    return bytes(out)
+
+
+def composite_key(state: KeyedState, key: bytes, namespace: bytes, map_key: bytes = b"") -> bytes:
+    """Return a key as `PairDecoder` reads it, without the key group, from the bytes of its parts."""
+    if not state.lengths_in_key:
+        return key + namespace + map_key
+    return key + _length(len(key)) + namespace + _length(len(namespace)) + map_key
+
+
+def _length(length: int) -> bytes:
+    """Return a length in as many bytes as it needs, the lowest first."""
+    return length.to_bytes(max(1, (length.bit_length() + 7) // 8), "little")
 
 
 def _skip_length(reader: Reader, length: int) -> None:

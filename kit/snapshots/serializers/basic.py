@@ -12,6 +12,11 @@ import pyarrow as pa
 
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.types import Sequential, Struct, Type, bounded
+from kit.snapshots.serializers.writing import Writer, not_written
+
+Write = Callable[[Writer, Any], None]
+_FORMS = {">i8": "q", ">i4": "i", ">i2": "h", ">i1": "b", ">f8": "d", ">f4": "f", "u1": "?"}
+"""The forms of numpy and of `struct`."""
 
 
 class Number(Type):
@@ -20,11 +25,14 @@ class Number(Type):
     is_fixed = True
 
     def __init__(self, name: str, form: str, read: Callable[[Reader], Any], arrow: pa.DataType) -> None:
-        self.name, self.arrow, self._read = name, arrow, read
+        self.name, self.arrow, self._read, self._form = name, arrow, read, form
         self.dtype = np.dtype(form)
 
     def read(self, reader: Reader) -> Any:
         return self._read(reader)
+
+    def write(self, out: Writer, value: Any) -> None:
+        out.packed(_FORMS[self._form], value)
 
     def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
         if self.arrow == pa.bool_():
@@ -33,14 +41,27 @@ class Number(Type):
 
 
 class Read(Type):
-    """A type that one function reads."""
+    """A type that one function reads, and another writes."""
 
-    def __init__(self, name: str, read: Callable[[Reader], Any], arrow: pa.DataType, *, is_fixed: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[Reader], Any],
+        arrow: pa.DataType,
+        *,
+        is_fixed: bool = False,
+        write: Write | None = None,
+    ) -> None:
         self.name, self.arrow, self.is_fixed = name, arrow, is_fixed
-        self._read = read
+        self._read, self._write = read, write
 
     def read(self, reader: Reader) -> Any:
         return self._read(reader)
+
+    def write(self, out: Writer, value: Any) -> None:
+        if self._write is None:
+            raise not_written(self.name)
+        self._write(out, value)
 
 
 def read_string(reader: Reader) -> str | None:
@@ -61,6 +82,25 @@ def read_string(reader: Reader) -> str | None:
     return struct.pack(f"<{many}H", *units).decode("utf-16-le", "surrogatepass")
 
 
+def write_string(out: Writer, value: str | None) -> None:
+    """Write a string as `read_string` reads it."""
+    if value is None:
+        out.varint(0)
+        return
+    if value.isascii():
+        out.varint(len(value) + 1)
+        out += value.encode("ascii")
+        return
+    units = value.encode("utf-16-le", "surrogatepass")
+    out.varint(len(units) // 2 + 1)
+    for (unit,) in struct.iter_unpack("<H", units):
+        out.varint(unit)
+
+
+def _write_character(out: Writer, value: str) -> None:
+    out.packed("H", ord(value))
+
+
 def _character(reader: Reader) -> str:
     return chr(reader.uint16())
 
@@ -69,8 +109,36 @@ def read_big_integer(reader: Reader) -> int | None:
     """Read a BigInteger: 0 is null, 1 to 3 stand for 0, 1 and 10, else the length + 4 and the bytes."""
     head = reader.int32()
     if 0 <= head < 4:
-        return (None, 0, 1, 10)[head]
+        return _SHORT_BIG[head]
     return int.from_bytes(reader.take(head - 4), "big", signed=True)
+
+
+def write_big_integer(out: Writer, value: int | None) -> None:
+    """Write a BigInteger as `read_big_integer` reads it."""
+    if value in _SHORT_BIG:
+        out.int32(_SHORT_BIG.index(value))
+        return
+    assert value is not None
+    size = (value.bit_length() if value >= 0 else (value + 1).bit_length()) // 8 + 1
+    out.int32(size + 4)
+    out += value.to_bytes(size, "big", signed=True)
+
+
+_SHORT_BIG = (None, 0, 1, 10)
+
+
+def _write_big_text(out: Writer, value: str | None) -> None:
+    write_big_integer(out, None if value is None else int(Decimal(value)) if "x" not in value else int(value, 16))
+
+
+def _write_big_decimal(out: Writer, value: str | None) -> None:
+    if value is None:
+        write_big_integer(out, None)
+        return
+    sign, digits, exponent = Decimal(value).as_tuple()
+    unscaled = int(Decimal((sign, digits, 0)))
+    write_big_integer(out, unscaled)
+    out.int32(-int(exponent))
 
 
 def _big_integer(reader: Reader) -> str | None:
@@ -99,8 +167,16 @@ def _void(reader: Reader) -> None:
     reader.skip(1)
 
 
+def _write_void(out: Writer, value: None) -> None:
+    out.append(0)
+
+
 def _nothing(reader: Reader) -> None:
     return None
+
+
+def _write_nothing(out: Writer, value: None) -> None:
+    return
 
 
 class Bytes(Type):
@@ -110,6 +186,9 @@ class Bytes(Type):
 
     def read(self, reader: Reader) -> bytes:
         return reader.blob()
+
+    def write(self, out: Writer, value: bytes) -> None:
+        out.blob(value)
 
 
 class Numbers(Type):
@@ -127,6 +206,10 @@ class Numbers(Type):
         held = np.frombuffer(reader.take(many * self._form.itemsize), self._form)
         return (held != 0 if self._is_bool else held).tolist()
 
+    def write(self, out: Writer, value: list[Any]) -> None:
+        out.int32(len(value))
+        out += np.array(value, self._form).tobytes()
+
 
 class Characters(Type):
     """An array of 16-bit characters."""
@@ -135,6 +218,11 @@ class Characters(Type):
 
     def read(self, reader: Reader) -> str:
         return reader.take(2 * reader.count("characters", 2)).decode("utf-16-be", "surrogatepass")
+
+    def write(self, out: Writer, value: str) -> None:
+        units = value.encode("utf-16-be", "surrogatepass")
+        out.int32(len(units) // 2)
+        out += units
 
 
 class TimeWindow(Struct):
@@ -155,6 +243,9 @@ class VoidNamespace(Type):
         if found:
             raise reader.error(f"byte {found}", "0, the namespace of state without one")
 
+    def write(self, out: Writer, value: None) -> None:
+        out.append(0)
+
     def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
         return pa.nulls(len(data))
 
@@ -173,6 +264,9 @@ class Enumeration(Type):
         if not 0 <= place < len(self.values):
             raise reader.error(f"value {place} of enum {self.name}", f"0 to {len(self.values) - 1}")
         return self.values[place]
+
+    def write(self, out: Writer, value: str) -> None:
+        out.int32(self.values.index(value))
 
     def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
         return pa.array(self.values, pa.string()).take(super().from_numpy(data))
@@ -194,10 +288,10 @@ BYTE = Number("Byte", ">i1", Reader.int8, pa.int8())
 DOUBLE = Number("Double", ">f8", Reader.float64, pa.float64())
 FLOAT = Number("Float", ">f4", Reader.float32, pa.float32())
 BOOLEAN = Number("Boolean", "u1", Reader.boolean, pa.bool_())
-STRING = Read("String", read_string, pa.string())
-CHARACTER = Read("Character", _character, pa.string(), is_fixed=True)
-VOID = Read("Void", _void, pa.null(), is_fixed=True)
-NULL = Read("Null", _nothing, pa.null(), is_fixed=True)
+STRING = Read("String", read_string, pa.string(), write=write_string)
+CHARACTER = Read("Character", _character, pa.string(), is_fixed=True, write=_write_character)
+VOID = Read("Void", _void, pa.null(), is_fixed=True, write=_write_void)
+NULL = Read("Null", _nothing, pa.null(), is_fixed=True, write=_write_nothing)
 BYTES = Bytes()
 TIME_WINDOW = TimeWindow()
 COUNT_WINDOW = Struct("CountWindow", (("id", LONG),))
@@ -222,8 +316,8 @@ BASIC: dict[str, Type] = {
     "CharValueSerializer": CHARACTER,
     "StringSerializer": STRING,
     "StringValueSerializer": STRING,
-    "BigIntSerializer": Read("BigInteger", _big_integer, pa.string()),
-    "BigDecSerializer": Read("BigDecimal", _big_decimal, pa.string()),
+    "BigIntSerializer": Read("BigInteger", _big_integer, pa.string(), write=_write_big_text),
+    "BigDecSerializer": Read("BigDecimal", _big_decimal, pa.string(), write=_write_big_decimal),
     "VoidSerializer": VOID,
     "Tuple0Serializer": VOID,
     "NullValueSerializer": NULL,
@@ -239,7 +333,7 @@ BASIC: dict[str, Type] = {
     "VoidNamespaceSerializer": VOID_NAMESPACE,
     "TimeWindow": TIME_WINDOW,
     "CountWindow": COUNT_WINDOW,
-    "GlobalWindow": Read("GlobalWindow", _void, pa.null(), is_fixed=True),
+    "GlobalWindow": Read("GlobalWindow", _void, pa.null(), is_fixed=True, write=_write_void),
     "NullSerializer": Read("Null", _void, pa.null()),
 }
 """By the class of the serializer, without its package: it holds the class of its snapshot."""

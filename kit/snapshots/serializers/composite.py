@@ -11,7 +11,8 @@ import pyarrow as pa
 from kit.snapshots.serializers.basic import LONG
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.temporal import LAST_ACCESS
-from kit.snapshots.serializers.types import Struct, Type, bounded, opaque_inside
+from kit.snapshots.serializers.types import Struct, Type, bounded, cut, opaque_inside, with_nulls
+from kit.snapshots.serializers.writing import Writer
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 
@@ -49,6 +50,24 @@ class Row(Struct):
         fields = [None if null else part.read(reader) for part, null in zip(self.parts, bits[head:], strict=True)]
         return (kind, *fields)
 
+    def write(self, out: Writer, value: Any) -> None:
+        kind, *fields = value
+        number = ROW_KINDS.index(kind)
+        if number and not self.has_kind:
+            raise ValueError(f"a row of kind {kind}, but the serializer writes rows without a kind")
+        bits = [number & 1, number >> 1] * self.has_kind + [each is None for each in fields]
+        size = (len(bits) + 7) // 8
+        mask = int("".join(str(int(bit)) for bit in bits), 2) << (8 * size - len(bits))
+        out += mask.to_bytes(size, "big")
+        for part, each in zip(self.parts, fields, strict=True):
+            if each is not None:
+                part.write(out, each)
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        kinds, *columns = array.flatten()
+        found = [part.from_arrow(column) for part, column in zip(self.parts, columns, strict=True)]
+        return with_nulls(array, list(zip(kinds.to_pylist(), *found, strict=True)))
+
     def to_text(self, value: Any) -> Any:
         return None if value is None else (value[0], *super().to_text(value[1:]))
 
@@ -70,6 +89,16 @@ class Either(Type):
         if reader.boolean():
             return ("left", left.read(reader), None)
         return ("right", None, right.read(reader))
+
+    def write(self, out: Writer, value: Any) -> None:
+        is_left = value[0] == "left"
+        out.boolean(is_left)
+        self.parts[not is_left].write(out, value[1 if is_left else 2])
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        sides, *columns = array.flatten()
+        found = [part.from_arrow(column) for part, column in zip(self.parts, columns, strict=True)]
+        return with_nulls(array, list(zip(sides.to_pylist(), *found, strict=True)))
 
     @property
     def text_arrow(self) -> pa.DataType:
@@ -97,6 +126,16 @@ class Optional(Type):
             reader.skip(self._padding)
             return None
         return self.parts[0].read(reader)
+
+    def write(self, out: Writer, value: Any) -> None:
+        out.boolean((value is None) == self._null_flag)
+        if value is None:
+            out += bytes(self._padding)
+        else:
+            self.parts[0].write(out, value)
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        return with_nulls(array, self.parts[0].from_arrow(array))
 
     @property
     def text_arrow(self) -> pa.DataType:
@@ -139,6 +178,12 @@ class Timer(Type):
         key, namespace = self.parts
         return time_ms, key.read(reader), namespace.read(reader)
 
+    def write(self, out: Writer, value: Any) -> None:
+        time_ms, key, namespace = value
+        out.int64(time_ms ^ -(1 << 63))
+        self.parts[0].write(out, key)
+        self.parts[1].write(out, namespace)
+
 
 class MaskedList(Type):
     """A list with bits for its nulls before its elements."""
@@ -153,6 +198,19 @@ class MaskedList(Type):
         mask = reader.take((many + 7) // 8)
         nulls = [mask[place // 8] >> (7 - place % 8) & 1 for place in bounded(reader, many)]
         return [None if null else element.read(reader) for null in nulls]
+
+    def write(self, out: Writer, value: Any) -> None:
+        out.int32(len(value))
+        mask = bytearray((len(value) + 7) // 8)
+        for place, each in enumerate(value):
+            mask[place // 8] |= (each is None) << (7 - place % 8)
+        out += mask
+        for each in value:
+            if each is not None:
+                self.parts[0].write(out, each)
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        return with_nulls(array, cut(array, self.parts[0].from_arrow(array.values)))
 
     @property
     def text_arrow(self) -> pa.DataType:

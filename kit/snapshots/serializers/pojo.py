@@ -7,8 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.core.state.errors import CheckpointError
 from kit.snapshots.serializers.reading import Reader
-from kit.snapshots.serializers.types import Type, opaque_inside
+from kit.snapshots.serializers.types import Type, opaque_inside, with_nulls
+from kit.snapshots.serializers.writing import Writer
 
 IS_NULL, NO_SUBCLASS, IS_SUBCLASS, IS_TAGGED_SUBCLASS = 1, 2, 4, 8
 CLASS_FIELD = "$class"
@@ -64,6 +66,39 @@ class Pojo(Type):
         found: dict[str, Any] = subclass.read(reader) or {}
         return found
 
+    def write(self, out: Writer, value: Any) -> None:
+        """Write an object, or None. Raises CheckpointError for a class that the snapshot does not list."""
+        if value is None:
+            out.append(IS_NULL)
+            return
+        name = value.get(CLASS_FIELD, self.class_name)
+        tags = [each for each, _ in self._tagged]
+        if name == self.class_name:
+            out.append(NO_SUBCLASS)
+            for label, part in self.fields:
+                each = value[label]
+                out.boolean(each is None)
+                if each is not None:
+                    part.write(out, each)
+        elif name in tags:
+            out += bytes([IS_TAGGED_SUBCLASS, tags.index(name)])
+            self._tagged[tags.index(name)][1].write(out, _own(value))
+        elif name in self._known:
+            out.append(IS_SUBCLASS)
+            out.utf(name)
+            self._known[name].write(out, _own(value))
+        else:
+            raise CheckpointError(
+                f"an object of {name}, expected {self.class_name}, or a subclass that its snapshot lists"
+            )
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        columns = {}
+        for field, column in zip(array.type, array.flatten(), strict=True):
+            part = self._all.get(field.name)
+            columns[field.name] = column.to_pylist() if part is None else part.from_arrow(column)
+        return with_nulls(array, [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+
     @property
     def text_arrow(self) -> pa.DataType:
         return self._struct([(name, part.text_arrow) for name, part in self._all.items()])
@@ -72,3 +107,8 @@ class Pojo(Type):
         if value is None:
             return None
         return {name: self._all[name].to_text(each) if name in self._all else each for name, each in value.items()}
+
+
+def _own(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without the name of its class."""
+    return {name: each for name, each in value.items() if name != CLASS_FIELD}

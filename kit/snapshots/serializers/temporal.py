@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.types import Type
+from kit.snapshots.serializers.writing import Writer, not_written
 
 NANOS = 1_000_000_000
 DAY_SECONDS, DAY_MILLIS = 86_400, 86_400_000
@@ -21,12 +22,26 @@ class Temporal(Type):
     text_arrow = pa.string()
 
     def __init__(
-        self, name: str, arrow: pa.DataType, read: Callable[[Reader], Any], told: Callable[[int], str]
+        self,
+        name: str,
+        arrow: pa.DataType,
+        read: Callable[[Reader], Any],
+        told: Callable[[int], str],
+        write: Callable[[Writer, int | None], None] | None = None,
     ) -> None:
-        self.name, self.arrow, self._read, self._told = name, arrow, read, told
+        self.name, self.arrow, self._read, self._told, self._write = name, arrow, read, told, write
 
     def read(self, reader: Reader) -> Any:
         return self._read(reader)
+
+    def write(self, out: Writer, value: Any) -> None:
+        if self._write is None:
+            raise not_written(self.name)
+        self._write(out, value)
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        number = pa.int32() if array.type.bit_width == 32 else pa.int64()
+        return array.cast(number).to_pylist()
 
     def to_text(self, value: Any) -> Any:
         return None if value is None else self._told(value)
@@ -43,15 +58,20 @@ def days_of(year: int, month: int, day: int) -> int:
     return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
 
 
-def date_text(days: int) -> str:
-    """Return a date as Java's `LocalDate` writes it: years beyond 9999 have a sign."""
+def date_parts(days: int) -> tuple[int, int, int]:
+    """Return year, month and day from the number of days since 1970-01-01."""
     era, of_era = divmod(days + 719_468, 146_097)
     years = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * years + years // 4 - years // 100)
     month = (5 * of_year + 2) // 153
     day = of_year - (153 * month + 2) // 5 + 1
     month += 3 if month < 10 else -9
-    year = years + era * 400 + (month <= 2)
+    return years + era * 400 + (month <= 2), month, day
+
+
+def date_text(days: int) -> str:
+    """Return a date as Java's `LocalDate` writes it: years beyond 9999 have a sign."""
+    year, month, day = date_parts(days)
     if year > 9999:
         return f"+{year}-{month:02}-{day:02}"
     return f"{'-' if year < 0 else ''}{abs(year):04}-{month:02}-{day:02}"
@@ -131,19 +151,60 @@ def _millis(reader: Reader) -> int | None:
     return None if found == -(1 << 63) else found
 
 
+def _write_date(out: Writer, days: int | None) -> None:
+    year, month, day = (-(1 << 31), 0, 0) if days is None else date_parts(days)
+    out.int32(year)
+    out += bytes([month, day])
+
+
+def _write_time(out: Writer, nanos: int | None) -> None:
+    if nanos is None:
+        out += b"\x80\0\0\0\0\0\0"
+        return
+    seconds, fraction = divmod(nanos, NANOS)
+    out += bytes([seconds // 3600, seconds // 60 % 60, seconds % 60])
+    out.int32(fraction)
+
+
+def _write_date_time(out: Writer, nanos: int | None) -> None:
+    if nanos is None:
+        _write_date(out, None)
+        _write_time(out, None)
+        return
+    days, of_day = divmod(nanos, DAY_SECONDS * NANOS)
+    _write_date(out, days)
+    _write_time(out, of_day)
+
+
+def _write_instant(out: Writer, nanos: int | None) -> None:
+    seconds, fraction = (-(1 << 63), 0) if nanos is None else divmod(nanos, NANOS)
+    out.int64(seconds)
+    out.int32(fraction)
+
+
+def _write_timestamp(out: Writer, nanos: int | None) -> None:
+    seconds, fraction = (0, 0) if nanos is None else divmod(nanos, NANOS)
+    out.int64(-(1 << 63) if nanos is None else seconds * 1000 + fraction // 1_000_000)
+    out.int32(fraction)
+
+
+def _write_millis(out: Writer, value: int | None) -> None:
+    out.int64(-(1 << 63) if value is None else value)
+
+
 def _utc(told: Callable[[int], str]) -> Callable[[int], str]:
     return lambda value: f"{told(value)}Z"
 
 
-LOCAL_DATE = Temporal("LocalDate", pa.date32(), _date, date_text)
-LOCAL_TIME = Temporal("LocalTime", pa.time64("ns"), _time, time_text)
-LOCAL_DATE_TIME = Temporal("LocalDateTime", pa.timestamp("ns"), _date_time, _nanos_text)
-INSTANT = Temporal("Instant", pa.timestamp("ns", "UTC"), _instant, _utc(_nanos_text))
+LOCAL_DATE = Temporal("LocalDate", pa.date32(), _date, date_text, _write_date)
+LOCAL_TIME = Temporal("LocalTime", pa.time64("ns"), _time, time_text, _write_time)
+LOCAL_DATE_TIME = Temporal("LocalDateTime", pa.timestamp("ns"), _date_time, _nanos_text, _write_date_time)
+INSTANT = Temporal("Instant", pa.timestamp("ns", "UTC"), _instant, _utc(_nanos_text), _write_instant)
 
 
 def millis(name: str) -> Temporal:
     """Return the type of a moment in ms since 1970."""
-    return Temporal(name, pa.timestamp("ms", "UTC"), _millis, _utc(_millis_text))
+    return Temporal(name, pa.timestamp("ms", "UTC"), _millis, _utc(_millis_text), _write_millis)
 
 
 LAST_ACCESS = millis("last access")
@@ -153,7 +214,9 @@ TEMPORAL: dict[str, Type] = {
     "LocalTimeSerializer": LOCAL_TIME,
     "LocalDateTimeSerializer": LOCAL_DATE_TIME,
     "InstantSerializer": INSTANT,
-    "SqlTimestampSerializer": Temporal("java.sql.Timestamp", pa.timestamp("ns", "UTC"), _timestamp, _utc(_nanos_text)),
+    "SqlTimestampSerializer": Temporal(
+        "java.sql.Timestamp", pa.timestamp("ns", "UTC"), _timestamp, _utc(_nanos_text), _write_timestamp
+    ),
     "SqlDateSerializer": millis("java.sql.Date"),
     "SqlTimeSerializer": millis("java.sql.Time"),
     "DateSerializer": millis("java.util.Date"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from kit.core.state.errors import CheckpointError
 from kit.snapshots.serializers.reading import Reader
+from kit.snapshots.serializers.writing import Writer, not_written
 
 
 class Type:
@@ -38,6 +40,18 @@ class Type:
     def read(self, reader: Reader) -> Any:
         """Read one value. Raises CheckpointError."""
         raise NotImplementedError
+
+    def write(self, out: Writer, value: Any) -> None:
+        """Write one value, in the form in which `read` returns it.
+
+        Raises CheckpointError if values of this type are not encoded here, and TypeError, ValueError or struct.error
+        for a value that is not of this type.
+        """
+        raise not_written(self.name)
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        """Return the values of a column in the form in which `read` returns them."""
+        return array.to_pylist()
 
     def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
         """Return many values as a column; `data` has this type's `dtype`."""
@@ -121,6 +135,14 @@ class Struct(Type):
     def read(self, reader: Reader) -> Any:
         return tuple([part.read(reader) for part in self.parts])
 
+    def write(self, out: Writer, value: Any) -> None:
+        for part, each in zip(self.parts, value, strict=True):
+            part.write(out, each)
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        columns = [part.from_arrow(column) for part, column in zip(self.parts, array.flatten(), strict=True)]
+        return with_nulls(array, list(zip(*columns, strict=True)))
+
     def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
         columns = [part.from_numpy(data[label]) for label, part in self.fields]
         return pa.StructArray.from_arrays(columns, fields=list(self.arrow))
@@ -153,6 +175,17 @@ class Sequential(Type):
             return list(repeated(reader, element, many))
         return [None if reader.boolean() == bool(self._flag) else element.read(reader) for _ in bounded(reader, many)]
 
+    def write(self, out: Writer, value: Any) -> None:
+        out.int32(len(value))
+        for each in value:
+            if self._flag is not None:
+                out.boolean((each is None) == bool(self._flag))
+            if each is not None or self._flag is None:
+                self.parts[0].write(out, each)
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        return with_nulls(array, cut(array, self.parts[0].from_arrow(array.values)))
+
     @property
     def text_arrow(self) -> pa.DataType:
         return pa.list_(self.parts[0].text_arrow)
@@ -171,12 +204,32 @@ class Mapping(Type):
         self.arrow = pa.map_(key.arrow, value.arrow)
 
     def read(self, reader: Reader) -> Any:
-        key, value = self.parts
-        found = []
-        for _ in bounded(reader, reader.count("entries", 0)):
-            of_key = None if self._null_keys and reader.boolean() else key.read(reader)
-            found.append((of_key, None if self._null_values and reader.boolean() else value.read(reader)))
-        return found
+        many = reader.count("entries", 0)
+        return [(self.read_key(reader), self.read_value(reader)) for _ in bounded(reader, many)]
+
+    def write(self, out: Writer, value: Any) -> None:
+        out.int32(len(value))
+        for key, each in value:
+            if self._null_keys:
+                out.boolean(key is None)
+            if key is not None or not self._null_keys:
+                self.parts[0].write(out, key)
+            if self._null_values:
+                out.boolean(each is None)
+            if each is not None or not self._null_values:
+                self.parts[1].write(out, each)
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        keys, values = self.parts[0].from_arrow(array.keys), self.parts[1].from_arrow(array.items)
+        return with_nulls(array, cut(array, list(zip(keys, values, strict=True))))
+
+    def read_key(self, reader: Reader) -> Any:
+        """Read the key of an entry."""
+        return None if self._null_keys and reader.boolean() else self.parts[0].read(reader)
+
+    def read_value(self, reader: Reader) -> Any:
+        """Read the value of an entry, with its byte for null."""
+        return None if self._null_values and reader.boolean() else self.parts[1].read(reader)
 
     @property
     def text_arrow(self) -> pa.DataType:
@@ -200,6 +253,18 @@ def bounded(reader: Reader, many: int) -> Iterable[int]:
 
 MOST_EMPTY = 1_000
 """Items of a list that may take no bytes at all."""
+
+
+def cut(array: pa.Array, values: list[Any]) -> list[list[Any]]:
+    """Return the values inside lists or maps as the list of each."""
+    return [values[start:end] for start, end in pairwise(array.offsets.to_pylist())]
+
+
+def with_nulls(array: pa.Array, values: list[Any]) -> list[Any]:
+    """Return values with None where the column is null."""
+    if not array.null_count:
+        return values
+    return [value if valid else None for value, valid in zip(values, array.is_valid().to_pylist(), strict=True)]
 
 
 def repeated(reader: Reader, element: Type, many: int) -> Iterable[Any]:

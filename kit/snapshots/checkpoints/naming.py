@@ -1,0 +1,40 @@
+"""The names of operators, and the operator that a user names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kit.core.state.operator_state import OperatorState
+from kit.stream.graph.hashing import operator_id_of_uid
+
+MOST_NAMED = 12
+"""Names that an error lists."""
+
+
+def label(operator: OperatorState) -> str:
+    """Return what an operator is called in tables: its uid, else its name, else its id."""
+    return operator.uid or operator.name or operator.operator_id
+
+
+def operator_named(operators: Sequence[OperatorState], name: str) -> OperatorState:
+    """Return the operator of this uid, name or id.
+
+    Raises KeyError if there is none, or several of the name, and TypeError for a name that is not text.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"operator is {name!r}, but must be the uid, the name or the id of an operator")
+    hashed = operator_id_of_uid(name)
+    for wanted in (
+        lambda each: name in (each.uid, each.operator_id),
+        lambda each: each.operator_id == hashed,
+        lambda each: each.name == name,
+    ):
+        found = [each for each in operators if wanted(each)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = ", ".join(each.operator_id for each in found)
+            raise KeyError(f"{len(found)} operators are named {name!r}: give the id of one of them, {ids}")
+    there = [label(each) for each in operators]
+    more = f" and {len(there) - MOST_NAMED} more" if len(there) > MOST_NAMED else ""
+    raise KeyError(f"there is no operator {name!r}; there are {', '.join(there[:MOST_NAMED]) or 'none'}{more}")

@@ -1,0 +1,87 @@
+"""Rows of a table as the keyed state of an operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from kit.core.metadata.primitives import DataOutput
+from kit.core.state.errors import CheckpointError
+from kit.snapshots.formats.canonical import Pair
+from kit.snapshots.formats.headers import KEY_VALUE, LIST, MAP, TIMER, KeyedState
+from kit.snapshots.formats.rows import PairEncoder
+from kit.snapshots.serializers.declared import list_of, map_of, snapshot_of, type_of, versioned, void_namespace
+from kit.snapshots.serializers.temporal import LAST_ACCESS
+from kit.snapshots.serializers.types import Sequential, Type
+
+KEY, VALUE, MAP_KEY, NAMESPACE, ACCESS = "key", "value", "map_key", "namespace", "last_access"
+
+
+def as_table(rows: Any) -> pa.Table:
+    """Return a DataFrame or a table as a table. Raises CheckpointError unless it has a key and a value."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pandas(rows, preserve_index=False)
+    missing = [name for name in (KEY, VALUE) if name not in table.column_names]
+    if missing:
+        raise CheckpointError(
+            f"the rows have columns {', '.join(table.column_names)}, expected key and value, of a map state map_key too"
+        )
+    return table.combine_chunks()
+
+
+def declared(name: str, rows: pa.Table) -> tuple[bytes, KeyedState]:
+    """Return the key's serializer and a state with the types of the rows' columns. Raises CheckpointError."""
+    key, value = snapshot_of(rows[KEY].type), rows[VALUE].type
+    if MAP_KEY in rows.column_names:
+        kind, stored = MAP, map_of(snapshot_of(rows[MAP_KEY].type), snapshot_of(value))
+    elif pa.types.is_list(value) or pa.types.is_large_list(value):
+        kind, stored = LIST, list_of(snapshot_of(value.value_type))
+    else:
+        kind, stored = "VALUE", snapshot_of(value)
+    out = DataOutput()
+    out.utf(name)
+    out.int32(KEY_VALUE)
+    out.int32(1)
+    out.utf("KEYED_STATE_TYPE")
+    out.utf(kind)
+    out.int32(2)
+    for role, snapshot in (("NAMESPACE_SERIALIZER", void_namespace()), ("VALUE_SERIALIZER", stored)):
+        out.utf(role)
+        out += versioned(snapshot)
+    state = KeyedState(name, kind, type_of(key), type_of(void_namespace()), type_of(stored), bytes(out))
+    return versioned(key), state
+
+
+def pairs_of(state: KeyedState, rows: pa.Table) -> list[Pair]:
+    """Return the rows as pairs of a state. Raises CheckpointError for rows that do not have its types."""
+    if state.kind == TIMER:
+        raise CheckpointError("timers cannot be made from rows")
+    if state.key.is_opaque or state.value.is_opaque:
+        raise CheckpointError(f"a state of {state.key.name} and {state.value.name} is not encoded here")
+    encoder, many = PairEncoder(state), rows.num_rows
+    keys = _column(rows, KEY, state.key)
+    namespaces = _column(rows, NAMESPACE, state.namespace) if state.has_namespace else [None] * many
+    map_keys = [None] * many if state.map_key is None else _column(rows, MAP_KEY, state.map_key)
+    values = _column(rows, VALUE, Sequential("List", state.item) if state.kind == LIST else state.item)
+    if state.has_ttl:
+        values = list(zip(_column(rows, ACCESS, LAST_ACCESS), values, strict=True))
+        if state.kind == LIST:
+            raise CheckpointError("a list with TTL has a time for each element, so it cannot be made from rows")
+    return [
+        (encoder.key(key, namespace, map_key), encoder.value(value))
+        for key, namespace, map_key, value in zip(keys, namespaces, map_keys, values, strict=True)
+        if state.kind != LIST or value
+    ]
+
+
+def _column(rows: pa.Table, name: str, type_: Type) -> list[Any]:
+    if name not in rows.column_names:
+        raise CheckpointError(f"the rows have no column {name!r}, expected one of {type_.arrow} for {type_.name}")
+    column = rows[name]
+    try:
+        array = column.cast(type_.arrow).combine_chunks()
+    except (pa.ArrowException, ValueError) as error:
+        raise CheckpointError(
+            f"column {name!r} is of type {column.type}, expected {type_.arrow} for {type_.name}: {error}"
+        ) from None
+    return type_.from_arrow(array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array)
