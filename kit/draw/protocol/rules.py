@@ -28,7 +28,7 @@ from kit.machines.coordinator.checkpoint_state import CheckpointState
 
 @dataclass(frozen=True)
 class Rule:
-    """What the recipient of a message does, as sentences in order; `way` names the sender and the recipient."""
+    """The actions of the recipient of a message, in order; `way` names the sender and the recipient."""
 
     message: type[Any]
     way: str
