@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab looks plays test docs notebooks bench lint format behaviours mutants swarm interop soak classroom slides wheelhouse lock clean
+.PHONY: help demo lab looks scenarios test docs notebooks bench lint format behaviours mutants swarm interop soak classroom slides wheelhouse lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,9 +30,9 @@ looks:  ## measure six jobs at three sizes in two themes, as a page and in Jupyt
 	KIT_LOOKS=$(CURDIR)/build/looks $(PYTHON) -m pytest -q -m "soak or not soak" -k can_be_read $(ARGS) \
 	  tests/draw/test_stage_page.py tests/widgets/test_explorer_in_jupyterlab.py
 
-plays:  ## run all plays of the lab and report differences; REWRITE=1 writes the actual outcomes (ARGS= names some)
+scenarios:  ## run all scenarios of the lab and report differences; REWRITE=1 writes the actual outcomes (ARGS= names some)
 	@scripts/setup.sh
-	$(PYTHON) -m scripts.plays $(if $(REWRITE),--rewrite) $(ARGS)
+	$(PYTHON) -m scripts.scenarios $(if $(REWRITE),--rewrite) $(ARGS)
 
 test:  ## run every check: style, types, tests, notebooks
 	@scripts/setup.sh java browser zookeeper
@@ -52,7 +52,7 @@ notebooks:  ## run the notebooks in place and store their outputs (ARGS= names s
 	TQDM_DISABLE=1 $(PYTHON) -m nbconvert --to notebook --execute --inplace $(or $(ARGS),$(wildcard notebooks/*.ipynb))
 	$(PYTHON) -m nbstripout --keep-count $(or $(ARGS),$(wildcard notebooks/*.ipynb))
 
-# Build every page and check every link, without running the plays (scripts/site/__main__.py lists what else is left out).
+# Build every page and check every link, without running the scenarios (scripts/site/__main__.py lists what else is left out).
 quickdocs:
 	$(PYTHON) -m scripts.site --quick
 

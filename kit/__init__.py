@@ -206,7 +206,7 @@ _offer(
 
 
 def show(thing: Any = None, *, tab: bool = False) -> Any:
-    """Open the explorer on a Lab, a SparkJob, a Trace, a play, or a job, which is then stepped through in a lab.
+    """Open the explorer on a Lab, a SparkJob, a Trace, a scenario, or a job, which is then stepped through in a lab.
 
     The job is a StreamEnvironment, a JobGraph, or the name of a ready one (`kit.hosts.lab.ready_jobs()`, the default is
     the first). A text may also contain the link of a run, which is then repeated. With `tab` the explorer gets a

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kit.draw.graphviz_objects import Dot
     from kit.draw.picture import Svg
     from kit.hosts.lab.lab import Lab
-    from kit.hosts.lab.scenarios.play import Play
-    from kit.hosts.lab.scenarios.played import Played
+    from kit.hosts.lab.scenarios.block_run import BlockRun
+    from kit.hosts.lab.scenarios.scenario import Scenario
     from kit.hosts.lab.step import Step
     from kit.restore_check import RestoreCheck
     from kit.run.stage import Stage
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def explorer(thing: Any, *, tab: bool = False) -> Any:
-    """Open the explorer on a run, a play or a job."""
+    """Open the explorer on a run, a scenario or a job."""
     from kit.files.given import flag_given
     from widgets.explorer.explorer import show
 
@@ -86,18 +86,18 @@ def step_html(step: Step) -> str:
     return step_html(step)
 
 
-def played_html(played: Played) -> str:
-    """Show a block of a play that was played."""
-    from kit.draw.views.lab_cards import played_html
+def block_run_html(block_run: BlockRun) -> str:
+    """Show a block of a scenario that was run."""
+    from kit.draw.views.lab_cards import block_run_html
 
-    return played_html(played)
+    return block_run_html(block_run)
 
 
-def play_pages(play: Play) -> list[str]:
-    """Return the pages on which a play can be stepped through, one for each of its runs."""
-    from kit.draw.page.play_pages import play_pages
+def scenario_pages(scenario: Scenario) -> list[str]:
+    """Return the pages on which a scenario can be stepped through, one for each of its runs."""
+    from kit.draw.page.scenario_pages import scenario_pages
 
-    return play_pages(play)
+    return scenario_pages(scenario)
 
 
 def state_html(state: StateTable | StateTables) -> str:
@@ -161,8 +161,8 @@ provide(
             job_svg,
             lab_svg,
             step_html,
-            played_html,
-            play_pages,
+            block_run_html,
+            scenario_pages,
             state_html,
             restore_check_html,
             checkpoint_html,

@@ -17,7 +17,7 @@ from kit.verify.swarm.swarm import swarm
 SEEDS = 3_000
 AT_ONCE = 2
 DIRECTORY = Path("build/swarm")
-"""Here is the play of each seed that failed."""
+"""Here is the scenario of each seed that failed."""
 PART = 50
 """So many seeds are one process's share at a time."""
 
@@ -38,7 +38,9 @@ def main() -> int:
             trials, steps, happened = trials + done, steps + part_steps, happened + part_happened
             failed += len(failures)
             for text, path in failures:
-                print(f"\n{text}\n{path} has it: make plays ARGS={path} plays it; open_play({path!r}) opens it\n")
+                print(
+                    f"\n{text}\n{path} has it: make scenarios ARGS={path} runs it; open_scenario({path!r}) opens it\n"
+                )
             print(f"\r{trials} trials, {steps} steps", end="", file=sys.stderr, flush=True)
     print(f"\n{trials} trials, {steps} steps, {time.monotonic() - began:.0f} s; {failed} failed")
     print(", ".join(f"{count} {what}" for what, count in happened.most_common()))
@@ -49,7 +51,8 @@ def _run(seeds: range) -> tuple[int, int, Counter[str], list[tuple[str, str]]]:
     result = swarm(seeds, most_failures=len(seeds))
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     failures = [
-        (str(failure), str(failure.save_play(DIRECTORY / f"{failure.play.name}.play"))) for failure in result.failures
+        (str(failure), str(failure.save_scenario(DIRECTORY / f"{failure.scenario.name}.scenario")))
+        for failure in result.failures
     ]
     return result.trials, result.steps, result.happened, failures
 

@@ -6,7 +6,7 @@ What people write is in `docs/site/` (the guide, the settings of Sphinx) and `no
 itself. A warning of Sphinx's ends it, and so does a link that leads nowhere, or a page that asks another host for
 anything.
 
-`--quick` checks the same pages in less than half the time, in `build/docs-quick`. It does not play the plays: their
+`--quick` checks the same pages in less than half the time, in `build/docs-quick`. It does not run the scenarios: their
 pages have the stored outcomes, which the tests compare, and no page to step through. It also leaves out the theme and
 the index of the search. `--only-check` builds nothing and follows the links of the last build.
 """
@@ -61,8 +61,8 @@ class Site:
             self._write(f"{name}.md", text)
         self._write("guide/settings.md", pages.settings())
         self._write("reference/behaviours.md", pages.behaviours())
-        for name, text in pages.plays_as_stored() if self._is_quick else pages.plays(self._runs):
-            self._write(f"plays/{name}.md", text)
+        for name, text in pages.scenarios_as_stored() if self._is_quick else pages.scenarios(self._runs):
+            self._write(f"scenarios/{name}.md", text)
         for name, text in api.pages():
             self._write(f"api/{name}.md", text)
         for path in self._source.rglob("*"):

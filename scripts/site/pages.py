@@ -1,4 +1,6 @@
-"""Pages made of what the kit knows of itself (settings, plays, behaviours, figures), and the documents of `docs/`."""
+"""Pages made of what the kit knows of itself (settings, scenarios, behaviours, figures), and the documents of
+`docs/`.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from typing import Any
 import pandas as pd
 
 from kit.draw.views.state_machines import StateMachine
-from kit.hosts.lab import open_play
-from kit.hosts.lab.scenarios.play import all_plays
-from kit.hosts.lab.scenarios.play_text import PlayText
+from kit.hosts.lab import open_scenario
+from kit.hosts.lab.scenarios.scenario import all_scenarios
+from kit.hosts.lab.scenarios.scenario_text import ScenarioText
 from kit.stream.settings.job_settings import CLASSES, settings_table
 from kit.stream.settings.setting_rules import NOT_HERE
 from scripts.site.api import ROOT, plain
@@ -104,37 +106,40 @@ def _cell(value: object, is_code: bool) -> str:
     return f"`{text}`" if is_code and text else text
 
 
-def plays(runs: Path) -> Iterator[tuple[str, str]]:
-    """A page for each play as it came out, and into `runs` pages to step through, one for each run of it."""
+def scenarios(runs: Path) -> Iterator[tuple[str, str]]:
+    """A page for each scenario as it came out, and into `runs` pages to step through, one for each run of it."""
     runs.mkdir(parents=True, exist_ok=True)
-    for play in all_plays().values():
-        played = open_play(play.name).run()
-        steps = [f"{play.name}{f'-{n}' if n else ''}.html" for n in range(len(played.runs))]
-        for name, page in zip(steps, played.pages(), strict=True):
+    for scenario in all_scenarios().values():
+        whole = open_scenario(scenario.name).run()
+        steps = [f"{scenario.name}{f'-{n}' if n else ''}.html" for n in range(len(whole.runs))]
+        for name, page in zip(steps, whole.pages(), strict=True):
             (runs / name).write_text(page, encoding="utf-8")
-        yield play.name, _play(played.as_played, steps)
+        yield scenario.name, _scenario(whole.as_run, steps)
 
 
-def plays_as_stored() -> Iterator[tuple[str, str]]:
-    """A page for each play with the outcomes that are stored in it; nothing is played, so none leads to a run."""
-    yield from ((play.name, _play(play, [])) for play in all_plays().values())
+def scenarios_as_stored() -> Iterator[tuple[str, str]]:
+    """A page for each scenario with the outcomes that are stored in it; nothing is run, so none leads to a run."""
+    yield from ((scenario.name, _scenario(scenario, [])) for scenario in all_scenarios().values())
 
 
-def _play(play: PlayText, steps: list[str]) -> str:
-    lines = [f"---\norphan: true\n---\n\n# {play.title}\n\n**{play.question}**\n"]
+def _scenario(scenario: ScenarioText, steps: list[str]) -> str:
+    lines = [f"---\norphan: true\n---\n\n# {scenario.title}\n\n**{scenario.question}**\n"]
     for n, name in enumerate(steps, 1):
         which = f", run {n} of {len(steps)}" if len(steps) > 1 else ""
         lines.append(f'<a class="kit-step" href="../runs/{name}">Step through it{which}</a>')
     lines.append(
-        f'\n`open_play("{play.name}")` plays it in a notebook, on the job `{play.job}`. [All plays](index.md)\n'
+        f'\n`open_scenario("{scenario.name}")` runs it in a notebook, on the job `{scenario.job}`. '
+        "[All scenarios](index.md)\n"
     )
-    for block in play.blocks:
+    for block in scenario.blocks:
         lines.append(f"{plain(block.prose)}\n")
         commands = "\n".join(command.text for command in block.commands)
         lines.append(f"```text\n{commands}\n```\n")
         if block.outcome:
             outcome = "\n".join(block.outcome)
             lines.append(f"```{{code-block}} text\n:class: kit-outcome\n\n{outcome}\n```\n")
-    if play.flink:
-        lines.append("Behaviours of Flink's that it shows: " + ", ".join(f"`{name}`" for name in play.flink) + ".\n")
+    if scenario.flink:
+        lines.append(
+            "Behaviours of Flink's that it shows: " + ", ".join(f"`{name}`" for name in scenario.flink) + ".\n"
+        )
     return "\n".join(lines)

@@ -11,7 +11,7 @@ DOCUMENTS = {
     "ARCHITECTURE.md": "reference/architecture",
     "docs/GLOSSARY.md": "reference/glossary",
     "docs/FAULTS.md": "reference/faults",
-    "docs/PLAYS.md": "plays/index",
+    "docs/SCENARIOS.md": "scenarios/index",
     "docs/state-machines.md": "reference/state-machines",
     "docs/WRITING-A-HOST.md": "reference/writing-a-host",
     "docs/decisions/README.md": "reference/decisions/index",
@@ -47,8 +47,8 @@ def _page(path: Path, relative: str) -> str:
     """The site's page for a file; "" when there is none."""
     if relative in DOCUMENTS:
         return f"{DOCUMENTS[relative]}.md"
-    if path.suffix == ".play":
-        return f"plays/{path.stem}.md"
+    if path.suffix == ".scenario":
+        return f"scenarios/{path.stem}.md"
     if path.suffix == ".ipynb" and path.parent == ROOT / "notebooks":
         return f"notebooks/{path.name}"
     if relative.startswith("docs/site/"):

@@ -40,7 +40,7 @@ from kit import (
 )
 from kit.advice import advise
 from kit.core.state.errors import StateDescriptorError
-from kit.hosts.lab import LabError, open_play, save_play
+from kit.hosts.lab import LabError, open_scenario, save_scenario
 from kit.hosts.spark.driver.driver_settings import DriverSettings
 from kit.hosts.spark.wire.endpoint import WireSettings
 from kit.stream.connectors import RollingPolicy
@@ -170,8 +170,8 @@ SETTINGS: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
     "advise": (advise, {"figures": []}),
     "where": (where, {"name": NAMES}),
     "doctor": (doctor, {"spark": FLAGS, "start_spark": FLAGS}),
-    "open_play": (open_play, {"name": NAMES}),
-    "save_play": (lambda path: save_play(lab(), path), {"path": NAMES}),
+    "open_scenario": (open_scenario, {"name": NAMES}),
+    "save_scenario": (lambda path: save_scenario(lab(), path), {"path": NAMES}),
     "swarm": (lambda **of: swarm(range(1), environment(), **of), {"check": [dict], "progress": [dict]}),
     "execution_graph": (lambda **of: environment().execution_graph(**of), {"parallelism": [{}]}),
     "map, arguments": (lambda arguments: stream().map(dict, arguments=arguments), {"arguments": [[], {}]}),

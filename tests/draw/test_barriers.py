@@ -1,4 +1,4 @@
-"""Who waits for whose barrier, against moments whose waits are known: plays, and runs in the lab."""
+"""Who waits for whose barrier, against moments whose waits are known: scenarios, and runs in the lab."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from kit.core.trace.trace import Trace, keeps_record
 from kit.draw.views.barriers import barriers
-from kit.hosts.lab import Lab, open_play
+from kit.hosts.lab import Lab, open_scenario
 from kit.run.moments.moment import moments
 from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of
@@ -22,10 +22,10 @@ def unaligned() -> Lab:
 
 
 def played(name: str, blocks: int) -> Lab:
-    play = open_play(name)
+    scenario = open_scenario(name)
     for _ in range(blocks):
-        play.next()
-    lab: Lab = play.lab
+        scenario.next()
+    lab: Lab = scenario.lab
     return lab
 
 
@@ -60,7 +60,7 @@ def test_a_barrier_behind_buffers_counts_them() -> None:
     assert ("sums/0", "end0") in {(edge.source, edge.target) for edge in view.graph().edges}
 
 
-def test_the_play_and_the_view_agree_with_why() -> None:
+def test_the_scenario_and_the_view_agree_with_why() -> None:
     lab = played("alignment", 2)
     root = lab.why("left/0 -> sums/0").roots[0].says
     assert root.replace(" checkpoint 1", "") in barriers(lab).answer()

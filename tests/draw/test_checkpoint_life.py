@@ -8,7 +8,7 @@ from kit.core.trace.trace import Trace, keeps_record
 from kit.draw.views.checkpoint_life import checkpoint_life
 from kit.draw.views.state_machines import handlers_of, phase_of, state_machines
 from kit.draw.views.views import VIEWS
-from kit.hosts.lab import Lab, open_play
+from kit.hosts.lab import Lab, open_scenario
 from kit.run.checkpoint_log import CheckpointLog
 from kit.run.subject import Subject
 from kit.why.evidence import Evidence
@@ -17,7 +17,7 @@ from tests.draw.labs import lab_of
 from tests.draw.test_barriers import played
 from tests.draw.test_chains import texts
 
-PLAYS = (
+SCENARIOS = (
     "hook-state",
     "expiry-during-a-coordinator",
     "queued-requests",
@@ -35,12 +35,12 @@ PLAYS = (
 )
 
 
-@pytest.mark.parametrize("name", PLAYS)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_states_and_queue_are_those_of_the_machines(name: str) -> None:
-    play = open_play(name)
-    while not play.done:
-        play.next()
-        assert_as_the_machines_say(play.lab)
+    scenario = open_scenario(name)
+    while not scenario.done:
+        scenario.next()
+        assert_as_the_machines_say(scenario.lab)
 
 
 @pytest.mark.parametrize("settings", [{}, {"unaligned": True, "aligned_timeout_ms": 3}], ids=["aligned", "timeout"])

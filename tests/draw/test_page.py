@@ -17,7 +17,7 @@ from kit.draw.stage.film import film_layout
 from kit.draw.stage.frames import Frame, frames
 from kit.draw.stage.scene import Scene
 from kit.draw.views.views import VIEWS
-from kit.hosts.lab import open_play
+from kit.hosts.lab import open_scenario
 from tests.draw.labs import lab_of, letters
 from tests.draw.script import story
 from tests.draw.unpacked import drawn
@@ -110,7 +110,7 @@ def test_keys_step_and_jump(page: Page, exported: Path) -> None:
     assert headline(page) == "Nothing has happened yet"
 
 
-def test_play_runs_to_the_end_and_stops(page: Page, exported: Path) -> None:
+def test_scenario_runs_to_the_end_and_stops(page: Page, exported: Path) -> None:
     page.goto(exported.as_uri())
     page.clock.install()
     page.get_by_role("button", name="Play").click()
@@ -176,14 +176,14 @@ def test_a_table_leaves_empty_what_is_missing() -> None:
     assert '<td class="text"></td><td class="number"></td><td class="text"></td>' in html
 
 
-def test_a_play_says_at_each_step_what_it_is_about(page: Page, tmp_path: Path) -> None:
-    play = open_play("late-ack").run()
-    page.goto(export_html(play, tmp_path / "play.html").as_uri())
-    prose = [block.prose for block in play.text.blocks]
+def test_a_scenario_says_at_each_step_what_it_is_about(page: Page, tmp_path: Path) -> None:
+    scenario = open_scenario("late-ack").run()
+    page.goto(export_html(scenario, tmp_path / "scenario.html").as_uri())
+    prose = [block.prose for block in scenario.text.blocks]
     assert page.inner_text(".kit-note") == prose[0]
     page.press(".kit-player", "End")
     assert page.inner_text(".kit-note") in prose[2:]
-    page.set_content(f"<html><body>{play._repr_html_()}</body></html>")
+    page.set_content(f"<html><body>{scenario._repr_html_()}</body></html>")
     player = page.frames[1]
     player.wait_for_selector(".kit-note")
     player.press(".kit-player", "ArrowRight")

@@ -10,7 +10,7 @@ import pytest
 from kit.draw import chains, export_html, gantt, moment_svg
 from kit.draw.space_time.space_time_page import export_space_time
 from kit.files.memory import MemoryFiles
-from kit.hosts.lab import Lab, save_play
+from kit.hosts.lab import Lab, save_scenario
 from kit.hosts.lab.jobs.ready_jobs import ready_job
 from tests.draw.labs import lab_of, letters
 
@@ -31,8 +31,8 @@ SAVES: dict[str, Callable[[Path], object]] = {
     "dot": lambda path: chains(letters()).dot().save(directory=path),
     "render": lambda path: chains(letters()).dot().render(directory=path, format="svg"),
     "trace": lambda path: lab().trace.save(path / "run.jsonl"),
-    "trace as a play": lambda path: lab().trace.save_recording(path / "run.play"),
-    "play": lambda path: save_play(Lab(ready_job("keyed-sum")), path / "run.play"),
+    "trace as a scenario": lambda path: lab().trace.save_recording(path / "run.recording"),
+    "scenario": lambda path: save_scenario(Lab(ready_job("keyed-sum")), path / "run.scenario"),
     "files": lambda path: MemoryFiles({"/a/b": b"c"}).export(path / "files"),
 }
 

@@ -12,7 +12,7 @@ from kit.draw.stage.job_master_panel import Words
 from kit.draw.stage.layout import cells_in_a_row, lay_out
 from kit.draw.stage.scene import Scene, fit, fit_name
 from kit.draw.svg import picture_layout, still
-from kit.hosts.lab import open_play
+from kit.hosts.lab import open_scenario
 from kit.run.captions import listed
 from kit.run.moments.job_state import Moment
 from kit.run.moments.moment import moment_at, moments
@@ -143,11 +143,11 @@ def test_sizes_have_units() -> None:
 
 def test_the_legend_has_the_colours_of_the_picture_and_what_is_in_the_job() -> None:
     """The sign of a barrier is coloured like the first one there; the JobMaster's flag is no barrier."""
-    play = open_play("alignment")
-    play.next()
-    queued = str(moment_svg(play))
-    play.next()
-    taken = str(moment_svg(play))
+    scenario = open_scenario("alignment")
+    scenario.next()
+    queued = str(moment_svg(scenario))
+    scenario.next()
+    taken = str(moment_svg(scenario))
     assert "barrier of checkpoint n" in queued
     assert queued.count('class="barrier cp1"') == 3, "in the channel, in the JobMaster's panel, in the legend"
     assert 'class="barrier cp0"' not in queued

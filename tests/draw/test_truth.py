@@ -1,4 +1,4 @@
-"""Pictures say what the machines do, at many moments of random runs and of plays; legends have what is drawn."""
+"""Pictures say what the machines do, at many moments of random runs and of scenarios; legends have what is drawn."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from matplotlib.patches import Rectangle
 from kit.draw import gantt, phases, space_time, space_time_data
 from kit.draw.assets import light_colours
 from kit.draw.charts.gantt import PHASE_INKS
-from kit.hosts.lab import Lab, open_play
-from kit.hosts.lab.scenarios.play import all_plays
+from kit.hosts.lab import Lab, open_scenario
+from kit.hosts.lab.scenarios.scenario import all_scenarios
 from kit.verify.swarm.swarm import drawn
 from tests.draw.labs import lab_of
 from tests.draw.truth import untruths
 
-PLAYS = (
+SCENARIOS = (
     "alignment-timeout-at-the-output",
     "at-least-once",
     "barrier-and-end-of-one-channel",
@@ -47,13 +47,13 @@ def moments_of(seed: int, most: int) -> Iterator[Lab]:
             yield lab.goto(position)
 
 
-def moments_of_play(name: str) -> Iterator[Lab]:
-    """The lab of a play, after each of its parts."""
-    play = open_play(name)
-    while not play.done:
-        play.next()
-        if not play.lab._world.driver_is_dead:
-            yield play.lab
+def moments_of_scenario(name: str) -> Iterator[Lab]:
+    """The lab of a scenario, after each of its parts."""
+    scenario = open_scenario(name)
+    while not scenario.done:
+        scenario.next()
+        if not scenario.lab._world.driver_is_dead:
+            yield scenario.lab
 
 
 def found_in(labs: Iterator[Lab]) -> tuple[int, list[str]]:
@@ -75,17 +75,17 @@ def test_pictures_say_what_the_machines_do(seeds: Sequence[int]) -> None:
     assert sum(counts) >= 30
 
 
-@pytest.mark.parametrize("name", PLAYS)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_pictures_say_what_the_machines_do_in_hard_cases(name: str) -> None:
-    count, found = found_in(moments_of_play(name))
+    count, found = found_in(moments_of_scenario(name))
     assert found == []
     assert count > 0
 
 
 @pytest.mark.soak
-def test_pictures_say_what_the_machines_do_in_all_plays_and_many_runs() -> None:
-    for name in all_plays():
-        assert found_in(moments_of_play(name))[1] == [], name
+def test_pictures_say_what_the_machines_do_in_all_scenarios_and_many_runs() -> None:
+    for name in all_scenarios():
+        assert found_in(moments_of_scenario(name))[1] == [], name
     for seed in range(100, 200):
         assert found_in(moments_of(seed, 60))[1] == [], f"seed {seed}"
 
@@ -95,7 +95,7 @@ def test_pictures_say_what_the_machines_do_in_all_plays_and_many_runs() -> None:
 
 def unaligned() -> Lab:
     """A run of which a checkpoint keeps in-flight data."""
-    return open_play("in-flight-after-the-copy").run().lab
+    return open_scenario("in-flight-after-the-copy").run().lab
 
 
 def test_in_flight_data_that_is_captured_is_no_acknowledgement_under_way() -> None:
@@ -116,17 +116,17 @@ def test_in_flight_data_that_is_captured_is_no_acknowledgement_under_way() -> No
 
 
 def test_what_is_not_written_is_told_by_its_phase_and_by_what_it_waits_for() -> None:
-    play = open_play("in-flight-after-the-copy")
+    scenario = open_scenario("in-flight-after-the-copy")
     for _ in range(3):
-        play.next()
-    table = phases(play.lab, 1).set_index("task")
+        scenario.next()
+    table = phases(scenario.lab, 1).set_index("task")
     assert table["open_phase"].to_dict() == {"left/0": "in_flight", "right/0": "start_delay", "sums/0": "in_flight"}
     assert table["waits_for"].to_dict() == {
         "left/0": "its in-flight data to be written",
         "right/0": "the trigger, on its way",
         "sums/0": "barrier 1 from right/0 (not sent yet)",
     }
-    moment = play.lab.look.moment()
+    moment = scenario.lab.look.moment()
     assert {name: task.phases.get(1) for name, task in moment.tasks.items()} == {
         "left/0": "capturing",
         "right/0": None,

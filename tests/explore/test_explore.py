@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.hosts.lab import open_play
+from kit.hosts.lab import open_scenario
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
 from kit.machines.task.stream_task import StreamTask
@@ -183,8 +183,8 @@ def test_a_counterexample_is_shown_in_a_lab(tmp_path: Path) -> None:
     lab = example.lab()
     assert not example.holds_in(lab)
     assert LabSituation(lab).completed == (1,)
-    saved = example.save_play(tmp_path / "completes.play")
-    again = open_play(saved, counts())
+    saved = example.save_scenario(tmp_path / "completes.scenario")
+    again = open_scenario(saved, counts())
     again.run()
     assert LabSituation(again.lab).completed == (1,)
     assert len(example.to_pandas()) == len(example)

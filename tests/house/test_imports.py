@@ -50,7 +50,7 @@ HEAVY = (
             (
                 *HEAVY,
                 "kit.draw",
-                "kit.hosts.lab.scenarios.play",
+                "kit.hosts.lab.scenarios.scenario",
                 "kit.verify",
                 "kit.hosts.spark",
                 "widgets",

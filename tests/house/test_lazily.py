@@ -117,13 +117,14 @@ def test_methods_find_what_higher_packages_do_for_them() -> None:
         "env.from_source(CollectionSource([{'n': 1}]), uid='numbers').sink_to(CollectSink('out'), uid='out')\n"
         "print(env._repr_svg_()[:4])\n"
         "from kit.hosts.lab.lab import Lab\n"
-        "from kit.hosts.lab import open_play\n"
+        "from kit.hosts.lab import open_scenario\n"
         "lab = Lab(env)\n"
         "lab.run()\n"
         "print(type(lab.trace.why('job')).__name__, type(lab.trace.show()).__name__)\n"
-        "print(type(open_play('late-ack')).__name__, lab.look.stages[0]._repr_svg_()[:4], str(lab.look.moment())[:7])"
+        "print(type(open_scenario('late-ack')).__name__, "
+        "lab.look.stages[0]._repr_svg_()[:4], str(lab.look.moment())[:7])"
     )
-    assert in_a_process(code).split() == ["<svg", "Why", "Explorer", "Play", "<svg", "Moment("]
+    assert in_a_process(code).split() == ["<svg", "Why", "Explorer", "Scenario", "<svg", "Moment("]
 
 
 def test_an_unknown_display_is_named_and_those_that_exist() -> None:

@@ -42,7 +42,7 @@ def test_the_documents_lead_to_places_of_the_site() -> None:
     found = dict(pages.documents())
     assert set(found) == set(places.DOCUMENTS.values())
     assert "(../api/kit.core.protocol.md#kit.core.protocol.messages)" in found["reference/glossary"]
-    assert "(../plays/late-ack.md)" in found["plays/index"]
+    assert "(../scenarios/late-ack.md)" in found["scenarios/index"]
     assert "mermaid" not in found["reference/state-machines"]
     assert "RESTARTING" in " ".join(words(found["reference/state-machines"]))
 
@@ -104,9 +104,9 @@ def test_every_setting_is_on_the_page_of_settings() -> None:
     assert set(settings_table()["of"]) == set(RULES)
 
 
-def test_a_play_that_is_not_played_has_the_page_of_one_that_is_without_its_runs() -> None:
-    stored = dict(pages.plays_as_stored())
-    assert set(stored) == set(pages.all_plays())
+def test_a_scenario_that_is_not_played_has_the_page_of_one_that_is_without_its_runs() -> None:
+    stored = dict(pages.scenarios_as_stored())
+    assert set(stored) == set(pages.all_scenarios())
     assert "kit-outcome" in stored["late-ack"]
     assert "../runs/" not in "".join(stored.values())
 

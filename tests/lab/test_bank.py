@@ -6,7 +6,7 @@ import pytest
 
 from kit import Lab
 from kit.course.bank import audit, balances
-from kit.hosts.lab import open_play, ready_job
+from kit.hosts.lab import open_scenario, ready_job
 from kit.hosts.lab.jobs.story_jobs import OPENING_BALANCE
 
 ACCOUNTS = 4
@@ -32,34 +32,34 @@ def test_every_checkpoint_accounts_for_every_posting_once(unaligned: bool) -> No
 
 
 def test_a_posting_that_counts_twice_changes_the_money() -> None:
-    play = open_play("money-lost")
-    play.next()
-    play.next()
-    found = audit(play.lab, 1)
+    scenario = open_scenario("money-lost")
+    scenario.next()
+    scenario.next()
+    found = audit(scenario.lab, 1)
     assert not found.holds
     assert found.difference > 0
     assert "counted" in str(found)
     assert "is wrong" in str(found)
-    play.run()
-    assert money(play.lab) - ACCOUNTS * OPENING_BALANCE == found.created != 0
+    scenario.run()
+    assert money(scenario.lab) - ACCOUNTS * OPENING_BALANCE == found.created != 0
 
 
 def test_alignment_keeps_the_money() -> None:
-    play = open_play("money-kept")
-    play.next()
-    play.next()
-    assert audit(play.lab, 1).holds
-    assert money(play.run().lab) == ACCOUNTS * OPENING_BALANCE
+    scenario = open_scenario("money-kept")
+    scenario.next()
+    scenario.next()
+    assert audit(scenario.lab, 1).holds
+    assert money(scenario.run().lab) == ACCOUNTS * OPENING_BALANCE
 
 
 def test_what_is_in_flight_is_lost_without_its_data() -> None:
-    play = open_play("money-in-flight")
-    play.next()
-    found = audit(play.lab, 1)
+    scenario = open_scenario("money-in-flight")
+    scenario.next()
+    found = audit(scenario.lab, 1)
     assert found.holds
     assert found.in_flight > 0
     assert found.euros_in_flight != 0
-    assert money(play.run().lab) == ACCOUNTS * OPENING_BALANCE - found.euros_in_flight
+    assert money(scenario.run().lab) == ACCOUNTS * OPENING_BALANCE - found.euros_in_flight
 
 
 def test_the_audit_of_another_job_names_what_is_missing() -> None:

@@ -208,8 +208,8 @@ def test_a_recorded_run_is_followed_with_the_rows_that_became_available(tmp_path
     lab.run_until(at_ms=500)
     lab.stop(wait=True)
     assert [record for record in lab.trace if record.kind == "RowsAvailable"]
-    lab.trace.save_recording(tmp_path / "endless.play")
-    again = Lab.follow(job(Growing("ab", source.rows, batch_rows=2)), tmp_path / "endless.play")
+    lab.trace.save_recording(tmp_path / "endless.scenario")
+    again = Lab.follow(job(Growing("ab", source.rows, batch_rows=2)), tmp_path / "endless.scenario")
     again.run()
     assert found(again) == source.all_rows()
     assert again.past.agreement is not None

@@ -1,4 +1,4 @@
-"""What derives from the table of faults: the methods of `lab.faults`, the lines of plays, code, random runs."""
+"""What derives from the table of faults: the methods of `lab.faults`, the lines of scenarios, code, random runs."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from inspect import signature
 
 import pytest
 
-from kit.hosts.lab import Lab, Play
+from kit.hosts.lab import Lab, Scenario
 from kit.hosts.lab.faults import faults
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.fault_verbs import VERBS, Faults
 from kit.hosts.lab.faults.faults import FAULTS
-from kit.hosts.lab.scenarios.play_commands import VERBS as COMMANDS
-from kit.hosts.lab.scenarios.play_text import parse
-from kit.hosts.lab.scenarios.play_writing import fault_of, line_of
+from kit.hosts.lab.scenarios.scenario_commands import VERBS as COMMANDS
+from kit.hosts.lab.scenarios.scenario_text import parse
+from kit.hosts.lab.scenarios.scenario_writing import fault_of, line_of
 from kit.verify.explore.kinds import EXPLORED
 from kit.verify.swarm.trials import DEEDS
 from tests.lab.jobs import Shape, environment
 
 SHAPE = Shape("totals", rows=24, splits=4, batch_rows=3, parallelism=2)
-PLAY = """title: it
+SCENARIO = """title: it
 question: what
 job: keyed-sum, rows=4
 
@@ -46,7 +46,7 @@ def test_the_example_of_a_fault_calls_its_method_as_it_may_be_called(name: str) 
     assert FAULTS[name].example in str(method.__doc__)
 
 
-def test_every_method_has_a_line_of_a_play_and_no_other_line_says_the_same() -> None:
+def test_every_method_has_a_line_of_a_scenario_and_no_other_line_says_the_same() -> None:
     usages = [each.usage for each in COMMANDS]
     assert len(set(usages)) == len(usages)
     assert {each.usage for each in VERBS.values()} <= set(usages)
@@ -71,7 +71,7 @@ def test_a_line_gives_the_arguments_of_its_method(line: str, name: str, given: d
     assert (verb.name, verb.arguments(found.groupdict())) == (name, given)
 
 
-def test_code_and_plays_do_the_same_fault_again() -> None:
+def test_code_and_scenarios_do_the_same_fault_again() -> None:
     lab = a_lab()
     done = 0
     for fault in lab.faults.possible():
@@ -84,9 +84,9 @@ def test_code_and_plays_do_the_same_fault_again() -> None:
     assert done > 20
 
 
-def test_a_fault_is_done_by_its_line_in_a_play() -> None:
-    play = Play(parse("it", PLAY.format(line="freeze worker 0"))).run()
-    assert str(play.lab.past.actions[-1]) == "freeze worker 0"
+def test_a_fault_is_done_by_its_line_in_a_scenario() -> None:
+    scenario = Scenario(parse("it", SCENARIO.format(line="freeze worker 0"))).run()
+    assert str(scenario.lab.past.actions[-1]) == "freeze worker 0"
 
 
 def test_what_is_drawn_and_explored_is_declared_by_faults() -> None:

@@ -47,7 +47,7 @@ def killed(*, unaligned: bool = False, seed: int = 0) -> Lab:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_lab_does_again_what_another_did(tmp_path: Path, unaligned: bool, seed: int) -> None:
     lab = killed(unaligned=unaligned, seed=seed)
-    again = Lab.follow(a_job(unaligned=unaligned), lab.trace.save_recording(tmp_path / "run.play"))
+    again = Lab.follow(a_job(unaligned=unaligned), lab.trace.save_recording(tmp_path / "run.recording"))
     assert [record.to_dict() for record in again.trace] == [record.to_dict() for record in lab.trace]
     assert again.past.agreement is not None
     assert again.past.agreement.records == len(lab.trace)

@@ -18,7 +18,7 @@ import kit
 from kit.course.comparing import union_growth
 from kit.hosts.lab import Interrupted, interrupts, progress
 from kit.hosts.lab.lab import Lab
-from kit.hosts.lab.scenarios.play import Play, open_play
+from kit.hosts.lab.scenarios.scenario import Scenario, open_scenario
 from kit.hosts.lab.world import keyframes
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
@@ -113,20 +113,20 @@ def test_going_back_and_forth_is_done_as_a_whole() -> None:
     assert same_run(lab.goto(reference.position), reference)
 
 
-def interrupt_plays(name: str, fewest: int, more_than: int) -> None:
-    reference = open_play(name).run()
-    interrupter = Interrupter(seed=5, mean_s=seconds(lambda: open_play(name).run()) / 8)
+def interrupt_scenarios(name: str, fewest: int, more_than: int) -> None:
+    reference = open_scenario(name).run()
+    interrupter = Interrupter(seed=5, mean_s=seconds(lambda: open_scenario(name).run()) / 8)
     for _ in interrupter.rounds(fewest, more_than):
-        play: Play = open_play(name)
-        interrupter.until(lambda play=play: play.done, lambda play=play: play.run())  # type: ignore[misc]
-        assert [repr(each) for each in play.played] == [repr(each) for each in reference.played]
-        assert [lab.past.actions for lab in play.labs] == [lab.past.actions for lab in reference.labs]
-        assert play.differences == ""
-        assert play.notes == reference.notes
+        scenario: Scenario = open_scenario(name)
+        interrupter.until(lambda scenario=scenario: scenario.done, lambda scenario=scenario: scenario.run())  # type: ignore[misc]
+        assert [repr(each) for each in scenario.block_runs] == [repr(each) for each in reference.block_runs]
+        assert [lab.past.actions for lab in scenario.labs] == [lab.past.actions for lab in reference.labs]
+        assert scenario.differences == ""
+        assert scenario.notes == reference.notes
 
 
-def test_a_play_that_is_interrupted_is_played_block_by_block() -> None:
-    interrupt_plays("late-ack", 2, more_than=5)
+def test_a_scenario_that_is_interrupted_is_played_block_by_block() -> None:
+    interrupt_scenarios("late-ack", 2, more_than=5)
 
 
 def explored(found: Any) -> Any:
@@ -229,7 +229,7 @@ MANY = {
     "runs with totals": (lambda many: interrupt_runs("totals", 1, many), 75),
     "runs with windows": (lambda many: interrupt_runs("windows", 1, many), 75),
     "runs with a union": (lambda many: interrupt_runs("union", 1, many), 75),
-    "plays": (lambda many: interrupt_plays("late-ack", 1, many), 75),
+    "scenarios": (lambda many: interrupt_scenarios("late-ack", 1, many), 75),
     "explorations": (lambda many: interrupt_explorations(1, many), 75),
     "swarms": (lambda many: interrupt_swarms(1, many), 75),
     "the explorer": (lambda many: interrupt_the_explorer(1, many), 50),

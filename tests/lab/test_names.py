@@ -44,7 +44,7 @@ def test_a_job_on_spark_answers_to_the_same_names() -> None:
         ("state", "it is lab.look.state"),
         ("actions", "it is lab.past.actions"),
         ("finished", "read lab.ended"),
-        ("play", "write open_play"),
+        ("scenario", "write open_scenario"),
         ("kill_worker", "lab.faults.kill"),
     ],
 )

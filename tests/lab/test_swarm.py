@@ -10,13 +10,13 @@ from random import Random
 import pandas as pd
 import pytest
 
-from kit.hosts.lab import LabError, Play, open_play
+from kit.hosts.lab import LabError, Scenario, open_scenario
 from kit.hosts.lab.jobs.random_jobs import RandomJob
 from kit.hosts.lab.jobs.ready_jobs import job_of, random_job, ready_job
 from kit.hosts.lab.named_hook import named_hooks
 from kit.hosts.lab.random_stages import STAGES
 from kit.hosts.lab.safety import Safety
-from kit.hosts.lab.scenarios.play_text import PlayError
+from kit.hosts.lab.scenarios.scenario_text import ScenarioError
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.operators import sum_
@@ -24,7 +24,7 @@ from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 from kit.verify.swarm import swarm
 from kit.verify.swarm.shrinking import least_of
 from kit.verify.swarm.swarm import drawn
-from kit.verify.swarm.trial_plays import play_of_trial
+from kit.verify.swarm.trial_scenarios import scenario_of_trial
 from kit.verify.swarm.trials import Deed, Trial
 from tests.mutants.planting import planted
 from tests.mutants.table import MUTANTS
@@ -72,43 +72,45 @@ def test_a_seed_gives_the_same_trial_again() -> None:
         pytest.param("one-channel-not-aligned", 20, marks=pytest.mark.soak),
     ],
 )
-def test_what_is_found_is_a_play_that_fails_until_the_fault_is_mended(name: str, lines: int, tmp_path: Path) -> None:
+def test_what_is_found_is_a_scenario_that_fails_until_the_fault_is_mended(
+    name: str, lines: int, tmp_path: Path
+) -> None:
     with planted(MUTANTS[name]):
         result = swarm(range(200), shrink=150)
         (failure,) = result.failures
         again = failure.telling.trial.run()
-        path = failure.save_play(tmp_path / "found.play")
-        assert path.read_text() == str(failure.play)
-        with pytest.raises(PlayError, match=re.escape(failure.error)):
-            open_play(path).run()
-    play = open_play(path).run()
-    assert play.played[-1].outcome[-1] == "all holds"
-    assert len(str(failure.play).splitlines()) <= lines
+        path = failure.save_scenario(tmp_path / "found.scenario")
+        assert path.read_text() == str(failure.scenario)
+        with pytest.raises(ScenarioError, match=re.escape(failure.error)):
+            open_scenario(path).run()
+    scenario = open_scenario(path).run()
+    assert scenario.block_runs[-1].outcome[-1] == "all holds"
+    assert len(str(failure.scenario).splitlines()) <= lines
     assert failure.telling.violation.kind == failure.first.violation.kind
     assert failure.steps < failure.first.steps
     assert again.violation.args == failure.telling.violation.args
     assert [lab.past.actions for lab in again.labs] == [lab.past.actions for lab in failure.telling.labs]
     assert f"seed {failure.seed}: {failure.error}" in failure.text
-    assert str(failure.play) in failure.text
+    assert str(failure.scenario) in failure.text
     assert result.to_pandas()["violation"].iloc[-1] != ""
     assert repr(failure) in repr(result)
 
 
-def test_lives_and_faults_are_in_the_play_as_they_were() -> None:
+def test_lives_and_faults_are_in_the_scenario_as_they_were() -> None:
     for seed in (0, 3, 27, 80):
         telling = drawn(seed).run()
-        play = Play(play_of_trial(telling, "it")).run()
-        assert [list(lab.trace) for lab in play.labs] == [list(lab.trace) for lab in telling.labs]
-        assert play.played[-1].outcome[-1] == "all holds" or "damage told" in telling.happened
+        scenario = Scenario(scenario_of_trial(telling, "it")).run()
+        assert [list(lab.trace) for lab in scenario.labs] == [list(lab.trace) for lab in telling.labs]
+        assert scenario.block_runs[-1].outcome[-1] == "all holds" or "damage told" in telling.happened
 
 
-def test_a_play_of_ones_own_job_is_opened_with_it(tmp_path: Path) -> None:
+def test_a_scenario_of_ones_own_job_is_opened_with_it(tmp_path: Path) -> None:
     with planted(MUTANTS["restored-output-not-published"]):
         (failure,) = swarm(range(60), job=own_job, faults=["kill", "stop"], shrink=10).failures
-        path = failure.save_play(tmp_path / "own.play")
-        with pytest.raises(PlayError, match="rows lost"):
-            open_play(path, own_job).run()
-    assert open_play(path, own_job).run().played[-1].outcome[-1] == "all holds"
+        path = failure.save_scenario(tmp_path / "own.scenario")
+        with pytest.raises(ScenarioError, match="rows lost"):
+            open_scenario(path, own_job).run()
+    assert open_scenario(path, own_job).run().block_runs[-1].outcome[-1] == "all holds"
 
 
 # --- files and clocks -------------------------------------------------------------------------------------------------

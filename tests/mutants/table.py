@@ -134,7 +134,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.machines.job.leftovers:Leftovers.begin",
         "self._begun[checkpoint_id] = location",
         "self._begun = {checkpoint_id: location}",
-        ByTest("lab/test_plays.py::test_a_play_comes_out_as_it_says[what-a-dead-worker-wrote]"),
+        ByTest("lab/test_scenarios.py::test_a_scenario_comes_out_as_it_says[what-a-dead-worker-wrote]"),
     ),
     (
         "recovers-behind-the-savepoint",

@@ -16,7 +16,7 @@ from kit.core.trace.trace import Trace
 from kit.hosts.spark import SparkJob, create_session
 from tests.spark.jobs import IN_MEMORY, await_checkpoint, generator, totals_job, until
 
-SAVED = Path(__file__).parents[1] / "data" / "spark" / "killed-in-mid-checkpoint.play.gz"
+SAVED = Path(__file__).parents[1] / "data" / "spark" / "killed-in-mid-checkpoint.recording.gz"
 DIRECTORY = Path("/tmp/recorded")
 """What the job names in its trace."""
 ROWS = 12_000
@@ -33,7 +33,7 @@ def job(*, pause_ms: int = 1) -> StreamEnvironment:
 def saved() -> Trace:
     """The trace as it was saved."""
     with TemporaryDirectory() as directory:
-        path = Path(directory, "run.play")
+        path = Path(directory, "run.scenario")
         path.write_bytes(gzip.decompress(SAVED.read_bytes()))
         return Trace.load(path)
 
@@ -68,7 +68,7 @@ def main() -> None:
         if in_the_middle and {"in flight, input", "in flight, output"} <= set(run.look.restores()["kind"]):
             break
     with TemporaryDirectory() as directory:
-        path = Path(run.trace.save_recording(Path(directory, "run.play")))
+        path = Path(run.trace.save_recording(Path(directory, "run.recording")))
         SAVED.write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))
 
 

@@ -58,11 +58,11 @@ def test_a_worker_killed_in_the_middle_of_a_checkpoint_dies_so_in_the_lab(spark:
         broken = in_progress(job)
         job.faults.kill(1)
         assert job.wait() == "FINISHED"
-        with_play = job.trace.save_recording(tmp_path / "killed.play")
+        with_schedule = job.trace.save_recording(tmp_path / "killed.recording")
         trace, output = job.trace, {name: job.output(name) for name in ("copy", "totals")}
     check_output(tmp_path, ROWS)
 
-    lab = Lab.follow(env, with_play)
+    lab = Lab.follow(env, with_schedule)
     assert lab.past.agreement is not None
     assert lab.past.agreement.records == len(trace) > 500
     assert lab.past.agreement.events == len(trace.schedule) > 500
@@ -274,10 +274,10 @@ def test_another_jobs_recording_is_told(run: tuple[StreamEnvironment, Trace], tm
         Lab.follow(totals_job(tmp_path, generator(5_000), interval_ms=20), run[1])
 
 
-def test_a_run_that_was_not_recorded_is_no_play(run: tuple[StreamEnvironment, Trace], tmp_path: Path) -> None:
+def test_a_run_that_was_not_recorded_is_no_scenario(run: tuple[StreamEnvironment, Trace], tmp_path: Path) -> None:
     env, trace = run
     with pytest.raises(ValueError, match=r"SparkJob\(env, record=True\)"):
-        Trace(trace, stages=trace.stages).save_recording(tmp_path / "run.play")
+        Trace(trace, stages=trace.stages).save_recording(tmp_path / "run.recording")
     with pytest.raises(ValueError, match="does not say what its machines did with single buffers"):
         Lab.follow(env, Trace(trace, stages=trace.stages))
 

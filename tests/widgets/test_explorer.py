@@ -10,7 +10,7 @@ import pytest
 
 import kit
 from kit.core.trace.trace import Trace
-from kit.hosts.lab import Lab, LabError, open_play
+from kit.hosts.lab import Lab, LabError, open_scenario
 from kit.hosts.lab.faults.faults import KillWorker
 from tests.draw.labs import lab_of, letters
 from widgets import Explorer
@@ -48,7 +48,7 @@ def test_each_door_opens_it_on_the_run(tmp_path: Path) -> None:
         assert thing.show().branch.n == len(thing)
     assert kit.show(letters()).lab.position == 1
     assert kit.show("pipeline").lab.job.name == "pipeline"
-    assert kit.show(open_play("late-ack").run()).lab.position > 1
+    assert kit.show(open_scenario("late-ack").run()).lab.position > 1
     with pytest.raises(TypeError, match="not a run"):
         kit.show(3)
     with pytest.raises(LabError, match="no ready job is called 'pipelin'"):
@@ -248,19 +248,19 @@ def test_a_step_on_from_the_end_is_the_labs_own() -> None:
     assert explorer.code.endswith("lab.step()\n")
 
 
-def test_it_is_saved_as_a_page_a_play_and_a_trace(tmp_path: Path) -> None:
+def test_it_is_saved_as_a_page_a_scenario_and_a_trace(tmp_path: Path) -> None:
     explorer = kit.show("keyed-sum")
     until(explorer, "all tasks are running")
     panel = explorer.turn_to(CODE)
     assert panel.code.text == explorer.code
-    for name in ("run.html", "run.play", "run.jsonl"):
+    for name in ("run.html", "run.scenario", "run.jsonl"):
         panel.path.value = str(tmp_path / name)
         panel.save.click()
         assert explorer.told == ""
         assert (tmp_path / name).stat().st_size > 1000
     panel.path.value = str(tmp_path / "run.txt")
     panel.save.click()
-    assert "expected a file that ends in .html, .play or .jsonl" in explorer.told
+    assert "expected a file that ends in .html, .scenario or .jsonl" in explorer.told
     assert list(Trace.load(tmp_path / "run.jsonl")) == list(explorer.lab.trace)
 
 
@@ -306,7 +306,7 @@ def test_what_was_asked_of_a_run_is_told_of_that_run_alone() -> None:
 def test_a_file_that_was_written_is_not_said_of_another_run(tmp_path: Path) -> None:
     explorer = kit.show("keyed-sum")
     panel = explorer.turn_to("Save")
-    panel.path.value = str(tmp_path / "run.play")
+    panel.path.value = str(tmp_path / "run.scenario")
     panel.save.click()
     assert panel.said.value.startswith("Written: ")
     panel.update()
@@ -331,7 +331,7 @@ def test_a_message_is_about_the_last_action_alone(name: str, tmp_path: Path) -> 
     explorer = kit.show("keyed-sum")
     until(explorer, "all tasks are running")
     panel = explorer.turn_to("Save")
-    panel.path.value = str(tmp_path / "a.play")
+    panel.path.value = str(tmp_path / "a.scenario")
     panel.save.click()
     assert panel.said.value.startswith("Written: ")
     panel.path.value = str(tmp_path / "x.txt")
@@ -357,7 +357,7 @@ def test_what_the_app_does_by_itself_leaves_the_message() -> None:
     assert explorer.told, "the step was refused, and what it led to is said"
 
 
-@pytest.mark.parametrize("name", ["run.html", "run.play", "run.jsonl"])
+@pytest.mark.parametrize("name", ["run.html", "run.scenario", "run.jsonl"])
 def test_saving_makes_no_directories(name: str, tmp_path: Path) -> None:
     explorer = kit.show("keyed-sum")
     panel = explorer.turn_to("Save")

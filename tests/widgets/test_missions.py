@@ -1,4 +1,4 @@
-"""The twelve missions: each is played through the explorer, and none is accomplished before it was."""
+"""The twelve missions: each is run through the explorer, and none is accomplished before it was."""
 
 from __future__ import annotations
 

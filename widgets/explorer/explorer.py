@@ -27,7 +27,7 @@ from kit.draw.picture import Svg
 from kit.draw.views.rescaling import VIEW as RESCALING
 from kit.draw.views.views import VIEWS
 from kit.files.job_failed import JobFailedError
-from kit.hosts.lab import Lab, LabError, save_play
+from kit.hosts.lab import Lab, LabError, save_scenario
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, job_of, ready_job
 from kit.hosts.lab.scenarios.links import LINK, job_in, open_link
@@ -63,7 +63,7 @@ LONGEST_ERROR = 400
 
 
 class Explorer(StaysInNotebook, ipywidgets.VBox):
-    """An app over a Lab, a SparkJob, a Trace or a play. `made` is the code that made the lab, if it was made here.
+    """An app over a Lab, a SparkJob, a Trace or a scenario. `made` is the code that made the lab, if it was made here.
 
     `stepper` is the stage, `lab` the lab that is shown, `code` the actions as Python; `controls` and `panels` have the
     buttons. Raises TypeError for anything but a run.
@@ -436,19 +436,19 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     # --- to take with you -----------------------------------------------------------------------------------------
 
     def save(self, path: str) -> Path:
-        """Write the run as a page (`.html`), a play (`.play`) or a trace (`.jsonl`). Raises ValueError for another
-        suffix.
+        """Write the run as a page (`.html`), a scenario (`.scenario`) or a trace (`.jsonl`). Raises ValueError for
+        another suffix.
         """
         suffix = Path(path).suffix
         if suffix == ".html":
             return self.export(path)
-        if suffix == ".play":
+        if suffix == ".scenario":
             if self.lab is None:
-                raise ValueError("a play is made of a lab's run: this run is recorded, save it as .jsonl")
-            return save_play(self.lab, path)
+                raise ValueError("a scenario is made of a lab's run: this run is recorded, save it as .jsonl")
+            return save_scenario(self.lab, path)
         if suffix == ".jsonl":
             return Path(run_of(self._branch.thing).trace.save(path))
-        raise ValueError(f"{path!r}: expected a file that ends in .html, .play or .jsonl")
+        raise ValueError(f"{path!r}: expected a file that ends in .html, .scenario or .jsonl")
 
     def export(self, path: str | Path, title: str = "") -> Path:
         """Write the run that is shown as one HTML file that works offline, and return its path."""

@@ -162,7 +162,7 @@ def is_on_spark(thing: Any) -> bool:
 
 
 class CodePanel:
-    """The user's actions as Python code, with buttons that save a play or a page that works offline."""
+    """The user's actions as Python code, with buttons that save a scenario or a page that works offline."""
 
     title = "Save"
     place = Place.BESIDE
@@ -171,11 +171,11 @@ class CodePanel:
         self._app = app
         self.code = CodeBox(label="Copy as Python")
         self.path = ipywidgets.Text(
-            description="file", placeholder="run.html, run.play or run.jsonl", continuous_update=False
+            description="file", placeholder="run.html, run.scenario or run.jsonl", continuous_update=False
         )
         self.save = button("Save", "write the file", lambda: app.guarded(self._save), "save")
         self.said = ipywidgets.HTML()
-        hint = "<p>.html: a page to step through, offline; .play: to do it again; .jsonl: the trace</p>"
+        hint = "<p>.html: a page to step through, offline; .scenario: to do it again; .jsonl: the trace</p>"
         self.link = CodeBox(label="Copy link")
         self.link.layout.display = "none"
         self.make_link = button("Link", "a short text from which kit.show makes this run again", self._link, "link")

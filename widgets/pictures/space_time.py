@@ -25,7 +25,7 @@ AFTER_EACH_CELL = "post_run_cell"
 
 
 class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
-    """The space-time diagram of a Lab, a SparkJob, a Trace or a play.
+    """The space-time diagram of a Lab, a SparkJob, a Trace or a scenario.
 
     `n` is the cursor, a number of records. `picked` names the item that was clicked, as in the stepper. `checkpoint` is
     the one whose cut divides the records; 0: the one at the cursor. The progress of a lab or a job is read after each

@@ -40,7 +40,7 @@ DRAWN_AT_ONCE, DRAWN_EVERY_S = 24, 0.01
 
 
 class Stepper(StaysInNotebook, ListeningWidget):
-    """A stepper through the run of a Lab, a SparkJob, a Trace or a play; it opens at the present.
+    """A stepper through the run of a Lab, a SparkJob, a Trace or a scenario; it opens at the present.
 
     `value` is the number of the frame shown, and `moment` its state. The progress of a lab or a job is read after each
     cell, and by `refresh()`. Raises TypeError for anything but a run.

@@ -8,7 +8,7 @@ from typing import Any
 from kit.hosts.lab import Lab
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.scenarios.links import link_of
-from kit.hosts.lab.scenarios.play import Play
+from kit.hosts.lab.scenarios.scenario import Scenario
 from kit.run.durations import duration
 from kit.run.moments.job_state import Moment
 from kit.run.run import run_of
@@ -18,7 +18,9 @@ from widgets.runs.deeds import Deeds
 
 
 class Branch:
-    """A run with its stage. `thing` is a Lab, a SparkJob, a Trace or a play; `made` is the code that makes a lab."""
+    """A run with its stage. `thing` is a Lab, a SparkJob, a Trace or a scenario; `made` is the code that makes a
+    lab.
+    """
 
     def __init__(self, name: str, thing: Any, made: str = "", deeds: Deeds | None = None) -> None:
         self.name = name
@@ -36,7 +38,7 @@ class Branch:
         """The lab, if the run can continue; else None."""
         if isinstance(self.thing, Lab):
             return self.thing
-        return self.thing.lab if isinstance(self.thing, Play) else None
+        return self.thing.lab if isinstance(self.thing, Scenario) else None
 
     @property
     def n(self) -> int:

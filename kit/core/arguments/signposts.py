@@ -111,8 +111,8 @@ LAB: Mapping[str, str] = {
     **dict.fromkeys(("stop_with_savepoint", "terminate", "shutdown"), _STOPS),
     **dict.fromkeys(("events", "log", "history"), "lab.trace has what happened, as records"),
     **dict.fromkeys(("finished", "is_finished", "done", "is_running"), "read lab.ended, or lab.status"),
-    "play": "write open_play(name), with `from kit.hosts.lab import open_play`",
-    "save_play": "write save_play(lab, path), with `from kit.hosts.lab import save_play`",
+    "scenario": "write open_scenario(name), with `from kit.hosts.lab import open_scenario`",
+    "save_scenario": "write save_scenario(lab, path), with `from kit.hosts.lab import save_scenario`",
     **dict.fromkeys(("explain", "debug"), "lab.why('checkpoint 1') explains a checkpoint"),
     **dict.fromkeys(("explore", "check", "verify"), "kit.verify.explore.explore(env) tries every order of a small job"),
 }

@@ -1,4 +1,4 @@
-"""The common base of a Lab, a SparkJob, a Trace and a play: `show`."""
+"""The common base of a Lab, a SparkJob, a Trace and a scenario: `show`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards of a lab as HTML: a step that was taken, and a block of a play with its outcome."""
+"""Cards of a lab as HTML: a step that was taken, and a block of a scenario with its outcome."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from operator import itemgetter
 from kit.draw.picture import in_theme
 from kit.draw.stage.frames import moment_svg
 from kit.draw.view_html import fold, table, view_html
-from kit.hosts.lab.scenarios.played import Played
+from kit.hosts.lab.scenarios.block_run import BlockRun
 from kit.hosts.lab.step import Step
 from kit.run.captions import caption_of
 from kit.run.kinds import BULK, level_of
 
-STYLE = "played.css"
+STYLE = "block_run.css"
 SIGNS = {"<": "takes", ">": "gives", "*": "notes", "!": "fault"}
-"""The meanings of the signs in an outcome's lines (`kit.hosts.lab.scenarios.play_outcome`)."""
+"""The meanings of the signs in an outcome's lines (`kit.hosts.lab.scenarios.scenario_outcome`)."""
 MOST_LINES = 14
 """An outcome with more lines than this is folded."""
 _LINE = re.compile(r"(\S.*?) +([<>*!]) (.+)")
@@ -35,16 +35,16 @@ def step_html(step: Step) -> str:
     return view_html(f"S{repr(step)[1:]}", table(["who", "what happened", "the word for it"], rows))
 
 
-def played_html(played: Played) -> str:
+def block_run_html(block_run: BlockRun) -> str:
     """Show a block as a card in the theme's colours; a long outcome is folded."""
-    done = "".join(f"<li>{_marked(command.text)}</li>" for command in played.block.commands)
+    done = "".join(f"<li>{_marked(command.text)}</li>" for command in block_run.block.commands)
     did = f'<ol class="p-done" aria-label="what is done">{done}</ol>'
-    came, lines = _came(played.outcome), len(played.outcome)
+    came, lines = _came(block_run.outcome), len(block_run.outcome)
     if lines > MOST_LINES:
         came = fold("What came of it", f"{lines} lines", came)
-    picture = in_theme(moment_svg(played.run))
-    title = played.title or "A block of a play"
-    return view_html(title, _prose(played.block.prose), did, came, picture, styles=(STYLE,))
+    picture = in_theme(moment_svg(block_run.run))
+    title = block_run.title or "A block of a scenario"
+    return view_html(title, _prose(block_run.block.prose), did, came, picture, styles=(STYLE,))
 
 
 def _prose(text: str) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kit.hosts.lab.jobs.ready_jobs import ready_job, ready_jobs
     from kit.hosts.lab.lab import Lab
     from kit.hosts.lab.scenarios.links import link_of, open_link
-    from kit.hosts.lab.scenarios.play import Play, open_play, plays, save_play
+    from kit.hosts.lab.scenarios.scenario import Scenario, list_scenarios, open_scenario, save_scenario
     from kit.hosts.lab.step import Step
     from kit.hosts.lab.world.schedulers import Adversarial, Fair, First, Random, Slow
 
@@ -21,7 +21,7 @@ _offer(
         "kit.hosts.lab.errors": ["Interrupted", "LabError", "LabWarning"],
         "kit.hosts.lab.lab": ["Lab"],
         "kit.hosts.lab.scenarios.links": ["link_of", "open_link"],
-        "kit.hosts.lab.scenarios.play": ["Play", "open_play", "plays", "save_play"],
+        "kit.hosts.lab.scenarios.scenario": ["Scenario", "list_scenarios", "open_scenario", "save_scenario"],
         "kit.hosts.lab.jobs.ready_jobs": ["ready_job", "ready_jobs"],
         "kit.hosts.lab.world.schedulers": ["Adversarial", "Fair", "First", "Random", "Slow"],
         "kit.hosts.lab.step": ["Step"],
@@ -36,15 +36,15 @@ __all__ = [
     "Lab",
     "LabError",
     "LabWarning",
-    "Play",
     "Random",
+    "Scenario",
     "Slow",
     "Step",
     "link_of",
+    "list_scenarios",
     "open_link",
-    "open_play",
-    "plays",
+    "open_scenario",
     "ready_job",
     "ready_jobs",
-    "save_play",
+    "save_scenario",
 ]

@@ -1,4 +1,4 @@
-"""The safety properties of a job under any faults, as checked by a swarm's trials and by `check` in a play.
+"""The safety properties of a job under any faults, as checked by a swarm's trials and by `check` in a scenario.
 
 | property    | meaning |
 |---|---|
@@ -89,7 +89,7 @@ class TriedJob(Protocol):
 
     @property
     def text(self) -> str:
-        """The job as the header of a play names it."""
+        """The job as the header of a scenario names it."""
 
 
 class Violation(LabError):

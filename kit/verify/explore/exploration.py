@@ -23,7 +23,7 @@ import pandas as pd
 from kit.hosts.lab.errors import Interrupted, LabError, several, whole_number
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.progress import passing_line, somebody_looks
-from kit.hosts.lab.scenarios.play import save_play
+from kit.hosts.lab.scenarios.scenario import save_scenario
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.sources.source_spec import SourceSpec
@@ -66,9 +66,9 @@ class Counterexample:
         """Return a lab after these steps, or after the first `steps` of them. Raises LabError if one is impossible."""
         return replay(Lab(self._job), self.moves[:steps])
 
-    def save_play(self, path: str | PathLike[str], *, job: str = "", title: str = "") -> Any:
-        """Save it as a play (docs/PLAYS.md), which `open_play` opens again."""
-        return save_play(self.lab(), path, job=job, title=title or self.property)
+    def save_scenario(self, path: str | PathLike[str], *, job: str = "", title: str = "") -> Any:
+        """Save it as a scenario (docs/SCENARIOS.md), which `open_scenario` opens again."""
+        return save_scenario(self.lab(), path, job=job, title=title or self.property)
 
     def holds_in(self, lab: Lab) -> bool:
         """Return True if the property holds in a lab in its present state."""

@@ -6,7 +6,7 @@
     found.to_pandas()                        # one row for each trial
     found.failures[0]                        # the first violation, shrunk
     found.failures[0].lab                    # the lab at the violation; lab.back() goes back
-    found.failures[0].save_play("it.play")   # open_play("it.play").run() repeats it
+    found.failures[0].save_scenario("it.scenario")   # open_scenario("it.scenario").run() repeats it
 
 `kit.hosts.lab.safety` has the properties that must hold. A seed gives the same trial everywhere.
 """
@@ -30,11 +30,11 @@ from kit.hosts.lab.jobs.given_jobs import Check, GivenJob
 from kit.hosts.lab.jobs.random_jobs import RandomJob
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.safety import TriedJob
-from kit.hosts.lab.scenarios.play_text import PlayText
+from kit.hosts.lab.scenarios.scenario_text import ScenarioText
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.verify.swarm.shrinking import MOST_RUNS, Shrinking
-from kit.verify.swarm.trial_plays import play_of_trial
+from kit.verify.swarm.trial_scenarios import scenario_of_trial
 from kit.verify.swarm.trials import DEEDS, Telling, Trial
 
 
@@ -62,22 +62,24 @@ class Failure:
         return str(self.telling.violation)
 
     @cached_property
-    def play(self) -> PlayText:
-        """The shrunk trial as a play; its last command, `check`, reports the violation."""
-        return play_of_trial(self.telling, f"seed-{self.seed}")
+    def scenario(self) -> ScenarioText:
+        """The shrunk trial as a scenario; its last command, `check`, reports the violation."""
+        return scenario_of_trial(self.telling, f"seed-{self.seed}")
 
-    def save_play(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """Write the play to a file (`*.play`, by default `seed-<n>.play` in the working directory) and return its path.
+    def save_scenario(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Write the scenario to a file (`*.scenario`, by default `seed-<n>.scenario` in the working directory) and
+        return its path.
 
-        `open_play(path)` opens it; for your own job, `open_play(path, job)`. The play passes once the bug is fixed.
+        `open_scenario(path)` opens it; for your own job, `open_scenario(path, job)`. The scenario passes once the bug
+        is fixed.
         """
-        file = file_of(f"{self.play.name}.play" if path is None else path)
-        file.write_text(str(self.play), encoding="utf-8")
+        file = file_of(f"{self.scenario.name}.scenario" if path is None else path)
+        file.write_text(str(self.scenario), encoding="utf-8")
         return file
 
     @property
     def text(self) -> str:
-        """The violation, the job, the deeds, and all of these as a play."""
+        """The violation, the job, the deeds, and all of these as a scenario."""
         trial = self.telling.trial
         lives = f" in {len(self.telling.labs)} lives" if len(self.telling.labs) > 1 else ""
         lines = [
@@ -85,7 +87,7 @@ class Failure:
             f"after {self.steps} steps{lives} of {trial.job}",
             *(f"  {deed}" for deed in trial.deeds),
             "",
-            str(self.play),
+            str(self.scenario),
         ]
         return "\n".join(lines)
 

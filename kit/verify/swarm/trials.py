@@ -1,8 +1,8 @@
 """One trial of a swarm: a job, an order of actions, and deeds (faults and requests); then a run without faults.
 
 If a property of `kit.hosts.lab.safety` does not hold, the trial ends in a `Violation`. A trial is a value, and running
-it twice gives the same. So it can be shrunk (`kit.verify.swarm.shrinking`), and written as a play
-(`kit.verify.swarm.trial_plays`).
+it twice gives the same. So it can be shrunk (`kit.verify.swarm.shrinking`), and written as a scenario
+(`kit.verify.swarm.trial_scenarios`).
 """
 
 from __future__ import annotations

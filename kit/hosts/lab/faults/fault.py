@@ -2,7 +2,7 @@
 
 `kit.hosts.lab.faults.faults` is the table of faults. Everything else derives from it:
 
-- the list of possible faults, the methods of `lab.faults`, and the lines of a play
+- the list of possible faults, the methods of `lab.faults`, and the lines of a scenario
   (`kit.hosts.lab.faults.fault_verbs`);
 - the faults of random runs (`kit.verify.swarm.trials`) and of explorations (`kit.verify.explore`);
 - the explorer's menus, and `docs/FAULTS.md`.
@@ -60,8 +60,8 @@ class Fault(Action):
     method: ClassVar[str] = ""
     """The method of `lab.faults` that injects it, by default its verb. Several faults may share one."""
     line: ClassVar[str] = ""
-    """The line of a play that injects it, by default its sentence. `{what}` stands for words that name one of several
-    targets, any other name for an argument of the method. Parts in brackets are optional.
+    """The line of a scenario that injects it, by default its sentence. `{what}` stands for words that name one of
+    several targets, any other name for an argument of the method. Parts in brackets are optional.
     """
     doing: ClassVar[str] = ""
     """The text that completes "nothing ... now is 'lunch'", if words name a target."""

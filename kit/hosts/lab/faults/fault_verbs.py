@@ -1,4 +1,4 @@
-"""The methods of `lab.faults`, and the corresponding lines of a play.
+"""The methods of `lab.faults`, and the corresponding lines of a scenario.
 
 Both derive from the table of faults. Faults that share a method share the line of the first of them.
 """
@@ -38,7 +38,7 @@ class FaultVerb:
 
     @property
     def line(self) -> str:
-        """The line of a play, as the first of its faults declares it."""
+        """The line of a scenario, as the first of its faults declares it."""
         return self.kinds[0].line or self.kinds[0].pattern
 
     @property

@@ -1,1 +1,1 @@
-"""Ready jobs for lessons and plays."""
+"""Ready jobs for lessons and scenarios."""

@@ -144,7 +144,7 @@ class GivenJob:
 
     @property
     def text(self) -> str:
-        """Its name; a play of it must be opened with the job."""
+        """Its name; a scenario of it must be opened with the job."""
         return f"{job_graph(self.environment()).name}, parallelism={self.parallelism}"
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """A checkpoint with incremental state, as Flink's RocksDB backend leaves it, on a lab's disk.
 
 The kit's own backend writes all of its state each time, so its files are never shared. The files of a Flink job may be.
-Plays start from such a checkpoint, and show what happens to its shared files.
+Scenarios start from such a checkpoint, and show what happens to its shared files.
 """
 
 from __future__ import annotations

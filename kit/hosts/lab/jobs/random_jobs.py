@@ -84,7 +84,7 @@ class RandomJob:
 
     @property
     def text(self) -> str:
-        """The job as the header of a play names it."""
+        """The job as the header of a scenario names it."""
         plain = RandomJob()
         own = {name: getattr(self, name) for name in _FIELDS if getattr(self, name) != getattr(plain, name)}
         if "stages" in own:

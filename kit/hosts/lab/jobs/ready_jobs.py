@@ -1,4 +1,4 @@
-"""Ready jobs: small jobs by name, for plays and lessons.
+"""Ready jobs: small jobs by name, for scenarios and lessons.
 
     lab = Lab(ready_job("keyed-sum", rows=12, unaligned=True))
 

@@ -1,1 +1,1 @@
-"""Plays: text files of actions and expected outcomes."""
+"""Scenarios: text files of actions and expected outcomes."""

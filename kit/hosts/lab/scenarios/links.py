@@ -2,8 +2,8 @@
 
     kit1.eNqLVspO...   in a link: https://example.org/course#kit1.eNqLVspO...
 
-Steps that the scheduler takes by itself are only counted. All others are commands of a play (docs/PLAYS.md), so opening
-a link runs no code of its sender.
+Steps that the scheduler takes by itself are only counted. All others are commands of a scenario (docs/SCENARIOS.md), so
+opening a link runs no code of its sender.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.jobs.ready_jobs import job_of, ready_job
 from kit.hosts.lab.lab import Lab
-from kit.hosts.lab.scenarios.play_commands import Scene, carry_out
-from kit.hosts.lab.scenarios.play_writing import line_of
+from kit.hosts.lab.scenarios.scenario_commands import Scene, carry_out
+from kit.hosts.lab.scenarios.scenario_writing import line_of
 from kit.hosts.lab.world.actions import Action, LetTimePass
 
 MARK = "kit1."

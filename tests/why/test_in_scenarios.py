@@ -1,4 +1,6 @@
-"""In the hard cases of the plays every question has an answer, at each step, and none ends where nothing is told."""
+"""In the hard cases of the scenarios every question has an answer, at each step, and none ends where nothing is
+told.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,20 @@ from typing import Any
 import pytest
 
 from kit.hosts.lab import Lab
-from kit.hosts.lab.scenarios.play import all_plays, open_play
+from kit.hosts.lab.scenarios.scenario import all_scenarios, open_scenario
 from kit.why.fact import NOT_TOLD
 
 
-@pytest.mark.parametrize("name", sorted(all_plays())[::12])
+@pytest.mark.parametrize("name", sorted(all_scenarios())[::12])
 def test_every_question_has_an_answer(name: str) -> None:
-    play = open_play(name)
-    while not play.done:
-        play.next()
-        for question in questions(play.lab):
-            why = play.lab.why(**question)
+    scenario = open_scenario(name)
+    while not scenario.done:
+        scenario.next()
+        for question in questions(scenario.lab):
+            why = scenario.lab.why(**question)
             assert why.roots
             dead_ends = [fact.says for fact in why.facts if NOT_TOLD in fact.says or "in a circle" in fact.says]
-            assert dead_ends == [], f"{name}, step {play.lab.position}, {question}:\n{why}"
+            assert dead_ends == [], f"{name}, step {scenario.lab.position}, {question}:\n{why}"
 
 
 def questions(lab: Lab) -> list[dict[str, Any]]:

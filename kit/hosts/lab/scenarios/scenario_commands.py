@@ -1,4 +1,4 @@
-"""The commands of plays: one table from lines of text to their effects in the lab.
+"""The commands of scenarios: one table from lines of text to their effects in the lab.
 
 In a usage, words in CAPITALS are placeholders, and parts in brackets are optional. WORDS mean the action whose sentence
 contains them all, for instance `AcknowledgeCheckpoint from sums/1`: see `lab.enabled()` and
@@ -31,10 +31,10 @@ from kit.hosts.lab.jobs.random_jobs import NAME as RANDOM
 from kit.hosts.lab.jobs.ready_jobs import ReadyHook, job_of, random_job, ready_job, settings_of
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
-from kit.hosts.lab.scenarios.play_outcome import in_one_line
-from kit.hosts.lab.scenarios.play_views import file_path, requested, show, snapshot_path
-from kit.hosts.lab.scenarios.play_writing import fault_of
 from kit.hosts.lab.scenarios.record_kinds import record_kinds
+from kit.hosts.lab.scenarios.scenario_outcome import in_one_line
+from kit.hosts.lab.scenarios.scenario_views import file_path, requested, show, snapshot_path
+from kit.hosts.lab.scenarios.scenario_writing import fault_of
 from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.machines.coordinator.master_hooks import MasterHook
 from kit.run.element_kinds import ELEMENTS
@@ -52,8 +52,8 @@ _OF_THE_LAB = ("allow_non_restored_state", "claim_mode")
 
 
 class Scene:
-    """The lab of a play, with its job (a ready one or the user's `own`) and the actions that commands hold back. `said`
-    collects the output of `show`.
+    """The lab of a scenario, with its job (a ready one or the user's `own`) and the actions that commands hold back.
+    `said` collects the output of `show`.
     """
 
     def __init__(self, job: str, own: Job | None = None) -> None:
@@ -92,7 +92,7 @@ class Scene:
         after = self.labs[-1] if self.labs else None
         if self._own is None and self.name == RANDOM:
             self.hooks = random_job(self.settings).master_hooks()
-        with warnings.catch_warnings():  # a play shows the effects of the settings it chooses
+        with warnings.catch_warnings():  # a scenario shows the effects of the settings it chooses
             warnings.simplefilter("ignore", LabWarning)
             self.labs.append(Lab(self._job(), after=after, hooks=self.hooks, **how))
         self._how = how
@@ -579,6 +579,6 @@ def _do_verb(scene: Scene, verb: Verb, line: re.Match[str]) -> None:
         raise Violation("invariant", str(error)) from error
 
 
-def play_commands() -> pd.DataFrame:
-    """Return the commands of plays: one row each with its form and its effect."""
+def scenario_commands() -> pd.DataFrame:
+    """Return the commands of scenarios: one row each with its form and its effect."""
     return pd.DataFrame([(verb.usage, verb.what) for verb in VERBS], columns=["command", "what it does"])

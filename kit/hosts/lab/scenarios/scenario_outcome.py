@@ -1,4 +1,4 @@
-"""The outcome of a play's commands as lines: the protocol's records in short form.
+"""The outcome of a scenario's commands as lines: the protocol's records in short form.
 
     job        * CheckpointTriggered chk-1: letters/0, letters/1
     job        > letters/0, letters/1: TriggerTaskCheckpoint chk-1

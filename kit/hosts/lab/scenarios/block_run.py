@@ -1,4 +1,4 @@
-"""A played block: its prose, its commands, their outcome, and the state of the job after it.
+"""A block that was run: its prose, its commands, their outcome, and the state of the job after it.
 
 A notebook shows it as one card: the prose, the commands, the events, commands and notes of each machine that they led
 to, and the job at the end of the block.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from kit.core.display import display
-from kit.hosts.lab.scenarios.play_text import Block
+from kit.hosts.lab.scenarios.scenario_text import Block
 from kit.run.run import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """A played block: its text, its outcome, and the records of its last lab's trace from `begin` to `end`. `run` is
-    that lab's run so far, `title` the play's title with the number of the block.
+class BlockRun:
+    """A block that was run: its text, its outcome, and the records of its last lab's trace from `begin` to `end`. `run`
+    is that lab's run so far, `title` the scenario's title with the number of the block.
     """
 
     block: Block
@@ -38,4 +38,4 @@ class Played:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return str(display("played_html", self))
+        return str(display("block_run_html", self))

@@ -1,4 +1,4 @@
-"""The output of `show` in a play: a line per item, without times and sizes."""
+"""The output of `show` in a scenario: a line per item, without times and sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kit.core.trace.record_kinds import RecordKind
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
-from kit.hosts.lab.scenarios.play_outcome import in_one_line
+from kit.hosts.lab.scenarios.scenario_outcome import in_one_line
 from kit.hosts.lab.world.edge import LOCAL_STATE
 from kit.run.moments.job_state import PENDING, Item, Moment
 

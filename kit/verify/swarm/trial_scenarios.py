@@ -1,4 +1,4 @@
-"""Writing a trial of a swarm as a play, which repeats it and checks the safety properties.
+"""Writing a trial of a swarm as a scenario, which repeats it and checks the safety properties.
 
     job: random, rows=3, parallelism=1
 
@@ -7,8 +7,8 @@
     follow turn:rows/0 carry_out:job:StoreCheckpoint:chk-1:9
     check
 
-If the first enabled action was taken, the play counts such steps; otherwise it names the actions. When the bug in the
-kit is fixed, the run changes. Some of the actions are then no longer possible, and the play skips them.
+If the first enabled action was taken, the scenario counts such steps; otherwise it names the actions. When the bug in
+the kit is fixed, the run changes. Some of the actions are then no longer possible, and the scenario skips them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from kit.core.protocol.events import StartJob
 from kit.core.protocol.words import Word
 from kit.hosts.lab.faults.fault import Fault
-from kit.hosts.lab.scenarios.play_text import PlayText
-from kit.hosts.lab.scenarios.play_writing import LINE_LENGTH, line_of, play_of_lines
+from kit.hosts.lab.scenarios.scenario_text import ScenarioText
+from kit.hosts.lab.scenarios.scenario_writing import LINE_LENGTH, line_of, scenario_of_lines
 from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.verify.swarm.trials import Telling
 
@@ -27,15 +27,15 @@ FEW = 4
 """Sequences shorter than this are named as well, between others that are named."""
 
 
-def play_of_trial(telling: Telling, name: str) -> PlayText:
-    """Return the play of a finished trial."""
+def scenario_of_trial(telling: Telling, name: str) -> ScenarioText:
+    """Return the scenario of a finished trial."""
     violation = str(telling.violation or "all holds")
     question = f"How does it come to this: {violation.splitlines()[0]}"
-    return play_of_lines(lines_of(telling), name, telling.trial.job.text, "What a swarm found", question)
+    return scenario_of_lines(lines_of(telling), name, telling.trial.job.text, "What a swarm found", question)
 
 
 def lines_of(telling: Telling) -> Iterator[str]:
-    """Yield the trial, life by life, as commands of a play."""
+    """Yield the trial, life by life, as commands of a scenario."""
     number_of_lives = len(telling.labs)
     parallelism = telling.trial.job.parallelism
     for number, (lab, chosen) in enumerate(zip(telling.labs, telling.chosen, strict=True), 1):

@@ -1,4 +1,4 @@
-"""The format of plays: a header, then blocks of commands, `----`, and their outcomes.
+"""The format of scenarios: a header, then blocks of commands, `----`, and their outcomes.
 
     title: A late acknowledgement
     question: What happens to an acknowledgement that arrives after its checkpoint has ended?
@@ -12,7 +12,7 @@
     job        * CheckpointTriggered chk-1: letters/0, letters/1
 
 Indented lines continue an entry of the header. A blank line ends the header, and each block. A block has prose (`#
-...`), then commands, one per line, then their outcomes, which `make plays REWRITE=1` writes. The format follows
+...`), then commands, one per line, then their outcomes, which `make scenarios REWRITE=1` writes. The format follows
 CockroachDB's datadriven tests.
 """
 
@@ -28,8 +28,8 @@ NEEDED = ("title", "question", "job")
 RULE = "----"
 
 
-class PlayError(LabError):
-    """A play cannot be read or played. The text starts with file and line."""
+class ScenarioError(LabError):
+    """A scenario cannot be read or run. The text starts with file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class PlayText:
-    """A play as in its file; `name` is the file's name without its suffix."""
+class ScenarioText:
+    """A scenario as in its file; `name` is the file's name without its suffix."""
 
     name: str
     head: Mapping[str, str]
@@ -63,12 +63,12 @@ class PlayText:
 
     @property
     def title(self) -> str:
-        """The subject of the play, in a few words."""
+        """The subject of the scenario, in a few words."""
         return self.head["title"]
 
     @property
     def question(self) -> str:
-        """The question that the play answers."""
+        """The question that the scenario answers."""
         return self.head["question"]
 
     @property
@@ -81,8 +81,8 @@ class PlayText:
         """The ready job that it runs, with settings."""
         return self.head["job"]
 
-    def with_outcomes(self, outcomes: Sequence[Sequence[str]]) -> PlayText:
-        """Return the same play with these outcomes."""
+    def with_outcomes(self, outcomes: Sequence[Sequence[str]]) -> ScenarioText:
+        """Return the same scenario with these outcomes."""
         blocks = (replace(block, outcome=tuple(lines)) for block, lines in zip(self.blocks, outcomes, strict=True))
         return replace(self, blocks=tuple(blocks))
 
@@ -91,16 +91,16 @@ class PlayText:
         return head + "".join(f"\n{block}\n" for block in self.blocks)
 
     def __repr__(self) -> str:
-        return f"PlayText({self.name}: {self.title}, {len(self.blocks)} blocks)"
+        return f"ScenarioText({self.name}: {self.title}, {len(self.blocks)} blocks)"
 
 
-def parse(name: str, text: str, where: str = "") -> PlayText:
-    """Parse the text of a play; `where` is the file's name for errors. Raises PlayError."""
-    where = where or f"{name}.play"
+def parse(name: str, text: str, where: str = "") -> ScenarioText:
+    """Parse the text of a scenario; `where` is the file's name for errors. Raises ScenarioError."""
+    where = where or f"{name}.scenario"
     lines = list(enumerate(text.splitlines(), 1))
     start = next((at for at, (_, line) in enumerate(lines) if not line.strip()), len(lines))
     head = _head(lines[:start], where)
-    return PlayText(name, head, tuple(_block(part, where) for part in _parts(lines[start:])))
+    return ScenarioText(name, head, tuple(_block(part, where) for part in _parts(lines[start:])))
 
 
 _Line = tuple[int, str]
@@ -116,13 +116,15 @@ def _head(lines: list[_Line], where: str) -> dict[str, str]:
         key, colon, value = line.partition(":")
         if not colon or key not in HEAD:
             meant = enumerated(nearest(key, HEAD))
-            raise PlayError(f"{where}:{number}: {line!r} is no entry of a play's head; expected {meant}, then a colon")
+            raise ScenarioError(
+                f"{where}:{number}: {line!r} is no entry of a scenario's head; expected {meant}, then a colon"
+            )
         if key in head:
-            raise PlayError(f"{where}:{number}: {key!r} is in the header twice: indent the lines that continue it")
+            raise ScenarioError(f"{where}:{number}: {key!r} is in the header twice: indent the lines that continue it")
         head[key] = value.strip()
     missing = [each for each in NEEDED if not head.get(each)]
     if missing:
-        raise PlayError(f"{where}:1: the head has no {enumerated(missing)}: write for instance '{missing[0]}: ...'")
+        raise ScenarioError(f"{where}:1: the head has no {enumerated(missing)}: write for instance '{missing[0]}: ...'")
     return head
 
 
@@ -144,15 +146,17 @@ def _block(lines: list[_Line], where: str) -> Block:
     first = lines[0][0]
     if len(rules) != 1:
         found = f"{len(rules)} times" if rules else "not at all"
-        raise PlayError(f"{where}:{first}: {RULE!r} stands {found} in this block: expected once, below its commands")
+        raise ScenarioError(
+            f"{where}:{first}: {RULE!r} stands {found} in this block: expected once, below its commands"
+        )
     above, below = lines[: rules[0]], lines[rules[0] + 1 :]
     prose = [line[1:].removeprefix(" ") for _, line in above if line.startswith("#")]
     commands = [Command(line.strip(), number) for number, line in above if not line.startswith("#")]
     if not commands:
-        raise PlayError(f"{where}:{first}: this block has no command above {RULE!r}")
+        raise ScenarioError(f"{where}:{first}: this block has no command above {RULE!r}")
     late = next((number for number, line in above if line.startswith("#") and number > commands[0].line), None)
     if late is not None:
-        raise PlayError(f"{where}:{late}: prose stands above a block's commands: move it up, or begin a block here")
+        raise ScenarioError(f"{where}:{late}: prose stands above a block's commands: move it up, or begin a block here")
     return Block("\n".join(prose), tuple(commands), tuple(line for _, line in below))
 
 

@@ -1,10 +1,10 @@
-"""Writing any run of a lab as a play: its steps as commands.
+"""Writing any run of a lab as a scenario: its steps as commands.
 
     do turn:letters/0 receive:0:letters/0:sums/0
     inflict KillWorker(worker=1)
     trigger checkpoint
 
-Actions are written by their keys, faults with all their fields, and the user's requests as in any play.
+Actions are written by their keys, faults with all their fields, and the user's requests as in any scenario.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kit.core.protocol.words import Word
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import FAULTS
-from kit.hosts.lab.scenarios.play_text import Block, Command, PlayText
+from kit.hosts.lab.scenarios.scenario_text import Block, Command, ScenarioText
 from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.hosts.lab.world.disposal import DisposeSavepoint
 
@@ -33,21 +33,22 @@ LINES_PER_BLOCK = 10
 MATTERS_OF_COURSE = ("do ", "follow ", "take ")
 
 
-def play_of(actions: Sequence[Action | Word], name: str, job: str, title: str, question: str) -> PlayText:
-    """Return the play that takes these actions in a lab of the ready job `job`, or of your own job, without outcomes.
+def scenario_of(actions: Sequence[Action | Word], name: str, job: str, title: str, question: str) -> ScenarioText:
+    """Return the scenario that takes these actions in a lab of the ready job `job`, or of your own job, without
+    outcomes.
 
     Raises LabError if the run did not start from scratch.
     """
-    return play_of_lines(play_lines(actions), name, job, title, question)
+    return scenario_of_lines(scenario_lines(actions), name, job, title, question)
 
 
-def play_of_lines(lines: Iterable[str], name: str, job: str, title: str, question: str) -> PlayText:
-    """Return the play of these commands, without outcomes."""
-    return PlayText(name, {"title": title, "question": question, "job": job}, tuple(_blocks(list(lines))))
+def scenario_of_lines(lines: Iterable[str], name: str, job: str, title: str, question: str) -> ScenarioText:
+    """Return the scenario of these commands, without outcomes."""
+    return ScenarioText(name, {"title": title, "question": question, "job": job}, tuple(_blocks(list(lines))))
 
 
-def play_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
-    """Yield the actions as commands of a play. Raises LabError if the run did not start from scratch."""
+def scenario_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
+    """Yield the actions as commands of a scenario. Raises LabError if the run did not start from scratch."""
     keys: list[str] = []
     for action in actions:
         if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass | DisposeSavepoint):
@@ -103,7 +104,7 @@ def line_of(action: Action | Word) -> str:
         return f"rescale {wanted}" + ("" if action.at_once else " at the next checkpoint")
     if isinstance(action, RequestCancel):
         return "cancel"
-    raise LabError(f"no command of a play does {action!r}")
+    raise LabError(f"no command of a scenario does {action!r}")
 
 
 def _at(target: str | None) -> str:
