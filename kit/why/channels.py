@@ -139,7 +139,7 @@ def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     if triggered is not None:
         return _told_to_begin(evidence, task, checkpoint_id, triggered)
     if is_triggered(evidence, task, checkpoint_id):
-        says = f"the JobMaster has not told {task} to begin checkpoint {checkpoint_id}"
+        says = f"the JobMaster has not triggered checkpoint {checkpoint_id} at {task}"
         return fact(says, inquiry.ask(Topic.CHECKPOINT, checkpoint_id))
     waits = lacking(evidence, task, checkpoint_id)
     if known.phases.get(checkpoint_id) == ALIGNING and waits:
@@ -156,9 +156,9 @@ def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
 def _told_to_begin(evidence: Evidence, task: str, checkpoint_id: int, word: TraceRecord) -> Fact:
     """Return the fact about a task that the JobMaster triggers, and has triggered."""
     if not evidence.answers(word):
-        return sent(evidence, word, f"the JobMaster's word to {task} to begin checkpoint {checkpoint_id}", task)
+        return sent(evidence, word, f"the JobMaster's trigger to {task} for checkpoint {checkpoint_id}", task)
     heard = evidence.answers(word)[0]
     refused = evidence.last(RecordKind.DECLINE_CHECKPOINT, role="command", checkpoint_id=checkpoint_id, machine=task)
     if refused is not None:
         return fact(evidence.caption(refused), fact(evidence.caption(heard), record=heard), record=refused)
-    return fact(f"{task} was told to begin checkpoint {checkpoint_id}", untold("why no barrier followed"), record=heard)
+    return fact(f"checkpoint {checkpoint_id} was triggered at {task}", untold("why no barrier followed"), record=heard)

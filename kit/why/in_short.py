@@ -38,7 +38,7 @@ _WAITS = {
     CheckpointState.LOCATING: "for its directory",
     CheckpointState.COORDINATORS: "for the operator coordinator{s} {of}",
     CheckpointState.HOOKS: "for the master hook{s} {of}",
-    CheckpointState.TRIGGERING: "for tasks that are about to finish, before the sources are told",
+    CheckpointState.TRIGGERING: "for tasks that are about to finish, before the sources are triggered",
     CheckpointState.ACKNOWLEDGED: "for its turn: checkpoints complete one after another",
     CheckpointState.WRITING: "until its _metadata is written",
     CheckpointState.STORING: "until it is stored",
@@ -106,10 +106,10 @@ def acknowledgement(evidence: Evidence, waits: Missing) -> str:
 
 def _trigger(evidence: Evidence, task: str, record: TraceRecord | None) -> str:
     if record is None:
-        return f"{task} has not been told to begin"
+        return f"{task} has not been triggered"
     if is_lost(evidence, record):
-        return f"the word to {task} to begin was lost on its way"
-    return _since(evidence, f"the word to {task} to begin has been under way", record)
+        return f"the trigger to {task} was lost"
+    return _since(evidence, f"the trigger to {task} has been under way", record)
 
 
 def _since(evidence: Evidence, says: str, record: TraceRecord | None) -> str:

@@ -88,8 +88,8 @@ def _not_triggered(inquiry: Inquiry, checkpoint_id: int) -> list[Fact]:
         if evidence.last(RecordKind.TASK_STATE_CHANGED, machine=task, end_of_data=True) is not None
     ]
     if not leaving:
-        return [untold("why its sources have not been told to begin")]
-    says = "its sources are not told to begin before those that leave with the last checkpoint have left"
+        return [untold("why its sources have not been triggered")]
+    says = "its sources are not triggered before those that finish with the last checkpoint have finished"
     return [fact(says, *some([inquiry.ask(Topic.END, task) for task in leaving], "tasks"))]
 
 

@@ -172,7 +172,7 @@ def state(inquiry: Inquiry, task: str) -> Fact:
     if known.state == "FINISHED":
         return fact(f"{task} has finished: it has processed all its input", record=changed)
     if known.state == "CANCELED":
-        return fact(f"{task} was told to leave and has left", inquiry.ask(Topic.JOB))
+        return fact(f"{task} was cancelled", inquiry.ask(Topic.JOB))
     if known.state == "RUNNING":
         return fact(f"{task} is running", record=changed)
     return _deploying(inquiry, task, known)
@@ -266,7 +266,7 @@ def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fa
     heard = evidence.last(RecordKind.NOTIFY_CHECKPOINT_COMPLETE, role="event", machine=task)
     if heard is not None and (heard.checkpoint_id or -1) >= (checkpoint_id or 0):
         return []
-    says = f"{task} stays until it hears that checkpoint {checkpoint_id} is complete"
+    says = f"{task} stays until it is notified that checkpoint {checkpoint_id} is complete"
     return [fact(says, inquiry.ask(Topic.CHECKPOINT, checkpoint_id), record=taken[0])]
 
 

@@ -162,12 +162,12 @@ class WaitFor:
         if waits.phase == ABORTED:
             return End(task, "given up", f"{task} has given checkpoint {number} up")
         if waits.record is not None:
-            says = f"the JobMaster's word to {task} to begin has been under way for {self._since(waits.record)}"
+            says = f"the JobMaster's trigger to {task} has been under way for {self._since(waits.record)}"
             if is_lost(evidence, waits.record):
-                says = f"the JobMaster's word to {task} to begin was lost"
+                says = f"the JobMaster's trigger to {task} was lost"
             return End(JOB_MASTER, "message under way", says + in_brackets(evidence, waits.record))
         step = next((each.step for each in evidence.moment.pending if each.checkpoint_id == number), "")
-        return End(JOB_MASTER, "not triggered", f"the JobMaster has not told {task} to begin: {step or 'triggering'}")
+        return End(JOB_MASTER, "not triggered", f"the JobMaster has not triggered {task}: {step or 'triggering'}")
 
     def _since(self, record: TraceRecord) -> str:
         return duration(self.evidence.at_ms - record.at_ms)

@@ -33,7 +33,7 @@ def test_a_closed_channel_says_what_it_waits_for_down_to_the_message() -> None:
     view = barriers(played("alignment", 2))
     assert view.answer() == (
         "Checkpoint 1: sums/0 waits for the barrier of right/0, which is not sent yet. Until then sums/0 keeps the "
-        "channel of left/0 closed. It comes down to this: the JobMaster's word to right/0 to begin has been under way "
+        "channel of left/0 closed. It comes down to this: the JobMaster's trigger to right/0 has been under way "
         "for 67 ms."
     )
     graph = view.graph()
@@ -63,7 +63,7 @@ def test_a_barrier_behind_buffers_counts_them() -> None:
 def test_the_scenario_and_the_view_agree_with_why() -> None:
     lab = played("alignment", 2)
     root = lab.why("left/0 -> sums/0").roots[0].says
-    assert root.replace(" checkpoint 1", "") in barriers(lab).answer()
+    assert root.replace(" for checkpoint 1", "") in barriers(lab).answer()
 
 
 def test_alignment_is_measured_by_channel() -> None:

@@ -133,8 +133,8 @@ def test_before_and_beside_the_checkpoints_there_are() -> None:
     with pytest.raises(ValueError, match=r"no checkpoint 99 after \d+ records; there are: 1, 2"):
         checkpoint_life(lab, checkpoint=99)
     assert checkpoint_life(lab, checkpoint=1).answer().startswith("Checkpoint 1 was completed after ")
-    told = [row for row in checkpoint_life(lab, checkpoint=1).rows() if row.name == "tasks told"]
-    assert [row.says for row in told] == ["4 of 4 have heard"]
+    told = [row for row in checkpoint_life(lab, checkpoint=1).rows() if row.name == "tasks notified"]
+    assert [row.says for row in told] == ["4 of 4 notified"]
 
 
 def test_many_tasks_are_rows_by_vertex() -> None:
@@ -227,6 +227,6 @@ def test_a_clusters_trace_is_enough() -> None:
     trace = Trace([record for record in lab.trace if keeps_record(record)], stages=lab.look.stages)
     assert len(trace) < len(lab.trace) / 4
     view = checkpoint_life(trace)
-    assert "waits for 2 of 3 acknowledgements, of right/0, sums/0: the word to right/0 to begin" in view.answer()
+    assert "waits for 2 of 3 acknowledgements, of right/0, sums/0: the trigger to right/0 has been" in view.answer()
     assert [row.name for row in view.clocks()] == ["timeout"]
     assert state_machines(trace).to_pandas().equals(state_machines(lab).to_pandas())

@@ -53,7 +53,7 @@ def test_a_frame_says_what_happened_what_came_of_it_and_why() -> None:
     assert words.what == "count/0's state for checkpoint 1 is written"
     assert words.then == "count/0 acknowledges checkpoint 1"
     asked = next(frame for frame in made if kinds(frame)[:1] == ["TriggerTaskCheckpoint"])
-    assert asked.words.because == "the JobMaster asks source/0 to begin checkpoint 1"
+    assert asked.words.because == "the JobMaster triggers checkpoint 1 at source/0"
     assert asked.words.then.startswith("source/0 sends barrier 1 to count/0 (and 1 more); ")
 
 

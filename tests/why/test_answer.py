@@ -127,7 +127,7 @@ def test_asked_again_later_earlier_or_on_another_way_it_is_as_asked_for_the_firs
 def test_a_record_is_asked_about_itself(lab: Lab) -> None:
     record = next(each for each in lab.trace if each.kind == "TriggerTaskCheckpoint" and each.role == "event")
     told = says(lab.why(record))
-    assert told[0].endswith(" begins checkpoint 1: it is a source, so no barrier has to come first")
+    assert told[0].endswith(" begins checkpoint 1: a source waits for no barrier")
 
 
 def test_what_is_nothing_to_ask_about_is_refused(lab: Lab) -> None:

@@ -25,7 +25,7 @@ def test_the_barrier_that_is_missing_was_never_sent() -> None:
     assert first.startswith("totals/1 took barrier 1 of letters/0 ")
     assert "reads nothing more of it before barrier 1 of letters/1 has come; " in first
     assert " kept back here" in first
-    assert last.startswith("the JobMaster's word to letters/1 to begin checkpoint 1 has been under way for ")
+    assert last.startswith("the JobMaster's trigger to letters/1 for checkpoint 1 has been under way for ")
     taken, sent = (fact.record for fact in why.facts)
     assert taken is not None
     assert (taken.kind, taken.machine, taken.data["channel"]) == ("BarrierAligned", "totals/1", 1)
@@ -83,7 +83,7 @@ def test_what_is_held_back_behind_one_barrier_holds_the_next_one_too() -> None:
     told = says(lab.why(checkpoint=2, channel=0))
     assert told[0].startswith("barrier 2 of letters/0 is in the queue of totals/0 behind ")
     assert told[1].startswith("totals/0 took barrier 1 of letters/0 ")
-    assert told[2].startswith("the JobMaster's word to letters/1 to begin checkpoint 1 ")
+    assert told[2].startswith("the JobMaster's trigger to letters/1 for checkpoint 1 ")
 
 
 def test_a_channel_that_is_not_blocked_says_what_there_is_instead() -> None:

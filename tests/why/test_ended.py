@@ -64,7 +64,7 @@ def test_a_checkpoint_dies_with_its_worker() -> None:
     lab.faults.kill(1)
     why = lab.why("checkpoint 1")
     assert "JOB_FAILOVER_REGION" in says(why)[0] or "CHECKPOINT_COORDINATOR_SUSPEND" in says(why)[0]
-    assert roots(why) == ["Worker 1 is gone, and all its tasks with it: it was killed in the lab"]
+    assert roots(why) == ["Worker 1 is lost with all its tasks: it was killed in the lab"]
 
 
 def test_a_newer_checkpoint_takes_the_place_of_an_older_one() -> None:

@@ -26,7 +26,7 @@ def test_a_restart_goes_back_past_what_was_not_complete() -> None:
     assert told[4].startswith("checkpoint 1 was complete ")
     assert told[5] == "savepoint 2 was complete, but a savepoint is its user's: no restart goes back to it"
     assert told[6].startswith("checkpoint 3 was aborted after ")
-    assert set(roots(why)) >= {"Worker 1 is gone, and all its tasks with it: it was killed in the lab"}
+    assert set(roots(why)) >= {"Worker 1 is lost with all its tasks: it was killed in the lab"}
 
 
 def test_without_a_checkpoint_it_begins_anew() -> None:
@@ -51,7 +51,7 @@ def test_before_its_first_epoch_a_job_says_what_it_asks_for() -> None:
     lab = Lab(letters())
     told = says(lab.why("restart"))
     assert told[0] == "epoch 1 has not begun"
-    assert told[-1].startswith("The JobMaster asks what a source has to read: not answered for ")
+    assert told[-1].startswith("The JobMaster asks a source for its splits: not answered for ")
 
 
 def test_the_checkpoint_of_an_earlier_driver_is_not_of_this_run() -> None:
@@ -73,7 +73,7 @@ def test_a_restarting_job_names_what_it_waits_for_and_why_it_fell() -> None:
     left, delay, killed = roots(why)
     assert left == "the workers of epoch 1 have not all left"
     assert delay == f"the restart delay ends at {lab.look.at_ms + 9} ms, in 9 ms"
-    assert killed == "Worker 1 is gone, and all its tasks with it: it was killed in the lab"
+    assert killed == "Worker 1 is lost with all its tasks: it was killed in the lab"
 
 
 def test_a_running_job_names_the_tasks_that_do_not_run_and_the_checkpoints() -> None:

@@ -31,7 +31,7 @@ LIFE = {
     r".* has given it up": "given up",
     r".* has \d+ of \d+ barriers": "barriers",
     r".* is [A-Z]+": "gone",
-    r".* has not been told|the word to ": "trigger",
+    r".* has not been triggered|the trigger to ": "trigger",
 }
 """How the life of a checkpoint says in which phase a task is."""
 

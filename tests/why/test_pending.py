@@ -13,9 +13,9 @@ STEPS = {
     "its directory": ("carry_out:job:InitializeLocation", "The JobMaster asks for the directory of checkpoint 1"),
     "an operator coordinator": (
         "carry_out:job:ScheduleCoordinatorCheckpoint",
-        "The JobMaster asks an operator coordinator for its part of checkpoint 1",
+        "The JobMaster asks an operator coordinator for its snapshot for checkpoint 1",
     ),
-    "a hook": ("carry_out:job:TriggerMasterHook", "The JobMaster asks the hook log for its part of checkpoint 1"),
+    "a hook": ("carry_out:job:TriggerMasterHook", "The JobMaster asks the hook log for its state for checkpoint 1"),
     "its metadata": (
         "carry_out:job:WriteMetadata",
         "All have acknowledged: the JobMaster writes the _metadata of checkpoint 1",
@@ -65,7 +65,9 @@ def test_an_acknowledgement_on_its_way_and_one_that_has_come() -> None:
     settle_without(lab, beginning("deliver:AcknowledgeCheckpoint:chk-1:out/0"))
     (root,) = roots(lab.why(task="out/0", checkpoint=1))
     assert root.startswith("the acknowledgement of out/0 to the JobMaster has been under way for ")
-    assert says(lab.why(task="out/1", checkpoint=1)) == ["The JobMaster has out/1's acknowledgement of checkpoint 1"]
+    assert says(lab.why(task="out/1", checkpoint=1)) == [
+        "The JobMaster receives out/1's acknowledgement of checkpoint 1"
+    ]
 
 
 def test_in_flight_data_that_still_comes_in_holds_an_acknowledgement() -> None:
@@ -75,7 +77,7 @@ def test_in_flight_data_that_still_comes_in_holds_an_acknowledgement() -> None:
     written, in_flight, root = says(lab.why(task="totals/0", checkpoint=1))
     assert written == "totals/0 has copied its state for checkpoint 1 and has not all of it written"
     assert in_flight == "what is in flight from letters/1 before barrier 1 still belongs to the checkpoint"
-    assert root.startswith("the JobMaster's word to letters/1 to begin checkpoint 1 ")
+    assert root.startswith("the JobMaster's trigger to letters/1 for checkpoint 1 ")
 
 
 def test_in_flight_data_that_shares_a_file_waits_for_that_of_the_others() -> None:

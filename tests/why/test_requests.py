@@ -60,7 +60,7 @@ def test_a_request_that_dies_with_a_worker_leads_to_the_worker() -> None:
     lab.faults.kill(0)
     why = lab.why(request=second)
     assert "was refused: CHECKPOINT_COORDINATOR_SUSPEND" in why.answer.says
-    assert roots(why) == ["Worker 0 is gone, and all its tasks with it: it was killed in the lab"]
+    assert roots(why) == ["Worker 0 is lost with all its tasks: it was killed in the lab"]
 
 
 def test_a_request_is_followed_to_its_checkpoint_and_to_its_answer() -> None:
@@ -70,7 +70,7 @@ def test_a_request_is_followed_to_its_checkpoint_and_to_its_answer() -> None:
     settle_without(lab, held)
     begun, asked = says(lab.why(request=request))
     assert begun == f"request {request} has begun and has no checkpoint id yet"
-    assert asked.startswith("The JobMaster asks for the next checkpoint's number: not answered for ")
+    assert asked.startswith("The JobMaster asks for the id of the next checkpoint: not answered for ")
     settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"))
     assert says(lab.why(request=request)) == says(lab.why(checkpoint=1))
     settle_without(lab, lambda action: False)
@@ -85,7 +85,7 @@ def test_a_stop_waits_for_the_end_of_the_job() -> None:
     settle_without(lab, beginning("deliver:NotifyCheckpointComplete:chk-1:job:letters/0"))
     told = says(lab.why(request=request))
     assert told[0] == f"savepoint 1 is complete; request {request} is answered when the job has finished"
-    assert any(each.startswith("letters/0 stays until it hears that checkpoint 1 is complete") for each in told)
+    assert any(each.startswith("letters/0 stays until it is notified that checkpoint 1 is complete") for each in told)
 
 
 def test_a_request_that_nobody_made() -> None:

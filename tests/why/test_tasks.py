@@ -112,7 +112,7 @@ def test_a_task_that_has_read_all_stays_for_its_last_checkpoint() -> None:
     why = lab.why("letters/0")
     told = says(why)
     assert told[0].startswith("letters/0 has processed all its input, ")
-    assert told[1] == "letters/0 stays until it hears that checkpoint 1 is complete"
+    assert told[1] == "letters/0 stays until it is notified that checkpoint 1 is complete"
     assert told[2].startswith("checkpoint 1 has been pending for ")
     (root,) = roots(why)
     assert root.startswith("the acknowledgement of totals/1 to the JobMaster has been under way for ")

@@ -129,7 +129,7 @@ class AtRisk:
     def under(self) -> str:
         """The line below the title."""
         told = ["Nothing is lost for good: what was done since is done again, and nothing of it was published."]
-        told.append(f"Whichever worker it is, all tasks begin again: {_workers(self.tasks)}.")
+        told.append(f"Whichever worker it is, all tasks restart: {_workers(self.tasks)}.")
         if self.pending:
             numbers = ", ".join(map(str, self.pending))
             told.append(f"Checkpoint {numbers} is not complete and would not count.")

@@ -157,7 +157,7 @@ class LifeOfCheckpoint:
             heard = [step.end_ms for step in told if step.end_ms is not None]
             until = max(heard) if len(heard) == len(told) else self._until_ms
             bar = Bar(told[0].start_ms, until, DONE if len(heard) == len(told) else OPEN)
-            found.append(Row("tasks told", (bar,), f"{len(heard)} of {len(told)} have heard"))
+            found.append(Row("tasks notified", (bar,), f"{len(heard)} of {len(told)} notified"))
         return found
 
     def _row(self, name: str, step: Step) -> Row:

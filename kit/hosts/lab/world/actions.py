@@ -139,7 +139,7 @@ class ReceiveElement(Action):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TakeTurn(Action):
-    """A task has its turn: it takes one element, or asks its source for one batch."""
+    """A task processes its input: it takes one element, or asks its source for one batch."""
 
     task: str
 
