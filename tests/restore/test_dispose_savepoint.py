@@ -11,7 +11,7 @@ from pyarrow import fs
 from kit import CheckpointError, CheckpointInUseError, Lab, SparkJob, dispose_savepoint
 from kit.core.protocol.properties import RetentionPolicy
 from kit.core.state.errors import SavepointNotFoundError, StorageError
-from kit.hosts.lab import open_play, ready_job, save_play
+from kit.hosts.lab import open_scenario, ready_job, save_scenario
 from tests.host.test_confinement import with_path
 from tests.lab.jobs import Shape, environment, settle, wrong
 from tests.spark.jobs import ThreadGang, await_rows, generator, totals_job
@@ -159,9 +159,9 @@ def test_a_run_with_a_disposal_is_saved_as_a_play_and_repeated(tmp_path: Path) -
     lab.run_until(record="AllTasksRunning")
     path = lab.savepoint(wait=True)
     lab.dispose_savepoint(path)
-    file = save_play(lab, tmp_path / "it.play", job="keyed-sum, rows=60")
+    file = save_scenario(lab, tmp_path / "it.scenario", job="keyed-sum, rows=60")
     assert f"dispose of {path}" in file.read_text().splitlines()
-    again = open_play(file).run().lab
+    again = open_scenario(file).run().lab
     assert again.past.actions == lab.past.actions
     assert again.look.files.contents == lab.look.files.contents
     assert (
