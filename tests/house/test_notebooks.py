@@ -16,9 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import nbformat
 import pytest
-from nbval.plugin import IPyNbCell, nocolors
 
 from tests.house.files import ROOT
 from tests.words import words
@@ -207,6 +205,8 @@ def test_a_notebook_that_is_no_lesson_is_found() -> None:
 @pytest.fixture(scope="module")
 def nbval_compares() -> Callable[[list[Any], list[Any]], bool]:
     """nbval's own comparison of what a cell shows now and once, as `notebooks/conftest.py` lets it compare."""
+    from nbval.plugin import IPyNbCell, nocolors  # not at the top: it takes seconds, in each process of a test run
+
     spec = importlib.util.spec_from_file_location("notebooks_conftest", NOTEBOOKS / "conftest.py")
     assert spec is not None
     assert spec.loader is not None
@@ -227,10 +227,12 @@ def shown(*, x: int, label: str = "one buffer", text: str = "3 rows", row: str =
     svg = f'<svg aria-label="{label}"><style>a {{ left: {x}px }}</style><text x="{x}">{text}</text></svg>'
     html = f'<table><td style="left:{x}px">{row}</td></table>'
     view = {"application/vnd.jupyter.widget-view+json": {"model_id": str(x)}, "text/plain": app}
+    from nbformat.v4 import new_output
+
     return [
-        nbformat.v4.new_output("display_data", {"image/svg+xml": svg, "text/plain": "a picture"}),
-        nbformat.v4.new_output("display_data", view),
-        nbformat.v4.new_output("execute_result", {"text/html": html, "text/plain": "a table"}),
+        new_output("display_data", {"image/svg+xml": svg, "text/plain": "a picture"}),
+        new_output("display_data", view),
+        new_output("execute_result", {"text/html": html, "text/plain": "a table"}),
     ]
 
 

@@ -8,6 +8,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,14 @@ class Case:
 
 def case_names(data: Path | None = None) -> list[str]:
     """Every checkpoint: VERSION/CASE, or VERSION/CASE/chk-N where a case has several; no archive is unpacked for it."""
-    names = []
-    for version in checkpoint_versions(data):
-        with tarfile.open(checkpoint_archive(version, data)) as archive:
-            truths = [re.fullmatch(r"([^/]+/[^/]+)/truth(?:-(.+))?\.json", name) for name in archive.getnames()]
-        names += sorted("/".join(filter(None, truth.groups())) for truth in truths if truth)
-    return names
+    return [name for version in checkpoint_versions(data) for name in _names_in(checkpoint_archive(version, data))]
+
+
+@cache
+def _names_in(archive: Path) -> list[str]:
+    with tarfile.open(archive) as opened:
+        truths = [re.fullmatch(r"([^/]+/[^/]+)/truth(?:-(.+))?\.json", name) for name in opened.getnames()]
+    return sorted("/".join(filter(None, truth.groups())) for truth in truths if truth)
 
 
 def load(name: str, data: Path | None = None) -> Case:

@@ -154,7 +154,7 @@ def test_what_is_no_path_is_refused(how: Callable[[object], None], wrong_path: o
         how(wrong_path)
 
 
-def test_a_run_with_a_disposal_is_saved_as_a_play_and_repeated(tmp_path: Path) -> None:
+def test_a_run_with_a_disposal_is_saved_as_a_scenario_and_repeated(tmp_path: Path) -> None:
     lab = Lab(ready_job("keyed-sum", rows=60))
     lab.run_until(record="AllTasksRunning")
     path = lab.savepoint(wait=True)
