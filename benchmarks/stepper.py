@@ -79,7 +79,7 @@ window.first = window.painted();
 
 CLICKS = """
 async ([count, rest_ms]) => {
-  const [step] = [...document.querySelectorAll(".kit-controls button")].filter((b) => b.textContent === "Step ▶");
+  const step = document.querySelector(".kit-controls button[aria-label=Step]");
   document.querySelector(".kit-player").dispatchEvent(new KeyboardEvent("keydown", { key: "Home", bubbles: true }));
   await window.painted();
   const took = [];

@@ -31,7 +31,8 @@ LOOK = """
   const shown = {};
   for (const node of document.querySelectorAll(".kit-viewport [data-name]")) {
     const sprite = { tag: node.tagName, layer: node.parentNode.dataset.layer, text: node.textContent };
-    for (const { name, value } of node.attributes) if (name !== "data-name") sprite[name] = value;
+    const ofPlayer = ["data-name", "tabindex", "role", "aria-label"]; // how a keyboard reaches it, not what it is
+    for (const { name, value } of node.attributes) if (!ofPlayer.includes(name)) sprite[name] = value;
     shown[node.dataset.name] = sprite;
   }
   return shown;

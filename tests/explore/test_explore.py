@@ -99,7 +99,7 @@ def test_two_checkpoints_may_be_under_way_and_the_newer_one_complete_first() -> 
     assert explore(collects(), wanted, faults=0, checkpoints=2).holds
 
 
-@pytest.mark.parametrize("job", [collects, counts, overtakes, timed])
+@pytest.mark.parametrize("job", [collects, counts, overtakes, pytest.param(timed, marks=pytest.mark.soak)])
 def test_steps_that_are_left_out_lead_to_nothing_new(job: Callable[[], StreamEnvironment]) -> None:
     all_of_them: set[object] = set()
     reduced: set[object] = set()
@@ -145,7 +145,9 @@ def test_nothing_is_missed_where_checkpoints_are_aborted(
     assert all(each[0] == "RUNNING" and not each[2] for each in all_of_them - reduced)
 
 
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize(
+    "kind", [each if each in ("kill", "expire") else pytest.param(each, marks=pytest.mark.soak) for each in FAULTS]
+)
 def test_nothing_at_all_is_missed_where_barriers_time_out(kind: str) -> None:
     """What is seen on the way is the same too: no work is done at once there before the last checkpoint is complete."""
     all_of_them: set[object] = set()
@@ -156,6 +158,7 @@ def test_nothing_at_all_is_missed_where_barriers_time_out(kind: str) -> None:
     assert all_of_them == reduced
 
 
+@pytest.mark.soak
 def test_abort_news_commute_with_data_but_not_with_the_snapshot() -> None:
     """A task is told of an abort before or after a snapshot: both ways are tried."""
 

@@ -59,6 +59,8 @@ FLINKS = {
     "restart-strategy.exponential-delay.reset-backoff-threshold": 60 * MINUTE,
     "restart-strategy.exponential-delay.jitter-factor": 0.1,
     "restart-strategy.exponential-delay.attempts-before-reset-backoff": 2**31 - 1,
+    "s3.entropy.key": None,
+    "s3.entropy.length": 4,
     "taskmanager.network.memory.buffers-per-channel": 2,
     "high-availability.type": "memory",
     "jobmanager.scheduler": False,

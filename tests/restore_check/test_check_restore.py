@@ -186,7 +186,9 @@ def test_all_that_fails_is_listed(taken: tuple[Lab, str, CheckpointMetadata]) ->
 def test_more_subtasks_than_key_groups_fail(taken: tuple[Lab, str, CheckpointMetadata]) -> None:
     _, _, metadata = taken
     check = check_restore(metadata, {"rows": 2, "totals": 17, "out": 2})
-    assert "lower than the configured parallelism (17)" in one(check, Severity.FAILS).flink
+    finding = one(check, Severity.FAILS)
+    assert "lower than the configured parallelism (17)" in finding.flink
+    assert "it has 16 key groups, and 17 subtasks cannot share them. Use at most 16 subtasks." in str(check)
 
 
 def test_a_newer_checkpoint_of_the_job_stands_for_the_job(taken: tuple[Lab, str, CheckpointMetadata]) -> None:

@@ -12,7 +12,7 @@ from tests.unaligned.matrix import MATRIX, Rescale, in_flight, rescale_in_lab
 from tests.unaligned.spark_runner import rescale_on_spark, spark_job
 
 MODES = ["exactly_once", "unaligned"]
-LIGHT = {"unaligned": 75, "unaligned_after_timeout": 27, "exactly_once": 12}
+LIGHT = {"unaligned": 75, "unaligned_after_timeout": 16, "exactly_once": 12}
 """The weight up to which `make test` plays a row; the wide ones take minutes, and only the `soak` has them."""
 BOTH_ENDS = ("PIPELINE-3-2", "PIPELINE-3-3", "MULTI_INPUT-3-2")
 """In these rows some records have not even left their senders."""

@@ -209,7 +209,8 @@ def _settle_max_parallelism(assignment: TaskStateAssignment) -> None:
                 f"The state for task {vertex.name} can not be restored. The maximum parallelism ({recorded}) of the "
                 f"restored state is lower than the configured parallelism ({vertex.parallelism}). Please reduce the "
                 "parallelism of the task to be lower or equal to the maximum parallelism.",
-                f"The state is that of {described(state, assignment.operator(operator_id))}.",
+                f"The state is that of {described(state, assignment.operator(operator_id))}: it has {recorded} key "
+                f"groups, and {vertex.parallelism} subtasks cannot share them. Use at most {recorded} subtasks.",
             )
         if recorded != assignment.max_parallelism:
             if vertex.max_parallelism is not None:
