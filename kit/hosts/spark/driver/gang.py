@@ -32,6 +32,8 @@ OTHERS_LEAVE_S = 0.05
 """The time that slots that are not silent get to leave before Spark ends them."""
 CANCEL_EVERY_S = 0.2
 """The interval at which a cancellation is repeated, because Spark ignores one that comes before the job begins."""
+LAST_CANCEL_S = 10.0
+"""The time that the end of the gang waits for a call of Spark that cancels it and has not returned."""
 _OBJECTS_BETWEEN_COLLECTIONS = 500_000
 PROFILE_VARIABLE = "KIT_PROFILE"
 """The variable with the directory to which each slot writes a profile of its main thread,
@@ -68,7 +70,7 @@ class SparkGang:
 
     def cancel(self) -> None:
         """Have Spark end the job; its workers detect that by themselves."""
-        if self._canceller is None:
+        if self._canceller is None and not self._over.is_set():
             self._canceller = threading.Thread(target=self._cancel, name="kit-cancel", daemon=True)
             self._canceller.start()
 
@@ -93,6 +95,8 @@ class SparkGang:
                 slots, self._silent = self._silent, set()
                 self._settled = not slots
             if not slots:
+                if self._canceller is not None:
+                    self._canceller.join(LAST_CANCEL_S)
                 self._ended(self._error)
                 return
             replace_silent(self._spark, self.group, slots)
