@@ -57,7 +57,7 @@ quickdocs:
 	$(PYTHON) -m scripts.site --quick
 
 quicktests: lint
-	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder \
+	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "not spark and not soak and not signals"
 	@# A process of their own: the browser tests leave an event loop in the main thread, and that takes signals its own way.
 	$(PYTHON) -m pytest -q -m "signals and not soak"
