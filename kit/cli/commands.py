@@ -13,7 +13,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from kit.cli.printing import as_json, as_table, as_tables, write_parquet
+from kit.cli.printing import as_table, as_tables, for_programs
 from kit.core.state.errors import StateError
 from kit.snapshots.checkpoints import Checkpoint, Checkpoints, open_checkpoint, open_checkpoints
 
@@ -76,11 +76,7 @@ def ls(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Foll
     if not len(frame):
         typer.echo(f"kit: no checkpoint or savepoint is in {path!r} or below it", err=True)
         raise typer.Exit(FAILED)
-    if parquet is not None:
-        write_parquet(frame, parquet)
-    elif as_lines:
-        as_json(frame)
-    else:
+    if not for_programs(frame, parquet, as_lines=as_lines):
         as_table(frame, found.title)
         _print_orphans(found)
     if not frame["restorable"].all():
@@ -111,11 +107,7 @@ def show(
         chosen = Table.OPERATORS if table is None and (as_lines or parquet is not None) else table
         frames = _frames(checkpoint, chosen)
         problems = checkpoint.files[checkpoint.files["problem"] != ""]
-    if parquet is not None:
-        write_parquet(next(iter(frames.values())), parquet)
-    elif as_lines:
-        as_json(next(iter(frames.values())))
-    else:
+    if not for_programs(next(iter(frames.values())), parquet, as_lines=as_lines):
         as_tables(checkpoint.title, frames)
     for problem in problems["problem"].head(3):
         typer.echo(f"kit: {problem}", err=True)
@@ -147,11 +139,7 @@ def state(
     """Print the values of a state. With --json and --parquet all rows are written, unless --key-group says less."""
     with errors():
         found = open_checkpoint(path, follow=follow).state(operator, name, key_groups=key_group or None)
-        if parquet is not None:
-            write_parquet(found, parquet)
-        elif as_lines:
-            as_json(found)
-        else:
+        if not for_programs(found, parquet, as_lines=as_lines):
             as_table(found.slice(0, limit or None), f"{operator}, {name}: {found.num_rows:,} rows")
             if limit and found.num_rows > limit:
                 typer.echo(f"... and {found.num_rows - limit:,} more; --limit 0 prints all")

@@ -14,7 +14,7 @@ from kit.advice import advise as advice_on
 from kit.advice import read_flink, save_flink
 from kit.cli.commands import NOT_RESTORABLE, Follow, Json, Parquet, app, errors
 from kit.cli.commands import Path as CheckpointPath
-from kit.cli.printing import as_json, as_table, write_parquet
+from kit.cli.printing import as_table, for_programs
 from kit.restore_check.job_shape import Job
 from kit.snapshots.checkpoints import Checkpoint, Outside, open_checkpoint
 
@@ -63,11 +63,7 @@ def check(
             outside=Outside(offsets, transaction_timeout_ms, age_ms),
         )
     findings = answer.to_pandas()
-    if parquet is not None:
-        write_parquet(findings, parquet)
-    elif as_lines:
-        as_json(findings)
-    else:
+    if not for_programs(findings, parquet, as_lines=as_lines):
         typer.echo(f"{answer.verdict}.\n")
         for finding in answer.findings:
             typer.echo(f"{finding.severity}: {finding.operator}: {finding.found} {finding.fix}".rstrip())
@@ -97,11 +93,7 @@ def diff(
         found = open_checkpoint(before, follow=follow).diff(open_checkpoint(after, follow=follow))
         states = found.states
         frame = found.values(*values) if values else states[states[["added", "removed", "changed"]].sum(axis=1) > 0]
-    if parquet is not None:
-        write_parquet(frame, parquet)
-    elif as_lines:
-        as_json(frame)
-    else:
+    if not for_programs(frame, parquet, as_lines=as_lines):
         as_table(frame, found.title, 40)
     if len(frame):
         raise typer.Exit(1)
@@ -137,11 +129,7 @@ def advise(
     with errors():
         answer = advice_on(read_flink(save_flink(job, save) if save is not None else job))
     remedies = answer.to_pandas()
-    if parquet is not None:
-        write_parquet(remedies, parquet)
-    elif as_lines:
-        as_json(remedies)
-    else:
+    if not for_programs(remedies, parquet, as_lines=as_lines):
         typer.echo(answer)
     if answer.remedies:
         raise typer.Exit(1)

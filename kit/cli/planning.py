@@ -10,7 +10,7 @@ import typer
 from kit.advice import ParallelismPlan, plan_parallelism
 from kit.cli.commands import FAILED, Follow, Json, Parquet, Path, errors
 from kit.cli.judging import app
-from kit.cli.printing import as_json, as_table, as_tables, write_parquet
+from kit.cli.printing import as_table, as_tables, for_programs
 from kit.core.state.errors import SavepointNotFoundError
 from kit.snapshots.checkpoints import Checkpoint, Checkpoints, open_checkpoint, open_checkpoints
 
@@ -23,11 +23,9 @@ def size(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Fo
     with errors():
         found = _opened(path, follow)
         frame = found.growth if isinstance(found, Checkpoints) else found.storage.states
-        if parquet is not None:
-            write_parquet(frame, parquet)
-        elif as_lines:
-            as_json(frame)
-        elif isinstance(found, Checkpoints):
+        if for_programs(frame, parquet, as_lines=as_lines):
+            return
+        if isinstance(found, Checkpoints):
             as_table(frame, found.title)
         else:
             storage = found.storage
@@ -60,11 +58,7 @@ def orphans(path: Path, as_lines: Json = False, parquet: Parquet = None, follow:
     if unread:
         typer.echo(f"kit: {unread[0].directory}: {unread[0].problem}", err=True)
         raise typer.Exit(FAILED)
-    if parquet is not None:
-        write_parquet(frame, parquet)
-    elif as_lines:
-        as_json(frame)
-    else:
+    if not for_programs(frame, parquet, as_lines=as_lines):
         total = int(frame["bytes"].sum()) if len(frame) else 0
         as_table(frame, f"{len(frame)} files, {total:,} B, that no checkpoint here refers to")
     if len(frame):
@@ -88,11 +82,7 @@ def plan(
     """Show how evenly keys spread over subtasks, and recommend a maximum parallelism."""
     with errors():
         found = _planned(path, name, parallelism, max_parallelism, state, follow)
-    if parquet is not None:
-        write_parquet(found.table, parquet)
-    elif as_lines:
-        as_json(found.table)
-    else:
+    if not for_programs(found.table, parquet, as_lines=as_lines):
         typer.echo(f"{found.verdict}\n")
         as_table(found.table, "candidates")
         as_table(found.hot_groups(), "hottest key groups")

@@ -47,6 +47,18 @@ def as_tables(title: str, frames: Mapping[str, pd.DataFrame]) -> None:
         sys.stdout.write("\n")
 
 
+def for_programs(rows: pa.Table | pd.DataFrame, parquet: str | None, *, as_lines: bool) -> bool:
+    """Write rows to the Parquet file, or print them as lines of JSON; return False if neither was asked for.
+
+    Raises OSError.
+    """
+    if parquet is not None:
+        write_parquet(rows, parquet)
+    elif as_lines:
+        as_json(rows)
+    return parquet is not None or as_lines
+
+
 def as_json(rows: pa.Table | pd.DataFrame) -> None:
     """Print a JSON object for each row, one per line."""
     for row in _rows(rows):

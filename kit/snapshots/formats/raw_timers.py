@@ -5,7 +5,7 @@ Flink: `InternalTimersSnapshotReaderWriters`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,18 +75,35 @@ def read_timers(data: bytes) -> Iterator[TimerService]:
         yield found
 
 
-def timers_bytes(heads: Mapping[str, bytes], pairs: Mapping[str, Sequence[Pair]]) -> bytes:
-    """Return the timers of one key group as `read_timers` reads them: `pairs` by the names of their states."""
-    parts = [(MARK & 0xFFFFFFFF).to_bytes(4, "big"), VERSION.to_bytes(4, "big"), len(heads).to_bytes(4, "big")]
-    for service, head in heads.items():
-        parts.append(head)
-        for domain in DOMAINS:
-            timers = pairs.get(timer_state_name(service, domain), ())
-            parts.append(len(timers).to_bytes(4, "big"))
-            for key, _ in timers:
-                time_ms = int.from_bytes(key[:8], "big") - (1 << 63)
-                parts += (key[8:], time_ms.to_bytes(8, "big", signed=True))
-    return b"".join(parts)
+class RawTimersWriter:
+    """Writes the timers of one subtask as `read_timers` reads them, a key group at a time.
+
+    `heads` are the name and serializers of each service as they are stored.
+    """
+
+    def __init__(self, out: Callable[[bytes], object], heads: Mapping[str, bytes]) -> None:
+        self._out, self._heads = out, heads
+        self._size = 0
+
+    def write(self, group: int, states: Mapping[str, Sequence[Pair]]) -> int:
+        """Write the timers of one key group, by the names of their states; return its offset."""
+        parts = [
+            (MARK & 0xFFFFFFFF).to_bytes(4, "big"),
+            VERSION.to_bytes(4, "big"),
+            len(self._heads).to_bytes(4, "big"),
+        ]
+        for service, head in self._heads.items():
+            parts.append(head)
+            for domain in DOMAINS:
+                timers = states.get(timer_state_name(service, domain), ())
+                parts.append(len(timers).to_bytes(4, "big"))
+                for key, _ in timers:
+                    time_ms = int.from_bytes(key[:8], "big") - (1 << 63)
+                    parts += (key[8:], time_ms.to_bytes(8, "big", signed=True))
+        offset, held = self._size, b"".join(parts)
+        self._out(held)
+        self._size += len(held)
+        return offset
 
 
 def timer_state_name(service: str, domain: str) -> str:

@@ -6,7 +6,7 @@ Timers in raw keyed state are changed with it, and stay where they are.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,13 +18,14 @@ from kit.core.state.handles import (
     KeyGroupRange,
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
+    StreamStateHandle,
 )
 from kit.core.state.key_groups import key_group_partitions
 from kit.snapshots.checkpoints.keyed_parts import KeyGroupsPart, RawTimersPart, SstPart
 from kit.snapshots.checkpoints.naming import label
 from kit.snapshots.formats.canonical import CanonicalWriter, Pair
 from kit.snapshots.formats.headers import KeyedState
-from kit.snapshots.formats.raw_timers import timers_bytes
+from kit.snapshots.formats.raw_timers import RawTimersWriter
 from kit.snapshots.surgery.bootstrap import declared, pairs_of
 from kit.snapshots.surgery.drafts import Draft, Origin
 from kit.snapshots.surgery.key_hashes import groups_of, hashes
@@ -37,6 +38,7 @@ OfGroup = Mapping[str, Sequence[Pair]]
 """The pairs of one key group, by the name of their state."""
 Groups = Iterable[tuple[int, OfGroup]]
 Handles = dict[int, Any]
+_Writer = CanonicalWriter | KitWriter | RawTimersWriter
 """The handle of each subtask that has one."""
 
 
@@ -54,9 +56,9 @@ def rewritten_keyed_state(draft: Draft, origin: Origin, target: Target) -> Handl
             files.append(_File(draft, subtask, _whole(ranges), parts, states, parts[0].header.raw_key))
     if draft.rows:
         files = _with_rows(draft, files)
-    kind = _Own if draft.to_kit else _Canonical
-    writer = kind(draft, origin.metadata.checkpoint_id, target)
-    return {each.subtask: writer.write(each) for each in _dealt(draft, files)}
+    writer = _Files(draft, origin.metadata.checkpoint_id, target)
+    write = writer.own if draft.to_kit else writer.canonical
+    return {each.subtask: write(each) for each in _dealt(draft, files)}
 
 
 def rewritten_raw_timers(draft: Draft, origin: Origin, target: Target) -> Handles:
@@ -74,8 +76,8 @@ def rewritten_raw_timers(draft: Draft, origin: Origin, target: Target) -> Handle
         if states:
             whole = _whole([each.key_group_range for each in handles])
             files.append(_File(draft, subtask, whole, parts, states, b""))
-    writer = _RawTimers(draft, origin.metadata.checkpoint_id, target)
-    return {each.subtask: writer.write(each) for each in _dealt(draft, files)}
+    writer = _Files(draft, origin.metadata.checkpoint_id, target)
+    return {each.subtask: writer.raw_timers(each) for each in _dealt(draft, files)}
 
 
 @dataclass(frozen=True)
@@ -226,69 +228,45 @@ def _new_groups(draft: Draft, state: KeyedState, group: int, pairs: Sequence[Pai
 
 
 @dataclass(frozen=True)
-class _Canonical:
-    """Writes files of managed keyed state."""
+class _Files:
+    """Writes the files of an operator's keyed state."""
 
     draft: Draft
     checkpoint_id: int
     target: Target
 
-    def write(self, file: _File) -> KeyGroupsSavepointStateHandle:
-        """Write one file. Key groups without pairs have offset 0."""
-        offsets = dict.fromkeys(file.key_groups, 0)
+    def canonical(self, file: _File) -> KeyGroupsSavepointStateHandle:
+        """Write managed keyed state in the canonical layout. Key groups without pairs have offset 0."""
+        states, maximum = list(file.states.values()), self.draft.new.max_parallelism
+        _, offsets, held = self._write(
+            file, "keyed", 0, lambda write: CanonicalWriter(write, file.raw_key, states, maximum)
+        )
+        return KeyGroupsSavepointStateHandle(file.key_groups, offsets, held)
+
+    def own(self, file: _File) -> KeyGroupsStateHandle:
+        """Write managed keyed state in the kit's own format."""
+        states, maximum = list(file.states.values()), self.draft.new.max_parallelism
+        name, offsets, held = self._write(file, "keyed", NO_OFFSET_SET, lambda write: KitWriter(write, states, maximum))
+        return KeyGroupsStateHandle(file.key_groups, offsets, held, name)
+
+    def raw_timers(self, file: _File) -> KeyGroupsStateHandle:
+        """Write timers in raw keyed state."""
+        name, offsets, held = self._write(
+            file, "timers", NO_OFFSET_SET, lambda write: RawTimersWriter(write, file.heads)
+        )
+        return KeyGroupsStateHandle(file.key_groups, offsets, held, name)
+
+    def _write(
+        self, file: _File, kind: str, empty: int, begin: Callable[[Write], _Writer]
+    ) -> tuple[str, tuple[int, ...], StreamStateHandle]:
+        """Write a file by key groups; return its name, the offset of each (`empty`: without pairs), and its stream."""
+        offsets = dict.fromkeys(file.key_groups, empty)
 
         def produce(write: Write) -> None:
-            writer = CanonicalWriter(write, file.raw_key, list(file.states.values()), self.draft.new.max_parallelism)
+            writer = begin(write)
             for group, pairs in file.groups():
                 offsets[group] = writer.write(group, pairs)
 
-        name = state_file_name(self.draft.new.operator_id, file.subtask, self.checkpoint_id, "keyed")
-        delegate = self.target.write(name, produce)
-        return KeyGroupsSavepointStateHandle(file.key_groups, tuple(offsets.values()), delegate)
-
-
-@dataclass(frozen=True)
-class _Own:
-    """Writes files of keyed state in the kit's own format."""
-
-    draft: Draft
-    checkpoint_id: int
-    target: Target
-
-    def write(self, file: _File) -> KeyGroupsStateHandle:
-        """Write one file."""
-        offsets = dict.fromkeys(file.key_groups, NO_OFFSET_SET)
-
-        def produce(write: Write) -> None:
-            writer = KitWriter(write, list(file.states.values()), self.draft.new.max_parallelism)
-            for group, pairs in file.groups():
-                offsets[group] = writer.write(group, pairs)
-
-        name = state_file_name(self.draft.new.operator_id, file.subtask, self.checkpoint_id, "keyed")
-        delegate = self.target.write(name, produce)
-        return KeyGroupsStateHandle(file.key_groups, tuple(offsets.values()), delegate, name)
-
-
-@dataclass(frozen=True)
-class _RawTimers:
-    """Writes files of timers in raw keyed state."""
-
-    draft: Draft
-    checkpoint_id: int
-    target: Target
-
-    def write(self, file: _File) -> KeyGroupsStateHandle:
-        """Write one file."""
-        offsets = dict.fromkeys(file.key_groups, NO_OFFSET_SET)
-
-        def produce(write: Write) -> None:
-            at = 0
-            for group, pairs in file.groups():
-                offsets[group] = at
-                held = timers_bytes(file.heads, pairs)
-                write(held)
-                at += len(held)
-
-        name = state_file_name(self.draft.new.operator_id, file.subtask, self.checkpoint_id, "timers")
-        delegate = self.target.write(name, produce)
-        return KeyGroupsStateHandle(file.key_groups, tuple(offsets.values()), delegate, name)
+        name = state_file_name(self.draft.new.operator_id, file.subtask, self.checkpoint_id, kind)
+        stream = self.target.write(name, produce)
+        return name, tuple(offsets.values()), stream
