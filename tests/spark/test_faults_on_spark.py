@@ -103,27 +103,27 @@ def once(misdeed: Callable[[], None], done: str, row: dict[str, int]) -> dict[st
 
 
 @pytest.mark.parametrize(
-    ("misdeed", "said"),
+    ("misdeed", "said", "timeout_ms"),
     [
-        (hang, "Checkpoint expired before completing"),
-        (leak, "MemoryError"),
-        (exit_at_once, "its process died"),
-        (exit_by_exception, "SystemExit: 3"),
+        (hang, "Checkpoint expired before completing", 1_500),
+        (leak, "MemoryError", 600_000),
+        (exit_at_once, "its process died", 600_000),
+        (exit_by_exception, "SystemExit: 3", 600_000),
     ],
     ids=["hangs", "leaks memory", "ends the process", "asks the process to end"],
 )
 def test_a_function_of_the_users_that(
-    spark: SparkSession, tmp_path: Path, misdeed: Callable[[], None], said: str
+    spark: SparkSession, tmp_path: Path, misdeed: Callable[[], None], said: str, timeout_ms: int
 ) -> None:
-    """Hanging is noticed by a checkpoint that does not come."""
+    """Hanging is noticed by a checkpoint that expires; on a busy machine, a later one may expire too."""
     function = partial(once, misdeed, str(tmp_path / "done"))
-    env = totals_job(tmp_path, SLOW, function=function, timeout_ms=1_500)
+    env = totals_job(tmp_path, SLOW, function=function, timeout_ms=timeout_ms)
     with SparkJob(env, spark, settings=DriverSettings(kill_ms=500)) as job:
         job.start()
         assert job.wait(120) == "FINISHED"
         told = [str(record.data) for record in job.trace]
         lost = [record.data["slot"] for record in job.trace if record.kind == "SlotLost"]
     check_output(tmp_path)
-    assert len(job.look.stages) == 2
+    assert len(job.look.stages) >= 2 if misdeed is hang else len(job.look.stages) == 2
     assert any(said in each for each in told)
     assert len(lost) == (misdeed in (exit_at_once, exit_by_exception)), "only who ends the process loses the slot"

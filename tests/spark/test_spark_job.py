@@ -120,8 +120,8 @@ def test_a_frozen_worker_is_noticed_and_replaced(spark: SparkSession, tmp_path: 
         assert job.wait() == "FINISHED"
         assert not alive(frozen)
     check_output(tmp_path)
-    (lost,) = [record for record in job.trace if record.kind == "SlotLost"]
-    assert "no heartbeat" in lost.data["error"]
+    lost = [record.data["error"] for record in job.trace if record.kind == "SlotLost"]
+    assert any("no heartbeat" in error for error in lost)
 
 
 @pytest.mark.parametrize("seed", range(3))
