@@ -20,20 +20,19 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks._options import options
-from kit.stream.operators import (
+from kit.stream.operators.aggregates import count, sum_
+from kit.stream.operators.base import OperatorSpec
+from kit.stream.operators.functions.function_operator import FunctionInput
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.windows.interval_join import IntervalJoin
+from kit.stream.operators.windows.window import WindowAggregate
+from kit.stream.operators.windows.window_assigners import (
     EventTimeSessionWindows,
-    FunctionInput,
-    IntervalJoin,
-    OutputTag,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
-    WindowAggregate,
-    WindowJoin,
-    count,
-    sum_,
+    WindowAssigner,
 )
-from kit.stream.operators.base import OperatorSpec
-from kit.stream.operators.windows.window_assigners import WindowAssigner
+from kit.stream.operators.windows.window_join import WindowJoin
 from tests.operators.harness import Harness
 
 ROWS = pa.schema([("key", pa.int64()), ("at", pa.int64()), ("value", pa.int64())])

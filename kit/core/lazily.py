@@ -1,17 +1,19 @@
 """Imports that wait until something is used: the names that a package offers.
 
-A package that offers names from many modules imports none of them itself. Its `__init__.py` lists their modules, and
-imports the names `if TYPE_CHECKING`, for type checkers and editors:
+A package that offers names from many modules imports none of them itself. Its `__init__.py` lists them once, as imports
+for type checkers and editors, and calls `offer`:
 
-    offer(__name__, {"kit.hosts.lab.lab": ["Lab"], "kit.verify.swarm.swarm": ["Swarm", "swarm"]})
+    if TYPE_CHECKING:
+        from kit.hosts.lab.lab import Lab as Lab
 
-The import check reads these lists as imports (`tests/house/rules.py`).
+    offer(__name__)
 """
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -59,14 +61,21 @@ class Offering(ModuleType):
         return import_module, (self.__name__,)
 
 
-def offer(package: str, names: Mapping[str, Iterable[str]], signs: Callable[[str, str], None] | None = None) -> None:
-    """Let a package offer names, listed by the modules that define them. `signs` may raise an ImportError of its own
-    for a name that is not offered.
+def offer(package: str, *own: str, signs: Callable[[str, str], None] | None = None) -> None:
+    """Let a package offer the names that its file imports `if TYPE_CHECKING`, and its `own`, which the file defines.
+
+    They become its `__all__`. `signs` may raise an ImportError of its own for a name that is not offered.
     """
-    module = sys.modules[package]
-    module.__dict__["_signs"] = signs
-    module.__dict__["_homes"] = {name: home for home, defined in names.items() for name in defined}
+    module: Any = sys.modules[package]
+    homes = dict(_imported_for_type_checkers(module.__spec__.loader.get_source(package)))
+    module.__dict__.update(_signs=signs, _homes=homes, __all__=sorted([*homes, *own]))
     module.__class__ = Offering
 
 
-__all__ = ["Offering", "offer"]
+def _imported_for_type_checkers(source: str) -> Iterator[tuple[str, str]]:
+    """Yield each name that a file imports `if TYPE_CHECKING`, with its module."""
+    for guarded in ast.parse(source).body:
+        if isinstance(guarded, ast.If) and ast.unparse(guarded.test) == "TYPE_CHECKING":
+            for line in guarded.body:
+                if isinstance(line, ast.ImportFrom) and line.module:
+                    yield from ((alias.name, line.module) for alias in line.names)

@@ -2,6 +2,4 @@
 
 from kit.core.lazily import offer as _offer
 
-_offer(__name__, {})
-
-__all__: list[str] = []
+_offer(__name__)

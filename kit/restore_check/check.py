@@ -14,17 +14,13 @@ from kit.core.metadata import CheckpointMetadata
 from kit.core.protocol.tasks import task_name
 from kit.core.state.handles import OperatorStateMode
 from kit.core.state.operator_state import OperatorState
-from kit.machines.restore import (
-    AssignmentVertex,
-    MaxParallelismError,
-    NonRestoredStateError,
-    OperatorIDPair,
-    RestoreError,
-    StateAssignment,
-    assign_states,
-    load_and_validate,
-)
 from kit.machines.restore.assignment_rows import describe_assignments
+from kit.machines.restore.errors import MaxParallelismError, NonRestoredStateError, RestoreError
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.restored import StateAssignment
+from kit.machines.restore.state_assignment import assign_states
+from kit.machines.restore.topology import AssignmentVertex
+from kit.machines.restore.validate import load_and_validate
 from kit.restore_check.findings import Effect, Finding, Severity, what_is_held
 from kit.restore_check.job_shape import Job, JobShape, Parallelism, shape_of
 from kit.restore_check.key_group_bytes import at_parallelism, key_group_bytes

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from kit.core.metadata import CheckpointMetadata
 from kit.core.state.key_groups import check_parallelism, default_max_parallelism
 from kit.machines.job.task_restores import assignment_edges, assignment_vertices
-from kit.machines.restore import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.topology import AssignmentEdge, AssignmentVertex
 from kit.stream.api import StreamEnvironment
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.hashing import operator_id_of_uid

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from kit.core.display import display
 from kit.core.state.key_groups import key_group_partitions
 from kit.core.state.operator_state import OperatorState
-from kit.machines.restore import AssignmentVertex, OperatorIDPair, RestoreError
+from kit.machines.restore.errors import RestoreError
+from kit.machines.restore.operator_id_pair import OperatorIDPair
+from kit.machines.restore.topology import AssignmentVertex
 from kit.restore_check.findings import Effect, Finding, Severity
 from kit.restore_check.key_group_bytes import at_parallelism, key_group_bytes
 

@@ -22,19 +22,10 @@ from typing import TYPE_CHECKING
 from kit.core.lazily import offer as _offer
 
 if TYPE_CHECKING:
-    from kit.why.answer import Why
-    from kit.why.asking import Asking, why
-    from kit.why.fact import Fact
-    from kit.why.questions import WhyError
+    from kit.why.answer import Why as Why
+    from kit.why.asking import Asking as Asking
+    from kit.why.asking import why as why
+    from kit.why.fact import Fact as Fact
+    from kit.why.questions import WhyError as WhyError
 
-_offer(
-    __name__,
-    {
-        "kit.why.answer": ["Why"],
-        "kit.why.asking": ["Asking", "why"],
-        "kit.why.fact": ["Fact"],
-        "kit.why.questions": ["WhyError"],
-    },
-)
-
-__all__ = ["Asking", "Fact", "Why", "WhyError", "why"]
+_offer(__name__)

@@ -14,7 +14,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from kit.stream.api import StreamEnvironment
-from kit.stream.graph import DuplicateUidError, GraphError
+from kit.stream.graph.stream_graph import DuplicateUidError, GraphError
 
 FIRST = """
 from kit import CollectSink, CollectionSource, Lab, StreamEnvironment, sum_

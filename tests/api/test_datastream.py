@@ -11,25 +11,16 @@ from pyspark import cloudpickle
 
 from kit.stream.api import OperatorStream, StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.graph import (
-    CheckpointConfig,
-    DuplicateUidError,
-    ExponentialDelay,
-    GraphError,
-    JobGraph,
-    NoRestart,
-    SettingError,
-    operator_id_of_uid,
-)
-from kit.stream.operators import (
-    KeyedBatchFunction,
-    KeyedProcessFunction,
-    OperatorSpec,
-    SchemaError,
-    TumblingEventTimeWindows,
-    count,
-    sum_,
-)
+from kit.stream.graph.hashing import operator_id_of_uid
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.graph.stream_graph import DuplicateUidError, GraphError
+from kit.stream.operators.aggregates import count, sum_
+from kit.stream.operators.base import OperatorSpec
+from kit.stream.operators.functions.batch_process import KeyedBatchFunction
+from kit.stream.operators.functions.process import KeyedProcessFunction
+from kit.stream.operators.spec import SchemaError
+from kit.stream.operators.windows.window_assigners import TumblingEventTimeWindows
+from kit.stream.settings.job_settings import CheckpointConfig, ExponentialDelay, NoRestart, SettingError
 
 ROWS = [
     {"carrier": "AA", "tail": "N1", "delay": 5, "at": 1_000},

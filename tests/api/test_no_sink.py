@@ -20,7 +20,7 @@ from kit import (
     count,
     sum_,
 )
-from kit.stream.graph import GraphError
+from kit.stream.graph.stream_graph import GraphError
 from tests.spark.jobs import ThreadGang
 
 ROWS = [{"letter": "abc"[i % 3], "n": i} for i in range(12)]

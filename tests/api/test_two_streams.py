@@ -8,16 +8,13 @@ import pytest
 from kit.stream.api import StreamEnvironment
 from kit.stream.backend.states.descriptors import MapStateDescriptor
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.graph import GraphError
-from kit.stream.operators import (
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
-    OutputTag,
-    ProcessFunction,
-    SchemaError,
-    TumblingEventTimeWindows,
-    count,
-)
+from kit.stream.graph.stream_graph import GraphError
+from kit.stream.operators.aggregates import count
+from kit.stream.operators.functions.broadcast import KeyedBroadcastProcessFunction
+from kit.stream.operators.functions.process import KeyedCoProcessFunction, ProcessFunction
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.spec import SchemaError
+from kit.stream.operators.windows.window_assigners import TumblingEventTimeWindows
 
 ORDERS = CollectionSource([{"id": "a", "at": 1}])
 PAYMENTS = CollectionSource([{"order": "a", "paid_at": 1}])

@@ -22,7 +22,7 @@ from kit import (
 )
 from kit.core.state.errors import StateDescriptorError
 from kit.stream.api.datastream import DataStream
-from kit.stream.operators import SchemaError
+from kit.stream.operators.spec import SchemaError
 
 UNION = pa.dense_union([pa.field("i", pa.int64()), pa.field("s", pa.string())])
 SCHEMA = pa.schema(

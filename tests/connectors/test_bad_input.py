@@ -15,7 +15,7 @@ import pytest
 from kit import CheckpointConfig, CsvSource, Lab, ParquetSink, ParquetSource, StreamEnvironment, count
 from kit.hosts.lab import LabError
 from kit.hosts.spark import JobFailedError, SparkJob
-from kit.stream.operators import Source
+from kit.stream.operators.sources.source import Source
 from tests.lab.jobs import failure, output_of_failed
 from tests.spark.jobs import ThreadGang
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kit import CsvSource
 from kit.stream.connectors import csv_files
-from kit.stream.operators import SchemaError
+from kit.stream.operators.spec import SchemaError
 
 WORDS = st.text(st.sampled_from("ab é,;\"'"), min_size=1, max_size=5).map(lambda word: f"w{word}")
 VALUES = {

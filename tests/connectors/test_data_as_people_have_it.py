@@ -12,7 +12,7 @@ import pytest
 
 from kit import CheckpointConfig, CsvSource, FixedDelay, Lab, ParquetSink, ParquetSource, StreamEnvironment, count, sum_
 from kit.hosts.spark import SparkJob
-from kit.stream.operators import Source
+from kit.stream.operators.sources.source import Source
 from tests.spark.jobs import ThreadGang
 
 FLIGHTS = pd.DataFrame(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kit.core.protocol.snapshots import Effect
 from kit.stream.connectors import CommitError, CsvSource, ParquetSink, ParquetSource, SinkSpec, files
-from kit.stream.operators import SchemaError
+from kit.stream.operators.spec import SchemaError
 from tests.operators.harness import Harness
 
 ROWS = pa.schema([("row", pa.int64()), ("name", pa.string())])

@@ -21,7 +21,7 @@ from kit.hosts.spark import SparkJob
 from kit.hosts.spark.edge import COLLECTED
 from kit.hosts.spark.temporary import process_directory
 from kit.stream.connectors import Sink
-from kit.stream.graph import GraphError
+from kit.stream.graph.stream_graph import GraphError
 from tests.house.files import ROOT
 from tests.lab.jobs import failure, output_of_failed
 from tests.spark.jobs import ThreadGang

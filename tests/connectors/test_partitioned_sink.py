@@ -17,7 +17,7 @@ from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StateRestoreError
 from kit.stream.connectors import CollectSink, RollingPolicy, SinkSpec, files
 from kit.stream.connectors.partitions import by_partition, keys_of
-from kit.stream.operators import SchemaError
+from kit.stream.operators.spec import SchemaError
 from tests.spark.jobs import ThreadGang
 
 DAYS = [dt.date(2013, 1, day) for day in (1, 2, 3)]

@@ -12,7 +12,7 @@ import pytest
 
 from kit import CsvSource, ParquetSource
 from kit.stream.connectors.file_sources import _FileSource
-from kit.stream.operators import SchemaError
+from kit.stream.operators.spec import SchemaError
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kit import TextSource
 from kit.stream.connectors import text_files
 from kit.stream.connectors.file_versions import version_of
-from kit.stream.operators import SchemaError
+from kit.stream.operators.spec import SchemaError
 
 settings_ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 LINES = st.lists(

@@ -14,7 +14,7 @@ from pyarrow import csv
 
 from kit import CheckpointConfig, CollectSink, DirectorySource, GeneratorSource, Lab, StreamEnvironment
 from kit.hosts.lab.errors import LabJobFailedError
-from kit.stream.operators import Source, Split
+from kit.stream.operators.sources.source import Source, Split
 from kit.stream.operators.sources.source_operator import SourceOperator
 
 SCHEMA = pa.schema([("n", pa.int64())])

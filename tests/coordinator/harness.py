@@ -20,12 +20,10 @@ from kit.core.protocol.tasks import ExecutionState, split_task_name
 from kit.core.protocol.words import Word
 from kit.core.state.handles import FileStateHandle, KeyGroupRange, KeyGroupsStateHandle
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
-from kit.machines.coordinator import (
-    CheckpointCoordinator,
-    CheckpointStatsTracker,
-    CompletedCheckpoint,
-    CompletedCheckpointStore,
-)
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
+from kit.machines.coordinator.completed.completed_checkpoint_store import CompletedCheckpointStore
+from kit.machines.coordinator.coordinator import CheckpointCoordinator
+from kit.machines.coordinator.statistics import CheckpointStatsTracker
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex
 from kit.stream.graph.partitioners import PartitionerKind

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kit.machines.coordinator import request_rules
 from kit.machines.coordinator.request_decider import CheckpointRequestDecider
+from kit.machines.coordinator.request_rules import request_rules
 
 FULL = "refused: too many"
 

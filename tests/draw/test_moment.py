@@ -24,7 +24,7 @@ from kit.run.moments.job_state import (
     Moment,
 )
 from kit.run.moments.moment import advance, moment_at, moments
-from kit.stream.graph import CheckpointingMode
+from kit.stream.settings.job_settings import CheckpointingMode
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 

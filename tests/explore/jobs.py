@@ -6,7 +6,7 @@ from typing import Any
 
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import count
+from kit.stream.operators.aggregates import count
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 

@@ -34,7 +34,7 @@ from kit.hosts.lab import lab as lab_module
 from kit.hosts.lab.failures import LAB_ATTEMPTS
 from kit.hosts.lab.scenarios.record_kinds import record_kinds
 from kit.machines.job.failures import REPEATS
-from kit.stream.operators import ReadResult, Split
+from kit.stream.operators.sources.source import ReadResult, Split
 
 ROWS = [{"letter": "abc"[n % 3], "n": n} for n in range(40)]
 OUT = pa.schema([("n", pa.int64())])

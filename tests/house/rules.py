@@ -198,9 +198,6 @@ class Names(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Name) and node.func.id.endswith("offer") and isinstance(node.args[-1], ast.Dict):
-            for key in node.args[-1].keys:  # the modules whose names a package offers, imported when a name is used
-                self.imported.append((node.lineno, ast.literal_eval(key) if key is not None else ""))
         if isinstance(node.func, ast.Name) and node.func.id not in self.known_as:
             self.used.append((node.lineno, f"builtins.{node.func.id}"))
         self.generic_visit(node)

@@ -101,7 +101,7 @@ BREACHES = {
     "an arrow up, by the top": ("kit/stream/backend/heap.py", "from kit import Lab", "which is above it"),
     "an arrow up, among the names that a package offers": (
         "kit/stream/graph/__init__.py",
-        'from kit.core.lazily import offer\noffer(__name__, {"kit.hosts.lab.lab": ["Lab"]})',
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from kit.hosts.lab.lab import Lab as Lab",
         "which is above it",
     ),
     "an arrow up, inside a function": (

@@ -10,8 +10,9 @@ from kit.core.state.handles import FileStateHandle, OperatorStateMode, OperatorS
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState, TaskStateSnapshot
 from kit.core.state.restored_state import RestoredSubtaskState
 from kit.machines.job.task_restores import assignment_edges, assignment_vertices
-from kit.machines.restore import SharedHandles, assign_states
 from kit.machines.restore.assignment_rows import describe_assignments
+from kit.machines.restore.shared_handles import SharedHandles
+from kit.machines.restore.state_assignment import assign_states
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
 

@@ -20,15 +20,10 @@ from kit.machines.job.status import JobStatus
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.states.descriptors import MapStateDescriptor
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import (
-    EventTimeSessionWindows,
-    KeyedProcessFunction,
-    OutputTag,
-    ProcessFunction,
-    TumblingEventTimeWindows,
-    count,
-    sum_,
-)
+from kit.stream.operators.aggregates import count, sum_
+from kit.stream.operators.functions.process import KeyedProcessFunction, ProcessFunction
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.windows.window_assigners import EventTimeSessionWindows, TumblingEventTimeWindows
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 CHECKPOINTS = "/checkpoints"

@@ -32,7 +32,7 @@ from kit.machines.channel.ready_numbers import ReadyNumbers
 from kit.machines.task.stream_task import StreamTask
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import sum_
+from kit.stream.operators.aggregates import sum_
 from kit.stream.settings.job_settings import CheckpointConfig
 from tests.lab.jobs import Shape, environment
 

@@ -34,7 +34,7 @@ from kit.hosts.lab.errors import LabError
 from kit.run.captions import caption_of
 from kit.stream.connectors import SinkSpec
 from kit.stream.connectors.sink import SinkOperator
-from kit.stream.operators import SourceListener, Split
+from kit.stream.operators.sources.source import SourceListener, Split
 from kit.stream.settings.job_settings import RestartStrategy
 from tests.lab.jobs import failure
 

@@ -12,15 +12,12 @@ from kit import Lab
 from kit.stream.api import StreamEnvironment
 from kit.stream.backend.states.descriptors import MapStateDescriptor
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.graph import GraphError
-from kit.stream.operators import (
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
-    SchemaError,
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
-    count,
-)
+from kit.stream.graph.stream_graph import GraphError
+from kit.stream.operators.aggregates import count
+from kit.stream.operators.functions.broadcast import KeyedBroadcastProcessFunction
+from kit.stream.operators.functions.process import KeyedCoProcessFunction
+from kit.stream.operators.spec import SchemaError
+from kit.stream.operators.windows.window_assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
 
 LEFT = [{"id": number % 3, "at": number * 7} for number in range(60)]
 RIGHT = [{"id": number % 3, "paid": number * 5 + 3} for number in range(80)]

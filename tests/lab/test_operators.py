@@ -13,18 +13,16 @@ from kit.hosts.lab.lab import Lab, LabError
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.states.descriptors import MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import (
+from kit.stream.operators.aggregates import count
+from kit.stream.operators.functions.batch_process import KeyedBatchFunction
+from kit.stream.operators.functions.broadcast import KeyedBroadcastProcessFunction
+from kit.stream.operators.functions.function_operator import KeyedProcessFunctionContext
+from kit.stream.operators.functions.process import KeyedCoProcessFunction, KeyedProcessFunction, ProcessFunction
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.windows.window_assigners import (
     EventTimeSessionWindows,
-    KeyedBatchFunction,
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    KeyedProcessFunctionContext,
-    OutputTag,
-    ProcessFunction,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
-    count,
 )
 from kit.stream.settings.job_settings import CheckpointConfig
 from tests.lab import jobs

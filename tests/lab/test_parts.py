@@ -12,8 +12,10 @@ from kit.hosts.lab.lab import Lab
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.connectors.sink import Sink
-from kit.stream.graph import CheckpointConfig, FixedDelay, JobGraph, PartError
-from kit.stream.operators import sum_
+from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.aggregates import sum_
+from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
+from kit.stream.settings.parts import PartError
 from kit.verify.explore import exactly_once, expected_output, explore
 from kit.verify.swarm.swarm import swarm
 from tests.explore.jobs import counts

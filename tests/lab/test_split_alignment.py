@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from kit import CheckpointConfig, CollectSink, Lab, StreamEnvironment, TumblingEventTimeWindows, count
-from kit.stream.operators import ReadResult, Split, TimestampsAndWatermarks
+from kit.stream.operators.sources.source import ReadResult, Split
+from kit.stream.operators.watermarks import TimestampsAndWatermarks
 from tests.lab.test_endless_sources import read_all, steps
 from tests.operators.growing import SCHEMA, Endless
 

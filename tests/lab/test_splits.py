@@ -8,7 +8,7 @@ import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, GeneratorSource, Lab, StreamEnvironment, sum_
 from kit.core.protocol.properties import RetentionPolicy
-from kit.stream.operators import Source
+from kit.stream.operators.sources.source import Source
 
 ROWS = [{"letter": "abc"[n % 3], "n": n} for n in range(40)]
 

@@ -19,7 +19,7 @@ from kit.hosts.lab.safety import Safety
 from kit.hosts.lab.scenarios.scenario_text import ScenarioError
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import sum_
+from kit.stream.operators.aggregates import sum_
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 from kit.verify.swarm import swarm
 from kit.verify.swarm.shrinking import least_of

@@ -36,7 +36,7 @@ from kit.core.state.errors import StateDescriptorError
 from kit.hosts.lab.lab import LabError
 from kit.machines.job.status import JobStatus
 from kit.stream.backend.states.descriptors import AggregateFunction
-from kit.stream.operators import SchemaError
+from kit.stream.operators.spec import SchemaError
 from kit.stream.settings.job_settings import NoRestart
 from tests.arrow_values import LEAVES, NESTED, column
 

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.stream.operators import KeyedAggregate, SchemaError, avg, count, max_, min_, sum_
+from kit.stream.operators.aggregate import KeyedAggregate
+from kit.stream.operators.aggregates import avg, count, max_, min_, sum_
+from kit.stream.operators.spec import SchemaError
 from tests.operators.harness import Harness, Row, restored
 
 FLIGHTS = pa.schema(

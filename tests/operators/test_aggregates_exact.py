@@ -16,18 +16,11 @@ from hypothesis import strategies as st
 
 from kit.core.state.errors import StateOverflowError
 from kit.stream.backend.keys.key_hashing import key_groups
-from kit.stream.operators import (
-    EventTimeSessionWindows,
-    KeyedAggregate,
-    SchemaError,
-    WindowAggregate,
-    avg,
-    count,
-    max_,
-    min_,
-    sum_,
-)
-from kit.stream.operators.spec import keys_of
+from kit.stream.operators.aggregate import KeyedAggregate
+from kit.stream.operators.aggregates import avg, count, max_, min_, sum_
+from kit.stream.operators.spec import SchemaError, keys_of
+from kit.stream.operators.windows.window import WindowAggregate
+from kit.stream.operators.windows.window_assigners import EventTimeSessionWindows
 from tests.operators.harness import Harness, restored
 
 EXACT = Context(prec=200, rounding=ROUND_HALF_UP)

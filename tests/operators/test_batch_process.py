@@ -18,15 +18,11 @@ from kit.stream.backend.states.descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from kit.stream.operators import (
-    FunctionInput,
-    KeyedBatchFunction,
-    KeyedBatchProcess,
-    KeyedProcess,
-    KeyedProcessFunction,
-    OutputTag,
-    UserFunctionError,
-)
+from kit.stream.operators.functions.batch_process import KeyedBatchFunction, KeyedBatchProcess
+from kit.stream.operators.functions.function_operator import FunctionInput
+from kit.stream.operators.functions.process import KeyedProcess, KeyedProcessFunction
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.spec import UserFunctionError
 from tests.operators.harness import Fleet, Harness, Row
 
 EVENTS = pa.schema([("plane", pa.string()), ("at", pa.int64()), ("n", pa.int64())])

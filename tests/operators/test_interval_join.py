@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
-from kit.stream.operators import FunctionInput, IntervalJoin, OutputTag, SchemaError
+from kit.stream.operators.functions.function_operator import FunctionInput
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.spec import SchemaError
+from kit.stream.operators.windows.interval_join import IntervalJoin
 from tests.operators.harness import Fleet, Harness, Row
 
 ORDERS = pa.schema([("id", pa.string()), ("at", pa.int64()), ("n", pa.int64()), ("note", pa.string())])

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from kit.stream.backend.states.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
-from kit.stream.operators import KeyedProcess, KeyedProcessFunction, SchemaError, UserFunctionError
 from kit.stream.operators.functions.function_operator import FunctionInput
+from kit.stream.operators.functions.process import KeyedProcess, KeyedProcessFunction
+from kit.stream.operators.spec import SchemaError, UserFunctionError
 from tests.operators.harness import Harness, restored
 
 EVENTS = pa.schema([("plane", pa.string()), ("at", pa.int64())])

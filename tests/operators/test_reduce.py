@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.stream.operators import UserFunctionError
 from kit.stream.operators.reduce import KeyedReduce
+from kit.stream.operators.spec import UserFunctionError
 from tests.operators.harness import Fleet, Harness, Row
 
 FLIGHTS = pa.schema([("dest", pa.string()), ("delay", pa.int64()), ("tails", pa.list_(pa.string()))])

@@ -10,27 +10,28 @@ import pyarrow.compute as pc
 import pytest
 
 from kit.stream.backend.states.descriptors import MapStateDescriptor, ReducingStateDescriptor
-from kit.stream.operators import (
+from kit.stream.operators.functions.batch_process import KeyedBatchFunction, KeyedBatchProcess
+from kit.stream.operators.functions.broadcast import (
     BroadcastProcess,
     BroadcastProcessFunction,
-    CheckpointedFunction,
+    KeyedBroadcastProcessFunction,
+)
+from kit.stream.operators.functions.checkpointed import CheckpointedFunction
+from kit.stream.operators.functions.function_operator import FunctionInput
+from kit.stream.operators.functions.process import (
     CoProcess,
     CoProcessFunction,
-    FunctionInput,
-    KeyedBatchFunction,
-    KeyedBatchProcess,
-    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcess,
     KeyedProcessFunction,
-    OutputTag,
     Process,
     ProcessFunction,
-    TumblingEventTimeWindows,
-    UserFunctionError,
-    WindowProcess,
 )
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.spec import UserFunctionError
 from kit.stream.operators.transform import Filter, FlatMap, Map
+from kit.stream.operators.windows.window import WindowProcess
+from kit.stream.operators.windows.window_assigners import TumblingEventTimeWindows
 from tests.operators.harness import Harness, Row
 
 ROWS = pa.schema([("k", pa.string()), ("n", pa.int64())])

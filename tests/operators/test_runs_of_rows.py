@@ -18,8 +18,8 @@ from kit.stream.backend.states.descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from kit.stream.operators import KeyedProcess, KeyedProcessFunction
 from kit.stream.operators.functions.function_operator import FunctionInput
+from kit.stream.operators.functions.process import KeyedProcess, KeyedProcessFunction
 from tests.backend.conftest import KEYS, PAIR
 from tests.operators.harness import Harness
 

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.stream.connectors import CollectionSource, GeneratorSource
-from kit.stream.operators import ReadResult, Source, SourceSpec, SplitEnumerator
+from kit.stream.operators.sources.source import ReadResult, Source
 from kit.stream.operators.sources.source_operator import Exhausted, ReadRequest, Waiting, WaitUntil
+from kit.stream.operators.sources.source_spec import SourceSpec
+from kit.stream.operators.sources.split_enumerator import SplitEnumerator
 from tests.operators.harness import SourceHarness, restored_sources
 
 

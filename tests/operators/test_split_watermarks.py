@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from kit.core.protocol.elements import MIN_WATERMARK_MS
-from kit.stream.operators import ReadResult, Source, SourceSpec, SplitEnumerator
-from kit.stream.operators.sources.source import Split
+from kit.stream.operators.sources.source import ReadResult, Source, Split
 from kit.stream.operators.sources.source_coordinator import SourceCoordinator
 from kit.stream.operators.sources.source_operator import Exhausted
+from kit.stream.operators.sources.source_spec import SourceSpec
+from kit.stream.operators.sources.split_enumerator import SplitEnumerator
 from kit.stream.operators.sources.split_watermarks import SplitWatermarks
 from tests.operators.harness import SourceHarness, restored
 

@@ -8,17 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kit.stream.operators import (
-    Filter,
-    FlatMap,
-    Map,
-    MapBatches,
-    Rename,
-    SchemaError,
-    Select,
-    UserFunctionError,
-    WithColumn,
-)
+from kit.stream.operators.spec import SchemaError, UserFunctionError
+from kit.stream.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
 from tests.operators.harness import Harness
 
 FLIGHTS = pa.schema([("carrier", pa.string()), ("delay", pa.int64())])

@@ -6,20 +6,21 @@ import pyarrow as pa
 import pytest
 
 from kit.stream.backend.states.descriptors import MapStateDescriptor, ValueStateDescriptor
-from kit.stream.operators import (
+from kit.stream.operators.functions.broadcast import (
     BroadcastProcess,
     BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from kit.stream.operators.functions.function_operator import FunctionInput
+from kit.stream.operators.functions.process import (
     CoProcess,
     CoProcessFunction,
-    FunctionInput,
-    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
-    OutputTag,
     Process,
     ProcessFunction,
-    SchemaError,
-    UserFunctionError,
 )
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.spec import SchemaError, UserFunctionError
 from tests.operators.harness import Fleet, Harness, Row, restored
 
 FLIGHTS = pa.schema([("tail", pa.string()), ("delay", pa.int64()), ("at", pa.int64())])

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kit.core.protocol.elements import MAX_WATERMARK_MS
-from kit.stream.operators import SchemaError, TimestampsAndWatermarks
+from kit.stream.operators.spec import SchemaError
+from kit.stream.operators.watermarks import TimestampsAndWatermarks
 from tests.operators.harness import Harness
 
 EVENTS = pa.schema([("at", pa.int64())])

@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
-from kit.stream.operators import SchemaError, TumblingEventTimeWindows, WindowAggregate, WindowAssigner, count, sum_
+from kit.stream.operators.aggregates import count, sum_
+from kit.stream.operators.spec import SchemaError
+from kit.stream.operators.windows.window import WindowAggregate
+from kit.stream.operators.windows.window_assigners import TumblingEventTimeWindows, WindowAssigner
 from tests.operators.harness import Harness, Row, restored
 
 FLIGHTS = pa.schema([("dest", pa.string()), ("at", pa.int64()), ("delay", pa.int64())])

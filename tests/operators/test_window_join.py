@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
-from kit.stream.operators import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WindowJoin
+from kit.stream.operators.windows.window_assigners import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+from kit.stream.operators.windows.window_join import WindowJoin
 from tests.operators.harness import Fleet, Harness
 from tests.operators.test_interval_join import LEFT, RIGHT, rows_of, steps
 

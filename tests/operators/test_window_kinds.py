@@ -13,21 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
-from kit.stream.operators import (
+from kit.stream.operators.aggregates import count, max_, sum_
+from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.spec import SchemaError, UserFunctionError
+from kit.stream.operators.windows.window import WindowAggregate, WindowProcess, WindowReduce
+from kit.stream.operators.windows.window_assigners import (
     EventTimeSessionWindows,
-    OutputTag,
-    SchemaError,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
-    UserFunctionError,
-    WindowAggregate,
-    WindowProcess,
-    WindowReduce,
-    count,
-    max_,
-    sum_,
+    WindowAssigner,
 )
-from kit.stream.operators.windows.window_assigners import WindowAssigner
 from tests.operators.harness import Fleet, Harness, Row, restored
 
 FLIGHTS = pa.schema([("dest", pa.string()), ("at", pa.int64()), ("delay", pa.int64())])

@@ -13,7 +13,8 @@ from kit.hosts.lab.lab import Lab
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import Operator, OperatorSpec, count
+from kit.stream.operators.aggregates import count
+from kit.stream.operators.base import Operator, OperatorSpec
 from kit.stream.settings.job_settings import CheckpointConfig, NoRestart
 from tests.lab.jobs import settle
 

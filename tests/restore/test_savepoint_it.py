@@ -17,7 +17,8 @@ from kit.hosts.lab.lab import Lab, LabError
 from kit.machines.job.status import JobStatus
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import Operator, OperatorSpec, count
+from kit.stream.operators.aggregates import count
+from kit.stream.operators.base import Operator, OperatorSpec
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay, NoRestart
 from tests.lab.jobs import Shape, environment, expected, failure, settle, wrong
 from tests.restore.in_the_lab import SCHEMA, FullDisk, counting, remembering, rows_read, savepoint, steps, stop

@@ -18,7 +18,8 @@ from kit.core.state.handles import (
     StateMetaInfo,
 )
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
-from kit.machines.restore import RestoreError, load_and_validate
+from kit.machines.restore.errors import RestoreError
+from kit.machines.restore.validate import load_and_validate
 from kit.restore_check import Effect, JobShape, RestoreCheck, Severity, check_restore
 from kit.stream.graph.hashing import operator_id_of_uid
 from tests.flink_data import vectors

@@ -30,7 +30,7 @@ from kit.core.protocol.properties import RetentionPolicy
 from kit.hosts.spark.job import SparkJob
 from kit.hosts.spark.slot.slot import Slot, SlotTicket
 from kit.stream.connectors import RollingPolicy
-from kit.stream.operators import Source
+from kit.stream.operators.sources.source import Source
 from kit.stream.settings.job_settings import RestartStrategy
 
 ROWS, KEYS = 60_000, 500

@@ -24,7 +24,7 @@ from kit import (
     SparkJob,
     StreamEnvironment,
 )
-from kit.stream.operators import ReadResult, Source, Split
+from kit.stream.operators.sources.source import ReadResult, Source, Split
 from tests.spark.jobs import RESTARTS, await_checkpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]

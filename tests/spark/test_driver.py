@@ -42,7 +42,7 @@ from kit.hosts.spark.wire.control import ControlClient, SlotHello, SlotJoined, S
 from kit.hosts.spark.wire.endpoint import WireSettings
 from kit.hosts.spark.wire.wire import ControlMessage
 from kit.stream.graph.execution_graph import ExecutionGraph
-from kit.stream.operators import ReadResult, Split
+from kit.stream.operators.sources.source import ReadResult, Split
 from tests.spark.jobs import (
     IN_MEMORY,
     LASTING,

@@ -16,7 +16,7 @@ import pytest
 from kit import CheckpointConfig, CollectSink, DirectorySource, StreamEnvironment, TailSource
 from kit.hosts.spark import SparkJob
 from kit.hosts.spark.slot.fetcher import QUICK_READS, SLOW_S, Fetcher
-from kit.stream.operators import ReadResult, Source, Split
+from kit.stream.operators.sources.source import ReadResult, Source, Split
 from kit.stream.settings.job_settings import FixedDelay
 from tests.spark.jobs import ThreadGang
 

@@ -13,7 +13,7 @@ import pytest
 
 from kit import CheckpointConfig, CollectSink, Lab, SparkJob, StreamEnvironment, TumblingEventTimeWindows, count, sum_
 from kit.core.protocol.properties import RetentionPolicy
-from kit.stream.operators import ReadResult, Source, Split
+from kit.stream.operators.sources.source import ReadResult, Source, Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

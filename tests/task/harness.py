@@ -44,7 +44,7 @@ from kit.files.task_files import TaskFiles
 from kit.machines.task.stream_task import StreamTask
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import count, sum_
+from kit.stream.operators.aggregates import count, sum_
 from kit.stream.settings.job_settings import CheckpointConfig
 
 W = TypeVar("W", bound=Word)

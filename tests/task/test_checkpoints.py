@@ -32,8 +32,8 @@ from kit.machines.task import subtask_coordinator
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.states.descriptors import ListStateDescriptor
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import OperatorSpec, count
-from kit.stream.operators.base import Operator
+from kit.stream.operators.aggregates import count
+from kit.stream.operators.base import Operator, OperatorSpec
 from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.harness import DRAIN, SCHEMA, SUSPEND, TaskHarness, fan_in
 

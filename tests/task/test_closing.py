@@ -32,7 +32,8 @@ from kit.core.state.operator_state import TaskStateSnapshot
 from kit.machines.task.processing_timer import PROCESSING_TIME_TIMER
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import KeyedProcessFunction, KeyedProcessFunctionContext
+from kit.stream.operators.functions.function_operator import KeyedProcessFunctionContext
+from kit.stream.operators.functions.process import KeyedProcessFunction
 from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.harness import SCHEMA, SUSPEND, TaskHarness, buffer, fan_in
 from tests.task.slot_harness import SlotHarness, unaligned_job

@@ -24,7 +24,8 @@ from kit.core.protocol.words import ProtocolError
 from kit.core.state.operator_state import TaskStateSnapshot
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import KeyedProcessFunction, KeyedProcessFunctionContext
+from kit.stream.operators.functions.function_operator import KeyedProcessFunctionContext
+from kit.stream.operators.functions.process import KeyedProcessFunction
 from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.harness import ROW, SCHEMA, TaskHarness, buffer, fan_in, options
 

@@ -36,13 +36,9 @@ from kit.core.state.rescale_mappings import (
 from kit.core.state.restored_state import RestoredSubtaskState
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import (
-    KeyedProcessFunction,
-    KeyedProcessFunctionContext,
-    OutputTag,
-    ProcessFunction,
-    ProcessFunctionContext,
-)
+from kit.stream.operators.functions.function_operator import KeyedProcessFunctionContext, ProcessFunctionContext
+from kit.stream.operators.functions.process import KeyedProcessFunction, ProcessFunction
+from kit.stream.operators.side_output import OutputTag
 from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.harness import SCHEMA, buffer
 from tests.task.slot_harness import ALONE, SlotHarness, unaligned_job

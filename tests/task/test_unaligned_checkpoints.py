@@ -27,7 +27,7 @@ from kit.machines.task.stream_task import ALIGNMENT_TIMEOUT
 from kit.machines.task.subtask_coordinator import OUTPUT_ALIGNMENT_TIMER
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import sum_
+from kit.stream.operators.aggregates import sum_
 from kit.stream.settings.job_settings import CheckpointConfig
 from tests.task.harness import SCHEMA, SUSPEND, buffer
 from tests.task.slot_harness import ALONE, FORCED_ALIGNED, UNALIGNED, SlotHarness, unaligned_job

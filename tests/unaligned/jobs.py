@@ -23,8 +23,9 @@ from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.states.descriptors import ListStateDescriptor, ValueStateDescriptor
 from kit.stream.connectors import CollectSink
 from kit.stream.connectors.sink import Sink
-from kit.stream.operators import KeyedProcessFunction, KeyedProcessFunctionContext
 from kit.stream.operators.base import Operator
+from kit.stream.operators.functions.function_operator import KeyedProcessFunctionContext
+from kit.stream.operators.functions.process import KeyedProcessFunction
 from kit.stream.operators.sources.source import ReadResult, Source, Split
 from kit.stream.operators.spec import ResolvedSpec
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay

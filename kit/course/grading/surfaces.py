@@ -112,7 +112,7 @@ VALUES: dict[str, tuple[Any, tuple[str, ...]]] = {
 """Types that a part may make, with their fields."""
 MOST_STATES = 300_000
 _PROPERTIES = ("always", "sometimes", "eventually")
-_READY = [name for name in exploring.__all__ if name[0].islower() and name not in (*_PROPERTIES, "explore")]
+_READY = [name for name in dir(exploring) if name[0].islower() and name not in (*_PROPERTIES, "explore")]
 
 
 def _explore(*given: Any, **named: Any) -> Exploration:

@@ -18,15 +18,10 @@ from kit.stream.api.datastream import DataStream, OperatorStream
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from kit.stream.connectors import CollectionSource
-from kit.stream.operators import (
-    KeyedProcessFunction,
-    KeyedProcessFunctionContext,
-    Operator,
-    OperatorSpec,
-    OutputTag,
-    ProcessFunction,
-    ProcessFunctionContext,
-)
+from kit.stream.operators.base import Operator, OperatorSpec
+from kit.stream.operators.functions.function_operator import KeyedProcessFunctionContext, ProcessFunctionContext
+from kit.stream.operators.functions.process import KeyedProcessFunction, ProcessFunction
+from kit.stream.operators.side_output import OutputTag
 
 KEYS = "abcde"
 RULES = 3

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kit.core.lazily import offer
+from kit.core.lazily import offer as _offer
 
 if TYPE_CHECKING:
-    from kit.core.state.errors import CheckpointError
-    from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint
-    from kit.snapshots.checkpoints.directory import Checkpoints, open_checkpoints
-    from kit.snapshots.checkpoints.outside import Outside
+    from kit.core.state.errors import CheckpointError as CheckpointError
+    from kit.snapshots.checkpoints.checkpoint import Checkpoint as Checkpoint
+    from kit.snapshots.checkpoints.checkpoint import open_checkpoint as open_checkpoint
+    from kit.snapshots.checkpoints.directory import Checkpoints as Checkpoints
+    from kit.snapshots.checkpoints.directory import open_checkpoints as open_checkpoints
+    from kit.snapshots.checkpoints.outside import Outside as Outside
 
-offer(
-    __name__,
-    {
-        "kit.core.state.errors": ["CheckpointError"],
-        "kit.snapshots.checkpoints.checkpoint": ["Checkpoint", "open_checkpoint"],
-        "kit.snapshots.checkpoints.directory": ["Checkpoints", "open_checkpoints"],
-        "kit.snapshots.checkpoints.outside": ["Outside"],
-    },
-)
-
-__all__ = ["Checkpoint", "CheckpointError", "Checkpoints", "Outside", "open_checkpoint", "open_checkpoints"]
+_offer(__name__)

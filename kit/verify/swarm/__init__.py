@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from kit.core.lazily import offer as _offer
 
 if TYPE_CHECKING:
-    from kit.verify.swarm.swarm import Swarm, swarm
+    from kit.verify.swarm.swarm import Swarm as Swarm
+    from kit.verify.swarm.swarm import swarm as swarm
 
-_offer(__name__, {"kit.verify.swarm.swarm": ["Swarm", "swarm"]})
-
-__all__ = ["Swarm", "swarm"]
+_offer(__name__)

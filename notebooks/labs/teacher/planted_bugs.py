@@ -22,7 +22,7 @@ from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.connectors.sink import SinkOperator, SinkSpec
 from kit.stream.graph.job_graph import JobGraph
-from kit.stream.operators import count
+from kit.stream.operators.aggregates import count
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 from kit.stream.settings.parts import Parts
 

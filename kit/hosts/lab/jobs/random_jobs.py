@@ -37,7 +37,8 @@ from kit.machines.coordinator.master_hooks import MasterHook
 from kit.stream.api.datastream import DataStream
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectSink
-from kit.stream.operators import EventTimeSessionWindows, TumblingEventTimeWindows, count, sum_
+from kit.stream.operators.aggregates import count, sum_
+from kit.stream.operators.windows.window_assigners import EventTimeSessionWindows, TumblingEventTimeWindows
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 DIRECTORY = "/checkpoints"

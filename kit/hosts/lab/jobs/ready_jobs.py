@@ -27,7 +27,7 @@ from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.operator_store import OperatorListState
 from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import TumblingEventTimeWindows, count, sum_
+from kit.stream.operators.aggregates import count, sum_
 from kit.stream.operators.functions.broadcast import BroadcastContext, BroadcastProcessFunction, ReadOnlyContext
 from kit.stream.operators.functions.checkpointed import (
     CheckpointedFunction,
@@ -36,6 +36,7 @@ from kit.stream.operators.functions.checkpointed import (
 )
 from kit.stream.operators.functions.function_operator import KeyedProcessFunctionContext, ProcessFunctionContext
 from kit.stream.operators.functions.process import CoProcessFunction, KeyedCoProcessFunction, ProcessFunction
+from kit.stream.operators.windows.window_assigners import TumblingEventTimeWindows
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay, RescaleConfig
 
 KEYS = "abcd"

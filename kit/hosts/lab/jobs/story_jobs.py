@@ -13,9 +13,10 @@ import pyarrow as pa
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.states.descriptors import ReducingStateDescriptor
 from kit.stream.connectors import CollectionSource, CollectSink
-from kit.stream.operators import EventTimeSessionWindows, TumblingEventTimeWindows, count, sum_
+from kit.stream.operators.aggregates import count, sum_
 from kit.stream.operators.functions.function_operator import KeyedProcessFunctionContext
 from kit.stream.operators.functions.process import KeyedProcessFunction
+from kit.stream.operators.windows.window_assigners import EventTimeSessionWindows, TumblingEventTimeWindows
 
 HOUR_MS = 3_600_000
 GAP_MS = 10
