@@ -97,7 +97,7 @@ interop:  ## let Flink read the kit's checkpoints (needs javac; downloads Flink'
 	$(PYTHON) -m tests.interop $(ARGS)
 
 soak:  ## run the long tests: random runs, all rescales in all modes (hours; ARGS=, KIT_SOAK_MINUTES=60)
-	@scripts/setup.sh java sqlite
+	@scripts/setup.sh java databases
 	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m "soak and not signals" $(ARGS)
 	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m "soak and signals" $(ARGS)
 

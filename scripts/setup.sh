@@ -6,7 +6,7 @@
 #   scripts/setup.sh java       Java 17 or newer first, then the same
 #   scripts/setup.sh browser    the same, and Chromium
 #   scripts/setup.sh zookeeper  the same, and ZooKeeper
-#   scripts/setup.sh sqlite     the same, and SQLite's driver for JDBC
+#   scripts/setup.sh databases  the same, PostgreSQL, and JDBC's drivers for it and for SQLite
 #   scripts/setup.sh flink      the same, and Apache Flink's own jars in build/ (FLINK_VERSION=2.3.0), for javac
 #   scripts/setup.sh classroom  the same, and nbgrader in an environment of its own, build/classroom/env
 #   scripts/setup.sh lock       resolve the dependencies anew into uv.lock
@@ -134,11 +134,12 @@ need_zookeeper() {
   apt_install zookeeper
 }
 
-need_sqlite() {
-  [[ ! -e /usr/share/java/sqlite-jdbc.jar ]] || return 0
+need_databases() {
+  local packages=(postgresql libpostgresql-jdbc-java libxerial-sqlite-jdbc-java)
+  [[ ! -e /usr/share/java/sqlite-jdbc.jar || ! -e /usr/share/java/postgresql.jar ]] || ! compgen -G '/usr/lib/postgresql/*/bin/pg_ctl' >/dev/null || return 0
   is_root && command -v apt-get >/dev/null ||
-    stop "the tests need SQLite's driver for JDBC: as root, apt-get install libxerial-sqlite-jdbc-java, then run make again"
-  apt_install libxerial-sqlite-jdbc-java
+    stop "the tests need databases: as root, apt-get install ${packages[*]}, then run make again"
+  apt_install "${packages[@]}"
 }
 
 # Flink's jars come as a Python package; it is unpacked beside the environment, not into it.
@@ -171,6 +172,6 @@ case " $* " in *" java "*) need_java ;; esac
 need_environment
 case " $* " in *" browser "*) need_browser ;; esac
 case " $* " in *" zookeeper "*) need_zookeeper ;; esac
-case " $* " in *" sqlite "*) need_sqlite ;; esac
+case " $* " in *" databases "*) need_databases ;; esac
 case " $* " in *" flink "*) need_flink ;; esac
 case " $* " in *" classroom "*) need_classroom ;; esac

@@ -1,8 +1,8 @@
 """A driver of a job from a DataFrame to a table: `python -m tests.spark.frames.on_cluster DIRECTORY MASTER SOURCE`.
 
-The source is "parquet" or "sqlite". With a fourth argument, "recover", the driver continues the job of the first one,
-which kills an executor after a checkpoint, and itself after a later one. One that recovers prints what the table has,
-what Spark SQL makes of the same input, and how often Spark wrote the input.
+The source is "parquet" or the URL of a database for JDBC. With a fourth argument, "recover", the driver continues the
+job of the first one, which kills an executor after a checkpoint, and itself after a later one. One that recovers prints
+what the table has, what Spark SQL makes of the same input, and how often Spark wrote the input.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import sys
 from pathlib import Path
 
@@ -31,26 +30,20 @@ def parquet_orders(spark: SparkSession, directory: Path) -> DataFrame:
     return spark.read.parquet(str(path))
 
 
-def sqlite_orders(spark: SparkSession, directory: Path) -> DataFrame:
-    """A table of SQLite that the first driver writes, read through JDBC in four ranges."""
-    path = directory / "orders.db"
-    if not path.exists():
-        with sqlite3.connect(path) as database:
-            database.execute("CREATE TABLE orders (id BIGINT NOT NULL, customer BIGINT NOT NULL)")
-            database.executemany("INSERT INTO orders VALUES (?, ?)", ((number, number % 97) for number in range(ROWS)))
-        database.close()
-    reader = spark.read.format("jdbc").option("url", f"jdbc:sqlite:{path}").option("dbtable", "orders")
-    reader = reader.option("driver", "org.sqlite.JDBC").option("partitionColumn", "id").option("lowerBound", 0)
-    return reader.option("upperBound", ROWS).option("numPartitions", 4).load()
+def table_of_orders(spark: SparkSession, url: str) -> DataFrame:
+    """A table of a database, read through JDBC in four ranges."""
+    options = {"url": url, "dbtable": "orders", "driver": DRIVERS[url.split(":")[1]]}
+    ranges = {"partitionColumn": "id", "lowerBound": "0", "upperBound": str(ROWS), "numPartitions": "4"}
+    return spark.read.format("jdbc").options(**options, **ranges).load()
 
 
-SOURCES = {"parquet": parquet_orders, "sqlite": sqlite_orders}
-JAR, NATIVE = "/usr/share/java/sqlite-jdbc.jar", "/usr/lib/x86_64-linux-gnu/jni"
-"""Where Debian has SQLite's driver for JDBC (`scripts/setup.sh sqlite`), and the part of it that is not Java."""
-SQLITE = {
+DRIVERS = {"sqlite": "org.sqlite.JDBC", "postgresql": "org.postgresql.Driver"}
+JARS, NATIVE = "/usr/share/java/sqlite-jdbc.jar:/usr/share/java/postgresql.jar", "/usr/lib/x86_64-linux-gnu/jni"
+"""Where Debian has the drivers for JDBC (`scripts/setup.sh databases`), and the part of SQLite's that is not Java."""
+WITH_DRIVERS = {
     f"spark.{process}.{path}": value
     for process in ("driver", "executor")
-    for path, value in (("extraClassPath", JAR), ("extraLibraryPath", NATIVE))
+    for path, value in (("extraClassPath", JARS), ("extraLibraryPath", NATIVE))
 }
 
 
@@ -68,8 +61,8 @@ def job(frame: DataFrame, directory: Path) -> StreamEnvironment:
 def main() -> None:
     """Run the job as the arguments say."""
     directory, master, source, recover = Path(sys.argv[1]), sys.argv[2], sys.argv[3], "recover" in sys.argv
-    spark = create_session("orders", master=master, config=session_settings() | SQLITE)
-    frame = SOURCES[source](spark, directory)
+    spark = create_session("orders", master=master, config=session_settings() | WITH_DRIVERS)
+    frame = parquet_orders(spark, directory) if source == "parquet" else table_of_orders(spark, source)
     with SparkJob(job(frame, directory), spark, recover=recover) as running:
         running.start()
         if not recover:

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.house.files import ROOT
+from tests.postgresql import PostgreSql
 from tests.spark.cluster import StandaloneCluster
+from tests.spark.frames.on_cluster import ROWS
 from tests.spark.frames.queries import LAST_BATCH
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 
-@pytest.mark.parametrize("source", ["parquet", "sqlite"])
+@pytest.fixture
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """What the driver is told of where its rows come from; a database has them already."""
+    numbers = f"WITH RECURSIVE n(id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id + 1 < {ROWS})"
+    columns = "CREATE TABLE orders (id BIGINT NOT NULL, customer BIGINT NOT NULL)"
+    statements = [columns, f"INSERT INTO orders {numbers} SELECT id, id % 97 FROM n"]
+    if request.param == "postgresql":
+        with PostgreSql() as server:
+            server.execute(*statements)
+            yield server.jdbc_url
+    elif request.param == "sqlite":
+        with contextlib.closing(sqlite3.connect(tmp_path / "orders.db")) as database, database:
+            for statement in statements:
+                database.execute(statement)
+        yield f"jdbc:sqlite:{tmp_path}/orders.db"
+    else:
+        yield request.param
+
+
+@pytest.mark.parametrize("source", ["parquet", "sqlite", "postgresql"], indirect=True)
 def test_the_table_is_what_spark_sql_makes_of_the_same_input(tmp_path: Path, source: str) -> None:
     with StandaloneCluster(tmp_path / "cluster") as cluster:
         killed = driver(tmp_path, cluster.url, source)
