@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from kit.course.grading.notebooks import seed_of
 from scripts.labs import LABS, NOTHING, RIGHT, ROOT, Graded, Lab, cheats, labs, text_of
 
 COURSES = ROOT / "build" / "classroom" / "courses"
@@ -34,10 +35,12 @@ from kit.course.grading.nbgrader import use
 from scripts.labs import use_teachers_answers
 
 use_teachers_answers()
-use(c, course="a secret of make classroom")
+use(c, course={secret!r})
 c.CourseDirectory.course_id = "checkpoints"
 c.CourseDirectory.root = {course!r}
 """
+COURSE = "a secret of make classroom"
+"""What the hidden tests of each student depend on."""
 AT_ONCE = 2
 
 
@@ -59,9 +62,14 @@ def student(name: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in name)
 
 
+def seed(name: str) -> int:
+    """Return the seed of the student who submits this."""
+    return seed_of(student(name), COURSE)
+
+
 def submissions(lab: Lab) -> dict[str, dict[str, Any]]:
     """Return the notebook that each student submits, by the name of the answer or cheat."""
-    found = {answer.name: lab.handed_in(answer) for answer in lab.answers}
+    found = {answer.name: lab.of(seed(answer.name)).handed_in(answer) for answer in lab.answers}
     return found | {cheat.name: cheat.handed_in(lab) for cheat in cheats() if cheat.lab == lab.name}
 
 
@@ -69,7 +77,9 @@ def prepare(lab: Lab) -> Path:
     """Make a course of this lab, its student version, and all submissions; return its directory."""
     course = COURSES / lab.name
     course.mkdir(parents=True)
-    (course / "nbgrader_config.py").write_text(CONFIG.format(root=str(ROOT), course=str(course)), "utf-8")
+    (course / "nbgrader_config.py").write_text(
+        CONFIG.format(root=str(ROOT), course=str(course), secret=COURSE), "utf-8"
+    )
     shutil.copytree(LABS / "source" / lab.name, course / "source" / lab.name)
     nbgrader(course, "generate_assignment", lab.name, "--create", "--force")
     release = course / "release" / lab.name / f"{lab.name}.ipynb"
@@ -82,7 +92,7 @@ def prepare(lab: Lab) -> Path:
 def submit(course: Path, lab: Lab, name: str, released: dict[str, Any], answered: dict[str, Any]) -> None:
     """Write a submission: the student's version with the answer's cells, and the cells that the answer adds."""
     texts = {_id(cell): text_of(cell) for cell in answered["cells"] if _is_solution(cell)}
-    added = [cell for cell in answered["cells"] if not cell["metadata"].get("nbgrader") and "id" not in cell]
+    added = [cell for cell in answered["cells"] if "id" not in cell]
     for cell in released["cells"]:
         if _is_solution(cell) and name != NOTHING:
             cell["source"] = texts[_id(cell)]

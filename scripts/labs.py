@@ -19,15 +19,19 @@ import sys
 import tomllib
 import zlib
 from base64 import b85encode
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LABS = ROOT / "notebooks" / "labs"
 ANSWERS = ROOT / "tests" / "classroom" / "answers"
 PLANTED = LABS / "teacher" / "planted_bugs.py"
+LOST = LABS / "teacher" / "lost_euro.py"
+LOST_EURO = "lost-euro"
 JOBS = LABS / "source" / "find-the-bug" / "jobs.py"
 TEACHING = ROOT / "docs" / "TEACHING.md"
 BEGIN, END = "<!-- labs: written by python -m scripts.labs -->", "<!-- end of labs -->"
@@ -79,9 +83,25 @@ class Lab:
         return text_of(self.notebook["cells"][0]).partition("\n")[0].removeprefix("# ")
 
     @property
+    def number(self) -> int:
+        """The lab's number in the course."""
+        return int(self.title.removeprefix("Lab ").partition(":")[0])
+
+    @property
     def answers(self) -> list[Answer]:
         """The solution, no answer, the other right ones, and the wrong ones."""
         return [Answer(RIGHT, sum(self.points.values())), Answer(NOTHING), *self.right, *self.wrong]
+
+    def of(self, seed: int) -> Lab:
+        """Return the lab with the solution of the student with this seed, if each student has a case of their own."""
+        if self.name != LOST_EURO:
+            return self
+        notebook = copy.deepcopy(self.notebook)
+        for cell in notebook["cells"]:
+            if cell["metadata"].get("nbgrader", {}).get("solution"):
+                answer = teachers(LOST)["answer_to"](seed).as_code
+                cell["source"] = SOLUTION.sub(f"### BEGIN SOLUTION\n{answer}### END SOLUTION", text_of(cell))
+        return replace(self, notebook=notebook)
 
     def is_right(self, answer: Answer) -> bool:
         """Return True if the answer deserves all points."""
@@ -117,7 +137,8 @@ class Lab:
 class Cheat:
     """What a cheater submits for a lab: `code` in the solution's cell, after a cell `before`; or edits.
 
-    It gets no points for `check`, or for any check. Its process has so many `seconds` of CPU time.
+    It gets no points for `check`, or for any check. Its process has `seconds` of CPU time, and is waited for `waits`
+    seconds in all. `mark` is nbgrader's metadata of the cell `before`.
     """
 
     name: str
@@ -127,6 +148,8 @@ class Cheat:
     edits: Sequence[Sequence[str]] = ()
     check: str = ""
     seconds: int = 60
+    waits: int = 600
+    mark: Mapping[str, Any] = field(default_factory=dict)
 
     def handed_in(self, lab: Lab) -> dict[str, Any]:
         """Return the notebook with the cheat."""
@@ -136,7 +159,8 @@ class Cheat:
         empty = next(cell for cell in notebook["cells"] if cell["metadata"].get("nbgrader", {}).get("solution"))
         empty["source"] = self.code.replace("{empty}", text_of(empty)).replace("{root}", str(ROOT))
         if self.before:
-            notebook["cells"].insert(0, {"cell_type": "code", "metadata": {}, "source": self.before})
+            metadata = {"nbgrader": dict(self.mark)} if self.mark else {}
+            notebook["cells"].insert(0, {"cell_type": "code", "metadata": metadata, "source": self.before})
         return notebook
 
 
@@ -169,7 +193,7 @@ def labs() -> Iterator[Lab]:
         full = sum(_points(notebook).values())
         right = [Answer(points=full, **each) for each in answers.get("right", [])]
         found.append(Lab(path.stem, notebook, right, [Answer(**each) for each in answers["wrong"]]))
-    yield from sorted(found, key=lambda lab: lab.title)
+    yield from sorted(found, key=lambda lab: lab.number)
 
 
 def cheats() -> Iterator[Cheat]:
@@ -185,16 +209,26 @@ def text_of(cell: dict[str, Any]) -> str:
 
 
 def use_teachers_answers() -> None:
-    """Let the checks of lab 8 know what is wrong in each job, as a grader does."""
+    """Let the checks of labs 8 and 10 know the answers, as a grader does."""
     from kit.course.classroom.find_the_bug import use_jobs
+    from kit.course.classroom.lost_euro import use_cases
 
     use_jobs(*jobs_and_answers())
+    use_cases(teachers(LOST)["answer_to"])
+
+
+@cache
+def teachers(path: Path) -> dict[str, Any]:
+    """Return the names of a module that only teachers have."""
+    module = ModuleType(path.stem)
+    sys.modules[path.stem] = module  # its dataclasses look for it there
+    exec(compile(path.read_text("utf-8"), str(path), "exec"), module.__dict__)
+    return module.__dict__
 
 
 def jobs_and_answers() -> tuple[Any, dict[str, tuple[str, str]]]:
     """Return the function that makes the jobs of lab 8, and what is wrong in each."""
-    module: dict[str, Any] = {"__name__": "planted_bugs"}
-    exec(compile(PLANTED.read_text("utf-8"), str(PLANTED), "exec"), module)
+    module = teachers(PLANTED)
     return module["make"], module["ANSWERS"]
 
 

@@ -40,6 +40,7 @@ def _mark(cell: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("cheat", CHEATS, ids=[cheat.name for cheat in CHEATS])
 def test_a_cheat_gets_no_points(cheat: Cheat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(student, "CPU_SECONDS", cheat.seconds)
+    monkeypatch.setattr(student, "WAIT_SECONDS", cheat.waits, raising=False)
     lab = LABS[cheat.lab]
     found = _graded(lab, cheat.handed_in(lab), only=cheat.check)
     assert found
@@ -55,7 +56,8 @@ def _quick() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("lab", "answer", "check"), list(_quick()))
 def test_a_right_answer_passes_whatever_it_logs(lab: Lab, answer: Answer, check: str) -> None:
-    found = _graded(lab, lab.handed_in(answer), only=check, seed=seed_of("anna"))
+    seed = seed_of("anna")
+    found = _graded(lab, lab.of(seed).handed_in(answer), only=check, seed=seed)
     assert found[check].points == lab.points[check], found[check].text
 
 
@@ -90,3 +92,39 @@ def test_a_graded_cell_is_read_and_not_run() -> None:
         if _mark(cell).get("grade"):
             cell["source"] = "print('passed')"
     assert {verdict.points for verdict in grade(notebook, lab.checks).values()} == {0}
+
+
+REFUSED = (
+    "import gc",
+    "import _posixsubprocess",
+    "import readline",
+    "import resource",
+    "import signal",
+    "import numpy",
+    "open('/etc/passwd')",
+    "import os\nopen(os.__file__)",
+    "import os\nos.remove('/tmp/none')",
+    "import os\nos.rename('/tmp/none', '/tmp/other')",
+    "import os\nos.fork()",
+    "import os\nos.mkfifo('/tmp/none/none')",
+    "import os\nos.pidfd_open(os.getppid())",
+    "import os\nos.kill(os.getppid(), 9)",
+    "import os\nos.setuid(0)",
+    "import sys\nsys.modules['_signal'].raise_signal(9)",
+    "import sys\nsys.modules['_imp'].create_builtin",
+    "import sys\nsys.meta_path.clear()\nimport gc",
+)
+
+
+def test_a_part_computes_and_does_nothing_else() -> None:
+    with student.Student() as process:
+        for code in REFUSED:
+            with pytest.raises(
+                student.StudentError, match=r"raised (ImportError|ModuleNotFoundError|PermissionError|AttributeError)"
+            ):
+                process.run(code, "cell")
+        process.run("import random, math, collections, re, logging, dataclasses, heapq, sys, os", "cell")
+        process.run(
+            "LOADED = [each for each in ('gc', 'subprocess', 'socket', 'ctypes') if each in sys.modules]", "cell"
+        )
+        assert process.value("LOADED") == []

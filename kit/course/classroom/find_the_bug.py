@@ -11,7 +11,7 @@ The jobs come from `jobs.py` beside the lab's notebook (`use_jobs`). This packag
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kit.course.classroom.checking import NotYet, check, said_of
+from kit.course.classroom.searching import chance
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.lab import Lab
 from kit.stream.api.environment import StreamEnvironment
@@ -26,10 +27,12 @@ from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.settings.job_settings import CheckpointConfig
 from kit.verify.explore import Counterexample, Exploration, Property, expected_output, explore
-from kit.verify.explore.properties import Row
+from kit.verify.explore.properties import Quantifier, Row
 from kit.verify.explore.replay import replay
 
 Find = Callable[[JobGraph], Exploration]
+ASKED_AGAIN = 5
+"""The number of times that a property is asked again in the violating state, and about as often in others."""
 PARTS = ("request decider", "barrier handler", "pending checkpoint", "sink")
 _found: dict[tuple[Find, str, bool], Exploration] = {}
 """Earlier explorations: the check of the step needs them again."""
@@ -134,7 +137,55 @@ def finds(find: Find, name: str) -> str:
     never = [each.name for each in sound.properties if each.name not in sound.witnesses and _is_sometimes(each)]
     if never:
         raise NotYet(f"«{never[0]}» holds in no state of the sound job, so it cannot be missed in the broken one.")
-    return _said(sound, _counterexample(find, name))
+    example = _counterexample(find, name)
+    _decides_by_the_state(name, example)
+    return _said(sound, example)
+
+
+def _decides_by_the_state(name: str, example: Counterexample) -> None:
+    """Ask the property again, in an order that nobody knows. Raises NotYet if it does not depend on the state alone.
+
+    It must be false in the violating state, whenever it is asked, and true in states of the sound job on the same way.
+    """
+    judged = example.judged
+    if judged is None:
+        return
+    violating = example.lab()
+    asked = [(violating, False)] * ASKED_AGAIN
+    asked += [(lab, True) for lab in _on_the_way(Lab(job(name, sound=True)), example, judged.quantifier)]
+    asked = [(lab, wanted) for lab, wanted in asked if _may_fail(lab)]
+    chance("asked again", name).shuffle(asked)
+    for lab, wanted in asked:
+        if bool(example.holds_in(lab)) != wanted:
+            raise NotYet(
+                f"«{example.property}» was asked again, in a state in which it was asked before, and answered "
+                "differently. A property must depend on `now` alone.",
+                lab,
+            )
+
+
+def _may_fail(lab: Lab) -> bool:
+    """Return True if a property may ask what a failure would do: the job is over, or it has a worker that may die."""
+    try:
+        if not lab.ended:
+            lab.fork().faults.kill(0)
+    except LabError:
+        return False
+    return True
+
+
+def _on_the_way(lab: Lab, example: Counterexample, quantifier: Quantifier) -> Iterator[Lab]:
+    """Yield states of the sound job: some along the counterexample, as far as it can follow it, and the end."""
+    step = max(1, len(example.moves) // ASKED_AGAIN)
+    for number, move in enumerate(example.moves):
+        if quantifier is Quantifier.ALWAYS and number % step == 0:
+            yield lab.fork()
+        try:
+            replay(lab, [move])
+        except LabError:
+            break
+    lab.run()
+    yield lab
 
 
 def _said(sound: Exploration, example: Counterexample) -> str:

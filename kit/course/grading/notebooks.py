@@ -125,7 +125,10 @@ def _read(module: Any, text: str) -> tuple[Callable[..., Passed], list[Any]]:
 
 
 def _graded(notebook: Mapping[str, Any]) -> Iterator[Any]:
-    return (cell for cell in notebook["cells"] if cell["cell_type"] == "code" and _mark(cell).get("grade"))
+    """Yield the graded cells; nbgrader takes the id from one that a student has added."""
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code" and _mark(cell).get("grade") and _mark(cell).get("grade_id"):
+            yield cell
 
 
 def _mark(cell: Any) -> Any:

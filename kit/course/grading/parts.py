@@ -252,6 +252,37 @@ class Hook(Part):
         self._remote.call("close")
 
 
+class Rescale(Part):
+    """Lab 9."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def owner(self, key_group: int, max_parallelism: int, parallelism: int) -> Any:
+        """Return the owner of a key group."""
+        return self._remote.call("owner", key_group, max_parallelism, parallelism)
+
+    def key_groups(self, subtask: int, max_parallelism: int, parallelism: int) -> Any:
+        """Return the key groups of a subtask."""
+        return self._remote.call("key_groups", subtask, max_parallelism, parallelism)
+
+    def state(self, old: Sequence[tuple[int, int]], mine: tuple[int, int]) -> Any:
+        """Return the parts of old files that a new subtask reads."""
+        return self._remote.call("state", old, mine)
+
+    def buffers(self, old: Sequence[tuple[int, int]], mine: tuple[int, int]) -> Any:
+        """Return the old subtasks whose channels a new one reads."""
+        return self._remote.call("buffers", old, mine)
+
+    def keeps(self, key_group: int, mine: tuple[int, int]) -> Any:
+        """Return True if a new subtask keeps such a record."""
+        return self._remote.call("keeps", key_group, mine)
+
+    def senders(self, subtask: int, old_parallelism: int, new_parallelism: int) -> Any:
+        """Return the old senders that a new one takes over."""
+        return self._remote.call("senders", subtask, old_parallelism, new_parallelism)
+
+
 class Serializer:
     """The serializer of a hook."""
 
@@ -280,6 +311,7 @@ PARTS: dict[str, type] = {
     "unaligned_capture": Capture,
     "two_phase_sink": Sink,
     "master_hook": Hook,
+    "rescale": Rescale,
 }
 """The part that the checks of a lab take, by their module; those of other labs take functions and values."""
 

@@ -13,6 +13,7 @@ import resource
 import select
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,12 @@ CPU_SECONDS = 120
 """The CPU time of a student's process, for all checks of a lab."""
 SILENT_SECONDS = 120
 """The time after which a process that does not answer is considered stuck: it sleeps or waits."""
+WAIT_SECONDS = 600
+"""The time for which a student's process is waited for in all: it may answer, and each time after a while."""
+MOST_EXPLORATIONS = 30
+"""The number of explorations that the code of a lab may ask for; each takes the grader's own time."""
+MOST_OFFERED = 5_000
+"""The number of calls of the kit's functions by the code of a lab."""
 MEMORY = 2 << 30
 MOST_BYTES = 20_000_000
 """The most bytes of one message."""
@@ -113,6 +120,8 @@ class Student:
         """The objects of calls that belong to no part."""
         self._raised: BaseException | None = None
         self._depth = 0
+        self._waited = 0.0
+        self._offered: Counter[str] = Counter()
         self._request(self._table, "offer", offers())
 
     def __enter__(self) -> Student:
@@ -223,6 +232,7 @@ class Student:
         """Do what the part has asked for, if it may."""
         if what == "offer":
             name, values, named = (self._decoded(table, each) for each in given)
+            self._count(name)
             return FUNCTIONS[name](*values, **named)
         value, surface = table.item(given[0])
         name = given[1]
@@ -236,6 +246,14 @@ class Student:
         values, named = self._decoded(table, given[2]), self._decoded(table, given[3])
         return (getattr(value, name) if name else value)(*values, **named)
 
+    def _count(self, name: str) -> None:
+        """Count a call of a function of the kit. Raises StudentError, and ends the process, after too many."""
+        self._offered[name] += 1
+        most = MOST_EXPLORATIONS if name == "explore" else MOST_OFFERED
+        if self._offered[name] > most:
+            self._process.kill()
+            raise StudentError(f"Your code has called {name} more than {most} times.")
+
     def _send(self, message: Sequence[Any]) -> None:
         assert self._process.stdin is not None
         try:
@@ -248,9 +266,13 @@ class Student:
         assert self._process.stdout is not None
         file = self._process.stdout.fileno()
         while b"\n" not in self._unread:
-            if not select.select([file], [], [], SILENT_SECONDS)[0]:
+            began = time.monotonic()
+            left = WAIT_SECONDS - self._waited
+            if left <= 0 or not select.select([file], [], [], min(SILENT_SECONDS, left))[0]:
                 self._process.kill()
-                raise StudentError(f"Your code has not answered for {SILENT_SECONDS} s. Does it sleep or wait?")
+                seconds = SILENT_SECONDS if left > SILENT_SECONDS else WAIT_SECONDS
+                raise StudentError(f"Your code has not answered for {seconds} s. Does it sleep or wait?")
+            self._waited += time.monotonic() - began
             data = os.read(file, 1 << 16)
             if not data:
                 raise self._ended()

@@ -52,6 +52,11 @@ class Counterexample:
         self._properties = {each.name: each for each in properties}
 
     @property
+    def judged(self) -> Property | None:
+        """The property itself; None if it is that no machine breaks."""
+        return self._properties.get(self.property)
+
+    @property
     def actions(self) -> tuple[str, ...]:
         """The actions, one sentence per step."""
         return tuple(move.text for move in self.moves)
