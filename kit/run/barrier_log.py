@@ -1,19 +1,18 @@
 """The path of each barrier of a run: when it was made, sent, received and taken, what it delayed and what it overtook.
 
-One pass over a trace builds the log. A trace without single buffers still gives the times, but not what a barrier
-overtook.
+A trace without single buffers still gives the times, but not what a barrier overtook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.run.element_kinds import element_kind
-from kit.run.moments.job_state import Item, Moment, Running, task_of
-from kit.run.moments.moment import advance
+from kit.run.moments.job_state import ChannelMoment, Item, task_of
 from kit.run.reading import Reading
 from kit.run.uncollected import uncollected
 
@@ -28,7 +27,6 @@ class BarrierPath:
 
     made_ms: int | None = None
     sent_ms: int | None = None
-    arrived_ms: int | None = None
     taken_ms: int | None = None
     blocks: bool = False
     overtaken: list[Item] = field(default_factory=list)
@@ -51,19 +49,15 @@ class BarrierLog:
     def __init__(self, reading: Reading, n: int | None = None) -> None:
         self.paths: dict[tuple[int, int], BarrierPath] = {}
         self.tasks: dict[tuple[int, str], TaskBarriers] = {}
-        self._moment: Moment = Running.of(Moment())
-        """The contents of the channels before a record, which matter only where a barrier overtakes."""
-        records = reading.of_kinds(_HANDLERS, n)
-        if not any(map(_may_overtake, records)):
-            for record in records:
-                _HANDLERS[record.kind](self, record)
-            return
+        for record in reading.of_kinds(_HANDLERS, n):
+            _HANDLERS[record.kind](self, record)
+        ahead = [record for kind in _OVERTAKING for record in reading.of_kind(kind, n) if _may_overtake(record)]
         with uncollected():
-            for record in reading.records[:n]:
-                handler = _HANDLERS.get(record.kind)
-                if handler is not None:
-                    handler(self, record)
-                advance(self._moment, record)
+            for record, moment in reading.with_moments(sorted(ahead, key=reading.position)):
+                number, checkpoint_id = record.data["channel"], record.checkpoint_id or -1
+                if number in moment.channels:
+                    past = _OVERTAKING[record.kind](moment.channels[number], checkpoint_id)
+                    self.path(checkpoint_id, number).overtaken += [item for item in past if item.kind == "buffer"]
 
     def path(self, checkpoint_id: int, channel: int) -> BarrierPath:
         """Return the path of a barrier; it is empty if nothing is known."""
@@ -74,25 +68,15 @@ class BarrierLog:
         return self.tasks.setdefault((checkpoint_id, task), TaskBarriers())
 
     def _element(self, record: TraceRecord) -> None:
-        """Note an element that was queued, sent or received."""
+        """Note an element that was queued or sent."""
         element = record.data["element"]
         if element_kind(element).name != "barrier":
             return
-        number, checkpoint_id = record.data["channel"], element["checkpoint_id"]
-        path = self.path(checkpoint_id, number)
-        channel = self._moment.channels.get(number)
-        if record.kind == RecordKind.ELEMENT_RECEIVED:
-            path.arrived_ms = record.at_ms
-            wire = [] if channel is None else channel.wire
-            if any(item.checkpoint_id == checkpoint_id and item.unaligned for item in wire) and channel is not None:
-                path.overtaken += _buffers(channel.arrived)
-            return
+        path = self.path(element["checkpoint_id"], record.data["channel"])
         if path.made_ms is None:
             path.made_ms = record.at_ms
         if record.kind == RecordKind.SEND_ELEMENT:
             path.sent_ms = record.at_ms
-            if record.data.get("priority") and channel is not None:
-                path.overtaken += _buffers(_before(channel.queued, checkpoint_id))
 
     def _taken(self, record: TraceRecord) -> None:
         """Note a barrier that was taken from its channel."""
@@ -111,42 +95,42 @@ class BarrierLog:
         if not record.data.get("awaited", True):
             task.released_ms = record.at_ms
 
-    def _prioritized(self, record: TraceRecord) -> None:
-        number, checkpoint_id = record.data["channel"], record.checkpoint_id or -1
-        channel = self._moment.channels.get(number)
-        if channel is not None:
-            self.path(checkpoint_id, number).overtaken += _buffers(_before(channel.arrived, checkpoint_id))
-
 
 _HANDLERS: dict[str, Callable[[BarrierLog, TraceRecord], None]] = {
     RecordKind.ELEMENT_QUEUED: BarrierLog._element,
     RecordKind.SEND_ELEMENT: BarrierLog._element,
-    RecordKind.ELEMENT_RECEIVED: BarrierLog._element,
     RecordKind.BARRIER_ALIGNED: BarrierLog._taken,
     RecordKind.BARRIER_COUNTED: BarrierLog._taken,
     RecordKind.END_COUNTED: BarrierLog._ended,
-    RecordKind.BARRIER_PRIORITIZED: BarrierLog._prioritized,
 }
+
+
+def _before(items: Sequence[Item], checkpoint_id: int) -> Iterator[Item]:
+    """Return the items ahead of a barrier; all items if the barrier is not among them."""
+    return takewhile(lambda item: (item.kind, item.checkpoint_id) != ("barrier", checkpoint_id), items)
+
+
+def _at_arrival(channel: ChannelMoment, checkpoint_id: int) -> Sequence[Item]:
+    """Return what is in the receiver's queue, if the barrier on the wire overtakes."""
+    overtakes = any(item.checkpoint_id == checkpoint_id and item.unaligned for item in channel.wire)
+    return channel.arrived if overtakes else ()
+
+
+_OVERTAKING: dict[str, Callable[[ChannelMoment, int], Iterable[Item]]] = {
+    RecordKind.SEND_ELEMENT: lambda channel, checkpoint_id: _before(channel.queued, checkpoint_id),
+    RecordKind.ELEMENT_RECEIVED: _at_arrival,
+    RecordKind.BARRIER_PRIORITIZED: lambda channel, checkpoint_id: _before(channel.arrived, checkpoint_id),
+}
+"""What a barrier overtakes with a record, from the content of its channel before that."""
 
 
 def _may_overtake(record: TraceRecord) -> bool:
     """Return True if the barrier of this record overtakes in a channel, or has done so at its sender."""
-    if record.kind not in _HANDLERS or record.checkpoint_id is None:
+    if record.kind == RecordKind.BARRIER_PRIORITIZED:
+        return True
+    element = record.data["element"]
+    if element_kind(element).name != "barrier":
         return False
-    options = (record.data.get("element") or {}).get("options") or {}
-    ahead = record.data.get("priority") or options.get("alignment") == "UNALIGNED"
-    return bool(ahead) or record.kind == RecordKind.BARRIER_PRIORITIZED
-
-
-def _before(items: Iterable[Item], checkpoint_id: int) -> list[Item]:
-    """Return the items ahead of a barrier; all items if the barrier is not among them."""
-    found: list[Item] = []
-    for item in items:
-        if (item.kind, item.checkpoint_id) == ("barrier", checkpoint_id):
-            break
-        found.append(item)
-    return found
-
-
-def _buffers(items: Iterable[Item]) -> list[Item]:
-    return [item for item in items if item.kind == "buffer"]
+    if record.kind == RecordKind.SEND_ELEMENT:
+        return bool(record.data.get("priority"))
+    return bool(element.get("options", {}).get("alignment") == "UNALIGNED")

@@ -7,12 +7,12 @@ keeps the part that both have in common and reads on from there.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 from kit.core.trace.trace import Trace, TraceRecord, led_by
-from kit.run.moments.job_state import Moment, Running
+from kit.run.moments.job_state import Moment, Running, changed
 from kit.run.moments.moment import advance, fold
 from kit.run.run import Run, run_of
 from kit.run.steps import Ordering
@@ -144,10 +144,37 @@ class Reading:
         """Return the moment after the first `n` records, or after all."""
         if n is None or n >= len(self.records):
             return self.moment
-        mark = next((mark for mark in reversed(self._marks) if mark.n <= n), None) or Moment()
-        moment = Running.of(mark)
-        fold(moment, self.records[mark.n : n])
+        moment = Running.of(self._mark_within(n))
+        fold(moment, self.records[moment.n : n])
         return moment.now()
+
+    def now(self) -> Moment:
+        """Return the last moment, with the cause of its record, as a value that does not change."""
+        last = self.moment.record
+        moment = self.moment.now() if isinstance(self.moment, Running) else self.moment
+        return changed(moment, cause=None if last is None else self.find(last.cause))
+
+    def with_moments(self, records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, Moment]]:
+        """Yield these records, which are in the order of the run, each with the moment before it.
+
+        A moment is valid until the next one is requested.
+        """
+        moment = Running.of(Moment())
+        for record in records:
+            n = self.position(record)
+            mark = self._mark_within(n)
+            if mark.n > moment.n:
+                moment = Running.of(mark)
+            fold(moment, self.records[moment.n : n])
+            yield record, moment
+
+    def _mark_within(self, n: int) -> Moment:
+        """Return the last marked moment within the first `n` records."""
+        return next((mark for mark in reversed(self._marks) if mark.n <= n), Moment())
+
+    def unread(self, trace: Trace) -> int:
+        """Return the number of records at the end of a lab's trace that were not read yet."""
+        return len(trace) - _common(self.records, trace)
 
     def find(self, record_id: str) -> TraceRecord | None:
         """Return the record with this id, or the record of its event if the trace does not keep it."""

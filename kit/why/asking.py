@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
 from kit.core.trace.showing import Showing
 
 if TYPE_CHECKING:
+    from kit.run.reading import Reading
     from kit.why.answer import Why
     from kit.why.evidence import Evidence
 
@@ -75,14 +76,20 @@ def why(run: Any, about: object = None, **named: Unpack[Named]) -> Why:
 class Asking(Showing):
     """The common base of a Lab and a SparkJob that answers questions."""
 
-    _evidence: Evidence | None = None
-    """The evidence of the last question; only newer records are read for the next one."""
+    _reading: Reading | None = None
+    """The reading of this run, if something has been asked; it reads only newer records for the next question."""
+
+    def _read(self) -> Reading:
+        from kit.run.reading import Reading
+
+        self._reading = Reading(self) if self._reading is None else self._reading.follow(self)
+        return self._reading
 
     def _known(self) -> Evidence:
+        from kit.run.run import now_ms_of
         from kit.why.evidence import Evidence
 
-        self._evidence = Evidence(self) if self._evidence is None else self._evidence.now(self)
-        return self._evidence
+        return Evidence(self._read(), now_ms=now_ms_of(self))
 
     @named_by(Named)
     def why(self, about: object = None, **named: Unpack[Named]) -> Why:

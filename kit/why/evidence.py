@@ -33,7 +33,7 @@ class Evidence:
     a `Reading` of one.
     """
 
-    def __init__(self, run: Any, n: int | None = None) -> None:
+    def __init__(self, run: Any, n: int | None = None, *, now_ms: int = 0) -> None:
         self.reading = run if isinstance(run, Reading) else Reading(run)
         count = len(self.reading.records)
         self.n = count if n is None else min(n, count)
@@ -41,28 +41,20 @@ class Evidence:
         self.run = self.reading.run
         self.detailed = self.run.trace.detailed
         """Whether the trace tells of single buffers and turns."""
-        self._now_ms = now_ms_of(run) if n is None else 0
+        self._now_ms = now_ms or (now_ms_of(run) if n is None else 0)
 
     @classmethod
     def of(cls, subject: Subject) -> Evidence:
         """Return the evidence for a subject, at its moment."""
         if not subject.is_present:
             return cls(subject.reading, len(subject.trace))
-        evidence = cls(subject.reading)
-        evidence._now_ms = now_ms_of(subject.thing)
-        return evidence
+        return cls(subject.reading, now_ms=now_ms_of(subject.thing))
 
     @property
     def records(self) -> Sequence[TraceRecord]:
         """The records, causes before effects."""
         records = self.reading.records
         return records if self.n == len(records) else records[: self.n]
-
-    def now(self, run: Any) -> Evidence:
-        """Return the evidence of the same run now; it may have continued, or gone back. Only new records are read."""
-        later = Evidence(self.reading.follow(run))
-        later._now_ms = now_ms_of(run)
-        return later
 
     def before(self, record: TraceRecord) -> Evidence:
         """Return the evidence before the event of a record."""

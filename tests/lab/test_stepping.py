@@ -19,7 +19,7 @@ from kit.hosts.lab.world.actions import FireTimer, LetTimePass, ReceiveElement, 
 from kit.hosts.lab.world.schedulers import Fair, First, Random
 from kit.machines.job.status import JobStatus
 from kit.machines.task.stream_task import StreamTask
-from kit.run import latest
+from kit.run import reading
 from kit.run.kinds import BULK, level_of
 from kit.run.moments.moment import moment_at
 from tests.lab.jobs import Shape, environment, settle, wrong
@@ -134,8 +134,8 @@ def test_the_lab_stands_where_an_invariant_broke(monkeypatch: pytest.MonkeyPatch
 def test_the_present_moment_is_what_the_whole_trace_says(seed: int, steps: int, back: int, choice: int) -> None:
     """Whatever was kept of earlier looks, also when the lab has gone back and as far on another way since."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(latest, "MARK_EVERY", 20)
-        patch.setattr(latest, "RECORDS_PER_PART", 0)
+        patch.setattr(reading, "MARK_EVERY", 20)
+        patch.setattr(reading, "RECORDS_PER_PART", 0)
         patch.setattr(keyframes, "KEYFRAME_EVERY", 10)
         lab = a_lab(seed)
         while lab.position < steps and lab.enabled():

@@ -4,46 +4,60 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from kit.core.trace.trace import Trace, keeps_record
+from kit.run import reading
 from kit.run.moments.moment import moment_at
 from kit.run.reading import Reading
 from tests.why.jobs import running
 
 
-def told(reading: Reading) -> tuple[object, ...]:
-    moment, records = reading.moment, reading.records
-    answers = [[each.id for each in reading.answers(record)] for record in records]
-    kinds = [each.id for each in reading.of_kinds(sorted({record.kind for record in records}))]
+def told(read: Reading) -> tuple[object, ...]:
+    moment, records = read.moment, read.records
+    answers = [[each.id for each in read.answers(record)] for record in records]
+    kinds = [each.id for each in read.of_kinds(sorted({record.kind for record in records}))]
     return kinds, answers, dict(moment.tasks), dict(moment.channels), dict(moment.checkpoints), dict(moment.messages)
 
 
 def test_a_lab_that_goes_back_and_another_way_is_read_on() -> None:
     lab, chance = running(interval_ms=20), Random(1)
-    reading = Reading(lab)
+    found = Reading(lab)
     for _ in range(12):
         lab.back(chance.randrange(1, 20))
         for _ in range(chance.randrange(5, 25)):
             lab.step(chance.choice(list(lab.enabled())))
-        assert told(reading.follow(lab)) == told(Reading(lab))
+        assert told(found.follow(lab)) == told(Reading(lab))
 
 
 def test_a_moment_in_the_past_is_the_moment_of_that_part() -> None:
     lab = running(interval_ms=20)
     lab.run_until(checkpoint=2)
-    reading = Reading(lab)
+    found = Reading(lab)
     for n in range(0, len(lab.trace), 37):
-        assert reading.moment_at(n).to_pandas().equals(moment_at(lab, n).to_pandas())
-        assert list(reading.of_kind("CheckpointPending", n)) == [
+        assert found.moment_at(n).to_pandas().equals(moment_at(lab, n).to_pandas())
+        assert list(found.of_kind("CheckpointPending", n)) == [
             each for each in lab.trace[:n] if each.kind == "CheckpointPending"
         ]
+
+
+def test_records_come_with_the_moment_before_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MARK_EVERY", 50)
+    monkeypatch.setattr(reading, "RECORDS_PER_PART", 0)
+    lab = running(interval_ms=20)
+    lab.run_until(checkpoint=2)
+    found = Reading(lab)
+    places = [0, 1, 40, 49, 50, 51, 130, len(lab.trace) - 1]
+    for record, moment in found.with_moments([lab.trace[place] for place in places]):
+        assert moment.now() == found.moment_at(found.position(record))
 
 
 def test_effects_that_are_told_before_their_causes_find_their_place() -> None:
     lab = running(interval_ms=20)
     kept = [record for record in lab.trace if keeps_record(record)]
     machines = sorted({record.machine for record in kept}, reverse=True)
-    trace, reading = Trace(stages=lab.look.stages), Reading()
+    trace, found = Trace(stages=lab.look.stages), Reading()
     for machine in machines:
         trace.extend([record for record in kept if record.machine == machine])
-        assert told(reading.follow(trace)) == told(Reading(trace))
-    assert len(reading.records) == len(kept)
+        assert told(found.follow(trace)) == told(Reading(trace))
+    assert len(found.records) == len(kept)

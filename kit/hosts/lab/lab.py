@@ -63,7 +63,6 @@ from kit.hosts.lab.world.keyframes import Keyframes
 from kit.hosts.lab.world.schedulers import Enabled, Random, Scheduler, checked_scheduler
 from kit.hosts.lab.world.world import World
 from kit.machines.coordinator.master_hooks import MasterHook
-from kit.run.latest import Latest
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.graph.parallelism import parallelism_of
@@ -170,7 +169,6 @@ class Lab(Asking):
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []
         self._keyframes = Keyframes()
-        self._latest = Latest()
 
     @classmethod
     def follow(
@@ -579,7 +577,7 @@ class Lab(Asking):
         other = copy.copy(self)
         other._world, other._keyframes = world, keyframes
         other._done, other._undone = self._done[:position], []
-        other._latest = Latest()
+        other._reading = None
         return other
 
     def _rewind(self, position: int) -> None:
@@ -608,8 +606,8 @@ class Lab(Asking):
             self._done.append(action.remembered if isinstance(action, Action) else action)
             if undone:
                 self._undone = _after(undone, action)
-            if self._keyframes.take(self.position, world):
-                self._latest.keep_up(world.trace)
+            if self._keyframes.take(self.position, world) and self._reading is not None:
+                self._read()  # so that the next look costs the same however many steps there were since the last
         except AssertionError:
             self._find_breach([*self._done[:position], action])
             raise
@@ -664,7 +662,7 @@ class Lab(Asking):
 
     @property
     def _is_much_to_draw(self) -> bool:
-        return self._latest.missing(self.trace) > LARGE
+        return (len(self.trace) if self._reading is None else self._reading.unread(self.trace)) > LARGE
 
     def __repr__(self) -> str:
         late_rows = sum(self.look.late_rows_dropped.values())

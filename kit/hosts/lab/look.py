@@ -17,7 +17,6 @@ from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.hosts.lab.world.world import World
 from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
-from kit.run.latest import Latest
 from kit.run.metrics import metrics_table, state_bytes_of
 from kit.run.moments.job_state import Moment
 from kit.run.redistribution import restores_table
@@ -30,6 +29,7 @@ from kit.stream.operators.windows.late_rows import late_rows_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from kit.run.reading import Reading
     from kit.why.answer import Why
     from kit.why.evidence import Evidence
 
@@ -45,8 +45,6 @@ class Tasks(dict[str, StreamTask]):
 class Looked(Protocol):
     """The part of a lab that `lab.look` uses."""
 
-    _latest: Latest
-
     @property
     def _world(self) -> World: ...
 
@@ -60,6 +58,8 @@ class Looked(Protocol):
     def faults(self) -> Faults: ...
 
     def enabled(self) -> Choices: ...
+
+    def _read(self) -> Reading: ...
 
     def _known(self) -> Evidence: ...
 
@@ -215,7 +215,7 @@ class Look:
 
     def moment(self) -> Moment:
         """Return the present moment, for pictures. The first call reads the whole run, later ones only what is new."""
-        return self._lab._latest.moment(self._lab.trace)
+        return self._lab._read().now()
 
     def svg(self) -> Picture:
         """Return a picture of the present moment, with the last step in words."""
