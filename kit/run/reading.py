@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from kit.core.trace.trace import Trace, TraceRecord, led_by
 from kit.run.moments.job_state import Moment, Running, changed
-from kit.run.moments.moment import advance, fold
+from kit.run.moments.moment import fold
 from kit.run.run import Run, run_of
 from kit.run.steps import Ordering
 from kit.run.uncollected import uncollected
@@ -54,7 +54,9 @@ class Reading:
         if self._watcher is not None:
             self._watcher.begin()
         self.records: list[TraceRecord] = []
-        self.moment: Moment = Running.of(Moment())
+        self.kept = 0
+        """The number of records that the last `follow` knew already."""
+        self.moment = Running.of(Moment())
         self._by_id: dict[str, TraceRecord] = {}
         self._positions: dict[str, int] = {}
         self._kinds: Index = {}
@@ -68,7 +70,7 @@ class Reading:
         trace = self.run.trace
         with uncollected():
             if trace.detailed:  # a lab records in order
-                self._cut(_common(self.records, trace))
+                self._keep(self._common_with(trace))
                 self._take(trace.since(len(self.records)))
             else:
                 self._follow_unordered(trace)
@@ -79,10 +81,10 @@ class Reading:
         known = self._ordering.taken
         if len(known) > len(trace) or (known and known[-1] is not trace[len(known) - 1]):
             self._ordering = Ordering()
-            self._cut(0)
+            self._keep(0)
         ordering = self._ordering
         keep = ordering.take(trace.since(len(ordering.taken)))
-        self._cut(ordering.starts[keep])
+        self._keep(ordering.starts[keep])
         first = keep if self.records else 0
         self._take(chain.from_iterable(ordering.steps[first:]))
 
@@ -95,32 +97,52 @@ class Reading:
             raise
 
     def _take_all(self, records: Iterable[TraceRecord]) -> None:
-        moment, kept = self.moment, self.records
-        watcher, next_mark = self._watcher, self._next_mark()
-        for record in records:
+        watcher, left = self._watcher, iter(records)
+        while True:
+            most = max(1, self._next_mark() - len(self.records)) if watcher is None else 1
+            taken = list(islice(left, most))
+            if not taken:
+                return
             if watcher is not None:
-                watcher.before(record, moment)
-            moment = self.moment = advance(moment, record)
+                watcher.before(taken[0], self.moment)
+            fold(self.moment, taken)
+            self._index(taken)
+            if len(self.records) >= self._next_mark():
+                self._marks.append(self.moment.now())
+            if watcher is not None:
+                watcher.after(taken[0], self.moment)
+
+    def _index(self, records: Iterable[TraceRecord]) -> None:
+        for record in records:
             self._by_id[record.id] = record
-            self._positions[record.id] = len(kept)
-            kept.append(record)
+            self._positions[record.id] = len(self.records)
+            self.records.append(record)
             self._kinds.setdefault(record.kind, []).append(record)
             if record.role == EVENT:
                 self._answers.setdefault(record.cause, []).append(record)
             elif record.role == FAULT:
                 self._faults.setdefault(record.cause, []).append(record)
-            if len(kept) >= next_mark and isinstance(moment, Running):
-                self._marks.append(moment.now())
-                next_mark = self._next_mark()
-            if watcher is not None:
-                watcher.after(record, moment)
 
     def _next_mark(self) -> int:
         parts = len(self.moment.tasks) + len(self.moment.channels)
         return (self._marks[-1].n if self._marks else 0) + MARK_EVERY + RECORDS_PER_PART * parts
 
-    def _cut(self, n: int) -> None:
+    def _common_with(self, trace: Trace) -> int:
+        """Return the number of records that the reading and a lab's trace begin with. A lab that went back makes some
+        records again; these take the place of those read before.
+        """
+        records = self.records
+        same = _common(records, trace)
+        for old, new in zip(records[same:], trace[same : len(records)]):
+            if old != new:
+                break
+            records[same] = new
+            same += 1
+        return same
+
+    def _keep(self, n: int) -> None:
         """Forget all but the first `n` records."""
+        self.kept = min(n, len(self.records))
         if n >= len(self.records):
             return
         if not n or self._watcher is not None:  # a watcher cannot undo what it has seen
@@ -148,11 +170,11 @@ class Reading:
         fold(moment, self.records[moment.n : n])
         return moment.now()
 
-    def now(self) -> Moment:
-        """Return the last moment, with the cause of its record, as a value that does not change."""
-        last = self.moment.record
-        moment = self.moment.now() if isinstance(self.moment, Running) else self.moment
-        return changed(moment, cause=None if last is None else self.find(last.cause))
+    def now(self, n: int | None = None) -> Moment:
+        """Return the moment after the first `n` records, or after all, with its cause, as a value that stays."""
+        moment = self.moment_at(n)
+        moment = moment.now() if isinstance(moment, Running) else moment
+        return changed(moment, cause=None if moment.record is None else self.find(moment.record.cause))
 
     def with_moments(self, records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, Moment]]:
         """Yield these records, which are in the order of the run, each with the moment before it.

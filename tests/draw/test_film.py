@@ -20,6 +20,7 @@ from kit.draw.stage.facts import facts_of
 from kit.draw.stage.film import MOST_FRAMES, WELL_FILLED, Reel, film, film_layout
 from kit.draw.stage.frames import Frame, frame_at, frames
 from kit.hosts.lab.errors import LabError
+from kit.run import reading
 from kit.run.run import run_of
 from kit.run.stage import Stage
 from tests.draw.labs import lab_of, letters
@@ -159,7 +160,7 @@ def test_the_first_picture_of_a_long_run_does_not_wait_for_the_others() -> None:
 
 
 def test_a_run_that_goes_back_before_its_pictures_are_drawn_is_drawn_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["kit.draw.stage.film"], "MARK_EVERY", 50)
+    monkeypatch.setattr(reading, "MARK_EVERY", 50)
     lab = lab_of(seed=3)
     lab.run_until(checkpoint=1)
     reel = Reel(defer_from=300)

@@ -1,8 +1,8 @@
 """A run as a film for `stage.js`: what changes from frame to frame, with the words and the facts of each.
 
-A `Reel` makes the film of a running job. It keeps its latest moment and the drawing of it, so the cost of new frames
-depends on what happened in them. If the run went back and took another way, the reel resumes from the last moment
-marked on the common way. The film is JSON-like and grows at the end:
+A `Reel` makes the film of a running job from its reading. It keeps the drawing of the latest moment, so the cost of new
+frames depends on what happened in them. If the run went back and took another way, the reel resumes from the last frame
+of the common way. The film is JSON-like and grows at the end:
 
 - `stages`: one for each shape of the job: the picture's size and fixed parts, the boxes, the channels of each lane;
 - `frames`: each `{"stage", "told", "mark", "at", "n", "by", "about", "words", "set", "facts"}`. `told`: it belongs to
@@ -20,15 +20,15 @@ steps that have none.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
-from kit.core.trace.trace import Trace, TraceRecord, led_by
+from kit.core.trace.trace import TraceRecord
 from kit.draw.stage.drawing import Touched
 from kit.draw.stage.frames import Frame, Told, is_minor, story_of
 from kit.draw.stage.layout import Layout, lay_out
@@ -37,11 +37,12 @@ from kit.draw.stage.pen import Looks, Pen
 from kit.draw.svg import backdrop
 from kit.run.kinds import BULK, DETAIL, MAIN, MILESTONE, kind_of, level_of
 from kit.run.moments import meanings
-from kit.run.moments.job_state import Moment, Running, changed, is_of_the_job_master, task_of
+from kit.run.moments.job_state import Moment, Running, is_of_the_job_master, task_of
 from kit.run.moments.moment import fold
+from kit.run.reading import Reading
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage, stage_for
-from kit.run.steps import Ordering, Step, event_of, in_order
+from kit.run.steps import Step, event_of, in_order
 from kit.run.uncollected import uncollected
 
 MOST_FRAMES = 1500
@@ -52,8 +53,6 @@ MOST_INSERTED = 200
 """The most steps that get a frame at one request for those between two frames."""
 DEFER_FROM = 8_000
 """With more records than this, pictures are drawn later if they can be requested."""
-MARK_EVERY = 1_000
-"""The least number of records between marked moments."""
 MARGIN = 30
 Film = dict[str, Any]
 
@@ -70,14 +69,6 @@ def film_layout(stage: Stage, closed: frozenset[str] | None = None) -> Layout:
     return lay_out(stage, 8.0, 0.0, closed, MARGIN)
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """A moment to resume from, the number of frames that the film had then, and the last of them."""
-
-    frames: int
-    moment: Moment
-
-
 class Reel:
     """The film of one run, as far as it has been read. `turned` are the vertices that the user opened or closed.
 
@@ -87,7 +78,7 @@ class Reel:
     def __init__(self, turned: Sequence[str] = (), *, defer_from: int | None = None) -> None:
         self.turned = tuple(turned)
         self.defer_from = defer_from
-        self._ordering = Ordering()
+        self._reading = Reading()
         self._step_of: Callable[[int], int] | None = None
         self.film: Film = {}
         self._begin()
@@ -95,11 +86,8 @@ class Reel:
     def _begin(self) -> None:
         self._looks = Looks()
         self.film = {"stages": [], "frames": [], "looks": self._looks.told, "notes": [], "legend": legend_data()}
-        self._records: list[TraceRecord] = []
-        self._by_id: dict[str, TraceRecord] = {}
         self._told: list[Told] = []
         self._met: dict[int, int] = {}
-        self._marks: list[_Mark] = []
         self._shapes: dict[tuple[Any, ...], int] = {}
         self._stages: list[Stage] = []
         self._layouts: list[Layout] = []
@@ -153,8 +141,6 @@ class Reel:
             last = number == len(new) - 1
             if last or (shown[number] if shown else self._matters(group, level)):
                 fold(self._running, passed)
-                self._by_id.update([(record.id, record) for record in passed])
-                self._records += passed
                 self._show(run, group, skipped, draw=not later, whole=later and last)
                 skipped, passed = 0, []
             else:
@@ -171,43 +157,26 @@ class Reel:
         return news | ({"anew": True} if anew else {})
 
     def _new_steps(self, run: Run) -> list[Step]:
-        """Return the steps to show after those on the common way."""
-        known, trace = len(self._records), run.trace
-        if trace.detailed and known <= len(trace):
-            records = list(trace.since(0))
-            goes_on = known == len(records) or known == 0 or event_of(records[known]) != event_of(records[known - 1])
-            if goes_on and records[:known] == self._records:
-                return in_order(records[known:])
-        common = self._take_in_any_order(trace)
-        if common < known:
-            self._back_to(common)
-        ordered, starts = self._ordering.steps, self._ordering.starts
-        left = bisect_left(starts, self._running.n)
-        if starts[left] != self._running.n:  # a step that was shown has grown
-            self._back_to(starts[left - 1])
-            return self._new_steps(run)
-        return ordered[left:]
-
-    def _take_in_any_order(self, trace: Trace) -> int:
-        """Order the records of a trace, causes first. Return the length of the prefix that the film already has."""
-        ordering, known = self._ordering, len(self._ordering.taken)
-        if not trace.detailed and known <= len(trace) and (not known or trace[known - 1] == ordering.taken[-1]):
-            return min(len(self._records), ordering.starts[ordering.take(trace.since(known))])
-        self._ordering = Ordering.of(trace)
-        return _common(self._records, list(chain.from_iterable(self._ordering.steps)))
+        """Return the steps to show after those that stay."""
+        reading = self._reading.follow(run)
+        if reading.kept < self._running.n:
+            self._back_to(reading.kept)
+        records, n = reading.records, self._running.n
+        if 0 < n < len(records) and event_of(records[n]) == event_of(records[n - 1]):  # a step that was shown has grown
+            self._back_to(n - 1)
+        return in_order(records[self._running.n :])
 
     def _back_to(self, n: int) -> None:
-        """Drop everything after the last mark within the first `n` records."""
-        while self._marks and self._marks[-1].moment.n > n:
-            self._marks.pop()
-        if not self._marks or self.is_owed:
+        """Drop the frames after the first `n` records."""
+        frames = self.film["frames"]
+        keep = bisect_right(frames, n, key=lambda frame: frame["n"])
+        if keep <= 1 or self.is_owed:
             self._begin()
             return
-        mark = self._marks[-1]
-        frames = self.film["frames"]
-        del frames[mark.frames :], self._told[mark.frames :], self._records[mark.moment.n :]
-        self._met = {number: epoch for number, epoch in self._met.items() if number in mark.moment.checkpoints}
-        self._go_on_from(mark.moment)
+        del frames[keep:], self._told[keep:]
+        moment = self._reading.now(frames[-1]["n"])
+        self._met = {number: epoch for number, epoch in self._met.items() if number in moment.checkpoints}
+        self._go_on_from(moment)
         self._shape = frames[-1]["stage"]
         self._pen.draw_whole(self._layout(self._shape), self._running)
 
@@ -274,13 +243,12 @@ class Reel:
             packed |= self._pen.draw(self._layout(self._shape), moment, Touched.taken_from(moment))
         self.film["frames"].append(packed)
         self._told.append(told)
-        self._mark()
 
     def _packed_frame(
         self, moment: Moment, stage: Stage, shape: int, group: Sequence[TraceRecord], skipped: int
     ) -> tuple[Film, Told]:
         """Return a frame without its picture, and the criteria for including it in the story."""
-        frame = Frame(moment, stage, tuple(group), led_by(group[0].cause, self._by_id.get) if group else None)
+        frame = Frame(moment, stage, tuple(group), self._reading.find(group[0].cause) if group else None)
         words = frame.words
         packed: dict[str, Any] = {"stage": shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
         if self._step_of is not None:
@@ -357,7 +325,7 @@ class Reel:
         moment, pen = Running.watched(Moment()), Pen(self._looks)
         for number in range(count):
             frame = self.film["frames"][number]
-            fold(moment, self._records[moment.n : frame["n"]])
+            fold(moment, self._reading.records[moment.n : frame["n"]])
             frame |= pen.draw(self._layout(frame["stage"]), moment, Touched.taken_from(moment))
             yield number
 
@@ -372,7 +340,7 @@ class Reel:
     def _insert(self, number: int, n: int) -> Film:
         frames, looks = self.film["frames"], len(self._looks.told)
         before, after = frames[number - 1], frames[number]
-        *groups, own = in_order(self._records[before["n"] : after["n"]])
+        *groups, own = in_order(self._reading.records[before["n"] : after["n"]])
         first = _window(groups, n - before["n"])
         moment = Running.watched(self.moment(before["n"]))
         layout, pen = self._layout(after["stage"]), Pen(self._looks)
@@ -393,9 +361,6 @@ class Reel:
         after = {key: value for key, value in after.items() if key != "skipped"} | ({"skipped": left} if left else {})
         frames[number : number + 1] = [*made, after]
         self._told[number:number] = told
-        self._marks = [
-            _Mark(mark.frames + len(made), mark.moment) if mark.frames > number else mark for mark in self._marks
-        ]
         return {
             "keep": number,
             "replaced": 1,
@@ -408,15 +373,7 @@ class Reel:
 
     def moment(self, n: int) -> Moment:
         """Return the state after the first `n` records that were taken in, causes before effects."""
-        if n >= self._running.n:
-            moment = self._running.now()
-        else:
-            known = next((mark.moment for mark in reversed(self._marks) if mark.moment.n <= n), Moment())
-            running = Running.of(known)
-            fold(running, self._records[known.n : n])
-            moment = running.now()
-        cause = None if moment.record is None else led_by(moment.record.cause, self._by_id.get)
-        return changed(moment, cause=cause)
+        return self._reading.now(n)
 
     def frame_at(self, run: Run, n: int) -> Frame:
         """Return the frame that ends with the n-th record read from this run."""
@@ -426,21 +383,14 @@ class Reel:
     def _step_at(self, n: int) -> tuple[tuple[TraceRecord, ...], TraceRecord | None]:
         """Return the step that ends with the n-th record, and the record that caused it."""
         group: list[TraceRecord] = []
-        for record in reversed(self._records[:n]):
+        for record in reversed(self._reading.records[:n]):
             if group and event_of(record) != event_of(group[0]):
                 break
             group.insert(0, record)
-        return tuple(group), led_by(group[0].cause, self._by_id.get) if group else None
-
-    def _mark(self) -> None:
-        """Mark the moment, if the last mark is far enough back."""
-        moment = self._running
-        last = self._marks[-1].moment.n if self._marks else 0
-        if moment.n >= last + MARK_EVERY + len(self._records) // 20 + 2 * (len(moment.tasks) + len(moment.channels)):
-            self._marks.append(_Mark(len(self.film["frames"]), moment.now()))
+        return tuple(group), self._reading.find(group[0].cause) if group else None
 
     def __repr__(self) -> str:
-        return f"Reel({len(self._records)} records in {len(self.film['frames'])} frames)"
+        return f"Reel({self._running.n} records in {len(self.film['frames'])} frames)"
 
 
 def _window(groups: Sequence[Step], n: int) -> int:
@@ -454,14 +404,6 @@ def _window(groups: Sequence[Step], n: int) -> int:
         reached += len(groups[at])
         at += 1
     return max(0, min(at - MOST_INSERTED // 2, len(groups) - MOST_INSERTED))
-
-
-def _common(known: Sequence[TraceRecord], now: Sequence[TraceRecord]) -> int:
-    """Return the length of the common prefix of both."""
-    for number, (a, b) in enumerate(zip(known, now)):
-        if a is not b and a != b:
-            return number
-    return min(len(known), len(now))
 
 
 def _alike(groups: Sequence[Step], levels: Sequence[int]) -> set[int | None]:
