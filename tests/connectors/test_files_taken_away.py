@@ -15,7 +15,7 @@ from kit.core.protocol.snapshots import Effect
 from kit.hosts.spark.edge import SparkOutput
 from kit.machines.job.status import JobStatus
 from kit.stream.connectors import CommitError, Sink, files
-from tests.host.test_power_loss import HostOnDisk, assert_each_row_once, completed, graph
+from tests.files.test_power_loss import HostOnDisk, assert_each_row_once, completed, graph
 
 TABLE = pa.table({"n": [1, 2, 3]})
 

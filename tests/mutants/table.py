@@ -576,7 +576,7 @@ STATE: tuple[Row, ...] = (
         "kit.files.local_state:LocalState._copies",
         'directory = f"{self._directory}/{slot}/{CHECKPOINT}{checkpoint_id}"',
         "directory = f\"{self._directory}/{slot}/{self._names(f'{self._directory}/{slot}')[0]}\"",
-        ByTest("host/test_local_state.py::test_copies_come_first_and_the_truth_last"),
+        ByTest("files/test_local_state.py::test_copies_come_first_and_the_truth_last"),
     ),
     (
         "snapshot-shares-arrays",
@@ -624,7 +624,7 @@ STATE: tuple[Row, ...] = (
         "kit.files.job_files:JobFiles._discard",
         "self._storage.discard(command.paths)",
         "command.stored and self._store.remove(command.checkpoint_id)\n    self._storage.discard(command.paths)",
-        ByTest("host/test_job_files.py::test_the_entry_in_the_store_goes_after_the_files"),
+        ByTest("files/test_job_files.py::test_the_entry_in_the_store_goes_after_the_files"),
     ),
     (
         "directory-written-again",
@@ -632,7 +632,7 @@ STATE: tuple[Row, ...] = (
         "kit.files.job_files:JobFiles._recover",
         "default=0) + 1)",
         "default=0))",
-        ByTest("host/test_job_files.py::test_no_id_is_given_out_whose_directory_is_there"),
+        ByTest("files/test_job_files.py::test_no_id_is_given_out_whose_directory_is_there"),
     ),
 )
 

@@ -12,7 +12,7 @@ from kit import CheckpointError, CheckpointInUseError, Lab, SparkJob, dispose_sa
 from kit.core.protocol.properties import RetentionPolicy
 from kit.core.state.errors import SavepointNotFoundError, StorageError
 from kit.hosts.lab import open_scenario, ready_job, save_scenario
-from tests.host.test_confinement import with_path
+from tests.files.test_confinement import with_path
 from tests.lab.jobs import Shape, environment, settle, wrong
 from tests.spark.jobs import ThreadGang, await_rows, generator, totals_job
 

@@ -12,7 +12,7 @@ from kit.core.arguments.allowed import SettingError
 from kit.core.state.errors import StorageError
 from kit.files.confinement import OutsidePathError, check_metadata
 from kit.files.entropy import Entropy, without_entropy
-from tests.host.test_confinement import with_path
+from tests.files.test_confinement import with_path
 from tests.lab.jobs import Shape, environment, settle, wrong
 from tests.spark.jobs import ThreadGang, await_rows, check_output, generator, totals_job
 

@@ -21,8 +21,8 @@ from kit.files.storage import CheckpointStorage, resolve
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.opening import open_store
 from kit.stream.connectors.files import CommitError, commit, stage
+from tests.files.contract import OpenRecords, StoreContract, stored
 from tests.flink_data import value_cases, values
-from tests.host.contract import OpenRecords, StoreContract, stored
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator
 
 JOB_ID = "0123456789abcdef" * 2

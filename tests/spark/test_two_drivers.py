@@ -112,7 +112,7 @@ def test_on_the_file_system(tmp_path: Path, die: tuple[str, str, int]) -> None:
 
 
 ABOUT_THE_STORE = ("between the metadata and the store", "ended, and nothing cleaned up")
-"""What `make test` has ZooKeeper go through; `tests/host/contract.py` holds all stores to the same."""
+"""What `make test` has ZooKeeper go through; `tests/files/contract.py` holds all stores to the same."""
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The stores in which a driver may record its completed checkpoints, by their names in `CheckpointConfig.store`.
 
 A store in another database is a row in `STORES`, and a function in `kit.files.stores.opening.OPEN_RECORDS` that
-opens its `Records`, given the named parts of the address. `tests/host/contract.py` holds all stores to one contract.
+opens its `Records`, given the named parts of the address. `tests/files/contract.py` holds all stores to one contract.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.status import JobStatus
 from kit.stream.connectors import RollingPolicy, files
 from kit.stream.graph.job_graph import JobGraph
-from tests.host.power_loss import Recording, recorded
-from tests.host.third_host import ThirdHost
+from tests.files.power_loss import Recording, recorded
+from tests.files.third_host import ThirdHost
 
 ROWS = [{"letter": "abc"[n % 3], "n": n} for n in range(90)]
 

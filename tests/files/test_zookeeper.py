@@ -15,7 +15,7 @@ from kit.files.stores.errors import InconsistentStoreError, StoreError
 from kit.files.stores.opening import open_store
 from kit.files.stores.stores import DurableStore, Records
 from kit.files.stores.zookeeper import ZooKeeperRecords
-from tests.host.contract import OpenRecords, StoreContract, begun, stored
+from tests.files.contract import OpenRecords, StoreContract, begun, stored
 from tests.zookeeper import ZooKeeper
 
 JOB = "0" * 32

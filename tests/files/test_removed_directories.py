@@ -12,7 +12,7 @@ from kit.files.storage import CheckpointStorage
 from kit.files.stores.errors import LeadershipLostError
 from kit.files.stores.file_records import FileRecords
 from kit.machines.job.status import JobStatus
-from tests.host.test_power_loss import HostOnDisk, assert_each_row_once, completed, graph
+from tests.files.test_power_loss import HostOnDisk, assert_each_row_once, completed, graph
 
 JOB = "ab" * 16
 

@@ -15,7 +15,7 @@ from kit.core.protocol.events import RequestStop, StartJob
 from kit.files.memory import MemoryFiles
 from kit.files.output import MemoryOutput
 from kit.machines.job.status import JobStatus
-from tests.host.third_host import ThirdHost
+from tests.files.third_host import ThirdHost
 
 PAGE = Path(__file__).parents[2] / "docs" / "WRITING-A-HOST.md"
 ROWS = [{"letter": "abcde"[n % 5], "n": n} for n in range(200)]

@@ -15,7 +15,7 @@ from kit.files.stores.errors import StoreError
 from kit.files.stores.opening import open_store
 from kit.files.stores.sqlite import SqliteRecords
 from kit.files.stores.stores import DurableStore
-from tests.host.contract import OpenRecords, StoreContract, begun, stored
+from tests.files.contract import OpenRecords, StoreContract, begun, stored
 
 JOB = "0" * 32
 

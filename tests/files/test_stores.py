@@ -22,7 +22,7 @@ from kit.files.stores.stores import (
 )
 from kit.stream.settings.job_settings import CheckpointConfig, SettingError
 from kit.stream.settings.store_addresses import STORES, StoreKind
-from tests.host.contract import OpenRecords, StoreContract, stored
+from tests.files.contract import OpenRecords, StoreContract, stored
 
 JOB = "0" * 32
 

@@ -28,7 +28,7 @@ from kit.files.stores.stores import CheckpointStore, DurableStore, MemoryStore
 from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.connectors.sink import Sink
 from tests.coordinator.harness import JOB, graph
-from tests.host.contract import stored
+from tests.files.contract import stored
 
 LOCATION = f"/c/{JOB}/chk-7"
 
