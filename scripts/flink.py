@@ -26,16 +26,17 @@ def fetch() -> None:
         raise FlinkMissing(ran.stderr.strip().rpartition("\n")[2])
 
 
-def run_java(source: Path, *arguments: str, lines: str = "", options: Sequence[str] = ()) -> str:
+def run_java(source: Path, *arguments: str, lines: str = "", options: Sequence[str] = (), jars: str = "") -> str:
     """Compile a Java file against Flink and run it with `lines` as its input and options for Java; returns its output.
 
-    Raises RuntimeError with what Java said where it does not compile or fails.
+    `jars` is a class path of more than Flink's jars. Raises RuntimeError with what Java said where it does not compile
+    or fails.
     """
-    jars = f"{BUILD}/pyflink/lib/*"
     classes = BUILD / "classes"
     classes.mkdir(exist_ok=True)
-    _run(["javac", "-nowarn", "-cp", jars, "-d", str(classes), str(source)])
-    return _run(["java", *options, "-cp", f"{jars}:{classes}", source.stem, *arguments], lines)
+    path = ":".join([f"{BUILD}/pyflink/lib/*", str(classes), *([jars] if jars else [])])
+    _run(["javac", "-nowarn", "-cp", path, "-d", str(classes), str(source)])
+    return _run(["java", *options, "-cp", path, source.stem, *arguments], lines)
 
 
 def _run(command: list[str], lines: str = "") -> str:

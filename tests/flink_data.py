@@ -92,17 +92,18 @@ def checkpoints(version: str, data: Path | None = None) -> Path:
 
     The folder is shared by all tests of the process: copy a case before changing it.
     """
-    return _unpacked(checkpoint_archive(version, data)) / version
+    return unpacked(checkpoint_archive(version, data)) / version
 
 
 @cache
 def values(version: str) -> Path:
     """Unpack snapshots of one version of which every value is known (`truth-values.json`), once a session."""
     (path,) = (path for path in _value_archives() if path.name == f"{version}.tar.gz")
-    return _unpacked(path) / version
+    return unpacked(path) / version
 
 
-def _unpacked(path: Path) -> Path:
+def unpacked(path: Path) -> Path:
+    """Unpack an archive into a folder that lives as long as the process."""
     folder = Path(tempfile.mkdtemp(prefix="flink-data-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with tarfile.open(path) as archive:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 import kit
+from kit import CheckpointError
 from kit.snapshots.checkpoints.keyed_parts import KeyGroupsPart, SstPart, parts_of
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.formats.headers import TIMER, KeyedState
 from kit.snapshots.formats.rows import PairDecoder, PairEncoder, Rows, encoded
-from kit.snapshots.serializers.table import RowData
-from kit.snapshots.serializers.types import Type
 from tests.flink_data import value_cases, values
-
-
-def is_encoded(type_: Type) -> bool:
-    """Return True for a type whose values are encoded: not what only Java reads, and no rows of SQL."""
-    return not type_.is_opaque and not isinstance(type_, RowData) and all(map(is_encoded, type_.parts))
+from tests.snapshots.flink_types import cases, operator_cases, savepoints
 
 
 def again(state: KeyedState, key: bytes, value: bytes, prefix: bytes) -> tuple[bytes, bytes]:
@@ -32,11 +28,28 @@ def again(state: KeyedState, key: bytes, value: bytes, prefix: bytes) -> tuple[b
     return encoder.key(held, namespace, map_key), encoder.value(found)
 
 
-@pytest.mark.parametrize(
-    ("version", "case"), [each for each in value_cases() if "canonical" in each[1] or each[1] == "savepoint-native"]
-)
+FULL = [each for each in value_cases() if "canonical" in each[1] or each[1] == "savepoint-native"]
+
+
+@pytest.mark.parametrize(("version", "case"), FULL)
 def test_every_value_is_encoded_as_flink_did(version: str, case: str) -> None:
-    checkpoint = kit.open_checkpoint(values(version) / case)
+    compared = encode_all(values(version) / case)
+    assert len(compared) > 15
+    assert compared.total() > 500
+
+
+ENCODED = [each for each in (*cases(), *operator_cases()) if "avro" not in each and "native" not in each]
+
+
+@pytest.mark.parametrize("case", ENCODED)
+def test_every_type_is_encoded_as_flink_did(case: str) -> None:
+    compared = encode_all(savepoints() / case)
+    assert len(compared) > 9
+
+
+def encode_all(folder: Path) -> Counter[str]:
+    """Encode every value of a snapshot; give the number by type."""
+    checkpoint, case = kit.open_checkpoint(folder), folder.name
     source = StateBytes(checkpoint._source.files, checkpoint.directory)
     compared: Counter[str] = Counter()
     for operator in checkpoint.metadata.operator_states:
@@ -47,13 +60,16 @@ def test_every_value_is_encoded_as_flink_did(version: str, case: str) -> None:
                     continue
                 for group in part.groups():
                     for state_, pairs in part.pairs(group):
-                        types = (state_.key, state_.namespace, state_.value)
-                        if not all(map(is_encoded, types)):
+                        if state_.key.is_opaque or state_.value.is_opaque:
                             continue
                         for key, value in pairs:
-                            found = again(state_, key, value, b"\0")
+                            try:
+                                found = again(state_, key, value, b"\0")
+                            except CheckpointError as error:
+                                if "are decoded here but not encoded" not in str(error):
+                                    raise
+                                break
                             null_in_a_map = state_.map_key is not None and value[:1] == b"\1"
                             assert found == (key, b"\1" if null_in_a_map else value), (state_.name, key, value)
                             compared[state_.value.name] += 1
-    assert len(compared) > 15
-    assert compared.total() > 500
+    return compared

@@ -101,40 +101,29 @@ def test_a_pojo_may_be_of_a_subclass() -> None:
         shown(animal, b"\x04" + utf("Bird") + b"\x02")
 
 
-AVRO = {
-    "type": "record",
-    "name": "Order",
-    "fields": [
-        {"name": "id", "type": "long"},
-        {"name": "note", "type": ["null", "string"]},
-        {"name": "parts", "type": {"type": "array", "items": "int"}},
-        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "DONE"]}},
-        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
-    ],
-}
+def test_avro_schemas_of_older_snapshots_are_read() -> None:
+    schema = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
+    snapshots = {1: utf(schema), 2: utf("com.acme.Order") + utf(schema)}
+    for version, body in snapshots.items():
+        held = utf("org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot") + struct.pack(">i", version) + body
+        assert shown(type_of(held), long(5)) == {"id": 5}
 
 
-def test_avro_goes_by_the_schema_in_the_snapshot() -> None:
-    name, schema = b"com.acme.Order", json.dumps(AVRO).encode()
-    body = struct.pack(">i", len(name)) + name + struct.pack(">i", len(schema)) + schema
-    found = type_of(snapshot("org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot", body))
-    held = (
-        long(5)
-        + struct.pack(">ii", 1, 2)
-        + b"hi"
-        + b"\x02"
-        + struct.pack(">ii", 8, 9)
-        + b"\0"
-        + struct.pack(">ii", 1, 1)
-    )
-    made = shown(found, held)
-    assert {**made, "day": str(made["day"])} == {
-        "id": 5,
-        "note": "hi",
-        "parts": [8, 9],
-        "state": "DONE",
-        "day": "1970-01-02",
+def test_an_unknown_snapshot_with_nested_ones_is_skipped() -> None:
+    own = snapshot("com.acme.BoxSerializerSnapshot", nested(LONGS, STRING, outer=b"own bytes"))
+    found = type_of(snapshot(RUNTIME + "JavaEitherSerializerSnapshot", nested(own, STRING)))
+    assert found.name == "Either<bytes of com.acme.BoxSerializerSnapshot, String>"
+    assert shown(found, b"\0" + ABC) == {"side": "right", "left": None, "right": "abc"}
+
+
+def test_variants_and_bitmaps_are_bytes() -> None:
+    variant = type_of(snapshot(BASE + "VariantSerializer$VariantSerializerSnapshot"))
+    assert shown(variant, struct.pack(">ii", 2, 3) + b"\x0c\x05\x01\0\0") == {
+        "value": b"\x0c\x05",
+        "metadata": b"\x01\0\0",
     }
+    bitmap = type_of(snapshot(BASE + "BitmapSerializer$BitmapSerializerSnapshot"))
+    assert shown(bitmap, struct.pack(">i", 2) + b"ab") == b"ab"
 
 
 def item(held: bytes) -> bytes:

@@ -6,7 +6,9 @@ The schema is in the serializer's snapshot.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +17,8 @@ from kit.core.state.errors import CheckpointError
 from kit.snapshots.serializers.basic import BOOLEAN, DOUBLE, FLOAT, INTEGER, LONG, NULL, Enumeration, Read
 from kit.snapshots.serializers.opaque import Opaque
 from kit.snapshots.serializers.reading import MAX_DEPTH, Reader
-from kit.snapshots.serializers.temporal import SQL_DATE, SQL_TIME, Temporal, date_text, millis, moment_text, time_text
+from kit.snapshots.serializers.table import MOST_DECIMAL_DIGITS, as_decimal, decimal_arrow
+from kit.snapshots.serializers.temporal import NANOS, SQL_DATE, SQL_TIME, Temporal, date_text, moment_text, time_text
 from kit.snapshots.serializers.types import Struct, Type, bounded, opaque_inside
 
 
@@ -32,12 +35,18 @@ def _text(reader: Reader) -> str:
     return reader.blob("bytes of a string").decode("utf-8", "backslashreplace")
 
 
-def _micros(reader: Reader) -> int:
-    return reader.int64() * 1000
+def _moment(name: str, unit: str, *, is_local: bool) -> Temporal:
+    """Return the type of a moment in a unit of which `_PER_SECOND` says how many a second has."""
+    per_second, zone, mark = _PER_SECOND[unit], None if is_local else "UTC", "" if is_local else "Z"
+
+    def told(count: int) -> str:
+        seconds, rest = divmod(count, per_second)
+        return moment_text(seconds, rest * (NANOS // per_second)) + mark
+
+    return Temporal(name, pa.timestamp(unit, zone), Reader.int64, told)
 
 
-def _utc(nanos: int) -> str:
-    return moment_text(*divmod(nanos, 1_000_000_000)) + "Z"
+_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": NANOS}
 
 
 _PRIMITIVES: Mapping[str, Type] = {
@@ -54,8 +63,11 @@ _LOGICAL: Mapping[tuple[str, str], Type] = {
     ("int", "date"): Temporal("date", SQL_DATE.arrow, Reader.int32, date_text),
     ("int", "time-millis"): Temporal("time-millis", SQL_TIME.arrow, Reader.int32, lambda it: time_text(it * 1_000_000)),
     ("long", "time-micros"): Temporal("time-micros", pa.time64("us"), Reader.int64, lambda it: time_text(it * 1000)),
-    ("long", "timestamp-millis"): millis("timestamp-millis"),
-    ("long", "timestamp-micros"): Temporal("timestamp-micros", pa.timestamp("ns", "UTC"), _micros, _utc),
+    **{
+        ("long", f"{prefix}timestamp-{name}"): _moment(f"{prefix}timestamp-{name}", unit, is_local=bool(prefix))
+        for prefix in ("", "local-")
+        for name, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+    },
 }
 
 
@@ -63,11 +75,11 @@ class _Repeated(Type):
     """An Avro array or map: blocks of items, each after their number, up to a block of none."""
 
     def __init__(self, name: str, item: Type, *, is_map: bool) -> None:
-        self.name, self.parts, self.is_opaque, self._is_map = name, (item,), item.is_opaque, is_map
+        self.name, self.parts, self.is_opaque, self.is_map = name, (item,), item.is_opaque, is_map
         self.arrow = self._made(item.arrow)
 
     def _made(self, item: pa.DataType) -> pa.DataType:
-        return pa.map_(pa.string(), item) if self._is_map else pa.list_(item)
+        return pa.map_(pa.string(), item) if self.is_map else pa.list_(item)
 
     def read(self, reader: Reader) -> Any:
         return list(self._items(reader))
@@ -76,7 +88,7 @@ class _Repeated(Type):
         (item,) = self.parts
         while many := reader.varint():
             for _ in bounded(reader, many):
-                yield (_text(reader), item.read(reader)) if self._is_map else item.read(reader)
+                yield (_text(reader), item.read(reader)) if self.is_map else item.read(reader)
 
     @property
     def text_arrow(self) -> pa.DataType:
@@ -86,15 +98,20 @@ class _Repeated(Type):
         if value is None:
             return None
         (item,) = self.parts
-        return [(each[0], item.to_text(each[1])) if self._is_map else item.to_text(each) for each in value]
+        return [(each[0], item.to_text(each[1])) if self.is_map else item.to_text(each) for each in value]
 
 
 class _Union(Type):
-    """One of several types: with null and one other that type, else a struct in which one field is set."""
+    """One of several types: with null and one other that type, else a struct in which one field is set.
 
-    def __init__(self, parts: Sequence[Type]) -> None:
+    A field has the type's place and name, `2_string`.
+    """
+
+    def __init__(self, parts: Sequence[Type], names: Sequence[str]) -> None:
         self.parts, self.is_opaque = tuple(parts), opaque_inside(parts)
-        self._real = [(f"{place}_{part.name}", part) for place, part in enumerate(parts) if part is not NULL]
+        self._names = [f"{place}_{name}" for place, name in enumerate(names)]
+        named = zip(self._names, parts, strict=True)
+        self._real = [(name, part) for name, part in named if part is not NULL]
         self._single = self._real[0][1] if len(self._real) == 1 else None
         self.name = " | ".join(part.name for part in parts)
         self.arrow = self._made([(name, part.arrow) for name, part in self._real])
@@ -108,7 +125,13 @@ class _Union(Type):
             raise reader.error(f"branch {place} of a union", f"0 to {len(self.parts) - 1}")
         part = self.parts[place]
         found = part.read(reader)
-        return found if part is NULL or self._single is not None else {f"{place}_{part.name}": found}
+        return found if part is NULL or self._single is not None else {self._names[place]: found}
+
+    def json(self, value: Any) -> Any:
+        """Return the value as JSON has it: without the types that it does not have."""
+        if self._single is not None:
+            return _json(self._single, value)
+        return {name: _json(part, value[name]) for name, part in self._real if name in value}
 
     @property
     def text_arrow(self) -> pa.DataType:
@@ -120,6 +143,45 @@ class _Union(Type):
         if self._single is not None:
             return self._single.to_text(value)
         return {name: part.to_text(value[name]) for name, part in self._real if name in value}
+
+
+class _Nested(Type):
+    """A record inside itself, as JSON text: a column cannot have a type that contains itself."""
+
+    arrow = pa.string()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.record: Type | None = None
+
+    def read(self, reader: Reader) -> str:
+        reader.enter("a record of Avro")
+        assert self.record is not None
+        held = self.record.read(reader)
+        reader.leave()
+        return json.dumps(_json(self.record, held), ensure_ascii=False)
+
+
+def _json(type_: Type, value: Any) -> Any:
+    """Return a value as JSON has it: bytes in hexadecimal, times and decimals as text."""
+    if value is None:
+        return None
+    if isinstance(type_, _Nested):
+        return json.loads(value)
+    if isinstance(type_, Struct):
+        return {name: _json(part, each) for (name, part), each in zip(type_.fields, value, strict=True)}
+    if isinstance(type_, _Repeated):
+        (item,) = type_.parts
+        if type_.is_map:
+            return {key: _json(item, each) for key, each in value}
+        return [_json(item, each) for each in value]
+    if isinstance(type_, _Union):
+        return type_.json(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    told = type_.to_text(value)
+    is_number = isinstance(told, bool | int) or (isinstance(told, float) and math.isfinite(told))
+    return told if is_number else str(told)
 
 
 class AvroRecord(Struct):
@@ -134,7 +196,7 @@ class _Schema:
     """One schema, with the types that it names."""
 
     def __init__(self) -> None:
-        self._named: dict[str, Type | None] = {}
+        self._named: dict[str, Type] = {}
 
     def type(self, told: Any, depth: int) -> Type:
         """Return the type that a part of the schema describes. Raises CheckpointError."""
@@ -142,9 +204,9 @@ class _Schema:
             raise CheckpointError(f"an Avro schema is nested more than {MAX_DEPTH} levels deep")
         if isinstance(told, str):
             found = _PRIMITIVES.get(told) or self._named.get(told) or self._named.get(told.rpartition(".")[2])
-            return found or Opaque(f"the recursive or unknown Avro type {told}")
+            return found or Opaque(f"the unknown Avro type {told}")
         if isinstance(told, list):
-            return _Union([self.type(each, depth + 1) for each in told])
+            return _Union([self.type(each, depth + 1) for each in told], [_name_of(each) for each in told])
         if not isinstance(told, dict):
             raise CheckpointError(f"an Avro schema has {told!r}, expected a type")
         kind = told.get("type")
@@ -152,7 +214,9 @@ class _Schema:
         if logical is not None:
             return logical
         made = self._made(told, kind, depth)
-        return self.type(kind, depth + 1) if made is None else made
+        if made is None:
+            return self.type(kind, depth + 1)
+        return _decimal(told, kind) if told.get("logicalType") == "decimal" and kind in ("bytes", "fixed") else made
 
     def _made(self, told: dict[str, Any], kind: Any, depth: int) -> Type | None:
         try:
@@ -160,6 +224,8 @@ class _Schema:
                 return self._record(told, depth)
             if kind == "enum":
                 return self._named_as(told, Enumeration(told["name"], tuple(told["symbols"])))
+            if kind == "bytes":
+                return _PRIMITIVES[kind]
             if kind == "fixed":
                 size = int(told["size"])
                 return self._named_as(told, Read(told["name"], lambda reader: reader.take(size), pa.binary()))
@@ -171,15 +237,37 @@ class _Schema:
         return None
 
     def _record(self, told: dict[str, Any], depth: int) -> Type:
-        self._named_as(told, None)
+        inner = _Nested(told["name"])
+        self._named_as(told, inner)
         fields = [(each["name"], self.type(each["type"], depth + 1)) for each in told["fields"]]
         defaults = frozenset(each["name"] for each in told["fields"] if "default" in each)
-        found = AvroRecord(told["name"], fields, defaults)
-        self._named_as(told, found)
-        return found
+        inner.record = AvroRecord(told["name"], fields, defaults)
+        self._named_as(told, inner.record)
+        return inner.record
 
     def _named_as(self, told: dict[str, Any], type_: Any) -> Any:
         self._named[told["name"]] = type_
         if told.get("namespace"):
             self._named[f"{told['namespace']}.{told['name']}"] = type_
         return type_
+
+
+def _name_of(told: Any) -> str:
+    """Return what Avro calls a type in a union: the name of a named type, else its kind."""
+    if isinstance(told, dict):
+        return _name_of(told.get("name") or told.get("type"))
+    return told.rpartition(".")[2] if isinstance(told, str) else "union"
+
+
+def _decimal(told: Mapping[str, Any], kind: str) -> Type:
+    """Return DECIMAL, whose unscaled value is bytes; bytes as they are if its precision is not credible."""
+    precision, scale = int(told.get("precision", 0)), int(told.get("scale", 0))
+    if not 0 <= scale <= precision <= MOST_DECIMAL_DIGITS or not precision:
+        return _PRIMITIVES["bytes"]
+    size = int(told["size"]) if kind == "fixed" else None
+
+    def read(reader: Reader) -> Decimal:
+        held = reader.blob() if size is None else reader.take(size)
+        return as_decimal(int.from_bytes(held, "big", signed=True), scale)
+
+    return Read(f"decimal({precision}, {scale})", read, decimal_arrow(precision, scale))

@@ -25,14 +25,14 @@ class Number(Type):
     is_fixed = True
 
     def __init__(self, name: str, form: str, read: Callable[[Reader], Any], arrow: pa.DataType) -> None:
-        self.name, self.arrow, self._read, self._form = name, arrow, read, form
+        self.name, self.arrow, self.read_one, self.form = name, arrow, read, form
         self.dtype = np.dtype(form)
 
     def read(self, reader: Reader) -> Any:
-        return self._read(reader)
+        return self.read_one(reader)
 
     def write(self, out: Writer, value: Any) -> None:
-        out.packed(_FORMS[self._form], value)
+        out.packed(_FORMS[self.form], value)
 
     def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
         if self.arrow == pa.bool_():
@@ -67,9 +67,16 @@ class Read(Type):
 def read_string(reader: Reader) -> str | None:
     """Read a string: its length + 1, 0 for null, then UTF-16 units, each as a number of seven bits a byte."""
     many = reader.varint()
-    if many == 0:
-        return None
-    many -= 1
+    return None if many == 0 else _characters(reader, many - 1)
+
+
+def _string_value(reader: Reader) -> str:
+    """Read a `StringValue`, which is never null: nothing is added to its length."""
+    return _characters(reader, reader.varint())
+
+
+def _characters(reader: Reader, many: int) -> str:
+    """Read UTF-16 units, each as a number of seven bits a byte."""
     if many > reader.left:
         raise reader.error(f"a string of {many:,} characters", f"at most {reader.left:,}, for the bytes that are left")
     head = reader.data[reader.at : reader.at + many]
@@ -87,12 +94,21 @@ def write_string(out: Writer, value: str | None) -> None:
     if value is None:
         out.varint(0)
         return
+    _write_characters(out, value, 1)
+
+
+def _write_string_value(out: Writer, value: str) -> None:
+    _write_characters(out, value, 0)
+
+
+def _write_characters(out: Writer, value: str, more: int) -> None:
+    """Write the length, to which `more` is added, and the UTF-16 units."""
     if value.isascii():
-        out.varint(len(value) + 1)
+        out.varint(len(value) + more)
         out += value.encode("ascii")
         return
     units = value.encode("utf-16-le", "surrogatepass")
-    out.varint(len(units) // 2 + 1)
+    out.varint(len(units) // 2 + more)
     for (unit,) in struct.iter_unpack("<H", units):
         out.varint(unit)
 
@@ -281,6 +297,30 @@ class BitSet(Type):
         return [reader.int64() for _ in bounded(reader, reader.count("words", 8))]
 
 
+def _value(name: str, like: Number) -> Number:
+    """Return the type of a mutable object around a number: stored alike, with a hash code of its own."""
+    return Number(name, like.form, like.read_one, like.arrow)
+
+
+def _variant(reader: Reader) -> tuple[bytes, bytes]:
+    value, metadata = (reader.count("bytes of a variant") for _ in range(2))
+    return reader.take(value), reader.take(metadata)
+
+
+def _write_variant(out: Writer, value: tuple[bytes, bytes]) -> None:
+    for each in value:
+        out.int32(len(each))
+    out += value[0] + value[1]
+
+
+def _flipped(reader: Reader) -> int:
+    return reader.int64() ^ -(1 << 63)
+
+
+def _write_flipped(out: Writer, value: int) -> None:
+    out.int64(value ^ -(1 << 63))
+
+
 LONG = Number("Long", ">i8", Reader.int64, pa.int64())
 INTEGER = Number("Integer", ">i4", Reader.int32, pa.int32())
 SHORT = Number("Short", ">i2", Reader.int16, pa.int16())
@@ -297,25 +337,27 @@ TIME_WINDOW = TimeWindow()
 COUNT_WINDOW = Struct("CountWindow", (("id", LONG),))
 VOID_NAMESPACE = VoidNamespace()
 
+VARIANT = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
+"""A variant in its binary encoding, which Spark and Parquet share."""
 BASIC: dict[str, Type] = {
     "LongSerializer": LONG,
-    "LongValueSerializer": LONG,
+    "LongValueSerializer": _value("LongValue", LONG),
     "IntSerializer": INTEGER,
-    "IntValueSerializer": INTEGER,
+    "IntValueSerializer": _value("IntValue", INTEGER),
     "ShortSerializer": SHORT,
-    "ShortValueSerializer": SHORT,
+    "ShortValueSerializer": _value("ShortValue", SHORT),
     "ByteSerializer": BYTE,
-    "ByteValueSerializer": BYTE,
+    "ByteValueSerializer": _value("ByteValue", BYTE),
     "DoubleSerializer": DOUBLE,
-    "DoubleValueSerializer": DOUBLE,
+    "DoubleValueSerializer": _value("DoubleValue", DOUBLE),
     "FloatSerializer": FLOAT,
-    "FloatValueSerializer": FLOAT,
+    "FloatValueSerializer": _value("FloatValue", FLOAT),
     "BooleanSerializer": BOOLEAN,
-    "BooleanValueSerializer": BOOLEAN,
+    "BooleanValueSerializer": _value("BooleanValue", BOOLEAN),
     "CharSerializer": CHARACTER,
-    "CharValueSerializer": CHARACTER,
+    "CharValueSerializer": Read("CharValue", _character, pa.string(), is_fixed=True, write=_write_character),
     "StringSerializer": STRING,
-    "StringValueSerializer": STRING,
+    "StringValueSerializer": Read("StringValue", _string_value, pa.string(), write=_write_string_value),
     "BigIntSerializer": Read("BigInteger", _big_integer, pa.string(), write=_write_big_text),
     "BigDecSerializer": Read("BigDecimal", _big_decimal, pa.string(), write=_write_big_decimal),
     "VoidSerializer": VOID,
@@ -335,5 +377,8 @@ BASIC: dict[str, Type] = {
     "CountWindow": COUNT_WINDOW,
     "GlobalWindow": Read("GlobalWindow", _void, pa.null(), is_fixed=True, write=_write_void),
     "NullSerializer": Read("Null", _void, pa.null()),
+    "SortedLongSerializer": Read("Long", _flipped, pa.int64(), is_fixed=True, write=_write_flipped),
+    "VariantSerializer": Read("Variant", _variant, VARIANT, write=_write_variant),
+    "BitmapSerializer": Bytes(),
 }
 """By the class of the serializer, without its package: it holds the class of its snapshot."""

@@ -1,8 +1,8 @@
 """Snapshots of serializers: parsed for names and types; no class named in them is loaded.
 
 A snapshot is the name of its class, a version, and a body that only that class can read. Flink's own
-snapshots are known here. Another class's body is assumed to be empty, which most serializers that users write have;
-where that is wrong the next item cannot be read, and the error names the class.
+snapshots are known here. Another class's body is skipped if it is made of nested snapshots, else assumed to be empty,
+as that of most serializers that users write; where that is wrong the next item cannot be read.
 """
 
 from __future__ import annotations
@@ -11,10 +11,23 @@ from collections.abc import Callable
 
 from kit.core.state.errors import CheckpointError
 from kit.snapshots.serializers.avro import avro_type
-from kit.snapshots.serializers.basic import BASIC, BYTES, INTEGER, Enumeration
+from kit.snapshots.serializers.basic import BASIC, BYTES, INTEGER, Enumeration, read_string
 from kit.snapshots.serializers.composite import Either, MaskedList, Optional, Row, Timer, Ttl, tuple_of
 from kit.snapshots.serializers.java_objects import read_java_object
 from kit.snapshots.serializers.opaque import Opaque
+from kit.snapshots.serializers.operators import (
+    DEWEY_NUMBER,
+    EVENT_ID,
+    StreamElement,
+    TaggedUnion,
+    buffer_node,
+    buffered,
+    edge,
+    matches,
+    node_id,
+    struct,
+    transactions,
+)
 from kit.snapshots.serializers.pojo import Pojo
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.table import (
@@ -67,16 +80,31 @@ def serializer_name(class_name: str) -> str:
 def _known(reader: Reader, class_name: str, version: int) -> Type:
     name = serializer_name(class_name)
     if not class_name.startswith(FLINK):
-        return _opaque(reader, class_name)
+        return _unknown(reader, class_name)
     read = _READ.get(name)
     if read is not None:
         return read(reader, version)
     found = BASIC.get(name) or TEMPORAL.get(name)
     if found is None:
-        return _opaque(reader, class_name)
+        return _unknown(reader, class_name)
     if version == 2 and name not in ("TimeWindow", "CountWindow", "GlobalWindow"):
         reader.utf()  # Flink 1.7 repeated the serializer's class
     return found
+
+
+def _unknown(reader: Reader, class_name: str) -> Opaque:
+    """Skip the body of an unknown snapshot: nested ones behind the bytes of its own, or nothing."""
+    head = reader.data[reader.at : min(reader.at + 4, reader.end)]
+    if head == COMPOSITE.to_bytes(4, "big"):
+        reader.skip(8)
+        place = reader.data.find(_NESTED_MARK, reader.at, reader.end)
+        if place >= 0:
+            reader.at = place
+            _nested(reader)
+    return _opaque(reader, class_name)
+
+
+_NESTED_MARK = NESTED.to_bytes(4, "big") + (1).to_bytes(4, "big")
 
 
 def _opaque(reader: Reader, class_name: str) -> Opaque:
@@ -133,7 +161,7 @@ def _list(reader: Reader, version: int) -> Type:
 
 def _set(reader: Reader, version: int) -> Type:
     element = _one(reader, version)
-    return Sequential(f"Set<{element.name}>", element)
+    return Sequential(f"Set<{element.name}>", element, flag=1)
 
 
 def _linked_list(reader: Reader, version: int) -> Type:
@@ -272,8 +300,8 @@ def _avro(reader: Reader, version: int) -> Type:
     if version == 2:
         reader.utf()
         return avro_type(reader.utf())
-    reader.take(reader.count("bytes of a name"))
-    return avro_type(reader.take(reader.count("bytes of a schema")).decode("utf-8", "replace"))
+    read_string(reader)
+    return avro_type(read_string(reader) or "")
 
 
 def _java(reader: Reader, version: int) -> Type:
@@ -341,6 +369,72 @@ def _lockable(reader: Reader, version: int) -> Type:
     return Struct(f"Lockable<{inner.name}>", (("references", INTEGER), ("element", inner)), is_fixed=False)
 
 
+# --- Flink's own operators --------------------------------------------------------------------------------------------
+
+
+def _stream_element(reader: Reader, version: int) -> Type:
+    return StreamElement(_one(reader, version))
+
+
+def _interval_join(reader: Reader, version: int) -> Type:
+    return buffered(_one(reader, version))
+
+
+def _co_group(reader: Reader, version: int) -> Type:
+    return TaggedUnion(*_parts(reader, version, 2))
+
+
+def _two_phase_commit(reader: Reader, version: int) -> Type:
+    return transactions(*_parts(reader, version, 2))
+
+
+def _event_id(reader: Reader, version: int) -> Type:
+    return EVENT_ID
+
+
+def _dewey_number(reader: Reader, version: int) -> Type:
+    return DEWEY_NUMBER
+
+
+def _node_id(reader: Reader, version: int) -> Type:
+    return node_id(_one(reader, version))
+
+
+def _edge(reader: Reader, version: int) -> Type:
+    return edge(*_parts(reader, version, 2))
+
+
+def _buffer_node(reader: Reader, version: int) -> Type:
+    return buffer_node(_one(reader, version))
+
+
+def _matches(reader: Reader, version: int) -> Type:
+    outer = _outer(reader, version)
+    has_previous = outer > 1 and reader.boolean()
+    return matches(*_checked(reader, _nested(reader), 3), has_previous=has_previous)
+
+
+def _row_key(reader: Reader, version: int) -> Type:
+    for _ in range(2):
+        reader.blob("bytes of generated code")
+    return read_versioned(reader)
+
+
+def _sequence_node(reader: Reader, version: int) -> Type:
+    names = ("row", "sequence", "previous", "next", "next_of_row", "time_ms")
+    return struct("Node", **dict(zip(names, _parts(reader, version, len(names)), strict=True)))
+
+
+def _last_sequence(reader: Reader, version: int) -> Type:
+    last, size = _parts(reader, version, 2)
+    return struct("MetaSqnInfo", last=last, size=size)
+
+
+def _sequences_of_row(reader: Reader, version: int) -> Type:
+    first, last = _parts(reader, version, 2)
+    return struct("RowSqnInfo", first=first, last=last)
+
+
 _READ: dict[str, Callable[[Reader, int], Type]] = {
     "TupleSerializer": _tuple,
     "ScalaCaseClassSerializer": _tuple,
@@ -385,5 +479,19 @@ _READ: dict[str, Callable[[Reader, int], Type]] = {
     "StringDataSerializer": _string_data,
     "Lockable": _lockable,
     "LockableTypeSerializer": _lockable,
+    "StreamElementSerializer": _stream_element,
+    "IntervalJoinOperator": _interval_join,
+    "CoGroupedStreams": _co_group,
+    "TwoPhaseCommitSinkFunction": _two_phase_commit,
+    "EventId": _event_id,
+    "DeweyNumber": _dewey_number,
+    "NodeId": _node_id,
+    "SharedBufferEdge": _edge,
+    "SharedBufferNodeSerializerSnapshotV2": _buffer_node,
+    "NFAStateSerializer": _matches,
+    "RowDataKeySerializer": _row_key,
+    "NodeSerializer": _sequence_node,
+    "MetaSqnInfoSerializer": _last_sequence,
+    "RowSqnInfoSerializer": _sequences_of_row,
 }
-"""By the class of the serializer, without its package. `TtlStateFactory` holds the serializer of state with TTL."""
+"""By the class of the serializer, or of the class that holds it, without its package."""

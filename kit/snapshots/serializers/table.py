@@ -20,6 +20,7 @@ from kit.snapshots.serializers.java_objects import JavaEnum, JavaObject
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.temporal import SQL_DATE, SQL_TIME, sql_moment, sql_timestamp
 from kit.snapshots.serializers.types import Struct, Type
+from kit.snapshots.serializers.writing import Writer, not_written
 
 COMPACT_DECIMAL, COMPACT_TIMESTAMP = 18, 3
 MOST_DECIMAL_DIGITS = 76
@@ -141,6 +142,9 @@ class BinaryRow(Struct):
             return super().to_text(value)
         return (value[0], *super().to_text(value[1:]))
 
+    def write(self, out: Writer, value: Any) -> None:
+        raise not_written(self.name)
+
     def decode(self, data: bytes) -> Any:
         """Return the fields of a row that is these bytes."""
         if len(data) < self._fixed + 8 * len(self.parts):
@@ -260,6 +264,8 @@ NUMBERS = {
     "RawType": SqlType("RAW", pa.binary(), _part),
     "TypeInformationRawType": SqlType("RAW", pa.binary(), _part),
     "LegacyTypeInformationType": SqlType("RAW", pa.binary(), _part),
+    "VariantType": SqlType("VARIANT", pa.binary(), _part),
+    "BitmapType": SqlType("BITMAP", pa.binary(), _part),
     "NullType": SqlType("NULL", pa.null(), lambda data, base, place: None),
 }
 
