@@ -1,4 +1,4 @@
-"""The command line: `kit ls`, `kit show`, `kit state`, `kit doctor`. The others are in the modules beside this one.
+"""The commands `ls`, `show`, `state`, `in-flight`, `doctor` of `kit`. The others are in the modules beside this one.
 
 Exit codes: 0 for success; 1 if a checkpoint cannot be restored (`ls`, `show`) or the check-up failed; 2 for an invalid
 argument, or if nothing could be read. Errors go to standard error, in one line.
@@ -140,9 +140,35 @@ def state(
     with errors():
         found = open_checkpoint(path, follow=follow).state(operator, name, key_groups=key_group or None)
         if not for_programs(found, parquet, as_lines=as_lines):
-            as_table(found.slice(0, limit or None), f"{operator}, {name}: {found.num_rows:,} rows")
-            if limit and found.num_rows > limit:
-                typer.echo(f"... and {found.num_rows - limit:,} more; --limit 0 prints all")
+            _print_rows(found, f"{operator}, {name}: {found.num_rows:,} rows", limit)
+
+
+@app.command(
+    "in-flight", epilog='Example: kit in-flight /checkpoints/d0b5c2/chk-7 join --record "Tuple2<Long, String>"'
+)
+def in_flight(
+    path: Path,
+    operator: Annotated[str, typer.Argument(help="The operator's uid, its name, or its id in hexadecimal.")],
+    record: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="The type of the records, which no checkpoint has: Long, Tuple2<Long, String>, ..."),
+    ] = None,
+    limit: Annotated[int, typer.Option(help="Print this number of rows at most; 0 for all.")] = 20,
+    as_lines: Json = False,
+    parquet: Parquet = None,
+    follow: Follow = False,
+) -> None:
+    """Print the records in flight that begin in an operator's input or output. Without --record they are bytes."""
+    with errors():
+        found = open_checkpoint(path, follow=follow).in_flight(operator, record)
+        if not for_programs(found, parquet, as_lines=as_lines):
+            _print_rows(found, f"{operator}: {found.num_rows:,} elements in flight", limit)
+
+
+def _print_rows(found: Any, title: str, limit: int) -> None:
+    as_table(found.slice(0, limit or None), title)
+    if limit and found.num_rows > limit:
+        typer.echo(f"... and {found.num_rows - limit:,} more; --limit 0 prints all")
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

@@ -17,6 +17,7 @@ import kit
 from kit.cli.commands import Table
 from kit.cli.editing import app
 from tests.flink_data import value_cases, values
+from tests.snapshots.flink_types import savepoints
 from tests.snapshots.written import longs
 
 SAVEPOINTS = pytest.mark.parametrize(
@@ -49,6 +50,20 @@ def test_state_prints_every_row(version: str, case: str, tmp_path: Path) -> None
         code, out, _ = ran("state", folder, name, state, "--limit", 2)
         assert code == 0
         assert f"... and {operator.num_rows - 2:,} more" in out
+
+
+def test_in_flight_prints_records() -> None:
+    folder = savepoints() / "in-flight"
+    code, out, _ = ran("in-flight", folder, "slow", "--record", "Tuple2<Long, String>", "--json")
+    assert code == 0
+    assert {row["element"] for row in rows(out)} == {"record"}
+    assert all(row["record"]["f0"] == row["time_ms"] for row in rows(out))
+    code, out, _ = ran("in-flight", folder, "numbers", "--limit", 1)
+    assert code == 0
+    assert "more; --limit 0 prints all" in out
+    code, _, error = ran("in-flight", folder, "slow", "--record", "Money")
+    assert code == 2
+    assert "the type 'Money' has 'Money' with 0 parts; known are" in error
 
 
 @SAVEPOINTS

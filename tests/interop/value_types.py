@@ -30,7 +30,7 @@ SKIPPED = ("key_group", "namespace", "last_access", "subtask", "entry")
 def run_with_flink(folder: Path) -> None:
     """Let Flink take the savepoints below `folder`, each with its `truth.json`."""
     extra = os.environ.get("FLINK_JARS", "")
-    for name in ("ValueTypes", "OperatorStates", *(["AvroValues"] if extra else [])):
+    for name in ("ValueTypes", "OperatorStates", "InFlightRecords", *(["AvroValues"] if extra else [])):
         run_java(HERE / f"{name}.java", str(folder), options=QUICK, jars=extra)
     for name in ("checkpoints", "savepoints"):
         shutil.rmtree(folder / name, ignore_errors=True)

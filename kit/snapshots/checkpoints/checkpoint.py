@@ -25,6 +25,7 @@ from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import frames
 from kit.snapshots.checkpoints.checking import not_as_declared, types_changed, with_types
 from kit.snapshots.checkpoints.difference import CheckpointDiff
+from kit.snapshots.checkpoints.in_flight import records_in_flight
 from kit.snapshots.checkpoints.key_plan import plan_of
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
 from kit.snapshots.checkpoints.naming import label, operator_named
@@ -35,6 +36,8 @@ from kit.snapshots.checkpoints.storage import Storage, measured
 from kit.snapshots.checkpoints.versioned_items import COMMITTER_STATE, SOURCE_READER_STATE
 from kit.snapshots.formats.headers import Decoders
 from kit.snapshots.formats.rows import Rows
+from kit.snapshots.serializers.type_names import type_named
+from kit.snapshots.serializers.types import Type
 from kit.snapshots.surgery.drafts import Origin
 from kit.snapshots.surgery.edit import Edit
 from kit.stream.api import StreamEnvironment
@@ -311,6 +314,36 @@ class Checkpoint:
         found = self._operator(operator)
         with _named(found, "raw state"):
             return frames.raw_state(found, self._source)
+
+    def in_flight(self, operator: str, record: str | tuple[str, str] | None = None) -> pa.Table:
+        """Return the records in flight that begin in an operator's channel state: in its input, or in its output.
+
+        Columns: subtask, side (input, output), gate (of an output: its result partition), channel, element (record,
+        watermark, ...), time_ms (of a record: its timestamp), record. A record that spans buffers is put together,
+        also if its rest is with the sender; "part of a record" is one whose rest cannot be found.
+
+        Args:
+            operator: its uid, its name, or its id in hexadecimal.
+            record: the type of the records, which no checkpoint has: its name, "Tuple2<Integer, String>", or operator
+                and name of a state whose values have it. Omitted: records are bytes.
+
+        Raises:
+            KeyError: there is no such operator or state.
+            CheckpointError: the records do not have this type, the type is unknown, or the state is damaged.
+        """
+        found = self._operator(operator)
+        with _named(found, "in-flight records"):
+            return records_in_flight(self.metadata, found, self._source, self._record_type(record))
+
+    def _record_type(self, record: str | tuple[str, str] | None) -> Type | None:
+        if record is None or isinstance(record, str):
+            return None if record is None else type_named(record)
+        operator, name = record
+        found = self._operator(operator)
+        for _, info in self._infos(found):
+            if info.name == name and info.types:
+                return info.types["value"]
+        raise self._no_state(found, name)
 
     # --- storage ------------------------------------------------------------------------------------------------------
 
