@@ -36,7 +36,7 @@ scenarios:  ## run all scenarios of the lab and report differences; REWRITE=1 wr
 
 test:  ## run every check: style, types, tests, notebooks
 	@scripts/setup.sh java browser zookeeper
-	@# The Spark tests are one process that mostly waits, for workers to start and to be missed: the others have the cores
+	@# The Spark tests are two processes that often wait, for workers to start and to be missed: the others have the cores
 	@# meanwhile. Style and types come first among these, since in a fresh checkout one process then compiles what three
 	@# would compile at once, each for itself.
 	@$(MAKE) --no-print-directory -j 3 quicktests sparktests quickdocs
@@ -57,13 +57,14 @@ quickdocs:
 	$(PYTHON) -m scripts.site --quick
 
 quicktests: lint
-	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
+	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
 		-m "not spark and not soak and not signals"
-	@# A process of their own: the browser tests leave an event loop in the main thread, and that takes signals its own way.
-	$(PYTHON) -m pytest -q -m "signals and not soak"
 
 sparktests:
-	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -m "spark and not soak"
+	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
+		-m "spark and not soak"
+	@# A process of their own: the browser tests leave an event loop in the main thread, and that takes signals its own way.
+	$(PYTHON) -m pytest -q -m "signals and not soak"
 
 bench:  ## run the benchmarks; WHICH=name runs one (ARGS= are its arguments)
 	@scripts/setup.sh java

@@ -39,33 +39,36 @@ FEWEST_ROWS = 3_000
 WORKLOAD = "W1"
 GOAL = 0.9
 """The cluster is to have at least this part of what `local` has."""
-_NUMBERS = np.arange(1 << 16) * SUBTASKS
+MOST_ROWS = 1 << 16
+"""That a source gives at once."""
 
 
 @dataclass(frozen=True, eq=False)
-class RowsOfThree(Rows):
-    """The rows of the workload in three splits."""
+class RowsInTurn(Rows):
+    """The rows of the workload in `splits` splits, dealt out in turn."""
+
+    splits: int
 
     def enumerate_splits(self) -> list[Split]:
-        """Every third row each."""
-        firsts = range(SUBTASKS)
-        return [{"id": f"rows-{n}", "first": n, "rows": len(range(n, self.rows, SUBTASKS))} for n in firsts]
+        """Every third row each, if there are three."""
+        firsts = range(self.splits)
+        return [{"id": f"rows-{n}", "first": n, "rows": len(range(n, self.rows, self.splits))} for n in firsts]
 
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
         """Rows from their numbers."""
-        end = min(position + min(max_rows, len(_NUMBERS)), split["rows"])
+        end = min(position + min(max_rows, MOST_ROWS), split["rows"])
         if end <= position:
             return ReadResult(None, position, finished=True)
-        numbers = _NUMBERS[: end - position] + (position * SUBTASKS + split["first"])
+        numbers = np.arange(position, end) * self.splits + split["first"]
         columns = [pa.array(column) for column in workloads.columns(self.workload, numbers).values()]
         return ReadResult(pa.RecordBatch.from_arrays(columns, schema=self.schema), end, end >= split["rows"])
 
 
-def environment(rows: int, directory: str) -> StreamEnvironment:
+def environment(rows: int, directory: str, subtasks: int) -> StreamEnvironment:
     """The job."""
     checkpoint = CheckpointConfig(interval_ms=1_000, directory=directory)
-    env = StreamEnvironment(WORKLOAD, parallelism=SUBTASKS, checkpoint=checkpoint, restart=NoRestart())
-    source = env.from_source(RowsOfThree(WORKLOAD, rows), uid="rows")
+    env = StreamEnvironment(WORKLOAD, parallelism=subtasks, checkpoint=checkpoint, restart=NoRestart())
+    source = env.from_source(RowsInTurn(WORKLOAD, rows, subtasks), uid="rows")
     sums = source.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final").uid("totals")
     sums.sink_to(CollectSink("result"), uid="out")
     return env
@@ -74,20 +77,20 @@ def environment(rows: int, directory: str) -> StreamEnvironment:
 # --- one side, a process ----------------------------------------------------------------------------------------------
 
 
-def side(master: str) -> None:
+def side(master: str, subtasks: int) -> None:
     """A session on `master`; for each line, a number of rows, a run, of which a line tells."""
     is_local = master.startswith("local")
     cluster = session_settings() | {"spark.executor.cores": "1", "spark.executor.memory": "1g"}
-    spark = create_session("W1", slots=SUBTASKS, master=master, config={} if is_local else cluster)
+    spark = create_session("W1", slots=subtasks, master=master, config={} if is_local else cluster)
     for line in sys.stdin:
         with tempfile.TemporaryDirectory() as directory:
-            print(json.dumps(run(spark, int(line), directory)), flush=True)
+            print(json.dumps(run(spark, int(line), directory, subtasks)), flush=True)
     spark.stop()
 
 
-def run(spark: Any, rows: int, directory: str) -> dict[str, float]:
+def run(spark: Any, rows: int, directory: str, subtasks: int) -> dict[str, float]:
     """Timed from all tasks running until the last split has been read."""
-    with SparkJob(environment(rows, directory), spark) as job:
+    with SparkJob(environment(rows, directory, subtasks), spark) as job:
         job.start()
         job.wait()
         trace, result = job.trace, job.output("result")
@@ -108,10 +111,10 @@ def run(spark: Any, rows: int, directory: str) -> dict[str, float]:
 class Side:
     """A process that runs the job whenever it is told to."""
 
-    def __init__(self, name: str, master: str) -> None:
+    def __init__(self, name: str, master: str, subtasks: int) -> None:
         self.name, self.rows_per_s = name, list[float]()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.cluster", "--side", master],
+            [sys.executable, "-m", "benchmarks.cluster", "--side", master, "--subtasks", str(subtasks)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -147,14 +150,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--rows", type=int, default=200_000_000)
+    parser.add_argument("--subtasks", type=int, default=SUBTASKS)
     given = parser.parse_args(arguments)
     if given.smallest:
-        given.rounds, given.rows = 1, FEWEST_ROWS
+        given.rounds, given.rows, given.subtasks = 1, FEWEST_ROWS, 1
     if given.side:
-        side(given.side)
+        side(given.side, given.subtasks)
         return 0
-    with tempfile.TemporaryDirectory() as directory, StandaloneCluster(Path(directory), SUBTASKS, cores=1) as cluster:
-        sides = [Side("local", f"local[{SUBTASKS}]"), Side("cluster", cluster.url)]
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        StandaloneCluster(Path(directory), given.subtasks, cores=1) as cluster,
+    ):
+        masters = {"local": f"local[{given.subtasks}]", "cluster": cluster.url}
+        sides = [Side(name, master, given.subtasks) for name, master in masters.items()]
         for each in sides:
             each.run(given.rows // 10, counts=False)
         for number in range(given.rounds):
@@ -164,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             each.close()
     local, on_cluster = (statistics.median(each.rows_per_s) for each in sides)
     print(
-        f"W1, {SUBTASKS} subtasks on {os.cpu_count()} cores, {given.rows:,} rows, medians of {given.rounds}: "
+        f"W1, {given.subtasks} subtasks on {os.cpu_count()} cores, {given.rows:,} rows, medians of {given.rounds}: "
         f"local {local / 1e6:.1f}, cluster {on_cluster / 1e6:.1f} M rows/s: {on_cluster / local:.2f} of local "
         f"(goal {GOAL})"
     )

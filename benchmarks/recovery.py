@@ -228,8 +228,8 @@ CASES: dict[str, Case] = {
     "frozen-waits": Case(executor_frozen_alone, 3, "standalone", executors=PARALLELISM),
 }
 
-SMALLEST = ["kill", "rescale", "executor-spare"]
-"""The cases of the smallest run: one of each way to disturb a job, on each kind of session but one."""
+SMALLEST = ["kill", "rescale"]
+"""The cases of the smallest run: on one session; `tests/spark/on_cluster.py` kills and freezes executors."""
 
 
 def report(name: str, rows: Sequence[Row]) -> None:

@@ -22,7 +22,7 @@ from tests.spark.on_cluster import FAULTS
 
 pytestmark = pytest.mark.spark
 
-ALWAYS = ("executor_killed", "all_executors_killed", "executor_frozen", "master_restarted")
+ALWAYS = ("all_executors_killed", "executor_frozen", "master_restarted")
 """The others are in the soak: what they show is shown on this machine's session too, or by one of these."""
 SAID = {
     "worker_killed": "its process died",
