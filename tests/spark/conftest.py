@@ -13,6 +13,7 @@ import pytest
 
 from kit.hosts.spark.edge import COLLECTED
 from kit.hosts.spark.temporary import process_directory
+from tests.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,22 @@ def spark_session(slots: int) -> Iterator[SparkSession]:
     session = create_session("tests", slots=slots, config={"spark.ui.enabled": "true", "spark.ui.port": "0"})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="package")
+def object_store() -> Iterator[ObjectStore]:
+    """An object store that runs while tests do."""
+    server = ObjectStore()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URI of an empty bucket, which this process and those that it starts reach through the environment."""
+    for name, value in object_store.environment.items():
+        monkeypatch.setenv(name, value)
+    return object_store.new_bucket()
 
 
 @pytest.fixture

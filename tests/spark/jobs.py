@@ -53,7 +53,7 @@ IN_MEMORY = RollingPolicy()
 
 
 def totals_job(
-    directory: Path,
+    directory: Path | str,
     source: Source | None = None,
     *,
     parallelism: int = 2,
@@ -75,7 +75,7 @@ def totals_job(
         max_parallelism=128,
         checkpoint=CheckpointConfig(
             interval_ms=interval_ms,
-            directory=str(directory / "checkpoints"),
+            directory=f"{directory}/checkpoints",
             retention=RetentionPolicy.RETAIN_ON_CANCELLATION,
             **checkpoint,
         ),
@@ -88,9 +88,9 @@ def totals_job(
     copied = rows.rebalance()
     if copy_pause_ms:
         copied = copied.map_batches(partial(_pause, copy_pause_ms)).uid("paused")
-    copied.sink_to(ParquetSink(str(directory / "copy"), rolling=rolling), uid="copy")
+    copied.sink_to(ParquetSink(f"{directory}/copy", rolling=rolling), uid="copy")
     totals = rows.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final").uid("totals")
-    totals.sink_to(ParquetSink(str(directory / "totals")), uid="out")
+    totals.sink_to(ParquetSink(f"{directory}/totals"), uid="out")
     return env
 
 

@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from kit.files.job_failed import JobFailedError
@@ -90,7 +89,7 @@ def main() -> None:
         SqliteRecords._opened = _opened_alone  # type: ignore[method-assign]
     if options["die"]:
         die_at(*options["die"])
-    directory = Path(options["directory"])
+    directory: str = options["directory"]
     stop = options.get("stop")
     env = totals_job(
         directory,
@@ -113,7 +112,7 @@ def main() -> None:
         if stop:
             job._driver.running.wait()
             time.sleep(0.3)  # rows for the savepoint to cover
-            job.stop(directory / "savepoints")
+            job.stop(f"{directory}/savepoints")
         try:
             error = ""
             status = job.wait()

@@ -1,19 +1,18 @@
-"""Checkpoints and output in an object store, a real server on this machine: moto's, which speaks S3 as Amazon does."""
+"""Checkpoints and output in an object store, a real server on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count as numbers
+from dataclasses import dataclass
+from threading import Event
 
 import boto3
 import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 import kit
-from kit import CheckpointConfig, FixedDelay, ParquetSink, SparkJob, StreamEnvironment, count, sum_
+from kit import CheckpointConfig, FixedDelay, GeneratorSource, ParquetSink, SparkJob, StreamEnvironment, count, sum_
 from kit.core.protocol.snapshots import Effect
 from kit.core.state.errors import StorageError
 from kit.files.object_stores import put_new
@@ -21,40 +20,13 @@ from kit.files.storage import CheckpointStorage, resolve
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.opening import open_store
 from kit.stream.connectors.files import CommitError, commit, stage
+from kit.stream.operators.sources.source import ReadResult, Source, Split
 from tests.files.contract import OpenRecords, StoreContract, stored
 from tests.flink_data import value_cases, values
-from tests.spark.jobs import ThreadGang, await_checkpoint, generator
+from tests.spark.jobs import KEYS, ThreadGang, await_checkpoint, generator
 
 JOB_ID = "0123456789abcdef" * 2
 ROWS = 6_000
-_buckets = numbers()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    listening = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    listening.start()
-    host, port = listening.get_host_and_port()
-    yield f"http://{host}:{port}"
-    listening.stop()
-
-
-@pytest.fixture
-def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URI of an empty bucket, which everything in this process reaches through the environment."""
-    settings = {
-        "AWS_ENDPOINT_URL": server,
-        "AWS_ACCESS_KEY_ID": "somebody",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-        "NO_PROXY": "127.0.0.1",
-    }
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    name = f"kit-bucket-{next(_buckets)}"
-    boto3.client("s3").create_bucket(Bucket=name)
-    return f"s3://{name}"
 
 
 class TestObjectRecords(StoreContract):
@@ -135,23 +107,41 @@ def test_output_that_somebody_else_has_published_is_left_alone(bucket: str) -> N
             assert file.readall() == found
 
 
+KILLED = Event()
+
+
+@dataclass(frozen=True, eq=False)
+class Held(GeneratorSource):
+    """The last row of each split is not there before a slot was killed."""
+
+    def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
+        last = split["end"] - split["start"] - 1
+        if KILLED.is_set() or position > last:
+            return super().read_split(split, position, max_rows)
+        if position == last:
+            return ReadResult(None, position, finished=False)
+        return super().read_split(split, position, min(max_rows, last - position))
+
+
 @pytest.mark.usefixtures("no_thread_left")
 def test_a_job_whose_slot_dies_goes_on_from_its_checkpoint(bucket: str) -> None:
-    def environment(rows_per_second: float | None = None) -> StreamEnvironment:
+    def environment(source: Source) -> StreamEnvironment:
         settings = CheckpointConfig(interval_ms=100, directory=f"{bucket}/checkpoints", store="filesystem")
         env = StreamEnvironment(
             "totals", parallelism=2, checkpoint=settings, restart=FixedDelay(attempts=9, delay_ms=10), job_id=JOB_ID
         )
-        rows = env.from_source(generator(ROWS, rows_per_second), uid="rows")
+        rows = env.from_source(source, uid="rows")
         rows.rebalance().sink_to(ParquetSink(f"{bucket}/copy"), uid="copy")
         totals = rows.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final").uid("totals")
         totals.sink_to(ParquetSink(f"{bucket}/totals"), uid="out")
         return env
 
-    with SparkJob(environment(3_000), launch=ThreadGang) as job:
+    KILLED.clear()
+    with SparkJob(environment(Held(ROWS, KEYS, splits=8, batch_rows=500)), launch=ThreadGang) as job:
         job.start()
         await_checkpoint(job, 2)
         ThreadGang.current.kill(1)
+        KILLED.set()
         assert job.wait() == "FINISHED"
         copy, totals = job.output("copy"), job.output("totals")
     source = generator(ROWS)

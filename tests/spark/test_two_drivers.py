@@ -88,9 +88,9 @@ def check_takeover(directory: Path, store: str, die: tuple[str, str, int], *, sp
     assert files <= {"checkpointID", "run"}
 
 
-def stored_ids(directory: Path, setting: str, job_id: str) -> list[int]:
+def stored_ids(directory: Path | str, setting: str, job_id: str) -> list[int]:
     """Give the checkpoints that the store has."""
-    store = open_store(setting, CheckpointStorage(directory / "checkpoints", job_id))
+    store = open_store(setting, CheckpointStorage(f"{directory}/checkpoints", job_id))
     try:
         return [entry.checkpoint_id for entry in store.checkpoints()]
     finally:

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import pytest
 
 from kit.files.job_failed import JobFailedError
 from kit.hosts.spark.job import SparkJob
+from tests.object_store import ObjectStore, download
 from tests.spark.jobs import LASTING, ThreadGang, await_checkpoint, check_output, generator, staged, totals_job
 from tests.spark.test_two_drivers import ROOT, stored_ids
 from tests.zookeeper import ZooKeeper
@@ -45,13 +47,14 @@ REASONS = {
     "REFUSED": "has taken over this job|is run by driver|start with recover=True|already holds .* Parquet files",
 }
 """How a driver may end, and what it says of that: one that was frozen while it began is refused."""
-STATE_FREE = {"checkpointID", "run"}
+STATE_FREE = {"checkpointID", "run", "store.json"}
+"""What is left of a job that has ended: the counter and the end of its run, in an object store in one object."""
 
 
 class Driver:
     """A driver in a process of its own."""
 
-    def __init__(self, directory: Path, store: str, **options: Any) -> None:
+    def __init__(self, directory: Path | str, store: str, **options: Any) -> None:
         options = {"directory": str(directory), "store": store, "recover": False, "die": None, "spark": False} | options
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.one_driver", json.dumps(options)],
@@ -88,22 +91,26 @@ class Driver:
         return answer
 
 
-def check_left(directory: Path, store: str) -> None:
-    """Each row is published once, and nothing is left behind."""
-    check_output(directory)
-    assert staged(directory) == []
+def check_left(directory: Path | str, store: str, copy: Path | None = None) -> None:
+    """Each row is published once, and nothing is left behind. A bucket is looked at in a copy, made at this path."""
     assert stored_ids(directory, store, totals_job(directory, store=store).job_graph().job_id) == []
-    files = {path.name for path in (directory / "checkpoints").rglob("*") if path.is_file()}
+    if copy is not None:
+        download(str(directory), copy)
+    local = copy or Path(directory)
+    check_output(local)
+    assert staged(local) == []
+    files = {path.name for path in (local / "checkpoints").rglob("*") if path.is_file()}
     assert files <= STATE_FREE
 
 
-def check_frozen(directory: Path, store: str, at: tuple[str, str, int], *, spark: bool = False) -> None:
+def check_frozen(
+    directory: Path | str, store: str, at: tuple[str, str, int], *, copy: Path | None = None, **options: Any
+) -> None:
     """Freeze one driver, let another run the job to its end, and thaw the first."""
-    first = Driver(directory, store, die=at, freeze=True, spark=spark)
+    first = Driver(directory, store, die=at, freeze=True, **options)
     assert first.await_frozen()
-    second = Driver(directory, store, recover=True, spark=spark).end()
+    second = Driver(directory, store, recover=True).end()
     assert second["status"] == "FINISHED", second
-    check_output(directory)
     first.thaw()
     told = first.end()
     if at[:2] == ("StoreJobResult", "after"):
@@ -111,7 +118,7 @@ def check_frozen(directory: Path, store: str, at: tuple[str, str, int], *, spark
     else:
         assert told["status"] == "SUSPENDED"
         assert "has taken over this job" in told["error"]
-    check_left(directory, store)
+    check_left(directory, store, copy)
 
 
 ALWAYS = ("between the metadata and the store", "before it publishes", "while a task writes its state")
@@ -133,6 +140,17 @@ def test_with_sqlite(tmp_path: Path) -> None:
 
 def test_with_zookeeper(tmp_path: Path, zookeeper: ZooKeeper) -> None:
     check_frozen(tmp_path, f"zookeeper://{zookeeper.hosts}/{tmp_path.name}", FROZEN["before the metadata"])
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        pytest.param(at, id=when, marks=[] if when == "before it publishes" else [pytest.mark.soak])
+        for when, at in FROZEN.items()
+    ],
+)
+def test_with_an_object_store(tmp_path: Path, bucket: str, at: tuple[str, str, int]) -> None:
+    check_frozen(bucket, "filesystem", at, copy=tmp_path / "copy", rows_per_second=6_000)
 
 
 def test_a_driver_beside_one_that_runs_takes_the_job_over(tmp_path: Path) -> None:
@@ -167,47 +185,62 @@ def test_a_job_of_the_same_name_that_begins_from_a_savepoint_is_refused_while_th
         first.cancel()
 
 
+STORES = ("filesystem", "sqlite", "zookeeper", "object store")
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("store", ["filesystem", "sqlite", "zookeeper"])
-def test_drivers_frozen_and_thawed_at_random(tmp_path: Path, store: str, zookeeper: ZooKeeper) -> None:
+@pytest.mark.parametrize("store", STORES)
+def test_drivers_frozen_and_thawed_at_random(
+    tmp_path: Path, store: str, zookeeper: ZooKeeper, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Drivers take over from each other while all of them are frozen and thawed, until one ends the job."""
-    minutes = float(os.environ.get("KIT_SOAK_MINUTES", "10")) / 3
-    chance, until, jobs, takeovers, deposed = random.Random(store), time.monotonic() + 60 * minutes, 0, 0, 0
+    for name, value in object_store.environment.items():
+        monkeypatch.setenv(name, value)
+    minutes = float(os.environ.get("KIT_SOAK_MINUTES", "10")) / len(STORES)
+    chance, until, jobs, told = random.Random(store), time.monotonic() + 60 * minutes, 0, []
     while time.monotonic() < until or not jobs:
         jobs += 1
-        directory = tmp_path / str(jobs)
         setting = {
             "filesystem": "filesystem",
-            "sqlite": f"sqlite://{directory}/kit.db",
+            "sqlite": f"sqlite://{tmp_path}/{jobs}/kit.db",
             "zookeeper": f"zookeeper://{zookeeper.hosts}/{tmp_path.name}/{jobs}",
+            "object store": "filesystem",
         }[store]
-        drivers = [Driver(directory, setting, rows_per_second=15_000)]
-        frozen: set[int] = set()
-        while not any(each.ended for each in drivers):
-            time.sleep(chance.uniform(0.05, 1.2))
-            number = chance.randrange(len(drivers))
-            if number in frozen:
-                frozen.discard(number)
-                drivers[number].thaw()
-            elif chance.random() < 0.7:
-                frozen.add(number)
-                drivers[number].freeze()
-            if len(drivers) < 4 and (len(frozen) == len(drivers) or chance.random() < 0.15):
-                drivers.append(Driver(directory, setting, recover=True, rows_per_second=15_000))
-                takeovers += 1
-            elif len(frozen) == len(drivers):
-                number = chance.choice(sorted(frozen))
-                frozen.discard(number)
-                drivers[number].thaw()
-        for number in frozen:
-            drivers[number].thaw()
-        told = [each.end() for each in drivers]
-        deposed += sum(each["status"] != "FINISHED" for each in told)
-        for each in told:
+        remote = object_store.new_bucket() if store == "object store" else None
+        directory = remote or str(tmp_path / str(jobs))
+        ended = freeze_and_thaw(chance, directory, setting)
+        for each in ended:
             assert re.search(REASONS[each["status"]], each["error"]), each
-        if "FINISHED" not in {each["status"] for each in told}:  # the last to lead was one that had not begun
-            told.append(Driver(directory, setting, recover=True).end())
-        assert "FINISHED" in {each["status"] for each in told}
-        check_left(directory, setting)
-    print(f"{store}: {jobs} jobs, {takeovers} takeovers, {deposed} drivers deposed")
-    assert deposed > 0
+        if "FINISHED" not in {each["status"] for each in ended}:  # the last to lead was one that had not begun
+            ended.append(Driver(directory, setting, recover=True).end())
+        assert "FINISHED" in {each["status"] for each in ended}
+        check_left(directory, setting, tmp_path / f"copy-{jobs}" if remote else None)
+        told += ended
+    statuses = dict(Counter(each["status"] for each in told))
+    print(
+        f"{store}: {jobs} jobs, {len(told)} drivers, {statuses}, {sum(len(each['restored']) for each in told)} restores"
+    )
+
+
+def freeze_and_thaw(chance: random.Random, directory: str, store: str) -> list[dict[str, Any]]:
+    """Let up to four drivers take over from each other while they are frozen and thawed; gives how each ended."""
+    drivers = [Driver(directory, store, rows_per_second=15_000)]
+    frozen: set[int] = set()
+    while not any(each.ended for each in drivers):
+        time.sleep(chance.uniform(0.05, 1.2))
+        number = chance.randrange(len(drivers))
+        if number in frozen:
+            frozen.discard(number)
+            drivers[number].thaw()
+        elif chance.random() < 0.7:
+            frozen.add(number)
+            drivers[number].freeze()
+        if len(drivers) < 4 and (len(frozen) == len(drivers) or chance.random() < 0.15):
+            drivers.append(Driver(directory, store, recover=True, rows_per_second=15_000))
+        elif len(frozen) == len(drivers):
+            number = chance.choice(sorted(frozen))
+            frozen.discard(number)
+            drivers[number].thaw()
+    for number in frozen:
+        drivers[number].thaw()
+    return [each.end() for each in drivers]
