@@ -220,20 +220,37 @@ def published_parts(place: str) -> list[str]:
     return [path for path in files.published_files(place) if path.rpartition("/")[2].startswith("part-")]
 
 
-def check_writable(directory: str) -> None:
-    """Raise OSError, naming the directory and what to do, if nothing can be written below it."""
+def check_writable(job: JobGraph, checkpoints: str | None) -> None:
+    """Raise OSError, naming the directory and what to do, if nothing can be written for the sinks of a job, or below
+    `checkpoints`.
+
+    Otherwise the first checkpoint would find that, and the job would restart until it gives up.
+    """
+    if checkpoints is not None:
+        try:
+            _try_to_write(checkpoints)
+        except OSError as error:
+            raise OSError(
+                f"checkpoint directory {checkpoints!r} cannot be written: {error}; make it writable, or set another "
+                "CheckpointConfig(directory=...)"
+            ) from error
+    for sink in sinks(job):
+        if not sink.path.startswith(MEMORY):
+            try:
+                _try_to_write(sink.path)
+            except OSError as error:
+                raise files.cannot_be_written(sink.path, error) from error
+
+
+def _try_to_write(directory: str) -> None:
+    """Make a file in a directory, or in the first one above it that exists, and delete it. Raises OSError."""
     system, inner = disk.open_path(directory)
+    while disk.is_local(system) and not os.path.lexists(inner):
+        inner = os.path.dirname(inner)
     probe = f"{inner}/.kit-{uuid.uuid4().hex}"
-    try:
-        system.create_dir(inner, recursive=True)
-        with system.open_output_stream(probe) as stream:
-            stream.write(b"")
-        system.delete_file(probe)
-    except OSError as error:
-        raise OSError(
-            f"checkpoint directory {directory!r} cannot be written: {error}; make it writable, or set another "
-            "CheckpointConfig(directory=...)"
-        ) from error
+    with system.open_output_stream(probe) as stream:
+        stream.write(b"")
+    system.delete_file(probe)
 
 
 _covered: dict[str, tuple[str, int]] = {}

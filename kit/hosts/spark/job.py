@@ -149,8 +149,8 @@ class SparkJob(JobRequests, JobLooks, Asking):
         self._sockets = ""
         self._recording = temporary_directory("recording-") if record is True else ""
         """The directory that is deleted with the job; a recording in a user's directory stays."""
-        if directory is not None and self.job.settings.checkpoint.interval_ms is not None:
-            check_writable(storage.base)
+        takes_checkpoints = directory is not None and self.job.settings.checkpoint.interval_ms is not None
+        check_writable(self.job, storage.base if takes_checkpoints else None)
         self._driver = JobDriver(
             self.job,
             self._launch if launch is None else lambda ticket, ended: launch(self._placed(ticket), ended),
@@ -440,8 +440,19 @@ def _session(spark: Any) -> SparkSession | None:
 
 
 def _kept_recording(record: bool | str | os.PathLike[str]) -> str:
-    """Create a directory for the recording below the user's and return its path; "" if the user named none."""
-    return "" if isinstance(record, bool) else mkdtemp(prefix="recording-", dir=existing_directory("record", record))
+    """Create a directory for the recording below the user's and return its path; "" if the user named none.
+
+    Raises OSError, naming the user's directory, if that cannot be done.
+    """
+    if isinstance(record, bool):
+        return ""
+    directory = existing_directory("record", record)
+    try:
+        return mkdtemp(prefix="recording-", dir=directory)
+    except OSError as error:
+        raise OSError(
+            f"record is {directory!r}, which cannot be written: {error}; make it writable, or name another directory"
+        ) from error
 
 
 def _also(jobs: Sequence[StartedJob]) -> str:
