@@ -24,11 +24,14 @@ from kit.hosts.lab.faults.faults import (
     ForgeMessage,
     FreezeWorker,
     MissHeartbeat,
+    ReplaceDriver,
     ThawWorker,
     TurnClock,
 )
 from kit.hosts.lab.world.actions import DeliverMessage
 from kit.hosts.lab.world.message_rules import MESSAGE_RULES, MessageRule
+from kit.machines.job.status import JobStatus
+from kit.stream.connectors.sink import Sink
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, settle, wrong
 
 SHAPE = Shape("totals", rows=24, splits=4, batch_rows=3, parallelism=2)
@@ -439,6 +442,37 @@ def test_a_driver_that_is_killed_is_followed_by_the_next() -> None:
     finish(after)
     assert len(after.trace.story(kind="CheckpointRestored")) == 1
     assert kinds(lab)[-1] == "KillDriver"
+
+
+def test_a_driver_that_is_replaced_stops_at_its_next_use_of_the_store() -> None:
+    lab = a_lab()
+    lab.run_until(checkpoint=1)
+    lab.faults.replace_driver()
+    with pytest.raises(LabError, match="it has not begun, or another driver has replaced it already"):
+        lab.faults.replace_driver()
+    with pytest.raises(
+        LabError, match=r"(?s)SUSPENDED at step .*driver 2 \(another driver\) has taken over.*recover=True"
+    ):
+        lab.run()
+    assert lab.look.master.status is JobStatus.SUSPENDED
+    assert "COMPLETED" not in {status for number, status in statuses(lab).items() if number > 1}
+    assert {Sink.published_part(path) for path in lab._world.edge.output.published} <= {1}
+    with pytest.raises(LabError, match="the job is SUSPENDED: no other driver takes it over"):
+        lab.faults.replace_driver()
+    after = Lab(lab.job, after=lab, recover=True, hooks=[Hook()])
+    finish(after)
+    assert len(after.trace.story(kind="CheckpointRestored")) == 1
+    replaced = next(n for n, action in enumerate(lab.past.actions) if isinstance(action, ReplaceDriver))
+    lab.goto(replaced)
+    finish(lab)
+
+
+def test_a_driver_whose_job_nobody_else_knows_cannot_be_replaced() -> None:
+    lab = Lab(environment(SHAPE))
+    lab.run_until(checkpoint=1)
+    assert [each for each in lab.faults.possible() if type(each).__name__ == "ReplaceDriver"] == []
+    with pytest.raises(LabError, match="it needs a durable store"):
+        lab.faults.replace_driver()
 
 
 HARM = {

@@ -117,6 +117,7 @@ class RecordKind(StrEnum):
     RECOVER_CHECKPOINTS = "RecoverCheckpoints"
     REMOVE_ORPHANS = "RemoveOrphans"
     REMOVE_STORED = "RemoveStored"
+    REPLACE_DRIVER = "ReplaceDriver"
     REPORT_CHECKPOINT_METRICS = "ReportCheckpointMetrics"
     REQUEST_CANCEL = "RequestCancel"
     REQUEST_CHECKPOINT = "RequestCheckpoint"

@@ -19,6 +19,7 @@ from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.errors import LabError, LabJobFailedError, said
 from kit.hosts.lab.world.world import World
 from kit.machines.job.failures import KIT, Frame, Raised
+from kit.machines.job.status import JobStatus
 from kit.machines.task.chain import SnapshotError
 from kit.stream.graph.job_graph import JobGraph
 from kit.stream.operators.spec import UserFunctionError
@@ -71,16 +72,18 @@ def last_failure(world: World) -> Failure | None:
 
 
 def job_failed(world: World, position: int) -> LabError:
-    """Return the error that says that the job has failed, and why."""
+    """Return the error that says that the job has failed, and why, or that another driver runs it now."""
     failure = last_failure(world)
-    job = world.job
+    job, status = world.job, world.master.status
     if failure is not None and failure.error not in world.master.error:
         failure = None
     way_out = "lab.output() has the rows committed before, lab.back() goes back" if world.master.epoch else ""
+    if status is JobStatus.SUSPENDED:
+        way_out = "Lab(job, after=lab, recover=True) is the next driver, lab.back() goes back"
     text = said(
-        f"job {job.name!r} FAILED at step {position}, {world.at_ms} ms: {world.master.error}",
+        f"job {job.name!r} {status.name} at step {position}, {world.at_ms} ms: {world.master.error}",
         "" if failure is None else failure.place,
-        why_not_restarted(world),
+        "" if status is JobStatus.SUSPENDED else why_not_restarted(world),
         way_out,
     )
     return _caused(LabJobFailedError(text), world, failure)

@@ -645,6 +645,35 @@ class KillDriver(PlainFault):
         world.end_driver()
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ReplaceDriver(PlainFault):
+    """Another driver takes the leadership in the durable store, as it may while this one is frozen. This one notices at
+    its next use of the store, and stops as SUSPENDED. `Lab(job, after=lab, recover=True)` continues.
+    """
+
+    group: ClassVar = Group.DRIVER
+    verb: ClassVar = "replace_driver"
+    pattern: ClassVar = "replace the driver"
+    example: ClassVar = "lab.faults.replace_driver()"
+
+    @classmethod
+    def possible(cls, world: World) -> Iterator[Self]:
+        if world.job.settings.checkpoint.is_durable:
+            yield cls()
+
+    def refusal(self, world: World) -> str | None:
+        if not world.job.settings.checkpoint.is_durable:
+            return "no other driver knows of this job: it needs a durable store, CheckpointConfig(store='filesystem')"
+        if world.master.status.is_terminal:
+            return f"the job is {world.master.status.name}: no other driver takes it over"
+        if not world.edge.leads():
+            return "the driver does not lead the job: it has not begun, or another driver has replaced it already"
+        return None
+
+    def happen(self, world: World) -> None:
+        world.edge.replace_leader("another driver")
+
+
 # --- files and clocks -------------------------------------------------------------------------------------------------
 
 

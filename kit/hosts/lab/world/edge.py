@@ -16,6 +16,7 @@ from kit.files.local_state import LocalState
 from kit.files.memory import MemoryFiles
 from kit.files.output import MemoryOutput, lineage_of, sink_called
 from kit.files.storage import CheckpointStorage
+from kit.files.stores.errors import LeadershipLostError
 from kit.files.stores.file_records import FileRecords
 from kit.files.stores.stores import DurableStore, MemoryStore
 from kit.files.task_files import TaskFiles
@@ -79,6 +80,18 @@ class LabEdge:
             return sink_called(self._job, sink, self.output.directories())
         except ValueError as error:
             raise LabError(str(error)) from None
+
+    def leads(self) -> bool:
+        """Return True if this lab's driver leads the job in a durable store."""
+        try:
+            self.store.check_leadership()
+        except LeadershipLostError:
+            return False
+        return self.store.leads() is not None
+
+    def replace_leader(self, driver: str) -> None:
+        """Have another driver take the leadership in the durable store, and do nothing else."""
+        FileRecords(self._storage).lead(driver)
 
     def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
         """Copy the files for a lab that is forked or rewound; the hooks are the user's, and are shared."""
