@@ -145,10 +145,37 @@ def test_what_names_no_columns_is_refused(tmp_path: Path) -> None:
         CollectSink("out", partition_by="n")  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize(
+    ("column", "directories"),
+    [
+        (pa.array(["b", "a", None, "a"]), ["x=__HIVE_DEFAULT_PARTITION__/", "x=a/", "x=b/"]),
+        (pa.array(["b", "a", "b", "a"], pa.large_string()), ["x=a/", "x=b/"]),
+        (pa.array(["b", "a", None, "a"]).dictionary_encode(), ["x=__HIVE_DEFAULT_PARTITION__/", "x=a/", "x=b/"]),
+        (pa.array([True, False, True, False]), ["x=false/", "x=true/"]),
+        (pa.array([-1, 2, -1, 2], pa.int16()), ["x=-1/", "x=2/"]),
+        (pa.array([dt.date(2013, 1, 1)] * 4), ["x=2013-01-01/"]),
+    ],
+    ids=lambda given: str(given.type) if isinstance(given, pa.Array) else "",
+)
+def test_a_column_of_any_short_value_names_directories(
+    tmp_path: Path, column: pa.Array, directories: list[str]
+) -> None:
+    batch = pa.record_batch({"x": column, "n": pa.array(range(4))})
+    SinkSpec(batch.schema, ParquetSink(tmp_path / "out", partition_by="x"), name="sink out")
+    found = dict(by_partition(batch, ["x"]))
+    assert sorted(found) == directories
+    assert sorted(n for part in found.values() for n in part.column("n").to_pylist()) == list(range(4))
+
+
 def test_a_value_that_is_too_long_for_a_directory_fails_before_its_checkpoint() -> None:
-    batch = pa.RecordBatch.from_pydict({"text": ["x" * 300], "n": [1]})
-    with pytest.raises(ValueError, match=r"partitioned by 'text'.*305 bytes, and 255 is the most"):
-        list(by_partition(batch, ["text"]))
+    def directories(value: str) -> list[str]:
+        return [directory for directory, _ in by_partition(pa.record_batch({"text": [value], "n": [1]}), ["text"])]
+
+    assert directories("x" * 250) == [f"text={'x' * 250}/"]
+    assert directories("ã" * 125) == [f"text={'ã' * 125}/"]
+    for value, size in (("x" * 251, 256), ("ã" * 126, 257), ("/" * 84, 257)):
+        with pytest.raises(ValueError, match=rf"partitioned by 'text'.*{size} bytes, and 255 is the most"):
+            directories(value)
 
 
 @pytest.mark.parametrize(
