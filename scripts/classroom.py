@@ -42,6 +42,8 @@ c.CourseDirectory.root = {course!r}
 COURSE = "a secret of make classroom"
 """What the hidden tests of each student depend on."""
 AT_ONCE = 2
+LONGEST = "find-the-bug"
+"""The lab that takes longest: the others are graded beside it."""
 
 
 def nbgrader(course: Path, *arguments: str) -> None:
@@ -172,7 +174,10 @@ def main(names: list[str]) -> None:
     chosen = [lab for lab in labs() if not names or lab.name in names]
     wrong: list[str] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for table, faulty in pool.map(grade, chosen):
+        first = sorted(chosen, key=lambda lab: lab.name != LONGEST)
+        running = {lab.name: pool.submit(grade, lab) for lab in first}
+        for lab in chosen:
+            table, faulty = running[lab.name].result()
             print(table, flush=True)
             wrong += faulty
     where = COURSES.relative_to(ROOT)

@@ -135,7 +135,7 @@ class Lab:
 
 @dataclass(frozen=True)
 class Cheat:
-    """What a cheater submits for a lab: `code` in the solution's cell, after a cell `before`; or edits.
+    """A cheater's submission for a lab: `code` in the solution's cell, after a cell `before`; or edits.
 
     It gets no points for `check`, or for any check. Its process has `seconds` of CPU time, and is waited for `waits`
     seconds in all. `mark` is nbgrader's metadata of the cell `before`.

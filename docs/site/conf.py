@@ -1,5 +1,7 @@
 """The configuration of Sphinx, which builds the documentation from the pages of `python -m scripts.site`."""
 
+from pathlib import Path
+
 project = "The checkpoint kit"
 html_title = "The checkpoint kit"
 copyright = "the authors of the checkpoint kit"
@@ -20,6 +22,7 @@ is_quick = tags.has("quick")  # type: ignore[name-defined]  # noqa: F821 (Sphinx
 smartquotes = not is_quick
 html_theme = "basic" if is_quick else "furo"
 html_static_path = ["_static"]
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))  # the course and the scenarios come before the API
 html_css_files = ["kit.css"]
 html_show_sourcelink = False
 html_show_sphinx = False

@@ -22,6 +22,7 @@ from sphinx.cmd.build import build_main
 
 from kit.draw.assets import asset
 from scripts.site import api, links, notebooks, pages
+from scripts.site import course as course_pages
 from scripts.site.api import ROOT
 
 WRITTEN = ROOT / "docs" / "site"
@@ -47,8 +48,9 @@ class Site:
     def put_together(self) -> None:
         """Write the whole source."""
         for path in sorted(WRITTEN.rglob("*")):
-            if path.is_file() and path.suffix in (".md", ".py", ".css"):
-                self._write(path.relative_to(WRITTEN).as_posix(), path.read_text(encoding="utf-8"))
+            if path.is_file() and path.suffix in (".md", ".py", ".css", ".js"):
+                text = course_pages.with_minutes(path.read_text(encoding="utf-8"))
+                self._write(path.relative_to(WRITTEN).as_posix(), text)
         self._write("_static/kit-theme.css", theme())
         for picture in sorted((ROOT / "docs").glob("explorer-*.png")):
             self._made.add(self._source / picture.name)
@@ -56,7 +58,9 @@ class Site:
         course = sorted((ROOT / "notebooks").glob("*.ipynb"))
         for path in course:
             self._write(f"notebooks/{path.name}", notebooks.as_shown(path))
-        self._write("notebooks/index.md", contents(course))
+        self._write("notebooks/index.md", course_pages.index(course))
+        for name, text in course_pages.lab_pages():
+            self._write(name, text)
         for name, text in pages.documents():
             self._write(f"{name}.md", text)
         self._write("guide/settings.md", pages.settings())
@@ -83,17 +87,6 @@ class Site:
         elif self._runs.exists():
             shutil.copytree(self._runs, self.html / "runs", dirs_exist_ok=True)
         return failed
-
-
-def contents(course: list[Path]) -> str:
-    """The page that lists the notebooks."""
-    rows = "\n".join(f"| [{path.stem}]({path.name}) | {notebooks.title_of(path)} |" for path in course)
-    toc = "\n".join(path.stem for path in course)
-    return (
-        "# The course\n\nEach notebook opens with a question, takes less than fifteen minutes, and ends with what to "
-        "try. Here they are read; `make lab` opens them to be run.\n\n"
-        f"| notebook | |\n|---|---|\n{rows}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
-    )
 
 
 def theme() -> str:

@@ -1,4 +1,4 @@
-"""The pages of the API, written from the docstrings in the source: a page for each room, its modules one below another.
+"""The pages of the API, written from the docstrings in the source: a page for each package, with its modules in turn.
 
 The source is read, not imported. Docstrings are Markdown as far as they go: names in backticks, indented examples.
 """
@@ -21,12 +21,12 @@ Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @cache
 def rooms() -> dict[str, list[Path]]:
-    """The files of each room by its dotted name, `kit` itself first."""
+    """Return the files of each package by its dotted name, `kit` itself first."""
     found: dict[str, list[Path]] = {}
     for top in ("kit", "widgets"):
         for path in sorted((ROOT / top).rglob("*.py")):
             parts = path.relative_to(ROOT).parts
-            found.setdefault(".".join(parts[:-1][:3]), []).append(path)
+            found.setdefault(".".join(parts[:-1]), []).append(path)
     return found
 
 
@@ -43,17 +43,17 @@ def pages() -> Iterator[tuple[str, str]]:
     toc = "\n".join(listed)
     yield (
         "index",
-        "# The API\n\nWhat a job is written with is in `kit` itself. Rooms are listed by name; "
-        "[the architecture](../reference/architecture.md) tells which of them lies on which.\n\n"
-        f"| room | what it is |\n|---|---|\n{chr(10).join(lines)}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n",
+        "# The API\n\nWhat a job is written with is in `kit` itself. Packages are listed by name; "
+        "[the architecture](../reference/architecture.md) says which may import which.\n\n"
+        f"| package | what it is |\n|---|---|\n{chr(10).join(lines)}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n",
     )
     for name in listed:
         yield name, page(name)
 
 
 def page(room: str) -> str:
-    """The page of one room."""
-    return f"# {room}\n\n" + "\n".join(filter(None, map(_module, rooms()[room])))
+    """Return the page of one package."""
+    return f"({room})=\n# {room}\n\n" + "\n".join(filter(None, map(_module, rooms()[room])))
 
 
 def _first_line(path: Path) -> str:
@@ -68,7 +68,7 @@ def _module(path: Path) -> str:
         return ""
     body = "\n".join(_of(node, module) for node in tree.body if _is_shown(node))
     data = "\n".join(_data(tree.body, module))
-    heading = "" if path.stem == "__init__" and module in rooms() else f"({module})=\n## {module.split('.', 2)[-1]}"
+    heading = "" if path.stem == "__init__" else f"({module})=\n## {module.rpartition('.')[2]}"
     return f"{heading}\n\n```{{py:module}} {module}\n```\n\n{plain(doc)}\n\n{data}\n{body}"
 
 

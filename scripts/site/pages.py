@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from kit.draw.ideas.ideas import alignment, cuts, key_groups, lifetime, overtaking
 from kit.draw.views.state_machines import StateMachine
 from kit.hosts.lab import open_scenario
-from kit.hosts.lab.scenarios.scenario import all_scenarios
+from kit.hosts.lab.scenarios.scenario import Scenario, all_scenarios
 from kit.hosts.lab.scenarios.scenario_text import ScenarioText
 from kit.stream.settings.job_settings import CLASSES, settings_table
 from kit.stream.settings.setting_rules import NOT_HERE
@@ -31,12 +32,24 @@ Every setting of checkpointing and of restarts: what it does, its default, what 
 it is set, with the setting, what was found and what is allowed.
 """
 
+FIGURES: dict[str, Callable[[], Any]] = {
+    "cuts": cuts,
+    "lifetime": lifetime,
+    "alignment": alignment,
+    "overtaking": overtaking,
+    "key_groups": key_groups,
+}
+"""The figures that a page may ask for with `<!-- picture: name -->`."""
+PICTURE = re.compile(r"<!-- picture: (\w+) -->")
+
 
 def documents() -> Iterator[tuple[str, str]]:
     """The repository's own documents, with links to where things are in the site."""
     for source, target in DOCUMENTS.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         text = relinked(text, (ROOT / source).parent, target)
+        if source.endswith("TERMS.md"):
+            text = with_pictures(text)
         if source.endswith("state-machines.md"):
             text = _with_figures(text)
         if target.endswith("decisions/index"):
@@ -59,6 +72,11 @@ def in_page(html: str) -> str:
     return f'```{{raw}} html\n<div class="kit-shown">{lines}</div>\n```'
 
 
+def with_pictures(text: str) -> str:
+    """Return a page with the figures that it asks for. Raises KeyError for one that does not exist."""
+    return PICTURE.sub(lambda found: in_page(str(FIGURES[found[1]]())), text)
+
+
 def settings() -> str:
     """All settings, class by class, with what may not be set here and why."""
     text = SETTINGS
@@ -71,7 +89,7 @@ def settings() -> str:
 
 
 def behaviours() -> str:
-    """Which of the behaviours that Flink's tests pin are pinned by ours, area by area."""
+    """Return the behaviours that Flink's tests pin, area by area, with our tests that pin them."""
     pinned = defaultdict(set)
     for mark in marks():
         if mark.name:
@@ -106,15 +124,20 @@ def _cell(value: object, is_code: bool) -> str:
     return f"`{text}`" if is_code and text else text
 
 
-def scenarios(runs: Path) -> Iterator[tuple[str, str]]:
-    """A page for each scenario as it came out, and into `runs` pages to step through, one for each run of it."""
+def scenarios(runs: Path, chosen: Iterable[ScenarioText] | None = None) -> Iterator[tuple[str, str]]:
+    """Yield a page for each scenario as it came out; write pages to step through into `runs`, one for each run of it.
+
+    `chosen` are some scenarios instead of all.
+    """
     runs.mkdir(parents=True, exist_ok=True)
-    for scenario in all_scenarios().values():
-        whole = open_scenario(scenario.name).run()
+    for scenario in all_scenarios().values() if chosen is None else chosen:
+        whole = open_scenario(scenario.name)
+        picture = _picture(whole)
+        whole.run()
         steps = [f"{scenario.name}{f'-{n}' if n else ''}.html" for n in range(len(whole.runs))]
         for name, page in zip(steps, whole.pages(), strict=True):
             (runs / name).write_text(page, encoding="utf-8")
-        yield scenario.name, _scenario(whole.as_run, steps)
+        yield scenario.name, _scenario(whole.as_run, steps, picture)
 
 
 def scenarios_as_stored() -> Iterator[tuple[str, str]]:
@@ -122,7 +145,18 @@ def scenarios_as_stored() -> Iterator[tuple[str, str]]:
     yield from ((scenario.name, _scenario(scenario, [])) for scenario in all_scenarios().values())
 
 
-def _scenario(scenario: ScenarioText, steps: list[str]) -> str:
+def _picture(whole: Scenario) -> str:
+    """Run a scenario to the last block in which its job still runs, and return the job's picture there."""
+    found = ""
+    for _ in whole.text.blocks:
+        whole.next()
+        lab = whole.lab
+        if lab is not None and (not found or not lab.ended):
+            found = in_page(str(lab.look.svg()))
+    return found
+
+
+def _scenario(scenario: ScenarioText, steps: list[str], picture: str = "") -> str:
     lines = [f"---\norphan: true\n---\n\n# {scenario.title}\n\n**{scenario.question}**\n"]
     for n, name in enumerate(steps, 1):
         which = f", run {n} of {len(steps)}" if len(steps) > 1 else ""
@@ -131,6 +165,8 @@ def _scenario(scenario: ScenarioText, steps: list[str]) -> str:
         f'\n`open_scenario("{scenario.name}")` runs it in a notebook, on the job `{scenario.job}`. '
         "[All scenarios](index.md)\n"
     )
+    if picture:
+        lines.append(f"{picture}\n\n*The job at the last moment of the scenario at which it runs.*\n")
     for block in scenario.blocks:
         lines.append(f"{plain(block.prose)}\n")
         commands = "\n".join(command.text for command in block.commands)

@@ -10,6 +10,8 @@ from scripts.site.api import ROOT, module_of, rooms
 DOCUMENTS = {
     "ARCHITECTURE.md": "reference/architecture",
     "docs/GLOSSARY.md": "reference/glossary",
+    "docs/TERMS.md": "reference/terms",
+    "docs/TEACHING.md": "guide/teaching",
     "docs/FAULTS.md": "reference/faults",
     "docs/SCENARIOS.md": "scenarios/index",
     "docs/state-machines.md": "reference/state-machines",
@@ -21,6 +23,7 @@ DOCUMENTS = {
     },
 }
 """Documents of the repository and where they are in the site."""
+LABS = ROOT / "notebooks" / "labs" / "source"
 LINK = re.compile(r"\[([^\[\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
 
 
@@ -51,6 +54,8 @@ def _page(path: Path, relative: str) -> str:
         return f"scenarios/{path.stem}.md"
     if path.suffix == ".ipynb" and path.parent == ROOT / "notebooks":
         return f"notebooks/{path.name}"
+    if path.suffix == ".ipynb" and path.parent.parent == LABS and path.parent.name == path.stem:
+        return f"labs/{path.name}"
     if relative.startswith("docs/site/"):
         return relative.removeprefix("docs/site/")
     room = next((name for name, files in rooms().items() if path in files), None)
