@@ -68,7 +68,8 @@ def test_a_stream_has_each_row_once_through_kills_of_the_job_and_of_the_query(
         job.faults.kill(0)
         until(lambda: len(job.look.stages) == 2, job)
         job.stop(tmp_path / "savepoints")
-        start(job, to_the_end=True).awaitTermination()
+        for _ in range(2):  # before PySpark 4.2, a query that repeats a batch ends with that batch
+            start(job, to_the_end=True).awaitTermination()
         assert len(batches) > 1
         assert sorted(row for rows in batches.values() for row in rows) == sorted(job.output("copy")["value"])
 
