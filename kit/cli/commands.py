@@ -77,7 +77,9 @@ def ls(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Foll
         typer.echo(f"kit: no checkpoint or savepoint is in {path!r} or below it", err=True)
         raise typer.Exit(FAILED)
     if not for_programs(frame, parquet, as_lines=as_lines):
-        as_table(frame, found.title)
+        as_table(frame.drop(columns="problem"), found.title)
+        for row in frame[frame["problem"] != ""].itertuples():
+            typer.echo(f"{row.directory}: {row.problem}")
         _print_orphans(found)
     if not frame["restorable"].all():
         raise typer.Exit(NOT_RESTORABLE)
@@ -87,7 +89,8 @@ def _print_orphans(found: Checkpoints) -> None:
     orphans = found.orphans
     if len(orphans):
         size = int(orphans["bytes"].sum())
-        as_table(orphans, f"{len(orphans)} files, {size:,} B, that no checkpoint here refers to (nothing is deleted)")
+        files = "1 file" if len(orphans) == 1 else f"{len(orphans)} files"
+        as_table(orphans, f"{files}, {size:,} B, that no checkpoint here refers to (nothing is deleted)")
 
 
 @app.command(epilog="Example: kit show /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f --table states")
@@ -109,10 +112,16 @@ def show(
         problems = checkpoint.files[checkpoint.files["problem"] != ""]
     if not for_programs(next(iter(frames.values())), parquet, as_lines=as_lines):
         as_tables(checkpoint.title, frames)
+        if not checkpoint.operators["uid"].any() and not checkpoint.operators["name"].any():
+            typer.echo(_NO_NAMES)
     for problem in problems["problem"].head(3):
         typer.echo(f"kit: {problem}", err=True)
     if len(problems):
         raise typer.Exit(NOT_RESTORABLE)
+
+
+_NO_NAMES = """Flink before 2.0 stores no names of operators, only ids, which are hashes of their uids.
+Where an operator is asked for, its uid will do: kit state PATH UID STATE."""
 
 
 def _frames(checkpoint: Checkpoint, table: Table | None) -> dict[str, Any]:

@@ -32,6 +32,10 @@ def check(
         Optional[list[str]],  # noqa: UP045
         typer.Option(help="An operator of the job: UID=PARALLELISM or UID=PARALLELISM:MAXIMUM (repeatable)."),
     ] = None,
+    type_: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--type", help="The type of a state of such an operator: UID/STATE=TYPE (repeatable)."),
+    ] = None,
     parallelism: Annotated[Optional[int], typer.Option(help="Instead of the job's.")] = None,  # noqa: UP045
     max_parallelism: Annotated[Optional[int], typer.Option(help="Instead of the job's.")] = None,  # noqa: UP045
     allow_non_restored_state: Annotated[
@@ -53,7 +57,7 @@ def check(
     """
     with errors():
         checkpoint = open_checkpoint(path, follow=follow)
-        job = _job(checkpoint, against, uid, follow)
+        job = _job(checkpoint, against, uid, type_, follow)
         offsets = None if retained is None else json.loads(retained.read_text(encoding="utf-8"))
         answer = checkpoint.check(
             job,
@@ -99,20 +103,42 @@ def diff(
         raise typer.Exit(1)
 
 
-def _job(checkpoint: Checkpoint, against: str | None, uids: list[str] | None, follow: bool) -> Job | Checkpoint:
+def _job(
+    checkpoint: Checkpoint, against: str | None, uids: list[str] | None, types: list[str] | None, follow: bool
+) -> Job | Checkpoint:
     if against is not None and uids:
         raise typer.BadParameter("give --against or --uid, not both")
     if against is not None:
         return open_checkpoint(against, follow=follow)
-    return dict(map(_uid, uids)) if uids else checkpoint
+    if not uids:
+        if types:
+            raise typer.BadParameter("give --type only beside --uid, which names the operators of the job")
+        return checkpoint
+    job: dict[str, dict[str, object]] = dict(map(_uid, uids))
+    for text in types or ():
+        uid, state, name = _type(text)
+        if uid not in job:
+            raise typer.BadParameter(f"--type {text!r}: there is no --uid {uid}=...")
+        states = job[uid].setdefault("states", {})
+        assert isinstance(states, dict)
+        states[state] = name
+    return job
 
 
-def _uid(text: str) -> tuple[str, tuple[int, int | None]]:
+def _type(text: str) -> tuple[str, str, str]:
+    place, _, name = text.partition("=")
+    uid, _, state = place.partition("/")
+    if not (uid and state and name):
+        raise typer.BadParameter(f"--type {text!r}: expected UID/STATE=TYPE, as in totals/total=Long")
+    return uid, state, name
+
+
+def _uid(text: str) -> tuple[str, dict[str, object]]:
     name, _, numbers = text.rpartition("=")
     parallelism, _, maximum = numbers.partition(":")
     if not name or not parallelism.isdecimal() or (maximum and not maximum.isdecimal()):
         raise typer.BadParameter(f"--uid {text!r}: expected UID=PARALLELISM or UID=PARALLELISM:MAXIMUM")
-    return name, (int(parallelism), int(maximum) if maximum else None)
+    return name, {"parallelism": int(parallelism), "max_parallelism": int(maximum) if maximum else None}
 
 
 @app.command(epilog="Example: kit advise http://localhost:8081/jobs/e9d67ce7dcd210e3a505af07c79d8241")

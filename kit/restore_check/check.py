@@ -21,7 +21,7 @@ from kit.machines.restore.restored import StateAssignment
 from kit.machines.restore.state_assignment import assign_states
 from kit.machines.restore.topology import AssignmentVertex
 from kit.machines.restore.validate import load_and_validate
-from kit.restore_check.findings import Effect, Finding, Severity, what_is_held
+from kit.restore_check.findings import Effect, Finding, Severity, in_order, uid_or_name, what_is_held
 from kit.restore_check.job_shape import Job, JobShape, Parallelism, shape_of
 from kit.restore_check.key_group_bytes import at_parallelism, key_group_bytes
 from kit.restore_check.restore_check import Match, MatchedOperator, RestoreCheck
@@ -71,7 +71,7 @@ def check_restore(
         checkpoint_id=metadata.checkpoint_id,
         error=attempt.error,
         matches=tuple(matches),
-        findings=tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity))),
+        findings=in_order(findings),
         assignments=tuple(_assignment_rows(shape, attempt.assignment, states)),
     )
 
@@ -156,7 +156,7 @@ class _Attempt:
             with _caught() as errors:
                 self._load([state])
                 loaded.add(operator_id)
-            found |= {str(error): _failure(error, state, matches, state.label) for error in errors}
+            found |= {str(error): _failure(error, state, matches, uid_or_name(state)) for error in errors}
         for vertex in self._shape.vertices:
             of_vertex = [state for _, state in _states_of(vertex, self._states)]
             if any(state.operator_id not in loaded for state in of_vertex):
@@ -205,7 +205,11 @@ def _failure(
     elif state is not None and isinstance(error, MaxParallelismError):
         asked = next((each.vertex.max_parallelism for each in matches if each.state is state and each.vertex), None)
         found = f"Its state is divided into {state.max_parallelism} key groups; the job asks for {asked}."
-        fix = f"Configure a maximum parallelism of {state.max_parallelism}, or none: it is then the checkpoint's."
+        fix = (
+            f"Configure a maximum parallelism of {state.max_parallelism}, or none: it is then the checkpoint's. Or "
+            f"write a changed savepoint: checkpoint.edit().set_max_parallelism({asked}), "
+            f"kit edit ... --max-parallelism {asked}."
+        )
     return Finding(
         Severity.FAILS, operator, found, fix, known_by="the state assignment", flink=error.flink_message or str(error)
     )
@@ -220,7 +224,8 @@ def _how_to_match(state: OperatorState, matches: Iterable[MatchedOperator]) -> s
     """Say how the state gets its operator back: likely it is the operator of that name that finds no state."""
     new = [match for match in matches if match.match is Match.NEW and match.pair is not None]
     alike = [match for match in new if state.name and match.pair and match.pair.name == state.name] or new
-    likely = f"{alike[0].label!r}, which finds no state" if len(alike) == 1 else "its operator"
+    names = [(match.pair and match.pair.name) or match.label for match in alike]
+    likely = f"{names[0]!r}, which finds no state" if len(names) == 1 else "its operator"
     line = f".uid({state.uid!r})" if state.uid else f'.setUidHash("{state.operator_id}")'
     return f"Set {line} on {likely}; or drop the state with allow_non_restored_state=True."
 
@@ -235,7 +240,7 @@ def _dropped(state: OperatorState, matches: Iterable[MatchedOperator]) -> Findin
     then = "; ".join(dict.fromkeys(known.then for known in held.values() if known.effect is effect))
     return Finding(
         Severity.WARNS,
-        state.label,
+        uid_or_name(state),
         f"{state.state_size:,} B of state are dropped: {_held(state)}. Then {then}.",
         _how_to_match(state, matches).partition(";")[0] + ".",
         effect,
@@ -257,7 +262,7 @@ def _unknown_exchanges(metadata: CheckpointMetadata, shape: JobShape) -> Iterato
         if held and new is not None and new != state.parallelism:
             yield Finding(
                 Severity.WARNS,
-                state.label,
+                uid_or_name(state),
                 f"{sum(handle.state_size for handle in held):,} B of in-flight data would be redistributed from "
                 f"{state.parallelism} to {new} subtasks; that fails on forward, rescale and broadcast exchanges, and "
                 "the exchanges are not known here.",

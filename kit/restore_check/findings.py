@@ -6,6 +6,7 @@ rows when one of them is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -52,6 +53,19 @@ class Finding:
 
     def __repr__(self) -> str:
         return f"Finding({self.severity}, {self.operator}: {self.found})"
+
+
+def uid_or_name(state: OperatorState) -> str:
+    """Return what an operator is called in a check: its uid, else its name, else its id."""
+    return state.uid or state.label
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings, the worst first, without the notes about operators whose restore fails anyway."""
+    found = list(findings)
+    failing = {each.operator for each in found if each.severity is Severity.FAILS}
+    kept = [each for each in found if each.severity is not Severity.TELLS or each.operator not in failing]
+    return tuple(sorted(kept, key=lambda finding: list(Severity).index(finding.severity)))
 
 
 @dataclass(frozen=True, slots=True)

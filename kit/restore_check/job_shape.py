@@ -68,9 +68,9 @@ Job = (
 def shape_of(job: Job, parallelism: Parallelism = None) -> JobShape:
     """Return the shape of a job, at another parallelism if one is given.
 
-    A mapping of uids gives for each the parallelism, or a pair of parallelism and maximum parallelism. Where a uid is
-    expected, an operator id of 32 hex digits will do. Raises TypeError for anything else, and ValueError for a
-    parallelism that cannot be.
+    A mapping of uids gives for each the parallelism, a pair of parallelism and maximum parallelism, or a mapping of
+    these names and `states`. Where a uid is expected, an operator id of 32 hex digits will do. Raises TypeError for
+    anything else, and ValueError for a parallelism that cannot be.
     """
     return _shape_of(job).with_parallelism(parallelism)
 
@@ -104,16 +104,31 @@ def _of_checkpoint(metadata: CheckpointMetadata) -> Iterable[AssignmentVertex]:
         yield AssignmentVertex(state.label, state.parallelism, (pair,), None if is_default else state.max_parallelism)
 
 
+_OF_UID = ("parallelism", "max_parallelism", "states")
+"""What a uid may be given; the types of states are compared by `Checkpoint.check`."""
+
+
+def operator_id_of(uid: str) -> str:
+    """Return the id of an operator by its uid, or the id itself if it is given instead."""
+    return uid if _OPERATOR_ID.fullmatch(uid) else operator_id_of_uid(uid)
+
+
 def _of_uid(uid: object, numbers: object) -> AssignmentVertex:
+    if isinstance(numbers, Mapping):
+        unknown = [str(each) for each in numbers if each not in _OF_UID]
+        if unknown:
+            raise TypeError(f"uid {uid!r} is given {', '.join(unknown)}, but may have {', '.join(_OF_UID)}")
+        numbers = (numbers.get("parallelism", 1), numbers.get("max_parallelism"))
     parallelism, maximum = numbers if isinstance(numbers, tuple) and len(numbers) == 2 else (numbers, None)
     if not (isinstance(uid, str) and isinstance(parallelism, int) and isinstance(maximum, int | None)):
         raise TypeError(
-            "expected a uid with a parallelism, or with (parallelism, maximum parallelism), but found "
+            "expected a uid with a parallelism, with (parallelism, maximum parallelism), or with a mapping of "
+            f"{', '.join(_OF_UID)}, but found "
             f"{uid!r}: {numbers!r}"
         )
     check_parallelism(parallelism)
     known = _OPERATOR_ID.fullmatch(uid)
-    pair = OperatorIDPair(uid if known else operator_id_of_uid(uid), None, None, None if known else uid)
+    pair = OperatorIDPair(operator_id_of(uid), None, None, None if known else uid)
     return AssignmentVertex(uid, parallelism, (pair,), maximum)
 
 

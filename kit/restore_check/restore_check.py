@@ -13,7 +13,7 @@ from kit.core.state.operator_state import OperatorState
 from kit.machines.restore.errors import RestoreError
 from kit.machines.restore.operator_id_pair import OperatorIDPair
 from kit.machines.restore.topology import AssignmentVertex
-from kit.restore_check.findings import Effect, Finding, Severity
+from kit.restore_check.findings import Effect, Finding, Severity, uid_or_name
 from kit.restore_check.key_group_bytes import at_parallelism, key_group_bytes
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ class MatchedOperator:
 
     @property
     def label(self) -> str:
-        """The operator's name in the job, else in the checkpoint."""
-        if self.pair is not None and (self.pair.name or self.pair.uid):
-            return self.pair.name or self.pair.uid or ""
-        if self.state is not None:
-            return self.state.label
-        return self.pair.generated_id if self.pair is not None else ""
+        """The operator's uid, else its name: in the job, else in the checkpoint."""
+        if self.pair is not None and self.pair.uid:
+            return self.pair.uid
+        if self.state is not None and (self.state.uid or self.pair is None or not self.pair.name):
+            return uid_or_name(self.state)
+        return "" if self.pair is None else self.pair.name or self.pair.generated_id
 
     def __repr__(self) -> str:
         return f"MatchedOperator({self.label}: {self.match})"

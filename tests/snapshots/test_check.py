@@ -10,7 +10,7 @@ import pytest
 import kit
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment
 from kit.restore_check import RestoreCheck, Severity
-from tests.flink_data import value_cases, values
+from tests.flink_data import value_cases, values, values_truth
 
 
 def job(total: Any, *, key: str = "key", uid: str = "totals") -> StreamEnvironment:
@@ -81,3 +81,56 @@ def test_each_checkpoint_of_flink_restores_to_itself_and_not_without_its_operato
     nobody = checkpoint.check({"nobody": 1})
     assert len(failing(nobody)) == len(with_state)
     assert checkpoint.check({"nobody": 1}, allow_non_restored_state=True).restores
+
+
+def flink_states(types: dict[str, object], **numbers: object) -> RestoreCheck:
+    (version, case) = next(each for each in value_cases() if each[1] == "savepoint-canonical")
+    checkpoint = kit.open_checkpoint(values(version) / case)
+    uids = {name: {"parallelism": 3} for name in values_truth(version, case)["operators"]}
+    ids = {each["operatorId"]: name for name, each in values_truth(version, case)["operators"].items()}
+    job = {identity: {**uids[name]} for identity, name in ids.items()}
+    collections = next(identity for identity, name in ids.items() if name == "collections")
+    job[collections] |= {"states": types, **numbers}
+    return checkpoint.check(job)
+
+
+def names_of_collections() -> dict[str, str]:
+    (version, case) = next(each for each in value_cases() if each[1] == "savepoint-canonical")
+    checkpoint = kit.open_checkpoint(values(version) / case)
+    operator = values_truth(version, case)["operators"]["collections"]["operatorId"]
+    return {name: info.value for name, info in checkpoint.declared()[operator]["keyed"].items() if info.kind != "TIMER"}
+
+
+def test_uids_may_have_the_types_of_their_states() -> None:
+    names = names_of_collections()
+    assert flink_states(names).restores
+    changed = flink_states({**names, "list-long": "List<String>"})
+    assert not changed.restores
+    assert "list-long" in failing(changed)[0]
+    lost = flink_states({name: each for name, each in names.items() if name != "list-long"})
+    assert lost.restores
+    assert any("'list-long' is not in the newer checkpoint" in each.found for each in lost.findings)
+
+
+@pytest.mark.parametrize(
+    ("types", "error", "said"),
+    [
+        ({"list-long": "Money"}, kit.CheckpointError, "the type 'Money' has 'Money'"),
+        (["list-long"], TypeError, "must be types by name"),
+        ({"list-long": 5}, TypeError, "must be types by name"),
+    ],
+)
+def test_types_that_cannot_be_are_named(types: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        flink_states(types)
+    with pytest.raises(TypeError, match="is given color, but may have parallelism, max_parallelism, states"):
+        flink_states({}, color="red")
+
+
+def test_no_notes_are_given_about_operators_that_fail() -> None:
+    (version, case) = next(each for each in value_cases() if each[1] == "savepoint-canonical")
+    checkpoint = kit.open_checkpoint(values(version) / case)
+    check = checkpoint.check(checkpoint, 3, max_parallelism=64)
+    assert failing(check)
+    told = {each.operator for each in check.findings if each.severity is Severity.TELLS}
+    assert not told & {each.operator for each in check.findings if each.severity is Severity.FAILS}

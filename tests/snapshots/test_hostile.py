@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import struct
+import subprocess
+import sys
+import tempfile
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +16,14 @@ from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import kit
 from kit import CheckpointError
 from kit.core.state.errors import SavepointNotFoundError
 from tests.flink_data import value_cases, values
+from tests.snapshots.flink_types import cases, savepoints
 from tests.snapshots.written import BASE, LONG, header, longs, savepoint, snapshot, utf
 
 REAL = pytest.mark.parametrize(("version", "case"), [value_cases()[0], value_cases()[-1]])
@@ -154,3 +161,64 @@ def test_garbage_is_no_checkpoint(tmp_path: Path) -> None:
         kit.open_checkpoint(tmp_path)
     with pytest.raises(SavepointNotFoundError):
         kit.open_checkpoint(tmp_path / "nothing")
+
+
+WITHOUT_RIGHTS = """
+import os, sys
+import kit
+
+def looked_at():
+    try:
+        return str(kit.open_checkpoint(sys.argv[1]).state("sums", "total").num_rows)
+    except (kit.CheckpointError, OSError) as error:
+        return f"{type(error).__name__}: {error}"
+
+looked_at()  # imports all that it needs
+if os.getuid() == 0:
+    os.setuid(65534)
+print(looked_at())
+"""
+
+
+@pytest.mark.parametrize("name", ["keyed", "_metadata", "."])
+def test_a_file_without_permission_is_named(name: str) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="rights-"))
+    try:
+        longs(folder, np.arange(5), 8)
+        folder.chmod(0o755)
+        (folder / name).chmod(0)
+        command = [sys.executable, "-c", WITHOUT_RIGHTS, str(folder)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        assert "Error: " in ran.stdout
+        assert str(folder) in ran.stdout
+        assert "ermission" in ran.stdout or "this user may use it" in ran.stdout
+        assert ran.stdout.count("\n") == 1
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.soak
+@given(st.data())
+@settings(deadline=None, max_examples=500)
+def test_any_change_of_any_file_is_one_error_of_the_kit(data: st.DataObject) -> None:
+    """Change bytes, cut, insert and repeat parts of the files of a real checkpoint."""
+    case = data.draw(st.sampled_from([*value_cases(), *(("types", each) for each in cases())]), "case")
+    original = values(case[0]) / case[1] if case[0] != "types" else savepoints() / case[1]
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
+        folder = Path(place) / "copy"
+        shutil.copytree(original, folder)
+        files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".json")
+        path = data.draw(st.sampled_from(files), "file")
+        held = bytearray(path.read_bytes())
+        for _ in range(data.draw(st.integers(1, 4), "changes")):
+            at = data.draw(st.integers(0, max(0, len(held) - 1)), "place")
+            size = data.draw(st.integers(0, 16), "length")
+            if data.draw(st.booleans(), "cut"):
+                del held[at : at + size]
+            else:
+                held[at : at + size] = data.draw(st.binary(max_size=16), "bytes")
+        path.write_bytes(bytes(held))
+        with contextlib.suppress(CheckpointError, KeyError):
+            looked_at(folder)

@@ -13,9 +13,11 @@ from kit.core.state.errors import StateDescriptorError, StateRestoreError
 from kit.files.state_types import check_state_types
 from kit.files.storage import StateFiles
 from kit.restore_check import Effect, Finding, RestoreCheck, Severity
+from kit.restore_check.findings import in_order
 from kit.snapshots.checkpoints.keyed_parts import StateInfo
 from kit.snapshots.formats.headers import TIMER
 from kit.snapshots.serializers.compatibility import Compatibility, TypeChange, opaque_classes, type_changes
+from kit.snapshots.serializers.type_names import type_named
 from kit.stream.graph.job_graph import JobGraph
 
 _ANOTHER = "Give the changed state another name, or the operator another uid."
@@ -144,6 +146,33 @@ def _unused(operator: str, name: str, kind: str, *, is_kind_gone: bool) -> Findi
     )
 
 
+def declared_in(job: Mapping[str, object], before: Declared, uids: Mapping[str, str]) -> Declared:
+    """Return the states that a mapping of uids gives types for, as a checkpoint of that job would have them.
+
+    `uids` are operator ids by uid. A state keeps its kind, because a type does not say it. Raises CheckpointError for
+    an unknown type, TypeError for states that are not a mapping of names to types.
+    """
+    found: dict[str, dict[str, dict[str, StateInfo]]] = {}
+    for uid, told in job.items():
+        states = told.get("states") if isinstance(told, Mapping) else None
+        if states is None or uids.get(uid) not in before:
+            continue
+        if not isinstance(states, Mapping) or not all(isinstance(each, str) for each in (*states, *states.values())):
+            raise TypeError(f"the states of {uid!r} are {states!r}, but must be types by name, {{'total': 'Long'}}")
+        old, new = before[uids[uid]], found.setdefault(uids[uid], {})
+        for kind, infos in old.items():
+            timers = {name: info for name, info in infos.items() if info.kind == TIMER}
+            new[kind] = timers | {name: _retyped(infos[name], states[name]) for name in states if name in infos}
+    return found
+
+
+def _retyped(info: StateInfo, name: str) -> StateInfo:
+    if info.value == name:
+        return info
+    value = type_named(name)
+    return replace(info, value=value.name, types={**info.types, "value": value} if info.types else {})
+
+
 def not_as_declared(job: JobGraph, files: StateFiles, metadata: bytes, directory: str) -> Iterator[Finding]:
     """Yield a finding if a job of the kit declares a state other than the checkpoint has it."""
     try:
@@ -160,5 +189,4 @@ def with_types(answer: RestoreCheck, found: Sequence[Finding]) -> RestoreCheck:
         return answer
     is_as_before = all(each.severity is Severity.TELLS for each in found)
     rest = (each for each in answer.findings if is_as_before or each.effect is not Effect.EXACTLY_ONCE)
-    ordered = sorted((*found, *rest), key=lambda finding: list(Severity).index(finding.severity))
-    return replace(answer, findings=tuple(ordered))
+    return replace(answer, findings=in_order((*found, *rest)))

@@ -20,10 +20,10 @@ from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.files.given import flag_given
 from kit.files.storage import StateFiles
 from kit.restore_check import Finding, Match, RestoreCheck, check_restore
-from kit.restore_check.job_shape import Job, Parallelism, shape_of
+from kit.restore_check.job_shape import Job, Parallelism, operator_id_of, shape_of
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import frames
-from kit.snapshots.checkpoints.checking import not_as_declared, types_changed, with_types
+from kit.snapshots.checkpoints.checking import declared_in, not_as_declared, types_changed, with_types
 from kit.snapshots.checkpoints.difference import CheckpointDiff
 from kit.snapshots.checkpoints.in_flight import records_in_flight
 from kit.snapshots.checkpoints.key_plan import plan_of
@@ -415,14 +415,15 @@ class Checkpoint:
 
         Args:
             job: a job of the kit, a checkpoint of the newer version of the job, or uids with their parallelism, like
-                `{"totals": 4}` or, with a maximum parallelism, `{"totals": (4, 128)}`.
+                `{"totals": 4}`, with a maximum parallelism `{"totals": (4, 128)}`, or with the types of its states too,
+                `{"totals": {"parallelism": 4, "states": {"total": "Long"}}}`.
             parallelism: instead of the job's: one number, or one for each of some uids.
             max_parallelism: that the job configures, instead of what `job` says.
             allow_non_restored_state: drop state that has no operator in the job.
             outside: what logs retain, how long brokers keep transactions, and which files are there.
 
-        With a newer checkpoint, or a job of the kit, the types of the states are compared too. Raises TypeError or
-        ValueError for a job or a parallelism that cannot be.
+        With a newer checkpoint, a job of the kit, or uids with states, the types of the states are compared too. Raises
+        TypeError or ValueError for a job or a parallelism that cannot be, CheckpointError for an unknown type.
         """
         shape = shape_of(job.metadata if isinstance(job, Checkpoint) else job, parallelism)
         answer = check_restore(
@@ -433,9 +434,14 @@ class Checkpoint:
         )
         graph = job.job_graph() if isinstance(job, StreamEnvironment) else job
         found: list[Finding] = []
+        labels = {each.operator_id: label(each) for each in self.metadata.operator_states}
         if isinstance(job, Checkpoint):
-            labels = {each.operator_id: label(each) for each in self.metadata.operator_states}
             found = list(types_changed(self.declared(), job.declared(), labels))
+        elif isinstance(job, Mapping):
+            before = self.declared()
+            found = list(
+                types_changed(before, declared_in(job, before, {uid: operator_id_of(uid) for uid in job}), labels)
+            )
         elif isinstance(graph, JobGraph) and not self.files["problem"].any():
             found = list(not_as_declared(graph, self._source.files, self._data, self.directory))
         return with_types(answer, [*found, *self._outside(answer, outside or Outside())])
