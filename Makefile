@@ -94,7 +94,7 @@ swarm:  ## run thousands of random jobs, orders and faults in the lab (ARGS="fir
 	$(PYTHON) -m scripts.swarm $(ARGS)
 
 interop:  ## let Flink read the kit's checkpoints (needs javac; downloads Flink's jars once)
-	@scripts/setup.sh flink
+	@scripts/setup.sh java flink
 	$(PYTHON) -m tests.interop $(ARGS)
 
 soak:  ## run the long tests: random runs, all rescales in all modes (hours; ARGS=, KIT_SOAK_MINUTES=60)

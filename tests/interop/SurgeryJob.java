@@ -35,7 +35,8 @@ import org.apache.flink.util.Collector;
  * The job behind tests/interop/surgery.py: it keeps states of several kinds for the keys 0, 1, ..., and for these as
  * strings and tuples. Arguments are name=value:
  *
- * <p>mode=make: process `rows` rows, then take a savepoint of `format` into `directory`, and print where it is.
+ * <p>mode=make: process the rows up to `rows`, then take a savepoint of `format` into `directory`, and print where it is. With `savepoint` the
+ * job is restored first, and its source continues at row `first`.
  *
  * <p>mode=read: restore from `savepoint`, and print the states of every key as a JSON object a line. The first is
  * {"first": n}, the first number that the restored source emits.
@@ -177,7 +178,7 @@ public class SurgeryJob {
             if (reads) {
                 read(client, 3 * keys);
             } else {
-                while (ROWS.get() < 3 * rows) {
+                while (ROWS.get() < 3 * (rows - number("first", 0))) {
                     Thread.sleep(20);
                 }
                 SavepointFormatType format = SavepointFormatType.valueOf(ARGUMENTS.getOrDefault("format", "CANONICAL"));
@@ -219,7 +220,7 @@ public class SurgeryJob {
         settings.setString("execution.checkpointing.storage", "filesystem");
         settings.setString("execution.checkpointing.dir", ARGUMENTS.get("checkpoints"));
         settings.setString("execution.checkpointing.data-inline-threshold", ARGUMENTS.getOrDefault("inline", "0b"));
-        if (reads) {
+        if (ARGUMENTS.containsKey("savepoint")) {
             settings.setString("execution.state-recovery.path", ARGUMENTS.get("savepoint"));
         }
         StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(settings);

@@ -3,8 +3,9 @@
 Two sources: checkpoints and savepoints that jobs in the lab write, and random metadata in every version that Flink
 reads. Flink's `Checkpoints.loadCheckpointMetadata` reads each file, and everything it says of it is compared with
 what we wrote; then Flink writes what it read, and we read that and compare again. For the lab's checkpoints Flink also
-opens every file they refer to. Flink also restores savepoints that the kit changed (`tests.interop.surgery`), and
-writes values of many types, which the kit reads (`tests.interop.value_types`).
+opens every file they refer to. Flink also restores savepoints that the kit changed (`tests.interop.surgery`),
+continues a job that the kit continued on Spark (`tests.interop.bridge`), and writes values of many types, which the kit
+reads (`tests.interop.value_types`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from kit.core.metadata import CheckpointMetadata, MetadataVersion, read_metadata, write_metadata
 from kit.core.metadata.versions import V2, V3, V4, V5, V6
 from scripts.flink import VERSION, FlinkMissing, fetch, run_java
-from tests.interop import restoring, surgery, value_types
+from tests.interop import bridge, restoring, surgery, value_types
 from tests.interop.jobs import lab_directories
 from tests.metadata import strategies as some
 from tests.metadata.truth import describe, differences, file_contents
@@ -138,7 +139,7 @@ def main() -> int:
         f"Flink {VERSION} read {len(files)} files of ours ({counted}) and restored {len(cases)} savepoints: "
         f"{wrong or 'no'} differences"
     )
-    return 1 if any([surgery.main(), value_types.main(), wrong]) else 0
+    return 1 if any([surgery.main(), bridge.main(), value_types.main(), wrong]) else 0
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def _more_of(row: Row) -> Row:
     return row | {"total": row["total"] + 1, "name": row["name"] + "-é", "items": [7, 8], "words": words}
 
 
-class Add(kit.KeyedProcessFunction):
+class Totals(kit.KeyedProcessFunction):
     """Adds numbers as SurgeryJob does."""
 
     TOTAL = kit.ValueStateDescriptor("total", pa.int64())
@@ -119,18 +119,23 @@ def _job(numbers: range) -> kit.StreamEnvironment:
     env = kit.StreamEnvironment("bridge", parallelism=2, checkpoint=kit.CheckpointConfig(interval_ms=50))
     rows = [{"key": f"key {number % KEYS}", "n": number} for number in numbers]
     stream = env.from_source(kit.CollectionSource(rows, batch_rows=1), uid="numbers")
-    stream.key_by("key").process(Add).uid("strings").sink_to(kit.CollectSink("out"), uid="out")
+    stream.key_by("key").process(Totals).uid("strings").sink_to(kit.CollectSink("out"), uid="out")
     return env
+
+
+def without_other_state(edit: Edit) -> Edit:
+    """Drop all state but the totals of `strings`."""
+    for operator in ("longs", "tuples", "numbers", "sink-1", "sink-2", "sink-3"):
+        edit = edit.drop(operator)
+    timers = [f"_timer_state/{domain}_user-timers" for domain in ("event", "processing")]
+    for state in ("name", "pair", "items", "words", "most", *timers):
+        edit = edit.drop("strings", state)
+    return edit
 
 
 def _through_the_kit(edit: Edit) -> Edit:
     """Let a job of the kit continue the totals of `strings`, and give them back to Flink with the source's offset."""
-    own = edit
-    for operator in ("longs", "tuples", "numbers", "sink-1", "sink-2", "sink-3"):
-        own = own.drop(operator)
-    timers = [f"_timer_state/{domain}_user-timers" for domain in ("event", "processing")]
-    for state in ("name", "pair", "items", "words", "most", *timers):
-        own = own.drop("strings", state)
+    own = without_other_state(edit)
     first = kit.Lab(_job(range(1)))
     savepoint = own.to_kit("strings").write("/savepoints/of-flink", file_system=first.look.files.filesystem)
     lab = kit.Lab(_job(range(ROWS, 2 * ROWS)), restore_path="/savepoints/of-flink", after=first)
@@ -150,10 +155,15 @@ def _continued(row: Row) -> Row:
     return row | {"total": sum(range(int(row["key"].removeprefix("key ")), 2 * ROWS, KEYS))}
 
 
+def totals_of(path: str) -> dict[str, int]:
+    """Return the total of each key of `strings` in a savepoint."""
+    totals = kit.open_checkpoint(path).state("strings", "total")
+    return dict(zip(totals["key"].to_pylist(), totals["value"].to_pylist(), strict=True))
+
+
 def _uninterrupted(path: str) -> Iterator[str]:
     """Compare what the kit continued with one run of Flink over all rows."""
-    totals = kit.open_checkpoint(path).state("strings", "total")
-    for key, total in zip(totals["key"].to_pylist(), totals["value"].to_pylist(), strict=True):
+    for key, total in totals_of(path).items():
         if total != _continued({"uid": "strings", "key": key})["total"]:
             yield f"uninterrupted: Flink counted {total} for {key}"
 
@@ -186,7 +196,7 @@ CASES = [
 
 def run(folder: Path, cases: list[Case] = CASES) -> Iterator[str]:
     """Run the cases; yield everything in which Flink and we differ."""
-    made = dict(zip(MADE, _made(folder), strict=True))
+    made = dict(zip(MADE, made_by_flink(folder, MADE), strict=True))
     yield from _uninterrupted(made["uninterrupted"])
     jobs = []
     for number, case in enumerate(cases):
@@ -213,8 +223,9 @@ def compare(case: Case, answers: list[Row]) -> Iterator[str]:
             yield f"{name}: Flink sees {found.get(name)}, expected {case.row(row)}"
 
 
-def _made(folder: Path) -> Iterator[str]:
-    jobs = [{"case": name, "mode": "make", "directory": f"file://{folder}/old", **job} for name, job in MADE.items()]
+def made_by_flink(folder: Path, made: dict[str, dict[str, str]]) -> Iterator[str]:
+    """Let Flink take savepoints, and yield the path of each."""
+    jobs = [{"case": name, "mode": "make", "directory": f"file://{folder}/old", **job} for name, job in made.items()]
     for answers in _java(folder, jobs):
         yield next(each["savepoint"] for each in answers if "savepoint" in each)
 
