@@ -151,3 +151,16 @@ def test_splits_of_sources_have_names() -> None:
         with_offset("SourceReaderState", file, 5)
     assert decoded_items("SourceReaderState", item(b"?")) is None
     assert decoded_items("other", kafka) is None
+
+
+def test_splits_of_several_kafka_clusters_have_their_cluster() -> None:
+    partition = utf("orders") + struct.pack(">iqq", 3, 42, -(1 << 63))
+    wanted = {"cluster": "east", "topic": "orders", "partition": 3, "offset": 42, "stop_offset": None}
+    first = struct.pack(">i", 1) + item(utf("east") + struct.pack(">i", 0) + partition)[4:]
+    assert decoded_items("SourceReaderState", first) == [{**wanted, "retained_until_ms": None}]
+    for flag, retained in ((b"\0", None), (b"\1" + long(9), 9)):
+        held = utf("east") + flag + struct.pack(">i", 0) + partition
+        second = struct.pack(">ii", 2, len(held)) + held
+        assert decoded_items("SourceReaderState", second) == [{**wanted, "retained_until_ms": retained}]
+    with pytest.raises(CheckpointError, match="this split is of another source"):
+        with_offset("SourceReaderState", second, 5)

@@ -1,9 +1,9 @@
 """The records in flight of a checkpoint that Flink took, cut out of the buffers of its channels.
 
 A record is its length and its bytes, and may span buffers. The buffers that an input channel had received begin with a
-record, and the last one may go on in the buffers that the sender had not sent: the first of its output are then the
-rest of that record. Metadata does not say which output feeds which input. The two are paired if the bytes of all
-channels between two operators, put together, end with a record.
+record. The last record may go on in the buffers that the sender had not sent, whose first bytes are then its rest.
+Metadata does not say which output feeds which input. The two are paired if the bytes of all channels between two
+operators, put together, end with a record.
 
 Flink: `SpanningWrapper`, `RecordWriter`, `StreamElementSerializer`.
 """
@@ -131,7 +131,7 @@ def _buffer(stream: Any, offset: int) -> bytes:
 
 @dataclass(frozen=True)
 class _Framed:
-    """Where the records in some bytes begin and end: `next` is the first place at or behind `start` of one."""
+    """The places of the records in some bytes; `next` is the first at or behind `start` where one begins."""
 
     places: list[tuple[int, int]]
     next: int

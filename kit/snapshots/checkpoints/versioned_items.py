@@ -2,7 +2,8 @@
 
 The state is a list of byte arrays, `int version, int length, bytes`; its name says whose it is, not what the bytes are.
 So bytes are decoded only if a known format fits them exactly. Flink: `SimpleVersionedSerialization`,
-`FileSourceSplitSerializer`, `KafkaPartitionSplitSerializer`, `NumberSequenceSource`.
+`FileSourceSplitSerializer`, `KafkaPartitionSplitSerializer`, `DynamicKafkaSourceSplitSerializer`,
+`NumberSequenceSource`.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def decoded_items(name: str, held: bytes) -> list[dict[str, Any]] | None:
 
 
 def split_of(item: dict[str, Any]) -> Any:
-    """Return what a split goes by: topic and partition of Kafka's, else its id."""
-    return (item["topic"], item["partition"]) if "topic" in item else item["split"]
+    """Return what a split goes by: the id, or Kafka's topic and partition, behind the cluster if it has one."""
+    place = (item["topic"], item["partition"]) if "topic" in item else item["split"]
+    return (item["cluster"], *place) if "cluster" in item else place
 
 
 def with_offset(name: str, held: bytes, offset: int) -> bytes:
@@ -66,7 +68,7 @@ def with_offset(name: str, held: bytes, offset: int) -> bytes:
     (item,) = decoded_items(name, held) or [{}]
     reader = Reader(held, HEAD_BYTES)
     reader.utf()
-    if "partition" in item:
+    if "partition" in item and "cluster" not in item:
         reader.skip(4)
     elif "next" not in item:
         raise CheckpointError(
@@ -87,6 +89,15 @@ def _kafka_split(reader: Reader) -> dict[str, Any]:
         "offset": start,
         "stop_offset": None if stop == -(1 << 63) else stop,
     }
+
+
+def _dynamic_kafka_split(reader: Reader) -> dict[str, Any]:
+    """Read a partition of a topic in one of several clusters; from version 2 on, also until when it is retained."""
+    version = int.from_bytes(reader.data[:4], "big")
+    found: dict[str, Any] = {"cluster": reader.utf()}
+    retained = reader.int64() if version > 1 and reader.boolean() else None
+    reader.int32()  # the version of the partition's format
+    return {**found, **_kafka_split(reader), "retained_until_ms": retained}
 
 
 def _sequence_split(reader: Reader) -> dict[str, Any]:
@@ -128,7 +139,7 @@ def _text(reader: Reader) -> str | None:
 
 
 _READ: dict[str, tuple[Callable[[Reader], dict[str, Any] | list[dict[str, Any]]], ...]] = {
-    SOURCE_READER_STATE: (_kafka_split, _file_split, _sequence_split),
+    SOURCE_READER_STATE: (_kafka_split, _file_split, _sequence_split, _dynamic_kafka_split),
     COMMITTER_STATE: (committables,),
     WRITER_STATE: (bucket, kafka_writer_of_subtask, kafka_writer, kafka_writer_prefix),
 }
