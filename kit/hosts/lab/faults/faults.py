@@ -15,7 +15,7 @@ To add a fault, add its class here, its effect included, and a test; `python -m 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 from kit.core.protocol.commands import ReadSplit, StopEpoch
@@ -717,7 +717,7 @@ class FileFault(Fault):
     @classmethod
     def half_of(cls, data: bytes) -> tuple[int, ...]:
         """Return the default of its number, if it has one: the middle of the file."""
-        return (len(data) // 2,)
+        return (len(data) // 2,) if len(fields(cls)) > len(fields(FileFault)) else ()
 
     def refusal(self, world: World) -> str | None:
         data = world.edge.files.contents.get(self.path)
@@ -748,10 +748,6 @@ class LoseFile(FileFault):
     verb: ClassVar = "lose"
     pattern: ClassVar = "lose {path}{about}"
     example: ClassVar = 'lab.faults.lose("metadata of chk-3")'
-
-    @classmethod
-    def half_of(cls, data: bytes) -> tuple[int, ...]:
-        return ()
 
     def happen(self, world: World) -> None:
         del world.edge.files.contents[self.path]
