@@ -71,8 +71,17 @@ def keyed() -> Any:
     return stream().key_by("letter")
 
 
+def timed() -> Any:
+    return stream().assign_timestamps("n").key_by("letter")
+
+
+def joined() -> Any:
+    other = stream().rename(letter="other", n="at").assign_timestamps("at").key_by("other")
+    return timed().interval_join(other)
+
+
 def windowed() -> Any:
-    return stream().assign_timestamps("n").key_by("letter").window(TumblingEventTimeWindows(10))
+    return timed().window(TumblingEventTimeWindows(10))
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +203,14 @@ SETTINGS: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
     "partition_custom": (lambda function: stream().partition_custom(function, "n"), {"function": [dict]}),
     "side_output": (lambda tag: stream().map(dict).side_output(tag), {"tag": []}),
     "side_output_late_data": (lambda tag: windowed().side_output_late_data(tag), {"tag": []}),
+    "side_output_left_late_data": (
+        lambda tag: joined().side_output_left_late_data(tag),
+        {"tag": []},
+    ),
+    "side_output_right_late_data": (
+        lambda tag: joined().side_output_right_late_data(tag),
+        {"tag": []},
+    ),
     "assign_timestamps": (lambda column: stream().assign_timestamps(column), {"column": []}),
 }
 OF_FILES = {

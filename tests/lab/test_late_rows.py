@@ -60,6 +60,28 @@ def test_a_lab_warns_of_them() -> None:
     assert lab.output("out")["n"].sum() == 3
 
 
+def test_late_rows_of_an_interval_join_are_kept_apart_by_side() -> None:
+    env = environment()
+    late = {side: OutputTag(f"late {side}", SCHEMA) for side in ("left", "right")}
+    left, right = (
+        env.from_source(CollectionSource(ROWS, batch_rows=1, splits=1), uid=side).assign_timestamps("at")
+        for side in ("left", "right")
+    )
+    right = right.rename(sensor="other", at="then")
+    late["right"] = OutputTag("late right", right.schema)
+    joined = left.key_by("sensor").interval_join(right.key_by("other")).between(0, 0)
+    pairs = joined.side_output_left_late_data(late["left"]).side_output_right_late_data(late["right"]).join()
+    pairs.uid("pairs").sink_to(CollectSink("out"), uid="out")
+    for side, tag in late.items():
+        pairs.side_output(tag).sink_to(CollectSink(side), uid=f"late {side}")
+    lab = Lab(env)
+    lab.run()
+    kept = {side: set(lab.output(side)[column]) for side, column in (("left", "at"), ("right", "then"))}
+    assert kept["left"] | kept["right"] == {100, 200, 300}
+    assert set(lab.output("out")["at"]) == {row["at"] for row in ROWS} - kept["left"] - kept["right"]
+    assert lab.look.late_rows_dropped == {}
+
+
 def test_what_has_not_come_yet_is_not_late() -> None:
     """A lab that is set back counts anew."""
     lab = Lab(windowed())

@@ -13,7 +13,7 @@ from kit.stream.api.stream import Made, MadeBy, Stream, two_inputs
 from kit.stream.graph.stream_graph import GraphError
 from kit.stream.operators.display import described_html
 from kit.stream.operators.functions.function_operator import FunctionInput
-from kit.stream.operators.side_output import OutputTag
+from kit.stream.operators.side_output import OutputTag, checked_tag
 from kit.stream.operators.windows.interval_join import IntervalJoin
 from kit.stream.operators.windows.window_assigners import WindowAssigner, checked_assigner
 from kit.stream.operators.windows.window_join import WindowJoin
@@ -44,12 +44,12 @@ class IntervalJoined(Generic[Made]):
 
     def side_output_left_late_data(self, tag: OutputTag) -> IntervalJoined[Made]:
         """Emit left records that came after the watermark to a side output, instead of dropping and counting them."""
-        self._spec = replace(self._spec, left_late_tag=tag)
+        self._spec = replace(self._spec, left_late_tag=checked_tag("side_output_left_late_data", tag))
         return self
 
     def side_output_right_late_data(self, tag: OutputTag) -> IntervalJoined[Made]:
         """Emit right records that came after the watermark to a side output, instead of dropping and counting them."""
-        self._spec = replace(self._spec, right_late_tag=tag)
+        self._spec = replace(self._spec, right_late_tag=checked_tag("side_output_right_late_data", tag))
         return self
 
     def join(self) -> Made:
