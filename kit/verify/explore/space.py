@@ -1,9 +1,12 @@
 """All reachable states of a job in the lab, as rows of numbers, and the possible steps in each.
 
 A state of the world is a row of numbers: for each machine its state, its work, its timers and its disk; the messages on
-each route; the elements on each channel. `Space.successors` takes many rows and one
-action, and returns the results where the action is possible. The rules are those of `kit.hosts.lab.world.world`; a test
-compares the two.
+each route; the elements on each channel. `Space.successors` takes many rows and one action, and returns the results
+where the action is possible.
+
+The rules are those of `kit.hosts.lab.world.world`, which takes one step in one world. Here a step is taken in all rows
+at once, which forks of a lab cannot do (docs/decisions, 31). `tests/explore/test_paths.py` repeats paths of both and
+compares where they end.
 """
 
 from __future__ import annotations
