@@ -10,11 +10,15 @@ unexport PYTHONDONTWRITEBYTECODE
 # Without its second compiler, a JVM that lives for one test starts faster and takes a third less CPU time.
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
+# The tests of what needs no extra: the protocol, operators, state, files, the lab, checkpoints.
+CORE_TESTS := api backend channel connectors coordinator explore files graph job lab metadata operators protocol restore \
+	restore_check snapshots state surgery task why
+
 .DEFAULT_GOAL := help
-.PHONY: help demo lab looks scenarios test docs notebooks bench lint format behaviours mutants swarm interop soak classroom slides wheelhouse lock clean
+.PHONY: help demo lab looks scenarios test test-oldest docs notebooks bench lint format behaviours mutants swarm interop soak classroom slides wheelhouse lock clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo:  ## run a job, fail it, restore and rescale it; writes demo/index.html
 	@scripts/setup.sh java
@@ -42,6 +46,11 @@ test:  ## run every check: style, types, tests, notebooks
 	@$(MAKE) --no-print-directory -j 3 quicktests sparktests quickdocs
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -o verbosity_assertions=2 \
 		-p nbval --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+
+test-oldest:  ## run the tests of the core with the oldest versions of its dependencies, in build/oldest (ARGS= are pytest's)
+	@scripts/setup.sh oldest
+	build/oldest/bin/python -m pytest -q -p no:cacheprovider -n 2 --dist loadfile --no-loadscope-reorder \
+		-m "not spark and not soak and not signals" $(or $(ARGS),$(addprefix tests/,$(CORE_TESTS)))
 
 docs:  ## build the documentation as a static site in build/docs/html
 	@scripts/setup.sh
@@ -99,6 +108,7 @@ interop:  ## let Flink read the kit's checkpoints (needs javac; downloads Flink'
 
 soak:  ## run the long tests: random runs, all rescales in all modes (hours; ARGS=, KIT_SOAK_MINUTES=60)
 	@scripts/setup.sh java databases
+	@$(MAKE) --no-print-directory test-oldest ARGS=
 	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m "soak and not signals" $(ARGS)
 	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m "soak and signals" $(ARGS)
 

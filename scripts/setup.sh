@@ -9,6 +9,7 @@
 #   scripts/setup.sh databases  the same, PostgreSQL, and JDBC's drivers for it and for SQLite
 #   scripts/setup.sh flink      the same, and Apache Flink's own jars in build/ (FLINK_VERSION=2.3.0), for javac
 #   scripts/setup.sh classroom  the same, and nbgrader in an environment of its own, build/classroom/env
+#   scripts/setup.sh oldest     the same, and the oldest versions that pyproject.toml allows, in build/oldest
 #   scripts/setup.sh lock       resolve the dependencies anew into uv.lock
 #
 # Done once, it finds so in a fraction of a second.
@@ -167,6 +168,18 @@ need_classroom() {
   fingerprint >"$env/.ready"
 }
 
+# The lowest versions of what pyproject.toml names; what these need in turn is as new as it may be.
+need_oldest() {
+  local env=$PWD/build/oldest
+  [[ ! -x $env/bin/python || "$(fingerprint)" != "$(cat "$env/.ready" 2>/dev/null)" ]] || return 0
+  need_uv
+  say "making the environment of the oldest versions in build/oldest"
+  "$uv" venv --quiet --clear --python "$python" "$env"
+  "$uv" pip compile --quiet --resolution lowest-direct --all-extras --group dev --python "$env/bin/python" pyproject.toml |
+    "$uv" pip install --quiet --python "$env/bin/python" --requirement -
+  fingerprint >"$env/.ready"
+}
+
 case " $* " in *" lock "*) need_uv && exec "$uv" lock ;; esac
 case " $* " in *" java "*) need_java ;; esac
 need_environment
@@ -175,3 +188,4 @@ case " $* " in *" zookeeper "*) need_zookeeper ;; esac
 case " $* " in *" databases "*) need_databases ;; esac
 case " $* " in *" flink "*) need_flink ;; esac
 case " $* " in *" classroom "*) need_classroom ;; esac
+case " $* " in *" oldest "*) need_oldest ;; esac
