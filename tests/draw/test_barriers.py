@@ -10,7 +10,7 @@ from kit.draw.views.barriers import barriers
 from kit.hosts.lab import Lab, open_scenario
 from kit.run.moments.moment import moments
 from tests.draw.geometry import crossings
-from tests.draw.labs import lab_of
+from tests.draw.labs import lab_of, letters
 from tests.draw.test_chains import texts
 
 
@@ -149,3 +149,46 @@ def test_a_trace_without_buffers_says_what_it_does_not_know(unaligned: Lab) -> N
     assert "The trace tells of barriers and not of single buffers" in view._repr_html_()
     whole = barriers(unaligned, checkpoint=1).to_pandas()
     pd.testing.assert_series_equal(view.to_pandas().waited_ms, whole.waited_ms)
+
+
+def test_the_way_of_the_barriers_with_the_data() -> None:
+    lab = played("alignment", 2)
+    graph = barriers(lab).propagation()
+    assert {node.name: (node.lines[1:], node.meaning) for node in graph.nodes} == {
+        "left/0": (("copied at 44 ms",), "good"),
+        "right/0": (("no copy yet",), ""),
+        "sums/0": (("has 1 of 2 barriers", "no copy yet"), "waits"),
+    }
+    (taken,) = [r.at_ms for r in lab.trace if r.kind == "BarrierAligned"]
+    assert {(edge.source, edge.target): (edge.lines, edge.meaning) for edge in graph.edges} == {
+        ("left/0", "sums/0"): ((f"44 → {taken} ms",), "good"),
+        ("right/0", "sums/0"): (("not sent",), "dashed"),
+    }
+    assert "digraph barriers" in barriers(lab).dot().source
+
+
+def test_a_barrier_on_its_way_says_where_it_is() -> None:
+    edges = {edge.source: (edge.lines, edge.meaning) for edge in barriers(played("alignment", 1)).propagation().edges}
+    assert edges["left/0"] == (("44 ms → in the sender's queue",), "waits")
+
+
+def test_the_way_of_the_barriers_is_drawn_when_all_have_come(unaligned: Lab) -> None:
+    graph = barriers(unaligned, checkpoint=1).propagation()
+    assert {node.meaning for node in graph.nodes} == {"good"}
+    told = [line for edge in graph.edges for line in edge.lines if line.startswith("overtook")]
+    table = barriers(unaligned, checkpoint=1).to_pandas()
+    assert sum(int(line.split()[1]) for line in told) == table.buffers_overtaken.sum()
+
+
+def test_the_way_of_many_barriers_is_one_box_for_each_vertex() -> None:
+    lab = Lab(letters(rows=200, parallelism=24), seed=1)
+    lab.run_until(record="BarrierAligned")
+    view = barriers(lab)
+    graph, table = view.propagation(), view.to_pandas()
+    assert [node.lines[0] for node in graph.nodes] == ["letters", "totals"]
+    (edge,) = graph.edges
+    counts = table.barrier.value_counts()
+    assert set(edge.lines[: len(counts)]) == {f"{count} {place}" for place, count in counts.items()}
+    assert graph.placed.width < 900
+    before = Lab(letters(rows=4, parallelism=1))
+    assert barriers(before).propagation().nodes[0].lines == ("No checkpoint has begun",)

@@ -142,11 +142,47 @@ def test_a_failure_is_a_restore_too() -> None:
 
 
 def test_as_a_graph() -> None:
-    found = rescaling(_restored("keyed-sum", 2, 3))
-    graph = found.graph()
-    pairs = found.to_pandas().drop_duplicates(["operator", "kind", "from", "to"])
-    assert len(graph.edges) == len(pairs)
-    assert "sums/2" in found.dot().source
+    """The subtasks are in order, also those without state, and keyed state is named by key groups."""
+    found = rescaling(_restored("keyed-sum", 2, 3, max_parallelism=8))
+    graph = found.graph("sums", "keyed state")
+    assert [node.lines for node in graph.nodes if node.meaning == "quiet"] == [
+        ("sums: keyed state", "before: 2 subtasks"),
+        ("sums: keyed state", "now: 3 subtasks"),
+        ("sums/1", "key groups 3–5", "none of it"),
+    ]
+    names = {node.name: node.lines[0] for node in graph.nodes}
+    assert [[names[name] for name in row] for row in graph.rows] == [
+        ["sums: keyed state", "sums/0", "sums/1"],
+        ["sums: keyed state", "sums/0", "sums/1", "sums/2"],
+    ]
+    pairs = found.pairs("sums")
+    assert [edge.lines[0].partition(" ")[0] for edge in graph.edges[1:]] == [str(each) for each in pairs["pieces"]]
+    assert "sums/2" in found.dot("sums").source
+    deals = len(found.deals)
+    assert len(found.graph().edges) == deals + len(found.pairs())
+    with pytest.raises(
+        ValueError,
+        match=r"this restore has no state of sum; it has: split list state of letters, .*keyed state of sums",
+    ):
+        found.graph("sum")
+
+
+def test_many_subtasks_as_a_graph_share_boxes() -> None:
+    """24 subtasks become 16, and the picture is as wide as that of three."""
+    env = ready_job("keyed-sum", parallelism=24, rows=24, max_parallelism=48)
+    lab = Lab(env, seed=1)
+    lab.run_until(record="AllTasksRunning")
+    lab.trigger_checkpoint(wait=True)
+    path = lab.checkpoints().path[0]
+    other = Lab(ready_job("keyed-sum", parallelism=16, max_parallelism=48), restore_path=path, after=lab)
+    other.run_until(record="StateAssigned")
+    graph = rescaling(other).graph("sums", "keyed state")
+    boxes = [node.lines for node in graph.nodes if node.lines[0].startswith("sums/")]
+    assert [lines[:2] for lines in boxes[:2]] == [("sums/0–2", "key groups 0–5"), ("sums/3–5", "key groups 6–11")]
+    assert len(boxes) == 16
+    assert graph.placed.width < 900
+    down = [box.y for node, box in zip(graph.nodes, graph.placed.nodes) if node.name.startswith("0-new")]
+    assert down == sorted(down)
 
 
 def test_128_subtasks_stay_readable() -> None:

@@ -1,6 +1,7 @@
 """The barriers of a checkpoint: the tasks that wait for them, the buffers before each, those overtaken, and the delays.
 
-The picture is the wait-for graph (`kit.draw.views.wait_for_graph`). The table has every channel.
+The picture is the wait-for graph (`kit.draw.views.wait_for_graph`), and as an object of the `graphviz` package the way
+of the barriers with the data (`kit.draw.views.propagation`). The table has every channel.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from typing import Any
 
 import pandas as pd
 
-from kit.draw.graphs import Graph
+from kit.draw.graphs import Graph, Node
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
 from kit.draw.view_html import answer, fold, graph_html, legend, table, view_html, words
+from kit.draw.views.propagation import Passage, propagation_graph
 from kit.draw.views.view import View
 from kit.draw.views.wait_for_graph import merged, wait_for_graph
 from kit.run.barrier_log import BarrierLog
 from kit.run.captions import listed
 from kit.run.durations import duration
-from kit.run.moments.job_state import COMPLETED, PENDING, CheckpointMoment, Item
+from kit.run.moments.job_state import COMPLETED, PENDING, WRITING, CheckpointMoment, Item
 from kit.run.stage import Stage, stage_for
 from kit.run.subject import Subject
 from kit.why.evidence import Evidence
@@ -54,7 +56,7 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Barriers:
-    """The barriers of one checkpoint at one moment. `svg` and `dot` give the wait-for graph."""
+    """The barriers of one checkpoint at one moment. `svg` gives the wait-for graph, `dot` the way of the barriers."""
 
     stage: Stage
     known: CheckpointMoment | None
@@ -127,9 +129,23 @@ class Barriers:
         """Return the wait-for graph as a picture of its own."""
         return self.graph().svg()
 
+    def propagation(self) -> Graph:
+        """Return the way of the barriers with the data, and the times at which they were sent and taken."""
+        if self.known is None:
+            return Graph("barriers", self.caption, (Node("none", ("No checkpoint has begun",), "quiet"),))
+        number, passages = self.known.checkpoint_id, []
+        for each in self.stage.channels:
+            path, (place, _) = self.log.path(number, each.number), self._place(each.number)
+            passages.append(Passage(each.source, each.target, path.made_ms, path.taken_ms, len(path.overtaken), place))
+        tasks = self.wait_for.evidence.moment.tasks
+        times = {task: found.phases_ms.get(number, {}).get(WRITING) for task, found in tasks.items()}
+        copied = {task: at_ms for task, at_ms in times.items() if at_ms is not None}
+        caption = f"The barriers of checkpoint {number} in the direction of the data"
+        return propagation_graph(self.stage, passages, copied, caption)
+
     def dot(self) -> Dot:
-        """Return the wait-for graph as an object of the `graphviz` package."""
-        return self.graph().dot()
+        """Return the way of the barriers as an object of the `graphviz` package."""
+        return self.propagation().dot()
 
     # --- the table ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ group to both owners.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -17,19 +16,20 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from kit.draw.graphs import Edge, Graph, Group, Node
+from kit.draw.graphs import Graph
 from kit.draw.graphviz_objects import Dot
 from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
 from kit.draw.themed import light_svg
-from kit.draw.views.rescaling_svg import WIDTH, drawn, heading
+from kit.draw.views.redistribution_graph import redistribution_graph
+from kit.draw.views.rescaling_svg import WIDTH, drawn
 from kit.draw.views.view import View
 from kit.run.redistribution import restores_of
 from kit.run.sizes import size_text
 from kit.run.subject import Subject
 from kit.snapshots import state_tables
 from kit.snapshots.key_moves import KeyMove, move_of, owners
-from kit.snapshots.transfers import Deal, Restore, Transfer, restore_of
+from kit.snapshots.transfers import Deal, Restore, restore_of
 from kit.snapshots.values import values_of
 
 STYLE = "rescaling.css"
@@ -172,28 +172,22 @@ class Rescaling:
         height, drawn = self._drawn()
         return light_svg(WIDTH, height, drawn, self.title, STYLE)
 
-    def dot(self) -> Dot:
-        """Return the writers and readers as a graph: an arrow for each pair, with its bytes."""
-        return self.graph().dot()
+    def dot(self, operator: str | None = None, kind: str | None = None) -> Dot:
+        """Return the same as an object of the `graphviz` package. Raises ValueError as `graph` does."""
+        return self.graph(operator, kind).dot()
 
-    def graph(self) -> Graph:
-        """Return the same as boxes and arrows."""
-        nodes: dict[str, Node] = {}
-        edges: list[Edge] = []
-        groups: list[Group] = []
-        for number, deal in enumerate(self.deals):
-            members: list[str] = []
-            for (old, new), given in _by_pair(deal).items():
-                ends = (f"{number}-old-{old}", f"{number}-new-{new}")
-                for name, subtask, when in zip(ends, (old, new), ("before", "now")):
-                    lines = (f"{deal.vertex}/{'?' if subtask is None else subtask}", when)
-                    nodes.setdefault(name, Node(name, lines))
-                    members.append(name)
-                size = size_text(sum(each.size for each in given))
-                edges.append(Edge(*ends, (f"{len(given)} × {deal.kind}", size)))
-            groups.append(Group(f"deal-{number}", heading(deal), tuple(dict.fromkeys(members))))
-        caption = self.title
-        return Graph("rescaling", caption, tuple(nodes.values()), tuple(edges), tuple(groups), direction="TB")
+    def graph(self, operator: str | None = None, kind: str | None = None) -> Graph:
+        """Return the writers at the left and the readers at the right, with an arrow for each pair: of all states, or
+        of those of one operator, or of one kind such as "keyed state".
+
+        Raises ValueError if this restore has no such state.
+        """
+        deals = [deal for deal in self.deals if operator in (None, deal.operator) and kind in (None, deal.kind)]
+        if not deals and (operator or kind):
+            there = ", ".join(f"{deal.kind} of {deal.operator}" for deal in self.deals) or "none"
+            asked = f"{kind or 'state'} of {operator or 'any operator'}"
+            raise ValueError(f"this restore has no {asked}; it has: {there}")
+        return redistribution_graph(deals, self.title)
 
     def _drawn(self) -> tuple[float, str]:
         nothing = "the checkpoint holds no state" if self.restore else self.title
@@ -231,13 +225,6 @@ class Rescaling:
 
     def __repr__(self) -> str:
         return f"Rescaling({self.title})"
-
-
-def _by_pair(deal: Deal) -> dict[tuple[int | None, int], list[Transfer]]:
-    pairs: dict[tuple[int | None, int], list[Transfer]] = defaultdict(list)
-    for each in deal.transfers:
-        pairs[each.old, each.new].append(each)
-    return pairs
 
 
 VIEW = View(

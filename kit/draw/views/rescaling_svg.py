@@ -61,7 +61,7 @@ def heading(deal: Deal) -> str:
 def _summary(deal: Deal) -> str:
     pieces = {each.entry: each.size for each in deal.transfers}
     total = size_text(sum(pieces.values()))
-    told = f"{deal.before} → {deal.after} subtask{'s' * (deal.after > 1)}, {_count(deal, len(pieces))}, {total}"
+    told = f"{deal.before} → {deal.after} subtask{'s' * (deal.after > 1)}, {counted(deal, len(pieces))}, {total}"
     if deal.kind in BY_GROUP:
         moved = [each.size for each in deal.transfers if each.old != each.new]
         told += f"; {size_text(sum(moved))} changed hands" if moved else "; nothing changed hands"
@@ -200,7 +200,7 @@ def _listed(deal: Deal, y: float) -> tuple[float, str]:
         x, width = olds.place(band)
         count = len(written[band])
         look = f"rs-bar rs-f{band % 4} rs-tint" if count else "rs-bar none"
-        parts += _labelled(look, x, above, width, olds.name(deal.vertex, band), _count(deal, count))
+        parts += _labelled(look, x, above, width, olds.name(deal.vertex, band), counted(deal, count))
     given, total = deal.bytes_by_reader, max(sum(deal.bytes_by_reader), 1)
     for band in range(news.count):
         x, width = news.place(band)
@@ -210,14 +210,15 @@ def _listed(deal: Deal, y: float) -> tuple[float, str]:
         share = held / len(members) * deal.after / total
         full = share > SKEWED and deal.after > 1 and count > 1
         look = "rs-bar" + (" full" if full else "" if count else " none")
-        told = f"{_count(deal, count)}, {size_text(held)}" if count else "nothing"
+        told = f"{counted(deal, count)}, {size_text(held)}" if count else "nothing"
         parts += _labelled(look, x, below, width, news.name(deal.vertex, band), told)
         if full:
             parts.append(shapes.text(x + width / 2, below + BAR + 13, "rs-skew", f"▲ {share:.1f}×", "middle"))
     return below + BAR + 14 - y, "".join(parts)
 
 
-def _count(deal: Deal, count: int) -> str:
+def counted(deal: Deal, count: int) -> str:
+    """Return a number of pieces with the word for them: `2 key groups with state`."""
     one, many = _UNITS.get(deal.kind, ("entry", "entries"))
     return f"{count} {one if count == 1 else many}"
 
@@ -268,7 +269,9 @@ def _strands(deal: Deal, olds: _Bands, news: _Bands, y: float) -> Iterator[str]:
         filtered = " filtered" if any(each.filtered for each in given) else ""
         if not single:
             size = size_text(sum(each.size for each in given))
-            told = f"{olds.name(deal.vertex, old)} to {news.name(deal.vertex, new)}: {_count(deal, len(given))}, {size}"
+            told = (
+                f"{olds.name(deal.vertex, old)} to {news.name(deal.vertex, new)}: {counted(deal, len(given))}, {size}"
+            )
             yield _strand(f"rs-s{old % 4}{filtered}", leaving.next(old), coming.next(new), y, told, _thick(given))
             continue
         for each in given:
