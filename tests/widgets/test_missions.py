@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from html import unescape
+from pathlib import Path
+
 import pytest
 
 import kit
+from kit.course.missions.mission_page import export_mission
 from kit.hosts.lab.errors import LabError
 from tests.widgets.test_explorer import run
 from widgets import Explorer
@@ -91,3 +95,27 @@ def test_nothing_done_is_no_mission_accomplished() -> None:
 def test_an_unknown_mission_is_refused_with_its_neighbours() -> None:
     with pytest.raises(LabError, match="there is no mission 'expires': expected one such as expire"):
         kit.mission("expires")
+
+
+@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(each, marks=pytest.mark.soak) for each in NAMES[1:])])
+def test_a_mission_is_a_page(name: str, tmp_path: Path) -> None:
+    """With its hints, the recorded answer and its run; and it says what a page cannot do."""
+    mission = kit.mission(name)
+    text = unescape(Path(export_mission(mission, str(tmp_path / "mission.html"))).read_text("utf-8"))
+    for told in (mission.task, *mission.hints, mission.made, *(code for code, _ in mission.solution)):
+        assert told in text
+    lab = mission.lab()
+    for _, act in mission.solution:
+        act(lab)
+    assert f"The recorded answer: {mission.check(lab).says}" in text
+    assert "cannot take other steps or check them" in text
+
+
+def test_a_page_of_a_mission_under_way_says_how_far_it_has_come(app: Explorer, tmp_path: Path) -> None:
+    panel = app.panel("Missions")
+    panel.start.click()
+    text = unescape(app.save(str(tmp_path / "run.html")).read_text("utf-8"))
+    assert f"The run on this page: {panel.verdict()}" in text
+    assert panel.mission.hints[0] in text
+    app.runs.value = "the run"
+    assert "The run on this page" not in app.save(str(tmp_path / "other.html")).read_text("utf-8")

@@ -458,7 +458,9 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         status = getattr(branch.lab or branch.thing, "status", "")
         stood = f"The run had come to {branch.end}{f' ({status.lower()})' if status else ''} when this was written"
         there = "." if branch.is_present else f"; it opens at {branch.at}."
-        return export_html(branch.thing, path, title or job, intro=stood + there, at=branch.n)
+        return export_html(
+            branch.thing, path, title or job, intro=stood + there, at=branch.n, notes=self.missions.notes()
+        )
 
     def svg(self) -> Svg:
         """The stage at the cursor as a static picture."""

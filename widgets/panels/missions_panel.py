@@ -6,7 +6,9 @@ from html import escape
 
 import ipywidgets
 
+from kit.core.markup import Markup
 from kit.course.missions.mission import Mission
+from kit.course.missions.mission_page import mission_notes
 from kit.course.missions.missions import MISSIONS
 from widgets.base.buttons import ROW, button
 from widgets.panels.app import App
@@ -62,6 +64,11 @@ class MissionsPanel:
             self.done.add(mission.name)
             self._list()
         return f"{'✓' if found.done else '○'} {mission.title}: {found.says}"
+
+    def notes(self) -> Markup:
+        """Return the mission on the run that is shown, for a page; empty without one."""
+        mission = self.running
+        return Markup("") if mission is None else mission_notes(mission, f"The run on this page: {self.verdict()}")
 
     def update(self) -> None:
         """Show the result of the check."""

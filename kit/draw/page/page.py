@@ -53,6 +53,10 @@ th { background: var(--kit-card); } td.text, th.text { text-align: left; }
 .kit-as-of.kit-earlier { font-size: 14px; font-weight: 600; color: var(--kit-ink); }
 .kit-as-of.kit-earlier::after { content: attr(data-cursor); }
 .kit-piece { overflow-x: auto; }
+.kit-mission { border-left: 4px solid var(--kit-accent); padding: 2px 14px; margin: 8px 0 14px; }
+.kit-mission summary { cursor: pointer; font-size: 13.5px; padding: 3px 0; }
+.kit-mission pre { overflow-x: auto; font-size: 12.5px; padding: 8px 10px; border-radius: 6px;
+  background: var(--kit-card); font-family: var(--kit-mono); }
 """
 
 SPACE_TIME = PagePanel("space-time", "Space-time", (), "Which record is in which checkpoint, and what was in flight?")
@@ -79,17 +83,19 @@ def export_html(
     intro: str = "",
     views: Sequence[View] = VIEWS,
     at: int = 0,
+    notes: str = "",
 ) -> Path:
     """Write the run as one HTML file and return its path.
 
     `run` is a Lab, a SparkJob or a Trace. `tables`, by heading, go below the picture, after those of checkpoints and
-    restores. `intro` is a sentence or two of plain text above it. `views` become tabs beside the space-time diagram,
-    drawn at the milestones of the run. The page opens after the first `at` records, and has a picture of that moment.
+    restores. `intro` is a sentence or two of plain text above it, and `notes` are markup there. `views` become tabs
+    beside the space-time diagram, drawn at the milestones of the run. The page opens after the first `at` records, and
+    has a picture of that moment.
 
     Raises FileNotFoundError when the file's directory does not exist.
     """
     target = file_of(path)
-    target.write_text(page_html(run, title, tables, intro, views, at), encoding="utf-8")
+    target.write_text(page_html(run, title, tables, intro, views, at, notes), encoding="utf-8")
     return target
 
 
@@ -100,6 +106,7 @@ def page_html(
     intro: str = "",
     views: Sequence[View] | None = None,
     at: int = 0,
+    notes: str = "",
 ) -> str:
     """Return the page that `export_html` writes; if `views` is None, only the stage and the tables."""
     thing, run = run, run_of(run)
@@ -131,7 +138,7 @@ def page_html(
         f"<style>{stage_css()}{sheets}{_PAGE_CSS}</style></head>"
         f'<body class="kit-picture"><div class="kit-page-head"><h1>{escape(title)}</h1>'
         f'<button type="button" id="theme" title="light or dark"></button></div>'
-        f"{f'<p>{escape(intro)}</p>' if intro else ''}"
+        f"{f'<p>{escape(intro)}</p>' if intro else ''}{notes}"
         f'<div id="stage"><noscript>{still}</noscript></div>{below}'
         f"{_tables(run, last, tables or {}, pictures=views is None)}{''.join(data)}"
         f"{modules}</body></html>"
