@@ -109,6 +109,27 @@ def test_avro_schemas_of_older_snapshots_are_read() -> None:
         assert shown(type_of(held), long(5)) == {"id": 5}
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"type": "fixed", "name": "Fee"},
+        {"type": "record", "name": "Order", "fields": [{"name": "id"}]},
+        {"type": "array"},
+    ],
+)
+def test_an_avro_schema_that_is_not_complete_is_named(wrong: dict[str, Any]) -> None:
+    held = utf("org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot") + struct.pack(">i", 1)
+    with pytest.raises(CheckpointError, match=r"an Avro schema of type .* is not complete"):
+        type_of(held + utf(json.dumps(wrong)))
+
+
+@pytest.mark.parametrize("precision", ["many", None, 0, 2, 77])
+def test_an_avro_decimal_that_cannot_be_is_bytes(precision: Any) -> None:
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": 3}
+    held = utf("org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot") + struct.pack(">i", 1)
+    assert shown(type_of(held + utf(json.dumps(schema))), struct.pack(">i", 1) + b"a") == b"a"
+
+
 def test_an_unknown_snapshot_with_nested_ones_is_skipped() -> None:
     own = snapshot("com.acme.BoxSerializerSnapshot", nested(LONGS, STRING, outer=b"own bytes"))
     found = type_of(snapshot(RUNTIME + "JavaEitherSerializerSnapshot", nested(own, STRING)))

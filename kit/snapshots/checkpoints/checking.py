@@ -149,8 +149,9 @@ def _unused(operator: str, name: str, kind: str, *, is_kind_gone: bool) -> Findi
 def declared_in(job: Mapping[str, object], before: Declared, uids: Mapping[str, str]) -> Declared:
     """Return the states that a mapping of uids gives types for, as a checkpoint of that job would have them.
 
-    `uids` are operator ids by uid. A state keeps its kind, because a type does not say it. Raises CheckpointError for
-    an unknown type, TypeError for states that are not a mapping of names to types.
+    `uids` are operator ids by uid. A state keeps its kind, because a type does not say it, and a state that is not
+    named keeps its type. Raises CheckpointError for an unknown type, TypeError for states that are not a mapping of
+    names to types.
     """
     found: dict[str, dict[str, dict[str, StateInfo]]] = {}
     for uid, told in job.items():
@@ -161,8 +162,7 @@ def declared_in(job: Mapping[str, object], before: Declared, uids: Mapping[str, 
             raise TypeError(f"the states of {uid!r} are {states!r}, but must be types by name, {{'total': 'Long'}}")
         old, new = before[uids[uid]], found.setdefault(uids[uid], {})
         for kind, infos in old.items():
-            timers = {name: info for name, info in infos.items() if info.kind == TIMER}
-            new[kind] = timers | {name: _retyped(infos[name], states[name]) for name in states if name in infos}
+            new[kind] = {name: _retyped(info, states[name]) if name in states else info for name, info in infos.items()}
     return found
 
 

@@ -214,9 +214,7 @@ class _Schema:
         if logical is not None:
             return logical
         made = self._made(told, kind, depth)
-        if made is None:
-            return self.type(kind, depth + 1)
-        return _decimal(told, kind) if told.get("logicalType") == "decimal" and kind in ("bytes", "fixed") else made
+        return self.type(kind, depth + 1) if made is None else made
 
     def _made(self, told: dict[str, Any], kind: Any, depth: int) -> Type | None:
         try:
@@ -224,11 +222,13 @@ class _Schema:
                 return self._record(told, depth)
             if kind == "enum":
                 return self._named_as(told, Enumeration(told["name"], tuple(told["symbols"])))
+            is_decimal = told.get("logicalType") == "decimal"
             if kind == "bytes":
-                return _PRIMITIVES[kind]
+                return _decimal(told, None, _PRIMITIVES[kind]) if is_decimal else _PRIMITIVES[kind]
             if kind == "fixed":
                 size = int(told["size"])
-                return self._named_as(told, Read(told["name"], lambda reader: reader.take(size), pa.binary()))
+                plain = Read(told["name"], lambda reader: reader.take(size), pa.binary())
+                return self._named_as(told, _decimal(told, size, plain) if is_decimal else plain)
             if kind in ("array", "map"):
                 item = self.type(told["items" if kind == "array" else "values"], depth + 1)
                 return _Repeated(f"{kind}<{item.name}>", item, is_map=kind == "map")
@@ -259,12 +259,16 @@ def _name_of(told: Any) -> str:
     return told.rpartition(".")[2] if isinstance(told, str) else "union"
 
 
-def _decimal(told: Mapping[str, Any], kind: str) -> Type:
-    """Return DECIMAL, whose unscaled value is bytes; bytes as they are if its precision is not credible."""
-    precision, scale = int(told.get("precision", 0)), int(told.get("scale", 0))
-    if not 0 <= scale <= precision <= MOST_DECIMAL_DIGITS or not precision:
-        return _PRIMITIVES["bytes"]
-    size = int(told["size"]) if kind == "fixed" else None
+def _decimal(told: Mapping[str, Any], size: int | None, plain: Type) -> Type:
+    """Return DECIMAL, whose unscaled value is bytes: `size` of them, or as many as their number says.
+
+    As in Avro, a decimal whose precision cannot be is `plain`, its bytes.
+    """
+    precision, scale = told.get("precision"), told.get("scale", 0)
+    if not (isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision):
+        return plain
+    if not 1 <= precision <= MOST_DECIMAL_DIGITS:
+        return plain
 
     def read(reader: Reader) -> Decimal:
         held = reader.blob() if size is None else reader.take(size)
