@@ -249,15 +249,19 @@ class Checkpoint:
                 raise KeyError(f"{name!r} is operator state, which has no key groups: read it with state()")
             raise self._no_state(found, name)
 
-    def key_group_ranges(self, operator: str) -> list[KeyGroupRange]:
-        """Return the range of key groups of each subtask of an operator that has keyed state, in order.
+    def keyed_bytes(self, operator: str) -> dict[KeyGroupRange, int]:
+        """Return the bytes of keyed state of each subtask of an operator, by its range of key groups, in order.
 
         Raises KeyError if there is no such operator.
         """
-        states = self._operator(operator).subtask_states.values()
-        ranges = [[handle.key_group_range for handle in _keyed_handles(state)] for state in states]
-        spans = [KeyGroupRange(min(each.start for each in own), max(each.end for each in own)) for own in ranges if own]
-        return sorted(spans, key=lambda span: span.start)
+        found: dict[KeyGroupRange, int] = {}
+        for state in self._operator(operator).subtask_states.values():
+            own = _keyed_handles(state)
+            if own:
+                ranges = [each.key_group_range for each in own]
+                span = KeyGroupRange(min(each.start for each in ranges), max(each.end for each in ranges))
+                found[span] = found.get(span, 0) + sum(each.state_size for each in own)
+        return dict(sorted(found.items(), key=lambda each: each[0].start))
 
     def key_group_of(self, operator: str, name: str, key: Any) -> int | None:
         """Return the key group of a key of a state, and None if the kit does not know how its keys are hashed.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
@@ -24,6 +25,7 @@ from kit.hosts.spark.frames.checkpoint_state import CheckpointState
 from kit.hosts.spark.frames.output_columns import arrow_columns
 from kit.stream.backend.keys.key_hashing import assign_to_key_group
 from tests.flink_data import value_cases, values
+from tests.snapshots.written import longs
 from tests.spark.frames.test_spark_ui import stages
 from tests.spark.jobs import LASTING, ThreadGang, await_checkpoint, read, totals_job
 
@@ -94,6 +96,14 @@ def test_filters_on_key_groups_and_keys_choose_key_groups(
     reader = source.reader(source.schema())
     assert len(list(reader.pushFilters(filters))) == left, "filters that Spark applies to the rows"
     assert [each.groups for each in reader.partitions()] == [list(each) for each in groups]
+
+
+def test_a_large_subtask_is_read_in_several_partitions(tmp_path: Path) -> None:
+    keys = np.arange(1_500_000, dtype=np.int64)
+    source = CheckpointState({"path": str(longs(tmp_path / "large", keys)), "operator": "sums", "state": "total"})
+    partitions = source.reader(source.schema()).partitions()
+    assert len(partitions) == 2
+    assert [group for each in partitions for group in each.groups] == list(range(128))
 
 
 def test_every_state_that_flink_wrote_is_a_table() -> None:

@@ -2,8 +2,9 @@
 
     spark.read.format("checkpoint").option("operator", "totals").option("state", "total").load(path)
 
-Each subtask's range of key groups is a partition. A filter on `key_group` reads only these key groups, and a filter for
-a key reads only its key group, where the kit knows how the key is hashed. Operator state is one partition.
+Each subtask's range of key groups is a partition, or several if it is large. A filter on `key_group` reads only these
+key groups, and a filter for a key reads only its key group, where the kit knows how the key is hashed. Operator state
+is one partition.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +28,8 @@ from kit.stream.connectors import files
 
 PUSHES_FILTERS = "spark.sql.python.filterPushdown.enabled"
 GROUP, KEY = "key_group", "key"
+PART_BYTES = 1 << 25
+"""The bytes of state that one partition reads."""
 Test = Callable[[Any], bool]
 
 
@@ -118,13 +122,17 @@ class StateReader(DataSourceReader):
             self._tests.append(groups.__contains__)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the key groups of each subtask that pass the filters."""
+        """Return the key groups of each subtask that pass the filters, in parts of about `PART_BYTES`."""
         checkpoint = self._wanted.open()
         if GROUP not in self._schema.names:
             return [KeyGroups(None)]
-        ranges = checkpoint.key_group_ranges(self._wanted.operator)
-        wanted = [[group for group in each if all(test(group) for test in self._tests)] for each in ranges]
-        return [KeyGroups(groups) for groups in wanted if groups] or [KeyGroups([])]
+        sizes = checkpoint.keyed_bytes(self._wanted.operator)
+        wanted = [
+            (len(span), size, [group for group in span if all(test(group) for test in self._tests)])
+            for span, size in sizes.items()
+        ]
+        found = [KeyGroups(part) for many, size, groups in wanted for part in _parts(groups, size // many)]
+        return found or [KeyGroups([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the key groups."""
@@ -133,6 +141,13 @@ class StateReader(DataSourceReader):
         for table in _tables(self._wanted, partition.groups):
             arrays = [_column(table, column) for column in columns]
             yield from pa.table(arrays, schema=columns).to_batches()
+
+
+def _parts(groups: list[int], bytes_each: int) -> Iterator[list[int]]:
+    """Yield key groups in parts of about `PART_BYTES`, so that a large subtask keeps several cores busy."""
+    count = max(1, min(len(groups), -(-len(groups) * bytes_each // PART_BYTES)))
+    edges = [len(groups) * place // count for place in range(count + 1)]
+    yield from (groups[start:end] for start, end in pairwise(edges) if end > start)
 
 
 def _in_arrow(schema: StructType) -> pa.Schema:
@@ -166,7 +181,7 @@ def _column(table: pa.Table, column: pa.Field) -> pa.ChunkedArray | pa.Array:
 def _columns_of(wanted: WantedState) -> pa.Schema:
     """Return the columns of a state: those of its first rows, and of more if a column has only nulls there."""
     checkpoint = wanted.open()
-    keyed = bool(checkpoint.key_group_ranges(wanted.operator))
+    keyed = bool(checkpoint.keyed_bytes(wanted.operator))
     columns: pa.Schema | None = None
     if keyed:
         with suppress(KeyError):  # operator state beside keyed state
