@@ -56,7 +56,7 @@ from kit.core.protocol.events import (
     StateDiscarded,
 )
 from kit.core.protocol.properties import LaterOutput
-from kit.core.protocol.reasons import told
+from kit.core.protocol.reasons import error_text
 from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.core.protocol.words import Word
 from kit.core.state.errors import StateError
@@ -138,7 +138,7 @@ class JobFiles:
         try:
             splits = spec.source.splits_for(self._job.vertex_of(command.operator_id).parallelism)
         except Exception as error:
-            return StartFailed(error=f"source {spec.name!r}: {told(error)}")
+            return StartFailed(error=f"source {spec.name!r}: {error_text(error)}")
         return SplitsEnumerated(operator_id=command.operator_id, splits=tuple(splits))
 
     def _discover_splits(self, command: DiscoverSplits) -> Word:

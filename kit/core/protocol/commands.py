@@ -19,7 +19,7 @@ from kit.core.protocol.duties import Command, Duty, Failure
 from kit.core.protocol.elements import Element
 from kit.core.protocol.notes import NoteKind
 from kit.core.protocol.properties import CheckpointProperties, LaterOutput, RecoveryClaimMode
-from kit.core.protocol.reasons import PossibleInconsistentStateError, told
+from kit.core.protocol.reasons import PossibleInconsistentStateError, error_text
 from kit.core.protocol.snapshots import Effect, SnapshotPart
 from kit.core.protocol.tasks import TaskRestore
 from kit.core.protocol.words import Word
@@ -299,7 +299,7 @@ class StoreCheckpoint(Command):
         """Say also whether the checkpoint may have been stored nevertheless."""
         unknown = isinstance(error, PossibleInconsistentStateError)
         return events.CheckpointStoreFailed(
-            checkpoint_id=self.checkpoint_id, error=told(error), possibly_inconsistent=unknown
+            checkpoint_id=self.checkpoint_id, error=error_text(error), possibly_inconsistent=unknown
         )
 
 
@@ -368,7 +368,7 @@ class DiscardState(Command):
         """Return no answer for files without a directory: nothing waits for them."""
         if self.location is None:
             return None
-        return events.StateDiscarded(checkpoint_id=self.checkpoint_id, error=told(error))
+        return events.StateDiscarded(checkpoint_id=self.checkpoint_id, error=error_text(error))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -486,7 +486,7 @@ class ReadSplit(Command):
         """Mark an input that does not parse as not recoverable: a retry would fail in the same way."""
         return events.SplitReadFailed(
             split_id=str(self.split["id"]),
-            error=told(error),
+            error=error_text(error),
             recoverable=not isinstance(error, ValueError),
             raised=None if isinstance(error, OSError | ValueError) else error,
         )
@@ -516,7 +516,6 @@ class WriteSnapshot(Command):
     subtask: int
     parts: tuple[SnapshotPart, ...]
     effects: tuple[Effect, ...]
-    synchronous_savepoint: bool = False
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.SnapshotWritten, events.SnapshotFailed)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast
 
 from kit.core.protocol.events import LeadershipLost
-from kit.core.protocol.reasons import CheckpointFailureReason, reason_of, told
+from kit.core.protocol.reasons import CheckpointFailureReason, error_text, reason_of
 from kit.core.protocol.words import Machine, ProtocolError, Word
 
 How = TypeVar("How")
@@ -91,7 +91,7 @@ class Command(Word):
             otherwise = cast(CheckpointFailureReason, answered["reason"].default)
             facts["reason"], facts["error"] = reason_of(error, otherwise)
         else:
-            facts["error"] = told(error)
+            facts["error"] = error_text(error)
         return cast(Word, self.fails_with(**facts))
 
 

@@ -86,7 +86,7 @@ class PossibleInconsistentStateError(OSError):
     """A change to the durable store may or may not have been made (Flink's `PossibleInconsistentStateException`)."""
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return an error as text.
 
     OSError and ValueError come from outside and their messages explain themselves; others are preceded by their type's
@@ -104,4 +104,4 @@ def reason_of(error: Exception, otherwise: CheckpointFailureReason) -> tuple[Che
     """
     if isinstance(error, CheckpointException):
         return error.reason, error.detail
-    return otherwise, told(error)
+    return otherwise, error_text(error)

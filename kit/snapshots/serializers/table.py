@@ -16,7 +16,7 @@ import pyarrow as pa
 from kit.core.state.errors import CheckpointError
 from kit.snapshots.serializers.basic import LONG, digits_of
 from kit.snapshots.serializers.composite import ROW_KINDS
-from kit.snapshots.serializers.java_objects import JavaEnum, JavaObject
+from kit.snapshots.serializers.java_objects import JavaObject
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.temporal import SQL_DATE, SQL_TIME, sql_moment, sql_timestamp
 from kit.snapshots.serializers.types import Struct, Type
@@ -311,12 +311,6 @@ def java_list(told: Any) -> list[JavaObject]:
         else:
             return [each for each in told.added if not isinstance(each, bytes)]
     raise CheckpointError(f"found {told!r}, expected a list")
-
-
-def name_of(told: Any) -> str:
-    """Return the root of a logical type, for people."""
-    root = told.fields.get("typeRoot") if isinstance(told, JavaObject) else None
-    return root.name if isinstance(root, JavaEnum) else str(told)
 
 
 # --- the serializers of single values ---------------------------------------------------------------------------------

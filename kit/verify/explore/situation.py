@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -104,6 +104,3 @@ class Judge:
 
     def __repr__(self) -> str:
         return f"Judge({self.property!r}, {len(self._known)} verdicts)"
-
-
-Predicate = Callable[[Situation], bool]
