@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,6 +79,29 @@ def test_a_job_leaves_each_row_once_and_sources_read_the_columns_again(tmp_path:
     with SparkJob(job(again), launch=ThreadGang).start() as running:
         assert running.wait() == "FINISHED"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"day={day}" for day in DAYS]
+
+
+@pytest.mark.parametrize("day", ["", "day=2013-01-01/"])
+def test_only_visible_files_in_partitions_count_as_output(tmp_path: Path, day: str) -> None:
+    """What lies elsewhere below the directory is another's: a job neither trips over it nor deletes it."""
+    sink = ParquetSink(tmp_path / "out", "overwrite", partition_by="day")
+    own = sink.final_path("earlier", 0, 1, partition=day).removeprefix(f"{sink.path}/")
+    others = [
+        f"{day}.hidden.parquet",
+        f"{day}_hidden.parquet",
+        f"archive/{own}",
+        f".staging/job/{own}",
+        f"{day}notes.txt",
+    ]
+    for name in (own, *others):
+        path = tmp_path / "out" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"n": [1]}), path)
+    assert files.published_files(sink.path) == [own]
+    with SparkJob(job(sink), launch=ThreadGang).start() as running:
+        assert running.wait() == "FINISHED"
+    assert not (tmp_path / "out" / own).exists()
+    assert all((tmp_path / "out" / name).exists() for name in others)
 
 
 @pytest.mark.parametrize("seed", range(4))
