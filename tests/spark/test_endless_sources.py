@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from kit import CheckpointConfig, CollectSink, DirectorySource, StreamEnvironment, TailSource
+from kit.files.job_failed import JobFailedError
 from kit.hosts.spark import SparkJob
 from kit.hosts.spark.slot.fetcher import QUICK_READS, SLOW_S, Fetcher
 from kit.stream.operators.sources.source import ReadResult, Source, Split
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TWELVE = 12
+MINUTES = float(os.environ.get("KIT_SOAK_MINUTES", "10"))
 
 
 def job(source: Source, parallelism: int, directory: Path, **checkpoint: Any) -> StreamEnvironment:
@@ -191,6 +196,79 @@ def test_twelve_files_give_each_line_once_on_slots(tmp_path: Path) -> None:
         ThreadGang.current.kill(worker)
 
     twelve_files(tmp_path, {"launch": ThreadGang}, kill)
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+def test_twelve_files_at_random(spark: SparkSession, tmp_path: Path) -> None:
+    """For KIT_SOAK_MINUTES the files grow, workers are killed, and the job is rescaled, stopped and resumed: each line
+    comes once.
+    """
+    until, lives, chance = time.monotonic() + 60 * MINUTES, 0, random.Random(0)
+    paths = [tmp_path / f"{number}.log" for number in range(TWELVE)]
+    write(paths, 0, 0)
+    there = dict.fromkeys(paths, 0)
+    source = TailSource(paths, columns=("path", "line"))
+    found: Counter[tuple[str, str]] = Counter()
+    done: Counter[str] = Counter()
+    savepoint = None
+    while time.monotonic() < until or not lives:
+        lives += 1
+        env = job(source, chance.randint(1, 4), tmp_path / f"checkpoints-{lives}")
+        with SparkJob(env, spark, restore_path=savepoint) as running:
+            running.start()
+            for _ in range(chance.randint(3, 12)):
+                disturb(running, chance, there, done)
+            savepoint = stopped(running, tmp_path / "savepoints")
+            before, found = found, lines(running.output())
+            assert not before - found, "lines are gone"
+    with SparkJob(job(source, 2, tmp_path / "last"), spark, restore_path=savepoint) as running:
+        running.start()
+        wait_until(lambda: sum(lines(running.output()).values()) >= sum(there.values()), "lines are missing")
+        stopped(running, tmp_path / "savepoints", drain=True)
+        found = lines(running.output())
+    assert found == Counter((path.stem, str(n)) for path, rows in there.items() for n in range(rows))
+    assert done["killed"] > 0
+    assert done["rescaled"] > 0
+    print(f"{lives} lives, {sum(there.values())} lines, {dict(done)}")
+
+
+def stopped(running: SparkJob, directory: Path, *, drain: bool = False) -> str:
+    """Stop the job with a savepoint, again when a worker that was killed fails the savepoint."""
+    while True:
+        try:
+            return running.stop(directory, drain=drain)
+        except JobFailedError:
+            if running.ended:
+                raise
+
+
+def completed(running: SparkJob) -> int:
+    """The number of completed checkpoints."""
+    return int((running.checkpoints()["status"] == "COMPLETED").sum())
+
+
+def disturb(running: SparkJob, chance: random.Random, there: dict[Path, int], done: Counter[str]) -> None:
+    """Let some files grow; then kill a worker, rescale the job, take a checkpoint, or only wait a moment."""
+    for path in chance.sample(sorted(there), chance.randint(0, TWELVE)):
+        rows = chance.randint(1, 200)
+        write([path], there[path], there[path] + rows)
+        there[path] += rows
+    running.wait_until_running()
+    match chance.randrange(4):
+        case 0:
+            with suppress(ValueError, IndexError):  # none runs, since the last disturbance
+                running.faults.kill(chance.choice(sorted(running.look.workers())))
+                done["killed"] += 1
+        case 1:
+            running.rescale(chance.randint(1, 4), wait=False)
+            done["rescaled"] += 1
+        case 2:
+            known = completed(running)
+            wait_until(lambda: completed(running) > known, "no checkpoint completes")
+            done["checkpoints"] += 1
+        case _:
+            time.sleep(chance.uniform(0, 0.5))
 
 
 def test_files_that_appear_are_read_on_slots(tmp_path: Path) -> None:
