@@ -27,9 +27,9 @@ SCHEMA = pa.schema([("city", pa.string()), ("day", pa.date32()), ("n", pa.int64(
 COLUMNS = ("city", "day")
 
 
-def job(sink: ParquetSink, **settings: object) -> StreamEnvironment:
+def job(sink: ParquetSink, batch_rows: int = 2, **settings: object) -> StreamEnvironment:
     env = StreamEnvironment("partitions", parallelism=2, checkpoint=CheckpointConfig(interval_ms=40, **settings))
-    env.from_source(CollectionSource(pa.Table.from_pylist(ROWS, SCHEMA), batch_rows=2), uid="rows").sink_to(
+    env.from_source(CollectionSource(pa.Table.from_pylist(ROWS, SCHEMA), batch_rows=batch_rows), uid="rows").sink_to(
         sink, uid="out"
     )
     return env
@@ -47,7 +47,7 @@ def read_back(directory: Path) -> list[tuple[str | None, str, int]]:
 
 
 def test_rows_are_in_directories_named_after_their_values(tmp_path: Path) -> None:
-    lab = Lab(job(ParquetSink(tmp_path / "out", partition_by=COLUMNS)))
+    lab = Lab(job(ParquetSink(tmp_path / "out", partition_by=COLUMNS), batch_rows=12))
     lab.run()
     frame = lab.output("out")
     assert list(frame.columns) == ["n", "city", "day"]
