@@ -21,7 +21,7 @@ from tests.zookeeper import ZooKeeper
 COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
 
 settings.register_profile("kit", **COMMON)
-settings.register_profile("ci", **COMMON, derandomize=True, database=None, max_examples=30)
+settings.register_profile("ci", **COMMON, derandomize=True, database=None, max_examples=20)
 settings.register_profile("soak", **COMMON, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "kit"))
 
