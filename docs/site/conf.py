@@ -24,12 +24,13 @@ html_theme = "basic" if is_quick else "furo"
 html_static_path = ["_static"]
 html_search_scorer = str(Path(__file__).with_name("scorer.js"))  # the course and the scenarios come before the API
 html_css_files = ["kit.css"]
+html_js_files = ["kit.js"]
 html_show_sourcelink = False
 html_show_sphinx = False
 html_copy_source = False
 templates_path = []
-pygments_style = "tango"
-pygments_dark_style = "github-dark"
+pygments_style = "a11y-high-contrast-light"  # every colour has a contrast of 7 on its ground
+pygments_dark_style = "github-dark-high-contrast"
 html_theme_options = (
     {}
     if is_quick

@@ -30,7 +30,7 @@ CPU_SECONDS = 120
 """The CPU time of a student's process, for all checks of a lab."""
 SILENT_SECONDS = 120
 """The time after which a process that does not answer is considered stuck: it sleeps or waits."""
-WAIT_SECONDS = 600
+WAIT_SECONDS = 300
 """The time for which a student's process is waited for in all: it may answer, and each time after a while."""
 MOST_EXPLORATIONS = 30
 """The number of explorations that the code of a lab may ask for; each takes the grader's own time."""
