@@ -60,6 +60,14 @@ async () => {
   await window.panel.sessionContext.shutdown();
 }
 """
+DIE = """
+() => { window.panel.sessionContext.session.kernel.requestExecute({ code: "import os; os.kill(os.getpid(), 9)" }); }
+"""
+BROKEN_LINKS = """
+(root) => [root, ...root.querySelectorAll(".jupyter-widgets-disconnected")]
+  .filter((node) => node.matches(".jupyter-widgets-disconnected"))
+  .filter((node) => getComputedStyle(node, "::before").display !== "none").length
+"""
 LEAVES = re.compile(r"^(?!data:|blob:|\w+://127\.0\.0\.1[:/]).*")
 """The address of whatever is asked of another machine."""
 NAMELESS = """
@@ -77,6 +85,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_notebook(folder / "notebooks" / "n.ipynb", [CELL, GROUPS, *OTHERS])
     for number in range(len(JOBS) + 1):  # one each: what is saved by itself of one is not beside the next
         write_notebook(folder / "notebooks" / f"looks{number}.ipynb", [LOOKS])
+    write_notebook(folder / "notebooks" / "dies.ipynb", [CELL])
     write_notebook(folder / "notebooks" / "job.ipynb", [START, "kit.running()"])
     write_notebook(folder / "notebooks" / "spark.ipynb", [ON_SPARK])
     with jupyter_lab(folder) as address:
@@ -215,6 +224,25 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
         shown.first.scroll_into_view_if_needed()
         page.screenshot(path=picture_file(tmp_path, "opened again", cell))
         expect(shown.get_by_text(re.compile("^(Loading|Error displaying) widget")).first).to_be_hidden()
+    page.close()
+    assert wrong == []
+
+
+def test_a_dead_kernel_is_one_sentence(address: str, browser: Browser, tmp_path: Path) -> None:
+    """The controls are out of use, no widget shows a broken link, and the picture stays."""
+    wrong: list[str] = []
+    page = new_page(browser, wrong)
+    notebook = Notebook(page, address, "dies.ipynb")
+    notebook.run_all()
+    app = page.locator(".kit-explorer")
+    gone = app.locator(".kit-gone")
+    expect(gone).to_be_hidden()
+    page.evaluate(DIE)
+    expect(gone).to_have_text(re.compile("^The kernel has stopped.* Run the cell again"), timeout=60_000)
+    expect(app.locator(".kit-requests")).to_have_attribute("inert", "")
+    expect(app.locator('.kit-viewport [data-name^="t:"]').first).to_be_visible()
+    assert app.evaluate(BROKEN_LINKS) == 0
+    app.screenshot(path=picture_file(tmp_path, "walk dead kernel"))
     page.close()
     assert wrong == []
 

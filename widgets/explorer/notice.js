@@ -1,7 +1,32 @@
-// Shows a message over the explorer, next to the last click in it, or next to the element that a key has pressed.
+// Shows a message over the explorer, next to the last click in it, or next to the element that a key has pressed. When
+// the kernel has gone, it shows that instead of controls that do nothing.
 
 const GAP_PX = 10;
 const WIDEST_PX = 440;
+const GONE = "The kernel has stopped, so this explorer can do nothing more. Run the cell again to start over.";
+const PARTS = ".kit-title, .kit-requests, .kit-aside, .jupyter-widget-tab";
+const WITHOUT_KERNEL = ["autorestarting", "dead", "restarting", "terminating"];
+
+// Call `gone` when the kernel ends, however it ends; returns a function that stops observing it.
+function watchKernel(model, gone) {
+  let stop = () => {};
+  const watch = async () => {
+    const real = await model.widget_manager?.get_model?.(model.get("comm_name"));
+    const kernel = real?.widget_manager?.kernel;
+    const changed = (_, status) => { if (WITHOUT_KERNEL.includes(status)) gone(); };
+    const lost = () => { if (!real.comm_live) gone(); };
+    real?.on?.("comm_live_update", lost);
+    kernel?.statusChanged.connect(changed);
+    kernel?.disposed.connect(gone);
+    stop = () => {
+      real?.off?.("comm_live_update", lost);
+      kernel?.statusChanged.disconnect(changed);
+      kernel?.disposed.disconnect(gone);
+    };
+  };
+  watch();
+  return () => stop();
+}
 
 function render({ model, el }) {
   const root = document.createElement("div");
@@ -12,7 +37,11 @@ function render({ model, el }) {
   close.textContent = "×";
   close.title = "close this message";
   root.append(text, close);
-  el.replaceChildren(root);
+  const end = document.createElement("p");
+  end.className = "kit-gone";
+  end.hidden = true;
+  end.setAttribute("role", "alert");
+  el.replaceChildren(root, end);
   let at = null;
 
   const clicked = (event) => {
@@ -34,11 +63,16 @@ function render({ model, el }) {
     root.style.top = `${y + GAP_PX}px`;
   };
   close.addEventListener("click", () => { root.hidden = true; });
+  const unwatch = watchKernel(model, () => {
+    [root.hidden, end.hidden, end.textContent] = [true, false, GONE];
+    for (const part of el.closest(".kit-explorer")?.querySelectorAll(PARTS) ?? []) part.inert = true;
+  });
   document.addEventListener("click", clicked, true);
   model.on("change:text", show);
   model.on("change:is_error", show);
   show();
   return () => {
+    unwatch();
     document.removeEventListener("click", clicked, true);
     model.off("change:text", show);
     model.off("change:is_error", show);
