@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,10 @@ class Dot(graphviz.Digraph):
 
     def _repr_mimebundle_(self, *which: Any, **named: Any) -> dict[str, str]:
         forms: dict[str, str] = super()._repr_mimebundle_(*which, **named)
-        _, start, drawn = forms.get("image/svg+xml", "").partition("<svg")
+        before, start, drawn = forms.get("image/svg+xml", "").partition("<svg")
         if drawn:
+            start = f'{start} role="img" aria-label="{escape(self.caption)}"'
+            forms["image/svg+xml"] = f"{before}{start}{drawn}"
             inked = recoloured(f'{start} fill="var(--kit-ink)"{drawn}')
             forms["text/html"] = page_html(inked, self.caption)
         return forms

@@ -137,11 +137,9 @@ class Chart:
             self.figure.savefig(written, format="svg", facecolor="none", metadata={"Date": None, "Creator": None})
         _, _, svg = written.getvalue().decode().partition("<svg")
         head, _, drawn = svg.partition(">")
-        head = re.sub(
-            r'width="[\d.]+pt" height="[\d.]+pt"',
-            f'width="100%" style="max-width:{LEAST_WIDTH * MOST_GROWTH:g}px"',
-            head,
-        )
+        told = f'role="img" aria-label="{escape(self.caption)}"'
+        size = f'width="100%" style="max-width:{LEAST_WIDTH * MOST_GROWTH:g}px"'
+        head = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', f"{size} {told}", head)
         return f"<svg{head}>{CARD}{drawn}"
 
     def _repr_html_(self) -> str:

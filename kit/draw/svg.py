@@ -6,6 +6,7 @@ stage. The sprites of `kit.draw.stage.scene` are drawn on it in layers.
 
 from __future__ import annotations
 
+from collections import Counter
 from html import escape
 
 from kit.draw.assets import asset, light_theme
@@ -15,10 +16,13 @@ from kit.draw.stage.job_master_panel import GRAPH_TOP, Words, words_of
 from kit.draw.stage.layout import Layout, lay_out
 from kit.draw.stage.legend import legend_svg
 from kit.draw.stage.scene import LAYERS, Scene, Sprite, fit
-from kit.run.moments.job_state import Moment
+from kit.run.moments.job_state import PENDING, Moment
 from kit.run.stage import Stage
 
 __all__ = ["asset", "backdrop", "document", "element", "picture_layout", "still"]
+
+MOST_DESCRIBED = 3
+"""The newest checkpoints that the text alternative of a picture names."""
 
 
 def picture_layout(stage: Stage) -> Layout:
@@ -32,11 +36,24 @@ def still(stage: Stage, moment: Moment, words: Words | None = None) -> Svg:
     words = words or words_of(stage, moment)
     sprites = scene(layout, moment, words)
     legend, height = legend_svg(sprites, layout.width, layout.height)
-    return document(layout.width, height, backdrop(layout, sprites) + legend, words.what)
+    drawn = backdrop(layout, sprites) + legend
+    return document(layout.width, height, drawn, words.what, f"{words.what}. {_described(stage, moment)}")
 
 
-def document(width: float, height: float, drawn: str, title: str) -> Svg:
-    """Return a picture on a card that is light on a dark page as well.
+def _described(stage: Stage, moment: Moment) -> str:
+    """Describe the job at this moment: its time, its operators, the states of its tasks, its newest checkpoints."""
+    vertices = ", ".join(f"{each.name} with {each.parallelism}" for each in stage.vertices)
+    states = Counter(task.state.lower() for task in moment.tasks.values())
+    tasks = ", ".join(f"{count} {state}" for state, count in states.items()) or "none"
+    told = [f"The job at {moment.elapsed_ms:,} ms: subtasks of {vertices}; tasks: {tasks}"]
+    for each in [*moment.checkpoints.values()][-MOST_DESCRIBED:]:
+        acked = f", {len(each.acked)} of {len(each.expected)} acknowledged" if each.status == PENDING else ""
+        told.append(f"checkpoint {each.checkpoint_id} {each.status}{acked}")
+    return "; ".join(told)
+
+
+def document(width: float, height: float, drawn: str, caption: str, described: str = "") -> Svg:
+    """Return a picture on a card that is light on a dark page as well; `described` is its text alternative.
 
     It has no fixed width, because JupyterLab would cut it off.
     """
@@ -44,9 +61,9 @@ def document(width: float, height: float, drawn: str, title: str) -> Svg:
     return Svg.of(
         f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-stage kit-still" viewBox="0 0 {width:g} {height:g}" '
         f'width="100%" style="max-width:{width * MOST_GROWTH:g}px" role="img" '
-        f'aria-label="{escape(title)}">'
+        f'aria-label="{escape(described or caption)}">'
         f"<style>{light_theme()}{asset('stage.css')}</style>{CARD}{drawn}</svg>",
-        title,
+        caption,
     )
 
 

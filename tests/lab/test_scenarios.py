@@ -222,6 +222,20 @@ def test_a_block_shows_itself_as_a_card() -> None:
     assert "letters/0, letters/1, sums/0, sums/1 takes NotifyCheckpointAborted chk-1" in second
 
 
+def test_the_lines_that_matter_are_outside_the_fold() -> None:
+    """A long log shows the records that the text names, faults, and short answers; a fold has all of it."""
+    scenario = open_scenario("lost-ack")
+    shown = [sub("<[^>]+>", " ", scenario.next()._repr_html_().partition("The whole log")[0]) for _ in range(3)]
+    first, second, third = (" ".join(each.split()) for each in shown)
+    assert "lab fault lose AcknowledgeCheckpoint of chk-1 from sums/0 to job" in first
+    assert "the acknowledgement of sums/0 to the JobMaster was lost" in first
+    assert "StartEpoch" not in first
+    assert "CheckpointAborted chk-1 : CHECKPOINT_EXPIRED" in second
+    assert "job notes CheckpointCompleted chk-2" in third
+    assert "TriggerTaskCheckpoint" not in third
+    assert "k=a rows=4 total=32" not in third, "an output of 16 rows is in the fold"
+
+
 def a_run(seed: int) -> Lab:
     """A lab in which all kinds of things were done, in any order."""
     lab = Lab(ready_job("keyed-sum", **SETTINGS), seed=seed)

@@ -19,8 +19,12 @@ from kit.run.kinds import BULK, level_of
 STYLE = "block_run.css"
 SIGNS = {"<": "takes", ">": "gives", "*": "notes", "!": "fault"}
 """The meanings of the signs in an outcome's lines (`kit.hosts.lab.scenarios.scenario_outcome`)."""
-MOST_LINES = 14
-"""An outcome with more lines than this is folded."""
+MOST_LINES = 4
+"""In an outcome with more lines than this, only the lines that matter are shown, and a fold has all."""
+MOST_THAT_MATTER = 2
+"""The most records that are shown outside the fold."""
+MOST_SAID = 12
+"""An answer or a table with more lines than this is in the fold."""
 _LINE = re.compile(r"(\S.*?) +([<>*!]) (.+)")
 _CHECKPOINT = re.compile(r"chk-(\d+)")
 _KIND = re.compile(r"\b(?!JobMaster\b)(?:[A-Z][a-z]+){2,}\b")
@@ -36,15 +40,30 @@ def step_html(step: Step) -> str:
 
 
 def block_run_html(block_run: BlockRun) -> str:
-    """Show a block as a card in the theme's colours; a long outcome is folded."""
+    """Show a block as a card in the theme's colours. Of a long log, only the lines that matter are not folded."""
     done = "".join(f"<li>{_marked(command.text)}</li>" for command in block_run.block.commands)
     did = f'<ol class="p-done" aria-label="what is done">{done}</ol>'
     came, lines = _came(block_run.outcome), len(block_run.outcome)
     if lines > MOST_LINES:
-        came = fold("What came of it", f"{lines} lines", came)
+        came = _came(_that_matter(block_run)) + fold("The whole log", f"{lines} lines", came)
     picture = in_theme(moment_svg(block_run.run))
     title = block_run.title or "A block of a scenario"
     return view_html(title, _prose(block_run.block.prose), did, came, picture, styles=(STYLE,))
+
+
+def _that_matter(block_run: BlockRun) -> list[str]:
+    """Return the lines that matter: answers and tables, unless they are long, faults, and the last records that the
+    block's text and commands name. If they name none, these are the last records of all.
+    """
+    block, outcome = block_run.block, block_run.outcome
+    named = set(_KIND.findall(" ".join([block.prose, *(command.text for command in block.commands)])))
+    records = [number for number, line in enumerate(outcome) if _split(line)[0]]
+    told = [
+        each for each in records if named & set(_KIND.findall(outcome[each])) or SIGNS["!"] in _split(outcome[each])
+    ]
+    said = sorted(set(range(len(outcome))) - set(records))
+    shown = {*(told or records)[-MOST_THAT_MATTER:], *(said if len(said) <= MOST_SAID else ())}
+    return [outcome[each] for each in sorted(shown)]
 
 
 def _prose(text: str) -> str:
