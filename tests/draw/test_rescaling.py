@@ -148,7 +148,7 @@ def test_as_a_graph() -> None:
     assert [node.lines for node in graph.nodes if node.meaning == "quiet"] == [
         ("sums: keyed state", "before: 2 subtasks"),
         ("sums: keyed state", "now: 3 subtasks"),
-        ("sums/1", "key groups 3–5", "none of it"),
+        ("sums/1", "key groups 3–5", "no keyed state"),
     ]
     names = {node.name: node.lines[0] for node in graph.nodes}
     assert [[names[name] for name in row] for row in graph.rows] == [

@@ -92,5 +92,5 @@ class _Side:
             owned = key_group_partitions(self._deal.groups, self._many)
             lines.append(f"key groups {owned[first].start}–{owned[last].end}")
         if not is_used:
-            lines.append("none of it")
+            lines.append(f"no {self._deal.kind}")
         return Node(self.name(box), tuple(lines), "" if is_used else "quiet")
