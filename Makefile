@@ -66,7 +66,7 @@ quickdocs:
 	$(PYTHON) -m scripts.site --quick
 
 quicktests: lint
-	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
+	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "not spark and not soak and not signals"
 
 sparktests:

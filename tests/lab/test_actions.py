@@ -32,7 +32,7 @@ def a_lab(seed: int = 0, **checkpoint: object) -> Lab:
 
 
 def test_every_type_of_action_has_one_verb_and_the_world_does_it() -> None:
-    assert len({kind.verb for kind in TYPES}) == len(TYPES) == 26
+    assert len({kind.verb for kind in TYPES}) == len(TYPES)
     assert set(World._PERFORM) | set(FAULTS.values()) == set(TYPES)
     assert {kind for kind in TYPES if issubclass(kind, Fault)} == set(FAULTS.values())
     for kind in TYPES:
