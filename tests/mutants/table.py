@@ -352,7 +352,7 @@ TASK: tuple[Row, ...] = (
         "kit.machines.task.watermark_valve:WatermarkValve.watermark",
         "if (state.idle and not ends) or timestamp_ms",
         "if timestamp_ms",
-        ByTest("task/test_watermark_valve.py::test_without_the_watermarks_of_idle_channels_event_time_is_the_same"),
+        ByTest("task/test_watermark_valve.py::test_a_watermark_of_an_idle_channel_does_not_hold_the_others_back_later"),
     ),
     (
         "last-input-behind-others",
