@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
+
+from tests.ports import free_port
 
 PROGRAMS = Path("/usr/lib/postgresql")
 DRIVER = Path("/usr/share/java/postgresql.jar")
@@ -25,9 +26,7 @@ class PostgreSql:
         self._programs = found[-1].parent
         self._temporary = tempfile.TemporaryDirectory(prefix="postgresql-")  # pytest's are for the user who runs it
         self._directory = self._temporary.name
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port: int = free.getsockname()[1]
+        self._port = free_port()
 
     @property
     def jdbc_url(self) -> str:

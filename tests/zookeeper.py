@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.ports import free_port
+
 JAR = Path("/usr/share/java/zookeeper.jar")
 LOGGER = Path("/usr/share/java/slf4j-simple.jar")
 START_S = 30.0
@@ -21,9 +23,7 @@ class ZooKeeper:
             raise RuntimeError("the tests need ZooKeeper: as root, apt-get install zookeeper, then run them again")
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         (directory / "zoo.cfg").write_text(
             f"dataDir={directory / 'data'}\n"
             f"clientPort={self.port}\n"

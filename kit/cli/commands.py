@@ -33,6 +33,8 @@ Path = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON object for each row, one per line.")]
 Parquet = Annotated[Optional[str], typer.Option("--parquet", help="Write the rows to this file instead.")]  # noqa: UP045
+OperatorName = Annotated[str, typer.Argument(help="The operator's uid, its name, or its id in hexadecimal.")]
+Limit = Annotated[int, typer.Option(help="Print this number of rows at most; 0 for all.")]
 Follow = Annotated[bool, typer.Option("--follow", help="Read files outside the checkpoint's own directories too.")]
 
 
@@ -137,10 +139,10 @@ def _frames(checkpoint: Checkpoint, table: Table | None) -> dict[str, Any]:
 @app.command(epilog="Example: kit state /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f word-count total --limit 5")
 def state(
     path: Path,
-    operator: Annotated[str, typer.Argument(help="The operator's uid, its name, or its id in hexadecimal.")],
+    operator: OperatorName,
     name: Annotated[str, typer.Argument(help="The state's name.")],
     key_group: Annotated[Optional[list[int]], typer.Option(help="Read this key group only (repeatable).")] = None,  # noqa: UP045
-    limit: Annotated[int, typer.Option(help="Print this number of rows at most; 0 for all.")] = 20,
+    limit: Limit = 20,
     as_lines: Json = False,
     parquet: Parquet = None,
     follow: Follow = False,
@@ -157,12 +159,12 @@ def state(
 )
 def in_flight(
     path: Path,
-    operator: Annotated[str, typer.Argument(help="The operator's uid, its name, or its id in hexadecimal.")],
+    operator: OperatorName,
     record: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="The type of the records, which no checkpoint has: Long, Tuple2<Long, String>, ..."),
     ] = None,
-    limit: Annotated[int, typer.Option(help="Print this number of rows at most; 0 for all.")] = 20,
+    limit: Limit = 20,
     as_lines: Json = False,
     parquet: Parquet = None,
     follow: Follow = False,

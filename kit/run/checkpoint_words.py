@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kit.run.checkpoint_path import BARRIER, EITHER, PHASES, TRIGGER, Path, Span, spans_of
 from kit.run.durations import duration
 from kit.run.journeys import Journeys
-from kit.run.moments.job_state import ABORTED, PENDING, CheckpointMoment, Moment
+from kit.run.moments.job_state import ABORTED, PENDING, CheckpointMoment, Moment, vertex_of
 
 OUTLIER = 2.0
 """The factor over the median of the operator's subtasks from which a time is marked, if it also exceeds the median by
@@ -138,12 +138,12 @@ def outliers(took: Mapping[str, float]) -> dict[str, tuple[float, float]]:
     """
     by_vertex: dict[str, list[float]] = {}
     for task, length in took.items():
-        by_vertex.setdefault(_vertex(task), []).append(length)
+        by_vertex.setdefault(vertex_of(task), []).append(length)
     usual = {vertex: median(lengths) for vertex, lengths in by_vertex.items()}
     return {
-        task: (length, usual[_vertex(task)])
+        task: (length, usual[vertex_of(task)])
         for task, length in took.items()
-        if length > max(OUTLIER * usual[_vertex(task)], usual[_vertex(task)] + OUTLIER_MS)
+        if length > max(OUTLIER * usual[vertex_of(task)], usual[vertex_of(task)] + OUTLIER_MS)
     }
 
 
@@ -159,10 +159,6 @@ def slow_phases(found: Journeys, known: CheckpointMoment) -> dict[tuple[str, str
         lengths = {task: float(span.end_ms - span.start_ms) for task, span in spans if span.phase == phase}
         slow |= {(task, phase): told for task, told in outliers(lengths).items() if told[0] >= least}
     return slow
-
-
-def _vertex(task: str) -> str:
-    return task.rpartition("/")[0]
 
 
 def enumerated(names: Iterable[str], most: int = 3) -> str:

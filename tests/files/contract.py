@@ -29,6 +29,21 @@ def begun(records: Records, *, recover: bool = False, driver: str = "") -> Durab
     return store
 
 
+def ids_given_to_threads(store: DurableStore) -> list[int]:
+    """Give the ids that three threads take from a store at once, twenty each."""
+    given: list[int] = []
+
+    def take() -> None:
+        given.extend(store.next_id() for _ in range(20))
+
+    threads = [Thread(target=take) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return given
+
+
 class StoreContract:
     """A subclass gives `opened`, which opens the records of one job for another driver; at first there are none."""
 

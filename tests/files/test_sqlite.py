@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -15,7 +14,7 @@ from kit.files.stores.errors import StoreError
 from kit.files.stores.opening import open_store
 from kit.files.stores.sqlite import SqliteRecords
 from kit.files.stores.stores import DurableStore
-from tests.files.contract import OpenRecords, StoreContract, begun, stored
+from tests.files.contract import OpenRecords, StoreContract, begun, ids_given_to_threads, stored
 
 JOB = "0" * 32
 
@@ -48,18 +47,8 @@ def test_jobs_share_a_database_and_see_their_own_records_only(tmp_path: Path) ->
 
 
 def test_threads_of_a_driver_never_get_the_same_id(tmp_path: Path) -> None:
-    given: list[int] = []
     store = begun(SqliteRecords(str(tmp_path / "kit.db"), JOB))
-
-    def take() -> None:
-        given.extend(store.next_id() for _ in range(20))
-
-    threads = [Thread(target=take) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(given) == list(range(1, 61))
+    assert sorted(ids_given_to_threads(store)) == list(range(1, 61))
 
 
 def test_a_database_that_another_process_holds_can_be_read_and_who_leads_is_told(

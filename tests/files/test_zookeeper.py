@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -15,7 +14,7 @@ from kit.files.stores.errors import InconsistentStoreError, StoreError
 from kit.files.stores.opening import open_store
 from kit.files.stores.stores import DurableStore, Records
 from kit.files.stores.zookeeper import ZooKeeperRecords
-from tests.files.contract import OpenRecords, StoreContract, begun, stored
+from tests.files.contract import OpenRecords, StoreContract, begun, ids_given_to_threads, stored
 from tests.zookeeper import ZooKeeper
 
 JOB = "0" * 32
@@ -52,17 +51,8 @@ def test_nodes_are_named_as_flink_names_them(zookeeper: ZooKeeper) -> None:
 
 
 def test_threads_of_a_driver_never_get_the_same_id(zookeeper: ZooKeeper) -> None:
-    given: list[int] = []
     store = begun(ZooKeeperRecords(zookeeper.hosts, next(ROOTS)))
-
-    def take() -> None:
-        given.extend(store.next_id() for _ in range(20))
-
-    threads = [Thread(target=take) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    given = ids_given_to_threads(store)
     store.close()
     assert sorted(given) == list(range(1, 61))
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import kit
 from kit.hosts.spark import SparkJob, create_session
+from tests.interop.reported import reported
 from tests.interop.surgery import KEYS, MADE, ROWS, Totals, made_by_flink, totals_of, without_other_state
 
 PAUSE_S = 0.01
@@ -83,7 +84,4 @@ def main() -> int:
     """Run the job, and print whether the totals are the same."""
     with tempfile.TemporaryDirectory(prefix="bridge-") as folder:
         wrong = list(run(Path(folder)))
-    for line in wrong:
-        print(line)
-    print(f"A job went from Flink to the kit on Spark and back: {len(wrong) or 'no'} differences")
-    return 1 if wrong else 0
+    return reported(wrong, "A job went from Flink to the kit on Spark and back")

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import kit
 from kit.snapshots.surgery.edit import Edit
 from scripts.flink import run_java
+from tests.interop.reported import reported
 
 JOB = Path(__file__).with_name("SurgeryJob.java")
 KEYS, ROWS = 20, 200
@@ -250,10 +251,7 @@ def main() -> int:
     """Run all cases, and print how they ended."""
     with tempfile.TemporaryDirectory(prefix="surgery-") as folder:
         wrong = list(run(Path(folder)))
-    for line in wrong:
-        print(line)
-    print(f"Flink restored {len(CASES)} changed savepoints: {len(wrong) or 'no'} differences")
-    return 1 if wrong else 0
+    return reported(wrong, f"Flink restored {len(CASES)} changed savepoints")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any
 
 import kit
 from scripts.flink import fetch, run_java
+from tests.interop.reported import reported
 from tests.snapshots.truth import told
 
 HERE = Path(__file__).parent
@@ -83,10 +84,8 @@ def main() -> int:
         cases = sorted(path.parent for path in Path(folder).glob("*/truth.json"))
         wrong = [each for case in cases for each in differences(case)]
         many = sum(len(json.loads((case / "truth.json").read_text())) for case in cases)
-    for line in wrong:
-        print(line)
-    print(f"Flink wrote {many} states of many types in {len(cases)} savepoints: {len(wrong) or 'no'} differences")
-    return 1 if wrong or not cases else 0
+    code = reported(wrong, f"Flink wrote {many} states of many types in {len(cases)} savepoints")
+    return code if cases else 1
 
 
 def save() -> None:

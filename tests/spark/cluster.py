@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pyspark
 
+from tests.ports import free_port
+
 HOST = "127.0.0.1"
 CORES = 2
 """Of each worker."""
@@ -25,8 +27,7 @@ class StandaloneCluster:
 
     def __init__(self, directory: Path, workers: int = 2, host: str = HOST, cores: int = CORES) -> None:
         self.directory, self.host, self.cores = directory, host, cores
-        with socket.create_server((host, 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port(host)
         self.url = f"spark://{host}:{self.port}"
         self.processes: list[subprocess.Popen[bytes]] = []
         self.master = self.start_master()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 from playwright.sync_api import Locator, Page
 
 from tests.house.files import ROOT
+from tests.ports import free_port
 
 TOKEN = "lesson"
 START_S = 60
@@ -83,9 +83,7 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
         "IPYTHONDIR": str(home / "ipython"),
         "PYTHONPATH": str(ROOT),
     }
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        port = asked.getsockname()[1]
+    port = free_port()
     options = [
         "--no-browser",
         "--allow-root",

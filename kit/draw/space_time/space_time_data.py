@@ -19,7 +19,7 @@ from kit.run.checkpoint_words import Crossed, how_it_went, slow_phases, spans_of
 from kit.run.element_kinds import ELEMENTS as ELEMENT_KINDS
 from kit.run.element_kinds import SIGNS
 from kit.run.journeys import Crossing, Cut, Follower, Instant, Journey, Journeys, Letter
-from kit.run.moments.job_state import PENDING, CheckpointMoment
+from kit.run.moments.job_state import PENDING, CheckpointMoment, vertex_of
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage
 from kit.why.phases import Waiting
@@ -127,7 +127,7 @@ class SpaceTimeFeed:
         newest = [vertex.name for stage in stages[-1:] for vertex in stage.vertices]
         by_vertex: dict[str, list[int]] = {name: [] for name in newest}
         for task, number in self._tasks.items():
-            by_vertex.setdefault(task.rpartition("/")[0], []).append(number)
+            by_vertex.setdefault(vertex_of(task), []).append(number)
         return [
             {"name": name, "title": titles.get(name) or name, "tasks": numbers} for name, numbers in by_vertex.items()
         ]

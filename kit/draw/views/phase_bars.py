@@ -19,7 +19,7 @@ from kit.run.checkpoint_path import BARRIER, EITHER, TRIGGER, Span
 from kit.run.checkpoint_words import how_it_went, slow_phases, spans_of_task
 from kit.run.durations import duration
 from kit.run.journeys import Journeys
-from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment
+from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment, vertex_of
 from kit.run.subject import Subject
 from kit.why.phases import phases_of, waits_for
 
@@ -72,7 +72,7 @@ class PhaseBars:
         parts = [answer(f"{kind} {known.checkpoint_id} is {self._went}.", meaning), axis_html(self._until_ms)]
         by_vertex: dict[str, list[str]] = {}
         for task in self._spans:
-            by_vertex.setdefault(task.rpartition("/")[0], []).append(task)
+            by_vertex.setdefault(vertex_of(task), []).append(task)
         for vertex, tasks in by_vertex.items():
             parts += self._vertex(vertex, tasks)
         legend = legend_html((span for spans in self._spans.values() for span in spans), is_any_slow=bool(self._slow))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.draw.graphs import Edge, Graph, Group, Node
+from kit.run.moments.job_state import vertex_of
 from kit.run.stage import Stage
 
 MOST_TASKS = 12
@@ -78,15 +79,11 @@ def _channel(each: Passage) -> Edge:
     return Edge(each.source, each.target, tuple(lines), meaning)
 
 
-def _vertex_of(task: str) -> str:
-    return task.rpartition("/")[0]
-
-
 def _vertex(stage: Stage, name: str, passages: Iterable[Passage], copied: Mapping[str, int]) -> Node:
-    tasks = [task for task in stage.tasks() if _vertex_of(task) == name]
+    tasks = [task for task in stage.tasks() if vertex_of(task) == name]
     times = [copied[task] for task in tasks if task in copied]
     lines = [name, f"{len(times)} of {len(tasks)} subtasks copied", *([_between(times)] if times else [])]
-    inputs = [each for each in passages if _vertex_of(each.target) == name]
+    inputs = [each for each in passages if vertex_of(each.target) == name]
     if inputs:
         lines.insert(1, f"{sum(each.taken_ms is not None for each in inputs):,} of {len(inputs):,} barriers taken")
     meaning = _meaning(len(times), len(tasks), is_begun=bool(times))
@@ -96,7 +93,7 @@ def _vertex(stage: Stage, name: str, passages: Iterable[Passage], copied: Mappin
 def _by_vertices(passages: Iterable[Passage]) -> list[list[Passage]]:
     found: dict[tuple[str, str], list[Passage]] = defaultdict(list)
     for each in passages:
-        found[_vertex_of(each.source), _vertex_of(each.target)].append(each)
+        found[vertex_of(each.source), vertex_of(each.target)].append(each)
     return list(found.values())
 
 
@@ -109,7 +106,7 @@ def _channels(between: Sequence[Passage]) -> Edge:
     lines += [f"overtook {overtaken:,} buffers"] if overtaken else []
     is_sent = any(each.made_ms is not None for each in between)
     meaning = "good" if len(taken) == len(between) else "waits" if is_sent else "dashed"
-    return Edge(_vertex_of(between[0].source), _vertex_of(between[0].target), tuple(lines), meaning)
+    return Edge(vertex_of(between[0].source), vertex_of(between[0].target), tuple(lines), meaning)
 
 
 def _between(times: Sequence[int]) -> str:

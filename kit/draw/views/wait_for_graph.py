@@ -12,6 +12,7 @@ from textwrap import wrap
 
 from kit.draw.graphs import Edge, Graph, Node
 from kit.run.captions import listed
+from kit.run.moments.job_state import vertex_of
 from kit.why.wait_for import End, Held, WaitFor
 from kit.why.waits import NOT_SENT, Barrier
 
@@ -56,7 +57,7 @@ def _boxes(wait_for: WaitFor) -> dict[str, list[str]]:
         return {task: [task] for task in tasks}
     alike: dict[tuple[str, bool, bool], list[str]] = defaultdict(list)
     for task in tasks:
-        alike[task.rpartition("/")[0], task in waiting, task in waited].append(task)
+        alike[vertex_of(task), task in waiting, task in waited].append(task)
     return {
         members[0] if len(members) == 1 else f"{vertex}: {number}": members
         for number, ((vertex, *_), members) in enumerate(alike.items())
@@ -66,7 +67,7 @@ def _boxes(wait_for: WaitFor) -> dict[str, list[str]]:
 def _node(wait_for: WaitFor, name: str, tasks: list[str]) -> Node:
     waits = [wait for wait in wait_for.waits if wait.target in set(tasks)]
     if len(tasks) > 1:
-        vertex = tasks[0].rpartition("/")[0]
+        vertex = vertex_of(tasks[0])
         title = (f"{len(tasks)} of {vertex}",)
         return Node(name, title, "waits" if waits else "", tip=listed(tasks), picked=f"vertex:{vertex}")
     every = len(wait_for.evidence.inputs.get(tasks[0], []))

@@ -421,7 +421,7 @@ def with_checkpoint(moment: Moment, checkpoint_id: int | None, **changes: Any) -
         return moment
     known = moment.checkpoints.get(checkpoint_id)
     if known is None:
-        parallelism = Counter(name.rpartition("/")[0] for name in moment.tasks)
+        parallelism = Counter(map(vertex_of, moment.tasks))
         known = CheckpointMoment(
             checkpoint_id, triggered_ms=moment.at_ms, expected=to_wait_for(moment), parallelism=parallelism
         )
@@ -443,6 +443,11 @@ def lacks_barrier(channel: ChannelMoment, checkpoint_id: int) -> bool:
 def task_of(record: TraceRecord) -> str:
     """Return the task that a record of a task's machine is about."""
     return record.machine.partition("@")[0]
+
+
+def vertex_of(task: str) -> str:
+    """Return the name of the vertex of a task: `sums` of `sums/1`."""
+    return task.rpartition("/")[0]
 
 
 def is_of_the_job_master(record: TraceRecord) -> bool:

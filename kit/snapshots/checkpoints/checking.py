@@ -14,6 +14,7 @@ from kit.files.state_types import check_state_types
 from kit.files.storage import StateFiles
 from kit.restore_check import Effect, Finding, RestoreCheck, Severity
 from kit.restore_check.findings import in_order
+from kit.restore_check.job_shape import operator_id_of
 from kit.snapshots.checkpoints.keyed_parts import StateInfo
 from kit.snapshots.formats.headers import TIMER
 from kit.snapshots.serializers.compatibility import Compatibility, TypeChange, opaque_classes, type_changes
@@ -146,21 +147,21 @@ def _unused(operator: str, name: str, kind: str, *, is_kind_gone: bool) -> Findi
     )
 
 
-def declared_in(job: Mapping[str, object], before: Declared, uids: Mapping[str, str]) -> Declared:
+def declared_in(job: Mapping[str, object], before: Declared) -> Declared:
     """Return the states that a mapping of uids gives types for, as a checkpoint of that job would have them.
 
-    `uids` are operator ids by uid. A state keeps its kind, because a type does not say it, and a state that is not
-    named keeps its type. Raises CheckpointError for an unknown type, TypeError for states that are not a mapping of
-    names to types.
+    A state keeps its kind, because a type does not say it, and a state that is not named keeps its type. Raises
+    CheckpointError for an unknown type, TypeError for states that are not a mapping of names to types.
     """
     found: dict[str, dict[str, dict[str, StateInfo]]] = {}
     for uid, told in job.items():
         states = told.get("states") if isinstance(told, Mapping) else None
-        if states is None or uids.get(uid) not in before:
+        operator_id = operator_id_of(uid)
+        if states is None or operator_id not in before:
             continue
         if not isinstance(states, Mapping) or not all(isinstance(each, str) for each in (*states, *states.values())):
             raise TypeError(f"the states of {uid!r} are {states!r}, but must be types by name, {{'total': 'Long'}}")
-        old, new = before[uids[uid]], found.setdefault(uids[uid], {})
+        old, new = before[operator_id], found.setdefault(operator_id, {})
         for kind, infos in old.items():
             new[kind] = {name: _retyped(info, states[name]) if name in states else info for name, info in infos.items()}
     return found

@@ -20,7 +20,7 @@ from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.files.given import flag_given
 from kit.files.storage import StateFiles
 from kit.restore_check import Finding, Match, RestoreCheck, check_restore
-from kit.restore_check.job_shape import Job, Parallelism, operator_id_of, shape_of
+from kit.restore_check.job_shape import Job, Parallelism, shape_of
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import frames
 from kit.snapshots.checkpoints.checking import declared_in, not_as_declared, types_changed, with_types
@@ -443,9 +443,7 @@ class Checkpoint:
             found = list(types_changed(self.declared(), job.declared(), labels))
         elif isinstance(job, Mapping):
             before = self.declared()
-            found = list(
-                types_changed(before, declared_in(job, before, {uid: operator_id_of(uid) for uid in job}), labels)
-            )
+            found = list(types_changed(before, declared_in(job, before), labels))
         elif isinstance(graph, JobGraph) and not self.files["problem"].any():
             found = list(not_as_declared(graph, self._source.files, self._data, self.directory))
         return with_types(answer, [*found, *self._outside(answer, outside or Outside())])

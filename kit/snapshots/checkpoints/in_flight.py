@@ -83,16 +83,25 @@ def records_in_flight(
             if is_cut:
                 parts = iter([(UNREAD, None, held if record is None else None)])
             rows += [(subtask, "output", side.number, channel, *each) for each in parts]
-    return _table(rows, element)
-
-
-def _table(rows: list[tuple[Any, ...]], element: StreamElement) -> pa.Table:
-    names = ("subtask", "side", "gate", "channel", "element", "time_ms", "record")
-    types = (pa.int32(), pa.string(), pa.int32(), pa.int32(), pa.string(), pa.int64())
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    made = [pa.array(held, kind) for held, kind in zip(columns[:-1], types, strict=True)]
     (of_record,) = element.parts
-    return pa.table([*made, column(of_record, columns[-1])], names)
+    return _table([each[:-1] for each in rows], column(of_record, [each[-1] for each in rows]))
+
+
+_COLUMNS = {
+    "subtask": pa.int32(),
+    "side": pa.string(),
+    "gate": pa.int32(),
+    "channel": pa.int32(),
+    "element": pa.string(),
+    "time_ms": pa.int64(),
+}
+
+
+def _table(rows: list[tuple[Any, ...]], records: pa.Array) -> pa.Table:
+    """Return the table of these rows of `_COLUMNS`, each with its record."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
+    made = [pa.array(held, kind) for held, kind in zip(columns, _COLUMNS.values(), strict=True)]
+    return pa.table([*made, records], [*_COLUMNS, "record"])
 
 
 # --- buffers ----------------------------------------------------------------------------------------------------------
@@ -215,11 +224,7 @@ def _own_records(operator: OperatorState, inputs: list[_Side], outputs: list[_Si
                     many = batch.num_rows if batch is not None else 1
                     rows += [(subtask, name, side.number, channel, kind, time_ms)] * many
                     parts += batch.to_pylist() if batch is not None else [None]
-    names = ("subtask", "side", "gate", "channel", "element", "time_ms")
-    types = (pa.int32(), pa.string(), pa.int32(), pa.int32(), pa.string(), pa.int64())
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    made = [pa.array(each, kind) for each, kind in zip(columns, types, strict=True)]
-    return pa.table([*made, pa.array(parts)], [*names, "record"])
+    return _table(rows, pa.array(parts))
 
 
 def _own_elements(held: bytes, name: str) -> Iterator[tuple[str, int | None, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -72,17 +72,44 @@ class Row(Struct):
         return None if value is None else (value[0], *super().to_text(value[1:]))
 
 
-class Either(Type):
-    """One of two types. `side` says which: the value may be null."""
+class OneOfTwo(Type):
+    """One of two types. A row of it says which, and has a column for each; its value may be null."""
+
+    tag: ClassVar[tuple[str, pa.DataType]]
+    columns: ClassVar[tuple[str, str]]
+
+    def __init__(self, name: str, first: Type, second: Type) -> None:
+        self.name, self.parts = f"{name}<{first.name}, {second.name}>", (first, second)
+        self.is_opaque = opaque_inside(self.parts)
+        self.arrow = self._struct(first.arrow, second.arrow)
+
+    def _struct(self, *parts: pa.DataType) -> pa.DataType:
+        return pa.struct([self.tag, *zip(self.columns, parts, strict=True)])
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        tags, *columns = array.flatten()
+        found = [part.from_arrow(column) for part, column in zip(self.parts, columns, strict=True)]
+        return with_nulls(array, list(zip(tags.to_pylist(), *found, strict=True)))
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return self._struct(*(part.text_arrow for part in self.parts))
+
+    def to_text(self, value: Any) -> Any:
+        if value is None:
+            return None
+        first, second = self.parts
+        return (value[0], first.to_text(value[1]), second.to_text(value[2]))
+
+
+class Either(OneOfTwo):
+    """A left or a right value, after a byte."""
+
+    tag = ("side", pa.string())
+    columns = ("left", "right")
 
     def __init__(self, left: Type, right: Type) -> None:
-        self.name, self.parts = f"Either<{left.name}, {right.name}>", (left, right)
-        self.is_opaque = opaque_inside(self.parts)
-        self.arrow = self._struct(left.arrow, right.arrow)
-
-    @staticmethod
-    def _struct(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-        return pa.struct([("side", pa.string()), ("left", left), ("right", right)])
+        super().__init__("Either", left, right)
 
     def read(self, reader: Reader) -> Any:
         left, right = self.parts
@@ -94,21 +121,6 @@ class Either(Type):
         is_left = value[0] == "left"
         out.boolean(is_left)
         self.parts[not is_left].write(out, value[1 if is_left else 2])
-
-    def from_arrow(self, array: pa.Array) -> list[Any]:
-        sides, *columns = array.flatten()
-        found = [part.from_arrow(column) for part, column in zip(self.parts, columns, strict=True)]
-        return with_nulls(array, list(zip(sides.to_pylist(), *found, strict=True)))
-
-    @property
-    def text_arrow(self) -> pa.DataType:
-        return self._struct(*(part.text_arrow for part in self.parts))
-
-    def to_text(self, value: Any) -> Any:
-        if value is None:
-            return None
-        left, right = self.parts
-        return (value[0], left.to_text(value[1]), right.to_text(value[2]))
 
 
 class Optional(Type):

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from kit.snapshots.serializers.basic import BOOLEAN, INTEGER, LONG, STRING, Numbers
-from kit.snapshots.serializers.composite import Optional
+from kit.snapshots.serializers.composite import OneOfTwo, Optional
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.types import Sequential, Struct, Type, with_nulls
 from kit.snapshots.serializers.writing import Writer
@@ -70,17 +70,14 @@ class StreamElement(Type):
         return None if value is None else (*value[:2], None if value[2] is None else self.parts[0].to_text(value[2]))
 
 
-class TaggedUnion(Type):
+class TaggedUnion(OneOfTwo):
     """A row of one of two inputs, after a byte. `input` says which: 1 or 2."""
 
-    def __init__(self, first: Type, second: Type) -> None:
-        self.name, self.parts = f"Union<{first.name}, {second.name}>", (first, second)
-        self.is_opaque = first.is_opaque or second.is_opaque
-        self.arrow = self._struct(first.arrow, second.arrow)
+    tag = ("input", pa.int8())
+    columns = ("first", "second")
 
-    @staticmethod
-    def _struct(first: pa.DataType, second: pa.DataType) -> pa.DataType:
-        return pa.struct([("input", pa.int8()), ("first", first), ("second", second)])
+    def __init__(self, first: Type, second: Type) -> None:
+        super().__init__("Union", first, second)
 
     def read(self, reader: Reader) -> Any:
         tag = reader.uint8()
@@ -93,24 +90,6 @@ class TaggedUnion(Type):
     def write(self, out: Writer, value: Any) -> None:
         out.append(value[0])
         self.parts[value[0] - 1].write(out, value[value[0]])
-
-    def from_arrow(self, array: pa.Array) -> list[Any]:
-        tags, *columns = array.flatten()
-        found = [part.from_arrow(column) for part, column in zip(self.parts, columns, strict=True)]
-        return with_nulls(array, list(zip(tags.to_pylist(), *found, strict=True)))
-
-    @property
-    def text_arrow(self) -> pa.DataType:
-        return self._struct(*(part.text_arrow for part in self.parts))
-
-    def to_text(self, value: Any) -> Any:
-        if value is None:
-            return None
-        tag, *held = value
-        return (
-            tag,
-            *(None if each is None else part.to_text(each) for part, each in zip(self.parts, held, strict=True)),
-        )
 
 
 def struct(name: str, **fields: Type) -> Struct:

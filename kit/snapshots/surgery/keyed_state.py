@@ -38,8 +38,8 @@ OfGroup = Mapping[str, Sequence[Pair]]
 """The pairs of one key group, by the name of their state."""
 Groups = Iterable[tuple[int, OfGroup]]
 Handles = dict[int, Any]
-_Writer = CanonicalWriter | KitWriter | RawTimersWriter
 """The handle of each subtask that has one."""
+_Writer = CanonicalWriter | KitWriter | RawTimersWriter
 
 
 def rewritten_keyed_state(draft: Draft, origin: Origin, target: Target) -> Handles:
