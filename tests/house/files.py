@@ -18,8 +18,8 @@ def tracked() -> tuple[str, ...]:
 
 
 def shipped() -> list[str]:
-    """List the Python files of kit/ and widgets/."""
-    found = [path for top in ("kit", "widgets") for path in (ROOT / top).rglob("*.py")]
+    """List the Python files of the wheel."""
+    found = [path for top in ("kit", "widgets", "pyspark_checkpoint") for path in (ROOT / top).rglob("*.py")]
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 

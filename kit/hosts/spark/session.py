@@ -42,6 +42,8 @@ QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()} {LESS_COMPILING}",
 }
+PUSHING_FILTERS = {"spark.sql.python.filterPushdown.enabled": "true"}
+"""The setting without which Spark's format "checkpoint" cannot be read (`kit.hosts.spark.frames.checkpoint_state`)."""
 FAILING_FAST = {
     "spark.python.worker.reuse": "true",
     "spark.python.task.killTimeout": "500ms",
@@ -89,7 +91,7 @@ def create_session(
 
     Without `master`, it runs on this machine. `config` has Spark settings, which override those that a streaming job
     needs. `spark.stop()` ends it. The first session of a process starts Java, which takes seconds: a line says so.
-    `spark.read.format("checkpoint")` reads state (`register_checkpoints`). Raises SettingError.
+    `spark.read.format("checkpoint")` reads state. Raises SettingError.
     """
     check_allowed(_Wanted(app_name, slots, master, config), _ALLOWED, "create_session")
     running = SparkSession.getActiveSession()
@@ -97,7 +99,7 @@ def create_session(
         return running
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = QUIET | FAILING_FAST | ({} if is_local(master) else HEARTBEATS)
+    settings = QUIET | PUSHING_FILTERS | FAILING_FAST | ({} if is_local(master) else HEARTBEATS)
     settings |= {f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()}
     if master is None or master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -105,11 +107,8 @@ def create_session(
     builder = SparkSession.builder.appName(app_name).master(master or f"local[{slots + SPARE_CORES}]")
     for name, value in (settings | dict(config or {})).items():
         builder = builder.config(name, value)
-    from kit.hosts.spark.frames.checkpoint_state import register_checkpoints
-
     with waiting(_what_starts):
         session = builder.getOrCreate()
-    register_checkpoints(session)
     keep_jobs_on_interrupt(session)
     return session
 

@@ -40,6 +40,10 @@ ACCUMULATORS: Mapping[str, str] = {
     "checkpoints": "completed checkpoints",
 }
 """The names of the accumulators on the page of the stage, by counter. Only slot 0 counts completed checkpoints."""
+INTERPRETED: Mapping[str, str] = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""The properties of a thread that submits the slots: compiling the filter, which sees a row a second, takes Spark half
+a second of processor time.
+"""
 _PLACES = [*COUNTED, *(f"total {name}" for name in COUNTED)]
 """The order of the increases and totals of the counters in a row of a slot."""
 _COLUMNS = StructType(

@@ -17,16 +17,16 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession, datasource
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kit.hosts.spark.frames.output_columns import spark_schema
+from kit.hosts.spark.session import PUSHING_FILTERS
 from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from kit.stream.connectors import files
 
-PUSHES_FILTERS = "spark.sql.python.filterPushdown.enabled"
 GROUP, KEY = "key_group", "key"
 PART_BYTES = 1 << 25
 """The bytes of state that one partition reads."""
@@ -34,10 +34,12 @@ Test = Callable[[Any], bool]
 
 
 def register_checkpoints(spark: SparkSession) -> None:
-    """Let this session read state with `spark.read.format("checkpoint")`. `create_session` does so by itself."""
-    spark.dataSource.register(CheckpointState)
-    if hasattr(datasource, "Filter"):
-        spark.conf.set(PUSHES_FILTERS, "true")
+    """Let a session that `create_session` did not make read state with `spark.read.format("checkpoint")`.
+
+    Spark finds the format by itself (`pyspark_checkpoint`), and refuses to read it without this setting.
+    """
+    for name, value in PUSHING_FILTERS.items():
+        spark.conf.set(name, value)
 
 
 class CheckpointState(DataSource):
