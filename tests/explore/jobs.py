@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.operators.aggregates import count
+from kit.stream.operators.checkpoint_listener import CheckpointListener
+from kit.stream.operators.functions.process import ProcessFunction
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
 
 
@@ -45,4 +49,30 @@ def collects(*, rows: int = 1, **checkpoint: Any) -> Any:
     )
     records = [{"n": number} for number in range(rows)]
     env.from_source(CollectionSource(records, batch_rows=1), uid="rows").sink_to(CollectSink("collects"), uid="out")
+    return env
+
+
+class Hears(ProcessFunction, CheckpointListener):
+    """Notes on each row which checkpoint it has heard of last."""
+
+    heard = 0
+
+    def process_element(self, row: dict[str, int], ctx: Any) -> None:
+        ctx.emit({"n": row["n"], "heard": 10 * row["heard"] + self.heard})
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.heard = checkpoint_id
+
+
+def hears(**checkpoint: Any) -> Any:
+    """One row passes two listeners in two tasks. Either may hear of a checkpoint before it has the row, or after."""
+    settings: dict[str, Any] = {"interval_ms": None, "memory_threshold_bytes": 0} | checkpoint
+    env = StreamEnvironment(
+        "hears", max_parallelism=1, checkpoint=CheckpointConfig(**settings), restart=FixedDelay(3, 1_000)
+    )
+    stream: Any = env.from_source(CollectionSource([{"n": 0, "heard": 0}]), uid="rows")
+    returns = pa.schema([("n", pa.int64()), ("heard", pa.int64())])
+    first = stream.process(Hears, returns=returns).uid("first")
+    second = first.rebalance().process(Hears, returns=returns).uid("second")
+    second.sink_to(CollectSink("hears"), uid="out")
     return env

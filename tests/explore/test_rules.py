@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from kit.core.protocol.messages import NotifyCheckpointComplete
 from kit.hosts.lab.errors import LabError
 from kit.verify.explore import Property, always, eventually, explore
 from kit.verify.explore.kinds import FAULTS
@@ -22,7 +23,7 @@ from kit.verify.explore.properties import Situation
 from kit.verify.explore.reduction.facts import Batch, Chosen
 from kit.verify.explore.reduction.reduction import RULES
 from kit.verify.explore.steps import Step
-from tests.explore.jobs import collects, counts, overtakes
+from tests.explore.jobs import collects, counts, hears, overtakes
 
 Drawn = tuple[Callable[..., Any], tuple[tuple[str, Any], ...], int, str]
 """A job's function and what it is given, the checkpoints asked for, and the kind of fault."""
@@ -109,20 +110,52 @@ def _any_element(batch: Batch) -> Iterator[Chosen]:
             yield [Step("wire", task, number)], (queued != 0) & (batch.rows[:, task] != 0)
 
 
+def _any_completion(batch: Batch) -> Iterator[Chosen]:
+    """`ignored_completions`, but whether the task reacts to it or not."""
+    for steps, words, _ in batch.messages():
+        yield steps, batch.known.is_of(words, NotifyCheckpointComplete)
+
+
+def _the_message_first(batch: Batch) -> Iterator[Chosen]:
+    """`own_affairs`, but something may still come on an input."""
+    for steps, words, task in batch.messages():
+        yield steps, (words != 0) & (batch.rows[:, task] != 0)
+
+
+HEARS: Drawn = (hears, (), 1, "")
+
+
 @pytest.mark.parametrize(
     ("rule", "goes_too_far", "drawn"),
     [
         ("awaited", _the_last_part_too, (collects, (("rows", 2),), 1, "")),
         ("marks", _any_element, (overtakes, (), 1, "")),
+        ("ignored_completions", _any_completion, HEARS),
+        ("own_affairs", _the_message_first, HEARS),
     ],
 )
 def test_a_rule_that_goes_too_far_leaves_out_an_end(
     rule: str, goes_too_far: Callable[[Batch], Iterator[Chosen]], drawn: Drawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _left_out(drawn, rule) >= 0
-    monkeypatch.setitem(RULES, rule, replace(RULES[rule], select=goes_too_far))
+    monkeypatch.setitem(RULES, rule, replace(RULES[rule], select=goes_too_far, silence=False))
     with pytest.raises(AssertionError, match=re.escape(str(drawn[1:3])[1:-1])):
         _left_out(drawn, rule, _seen.__wrapped__)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("rule", ["ignored_completions", "source_turns", "after_the_last_fault"])
+def test_a_rule_that_takes_listeners_for_deaf_leaves_out_an_end(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _left_out(HEARS, rule) >= 0
+    monkeypatch.setitem(RULES, rule, replace(RULES[rule], silence=False))
+    with pytest.raises(AssertionError, match="hears"):
+        _left_out(HEARS, rule, _seen.__wrapped__)
+
+
+def test_all_rules_together_leave_out_no_end_of_a_job_that_hears_of_checkpoints() -> None:
+    assert _seen(HEARS, tuple(RULES))[2] == _seen(HEARS, ())[2]
+    outputs = [end[2] for end in _seen(HEARS, ())[2] if end[0] == "FINISHED"]
+    assert {dict(row)["heard"] for output in outputs for row in output} == {0, 1, 10, 11}
 
 
 def _left_out(drawn: Drawn, rule: str, seen: Callable[..., Any] = _seen) -> int:

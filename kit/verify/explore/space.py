@@ -25,6 +25,7 @@ from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
 from kit.machines.task.unknown_task import answer_for_unknown_task
 from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.base import OperatorSpec
 from kit.verify.explore import machines as own
 from kit.verify.explore.asked import Asked, Shared
 from kit.verify.explore.digest import Digester
@@ -51,6 +52,8 @@ class Space(Layout):
         checkpoint = job.settings.checkpoint
         self.takes_turns = turns and not (checkpoint.unaligned and checkpoint.aligned_timeout_ms)
         """True if tasks with inputs take what arrives in the same step."""
+        self.has_listeners = any(_hears(each.spec) for vertex in job.vertices for each in vertex.operators)
+        """True if code of the user is notified of how checkpoints end, so its state may depend on when it is."""
         self.kinds = frozenset(kinds) if faults else frozenset()
         self.requests, self.faults = requests, faults
         self._all_steps = Steps(self, self.kinds, overtaking=self.takes_turns and checkpoint.unaligned)
@@ -416,3 +419,10 @@ EXPIRY = "checkpoint-timeout-"
 
 def _is_expiry(timer: str) -> bool:
     return timer.startswith(EXPIRY)
+
+
+def _hears(spec: OperatorSpec) -> bool:
+    """Return True if code of the user is notified of a complete checkpoint: a listener, or an operator of its own."""
+    operator = spec.create()
+    own_hook = type(operator).notify_checkpoint_complete.__module__.partition(".")[0] != "kit"
+    return own_hook or operator.checkpoint_listener is not None

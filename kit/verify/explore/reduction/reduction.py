@@ -52,6 +52,10 @@ class Rule:
     needs: tuple[str, ...] = ()
     turns: bool = False
     """True if it applies only where a task takes what arrives at once (`TURNS`)."""
+    silence: bool = False
+    """True if its proof takes for granted that the completion of a checkpoint changes no later row or state. It does
+    not apply to a job with listeners.
+    """
 
 
 RULES: dict[str, Rule] = {
@@ -60,13 +64,15 @@ RULES: dict[str, Rule] = {
     "splits": Rule(at_once.splits),
     "beginnings": Rule(at_once.beginnings),
     "clean_up": Rule(at_once.clean_up),
-    "ignored_completions": Rule(at_once.ignored_completions),
-    "marks": Rule(elements.marks, turns=True),
-    "choices": Rule(elements.choices, turns=True),
+    "ignored_completions": Rule(at_once.ignored_completions, silence=True),
+    "marks": Rule(elements.marks, turns=True, silence=True),
+    "choices": Rule(elements.choices, turns=True, silence=True),
     "own_affairs": Rule(elements.own_affairs, turns=True),
-    "source_turns": Rule(elements.source_turns, turns=True),
+    "source_turns": Rule(elements.source_turns, turns=True, silence=True),
     "awaited": Rule(at_once.awaited),
-    "after_the_last_fault": Rule(ends.after_the_last_fault, needs=("splits", "choices", "own_affairs", "source_turns")),
+    "after_the_last_fault": Rule(
+        ends.after_the_last_fault, needs=("splits", "choices", "own_affairs", "source_turns"), silence=True
+    ),
 }
 """The rules by name, in the order in which they select."""
 
@@ -91,6 +97,7 @@ class Reduction:
         self._known = Knowledge(space)
         chosen = [RULES[name] for name in RULES if name in with_needs(rules)]
         chosen = [rule for rule in chosen if space.takes_turns or not rule.turns]
+        chosen = [rule for rule in chosen if not (space.has_listeners and rule.silence)]
         self._selecting = [rule.select for rule in chosen if rule.select is not None]
         self._putting_off = [rule.put_off for rule in chosen if rule.put_off is not None]
 
