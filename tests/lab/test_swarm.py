@@ -45,6 +45,7 @@ def test_whatever_happens_all_holds() -> None:
         "rescale",
         "time",
         "driver dies",
+        "ReplaceDriver",
         "FreezeWorker",
         "DelayMessage",
     )
@@ -76,7 +77,7 @@ def test_what_is_found_is_a_scenario_that_fails_until_the_fault_is_mended(
     name: str, lines: int, tmp_path: Path
 ) -> None:
     with planted(MUTANTS[name]):
-        result = swarm(range(200), shrink=150)
+        result = swarm(range(60, 260), shrink=150)
         (failure,) = result.failures
         again = failure.telling.trial.run()
         path = failure.save_scenario(tmp_path / "found.scenario")
@@ -102,6 +103,21 @@ def test_lives_and_faults_are_in_the_scenario_as_they_were() -> None:
         scenario = Scenario(scenario_of_trial(telling, "it")).run()
         assert [list(lab.trace) for lab in scenario.labs] == [list(lab.trace) for lab in telling.labs]
         assert scenario.block_runs[-1].outcome[-1] == "all holds" or "damage told" in telling.happened
+
+
+def test_a_driver_that_is_replaced_is_followed_by_another_in_the_trial_and_in_its_scenario() -> None:
+    job = RandomJob(rows=10, settings={"interval_ms": 20, "store": "filesystem"})
+    replaced = 0
+    for seed in range(12):
+        telling = Trial(job, seed, (Deed(seed, "replace driver", 0, "CheckpointPending"), Deed(9, "kill"))).run()
+        assert telling.violation is None, f"{seed}: {telling.violation}"
+        statuses = [lab.look.master.status.name for lab in telling.labs]
+        assert statuses[-1] == "FINISHED"
+        assert ("SUSPENDED" in statuses) == (telling.happened["ReplaceDriver"] > 0)
+        scenario = Scenario(scenario_of_trial(telling, "it")).run()
+        assert [list(lab.trace) for lab in scenario.labs] == [list(lab.trace) for lab in telling.labs]
+        replaced += telling.happened["ReplaceDriver"]
+    assert replaced > 6
 
 
 def test_a_scenario_of_ones_own_job_is_opened_with_it(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@
 If the disk loses or damages a file, the job must name the file in an error when it needs it (`DamageTold`). Nothing
 more can be asked of the job then. It must not continue with wrong output.
 
-A job may have several *lives*, one `Lab` each. A job that was stopped or cancelled, or lost its driver, resumes in the
-next life.
+A job may have several *lives*, one `Lab` each. A job that was stopped or cancelled, or whose driver died or was
+replaced, resumes in the next life.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Safety:
         lab.look.validate()
         master = lab.look.master
         is_under_way = master.status is not JobStatus.CREATED and not master.status.is_terminal
-        if is_under_way and master.rescaling.is_noted and not self.damaged:
+        if is_under_way and master.rescaling.is_noted and not self.damaged and lab._world.edge.leads():
             noted = lab._world.edge.store.wanted()
             if noted and noted != master.rescaling.wanted:
                 raise Violation("parallelism", f"the store holds {noted}, but wanted is {master.rescaling.wanted}")
@@ -217,14 +217,22 @@ class Safety:
 
     def end(self, lab: Lab) -> str | None:
         """Check the end of a life. Return the snapshot that the next one starts from, or None if it was the last."""
-        lab.look.validate()
-        self._check_ids(lab)
-        self._check_tolerance(lab)
-        self._check_nothing_left(lab)
+        self._check_end(lab)
         goes_on = self.goes_on_from(lab)
         if goes_on is None and lab.status != "FINISHED":
             raise Violation("failed", f"the job ended {lab.status}: {lab.error or 'it was cancelled'}")
         return goes_on
+
+    def end_suspended(self, lab: Lab) -> None:
+        """Check the end of a life whose driver was replaced; the next driver removes the files that it left."""
+        self.clean = False
+        self._check_end(lab)
+
+    def _check_end(self, lab: Lab) -> None:
+        lab.look.validate()
+        self._check_ids(lab)
+        self._check_tolerance(lab)
+        self._check_nothing_left(lab)
 
     def check_output(self, job: TriedJob, lab: Lab) -> None:
         """Check the final output."""

@@ -22,6 +22,7 @@ from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
 from kit.hosts.lab.step import Step
 from kit.hosts.lab.world.actions import Action, LetTimePass, TakeTurn
+from kit.machines.job.status import JobStatus
 
 MOMENTS = ("", "", "CheckpointPending", "TaskAcknowledged", "CheckpointFinalizing", *["CheckpointCompleted"] * 3)
 """The kinds of record that a deed may wait for, mostly about checkpoints."""
@@ -204,6 +205,10 @@ class Telling:
         lab = self.lab
         while lab._world.agenda:
             self._step()
+        if lab.look.master.status is JobStatus.SUSPENDED:
+            self.safety.end_suspended(lab)
+            self.begin(recover=True)
+            return False
         self._path = self.safety.end(lab)
         if self._path is None:
             return True

@@ -655,6 +655,9 @@ class ReplaceDriver(PlainFault):
     verb: ClassVar = "replace_driver"
     pattern: ClassVar = "replace the driver"
     example: ClassVar = "lab.faults.replace_driver()"
+    drawn: ClassVar = Drawn(
+        "replace driver", "another driver takes the leadership, as it may while this one is frozen", 2
+    )
 
     @classmethod
     def possible(cls, world: World) -> Iterator[Self]:

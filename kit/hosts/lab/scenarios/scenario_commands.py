@@ -37,6 +37,7 @@ from kit.hosts.lab.scenarios.scenario_views import file_path, requested, show, s
 from kit.hosts.lab.scenarios.scenario_writing import fault_of
 from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.machines.coordinator.master_hooks import MasterHook
+from kit.machines.job.status import JobStatus
 from kit.run.element_kinds import ELEMENTS
 from kit.run.kinds import DETAIL, MILESTONE, PLUMBING
 from kit.run.run import run_of
@@ -108,11 +109,23 @@ class Scene:
         return self._own(self.settings.get("parallelism", 2)) if callable(self._own) else self._own
 
     def come_to_the_end(self) -> str | None:
-        """Run the job to its end; return where the next one starts. Raises Violation and DamageTold."""
+        """Run the job to its end; return where the next one starts. If the driver was replaced, the next one continues.
+
+        Raises Violation and DamageTold.
+        """
         self.safety.run_in_peace(self.lab, self.watched_step)
         while self.lab._world.agenda:
             self.watched_step()
+        if self.is_replaced:
+            self.safety.end_suspended(self.lab)
+            self.recover()
+            return self.come_to_the_end()
         return self.safety.end(self.lab)
+
+    @property
+    def is_replaced(self) -> bool:
+        """True if the driver has stopped because another one leads the job."""
+        return self.lab.look.master.status is JobStatus.SUSPENDED
 
     def watched_step(self) -> None:
         """Take the next step; thaw frozen workers if nothing else can happen. Raises Violation and DamageTold."""
@@ -342,7 +355,7 @@ def _begin_at(scene: Scene, path: str) -> None:
 
 
 def _take_over(scene: Scene) -> None:
-    if not scene.lab.ended or REFUSED in scene.lab.error:
+    if not scene.lab.ended or scene.is_replaced or REFUSED in scene.lab.error:
         scene.recover()
 
 
@@ -512,7 +525,7 @@ VERBS = (
     ),
     Verb(
         "another driver takes over",
-        "unless the job has ended, this driver dies now, with the workers",
+        "unless the job has ended, another driver continues it; this one dies now, with the workers, if it still runs",
         "another driver takes over",
         _take_over,
         MILESTONE,
