@@ -20,6 +20,7 @@ from typing import Any
 import kit
 from scripts.flink import fetch, run_java
 from tests.interop.reported import reported
+from tests.interop.written_types import Truth
 from tests.snapshots.truth import told
 
 HERE = Path(__file__).parent
@@ -37,18 +38,19 @@ def run_with_flink(folder: Path) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def differences(case: Path) -> Iterator[str]:
-    """Yield each state of a savepoint in which the kit and Flink differ."""
+def differences(case: Path, wanted: Truth | None = None) -> Iterator[str]:
+    """Yield each state of a savepoint in which the kit differs from what Flink reads, or from what is `wanted`."""
     checkpoint = kit.open_checkpoint(case)
-    for name, truth in json.loads((case / "truth.json").read_text()).items():
+    wanted = json.loads((case / "truth.json").read_text()) if wanted is None else wanted
+    for name, truth in wanted.items():
         try:
             found = _counted(rows_of(checkpoint, name, truth["kind"]))
         except kit.CheckpointError as error:
             yield f"{case.name}, {name}: {error}"
             continue
-        wanted = _counted(truth["rows"])
-        if found != wanted:
-            ours, theirs = (sorted(each)[:1] for each in ((found - wanted), (wanted - found)))
+        rows = _counted(truth["rows"])
+        if found != rows:
+            ours, theirs = (sorted(each)[:1] for each in ((found - rows), (rows - found)))
             yield f"{case.name}, {name}: found {ours}, Flink reads {theirs}"
 
 

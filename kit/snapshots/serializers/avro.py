@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as MappingOf
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from kit.core.state.errors import CheckpointError
-from kit.snapshots.serializers.basic import BOOLEAN, DOUBLE, FLOAT, INTEGER, LONG, NULL, Enumeration, Read
+from kit.snapshots.serializers.basic import BOOLEAN, DOUBLE, FLOAT, INTEGER, LONG, NULL, Enumeration, Read, signed_bytes
 from kit.snapshots.serializers.opaque import Opaque
 from kit.snapshots.serializers.reading import MAX_DEPTH, Reader
-from kit.snapshots.serializers.table import MOST_DECIMAL_DIGITS, as_decimal, decimal_arrow
+from kit.snapshots.serializers.table import MOST_DECIMAL_DIGITS, as_decimal, decimal_arrow, unscaled_value
 from kit.snapshots.serializers.temporal import NANOS, SQL_DATE, SQL_TIME, Temporal, date_text, moment_text, time_text
-from kit.snapshots.serializers.types import Struct, Type, bounded, opaque_inside
+from kit.snapshots.serializers.types import Mapping, Sequential, Struct, Type, bounded, opaque_inside, with_nulls
+from kit.snapshots.serializers.writing import Writer
 
 
 def avro_type(text: str) -> Type:
@@ -35,6 +37,10 @@ def _text(reader: Reader) -> str:
     return reader.blob("bytes of a string").decode("utf-8", "backslashreplace")
 
 
+def _write_text(out: Writer, value: str) -> None:
+    out.blob(value.encode())
+
+
 def _moment(name: str, unit: str, *, is_local: bool) -> Temporal:
     """Return the type of a moment in a unit of which `_PER_SECOND` says how many a second has."""
     per_second, zone, mark = _PER_SECOND[unit], None if is_local else "UTC", "" if is_local else "Z"
@@ -43,26 +49,31 @@ def _moment(name: str, unit: str, *, is_local: bool) -> Temporal:
         seconds, rest = divmod(count, per_second)
         return moment_text(seconds, rest * (NANOS // per_second)) + mark
 
-    return Temporal(name, pa.timestamp(unit, zone), Reader.int64, told)
+    return Temporal(name, pa.timestamp(unit, zone), Reader.int64, told, Writer.int64)
 
 
 _PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": NANOS}
 
 
-_PRIMITIVES: Mapping[str, Type] = {
+_STRING = Read("string", _text, pa.string(), write=_write_text)
+_PRIMITIVES: MappingOf[str, Type] = {
     "null": NULL,
     "boolean": BOOLEAN,
     "int": INTEGER,
     "long": LONG,
     "float": FLOAT,
     "double": DOUBLE,
-    "bytes": Read("bytes", Reader.blob, pa.binary()),
-    "string": Read("string", _text, pa.string()),
+    "bytes": Read("bytes", Reader.blob, pa.binary(), write=Writer.blob),
+    "string": _STRING,
 }
-_LOGICAL: Mapping[tuple[str, str], Type] = {
-    ("int", "date"): Temporal("date", SQL_DATE.arrow, Reader.int32, date_text),
-    ("int", "time-millis"): Temporal("time-millis", SQL_TIME.arrow, Reader.int32, lambda it: time_text(it * 1_000_000)),
-    ("long", "time-micros"): Temporal("time-micros", pa.time64("us"), Reader.int64, lambda it: time_text(it * 1000)),
+_LOGICAL: MappingOf[tuple[str, str], Type] = {
+    ("int", "date"): Temporal("date", SQL_DATE.arrow, Reader.int32, date_text, Writer.int32),
+    ("int", "time-millis"): Temporal(
+        "time-millis", SQL_TIME.arrow, Reader.int32, lambda it: time_text(it * 1_000_000), Writer.int32
+    ),
+    ("long", "time-micros"): Temporal(
+        "time-micros", pa.time64("us"), Reader.int64, lambda it: time_text(it * 1000), Writer.int64
+    ),
     **{
         ("long", f"{prefix}timestamp-{name}"): _moment(f"{prefix}timestamp-{name}", unit, is_local=bool(prefix))
         for prefix in ("", "local-")
@@ -71,34 +82,41 @@ _LOGICAL: Mapping[tuple[str, str], Type] = {
 }
 
 
-class _Repeated(Type):
-    """An Avro array or map: blocks of items, each after their number, up to a block of none."""
-
-    def __init__(self, name: str, item: Type, *, is_map: bool) -> None:
-        self.name, self.parts, self.is_opaque, self.is_map = name, (item,), item.is_opaque, is_map
-        self.arrow = self._made(item.arrow)
-
-    def _made(self, item: pa.DataType) -> pa.DataType:
-        return pa.map_(pa.string(), item) if self.is_map else pa.list_(item)
+class _Array(Sequential):
+    """An Avro array: blocks of items, each after their number, up to a block of none."""
 
     def read(self, reader: Reader) -> Any:
-        return list(self._items(reader))
+        return [self.parts[0].read(reader) for _ in _places(reader)]
 
-    def _items(self, reader: Reader) -> Iterator[Any]:
-        (item,) = self.parts
-        while many := reader.varint():
-            for _ in bounded(reader, many):
-                yield (_text(reader), item.read(reader)) if self.is_map else item.read(reader)
+    def write(self, out: Writer, value: Any) -> None:
+        for each in _in_a_block(out, value):
+            self.parts[0].write(out, each)
 
-    @property
-    def text_arrow(self) -> pa.DataType:
-        return self._made(self.parts[0].text_arrow)
 
-    def to_text(self, value: Any) -> Any:
-        if value is None:
-            return None
-        (item,) = self.parts
-        return [(each[0], item.to_text(each[1])) if self.is_map else item.to_text(each) for each in value]
+class _Map(Mapping):
+    """An Avro map: blocks of names and values, like those of an array."""
+
+    def read(self, reader: Reader) -> Any:
+        return [(_text(reader), self.parts[1].read(reader)) for _ in _places(reader)]
+
+    def write(self, out: Writer, value: Any) -> None:
+        for name, each in _in_a_block(out, value):
+            _write_text(out, name)
+            self.parts[1].write(out, each)
+
+
+def _places(reader: Reader) -> Iterator[int]:
+    """Yield once for each item, which is then read."""
+    while many := reader.varint():
+        yield from bounded(reader, many)
+
+
+def _in_a_block(out: Writer, items: Sequence[Any]) -> Iterator[Any]:
+    """Yield items, which are then written, all in one block."""
+    if items:
+        out.varint(len(items))
+    yield from items
+    out.append(0)
 
 
 class _Union(Type):
@@ -127,11 +145,42 @@ class _Union(Type):
         found = part.read(reader)
         return found if part is NULL or self._single is not None else {self._names[place]: found}
 
+    def write(self, out: Writer, value: Any) -> None:
+        place, held = self._branch(value)
+        out.int32(place)
+        self.parts[place].write(out, held)
+
+    def _branch(self, value: Any) -> tuple[int, Any]:
+        """Return the place of a value's type, and the value alone. Raises ValueError unless it is of one type."""
+        if self._single is not None and value is not None:
+            return self.parts.index(self._single), value
+        held = [] if value is None else [(name, each) for name, each in value.items() if each is not None]
+        if len(held) > 1:
+            raise ValueError(f"{' and '.join(name for name, _ in held)} are set, but a union has one value")
+        if held:
+            return self._names.index(held[0][0]), held[0][1]
+        if NULL not in self.parts:
+            raise ValueError("it is null, but the union has no null")
+        return self.parts.index(NULL), None
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        if self._single is not None:
+            return with_nulls(array, self._single.from_arrow(array))
+        names = [name for name, _ in self._real]
+        columns = [part.from_arrow(column) for (_, part), column in zip(self._real, array.flatten(), strict=True)]
+        return with_nulls(array, [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
+
     def json(self, value: Any) -> Any:
         """Return the value as JSON has it: without the types that it does not have."""
         if self._single is not None:
             return _json(self._single, value)
         return {name: _json(part, value[name]) for name, part in self._real if name in value}
+
+    def from_json(self, told: Any) -> Any:
+        """Return the value that `json` wrote."""
+        if self._single is not None:
+            return _from_json(self._single, told)
+        return {name: _from_json(part, told.get(name)) for name, part in self._real}
 
     @property
     def text_arrow(self) -> pa.DataType:
@@ -161,6 +210,10 @@ class _Nested(Type):
         reader.leave()
         return json.dumps(_json(self.record, held), ensure_ascii=False)
 
+    def write(self, out: Writer, value: str) -> None:
+        assert self.record is not None
+        self.record.write(out, _from_json(self.record, json.loads(value)))
+
 
 def _json(type_: Type, value: Any) -> Any:
     """Return a value as JSON has it: bytes in hexadecimal, times and decimals as text."""
@@ -170,11 +223,10 @@ def _json(type_: Type, value: Any) -> Any:
         return json.loads(value)
     if isinstance(type_, Struct):
         return {name: _json(part, each) for (name, part), each in zip(type_.fields, value, strict=True)}
-    if isinstance(type_, _Repeated):
-        (item,) = type_.parts
-        if type_.is_map:
-            return {key: _json(item, each) for key, each in value}
-        return [_json(item, each) for each in value]
+    if isinstance(type_, _Map):
+        return {key: _json(type_.parts[1], each) for key, each in value}
+    if isinstance(type_, _Array):
+        return [_json(type_.parts[0], each) for each in value]
     if isinstance(type_, _Union):
         return type_.json(value)
     if isinstance(value, bytes):
@@ -182,6 +234,29 @@ def _json(type_: Type, value: Any) -> Any:
     told = type_.to_text(value)
     is_number = isinstance(told, bool | int) or (isinstance(told, float) and math.isfinite(told))
     return told if is_number else str(told)
+
+
+def _from_json(type_: Type, told: Any) -> Any:
+    """Return the value that `_json` wrote."""
+    if told is None:
+        return None
+    if isinstance(type_, _Nested):
+        return json.dumps(told, ensure_ascii=False)
+    if isinstance(type_, Struct):
+        return tuple(_from_json(part, told[name]) for name, part in type_.fields)
+    if isinstance(type_, _Map):
+        return [(key, _from_json(type_.parts[1], each)) for key, each in told.items()]
+    if isinstance(type_, _Array):
+        return [_from_json(type_.parts[0], each) for each in told]
+    if isinstance(type_, _Union):
+        return type_.from_json(told)
+    if isinstance(type_, Temporal):
+        return type_.from_text(told)
+    if pa.types.is_binary(type_.arrow):
+        return bytes.fromhex(told)
+    if pa.types.is_floating(type_.arrow):
+        return float(told)
+    return Decimal(told) if pa.types.is_decimal(type_.arrow) else told
 
 
 class AvroRecord(Struct):
@@ -227,11 +302,14 @@ class _Schema:
                 return _decimal(told, None, _PRIMITIVES[kind]) if is_decimal else _PRIMITIVES[kind]
             if kind == "fixed":
                 size = int(told["size"])
-                plain = Read(told["name"], lambda reader: reader.take(size), pa.binary())
+                plain = _fixed(told["name"], size)
                 return self._named_as(told, _decimal(told, size, plain) if is_decimal else plain)
-            if kind in ("array", "map"):
-                item = self.type(told["items" if kind == "array" else "values"], depth + 1)
-                return _Repeated(f"{kind}<{item.name}>", item, is_map=kind == "map")
+            if kind == "array":
+                item = self.type(told["items"], depth + 1)
+                return _Array(f"array<{item.name}>", item)
+            if kind == "map":
+                item = self.type(told["values"], depth + 1)
+                return _Map(f"map<{item.name}>", _STRING, item)
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"an Avro schema of type {kind!r} is not complete: {error!r}") from None
         return None
@@ -259,7 +337,18 @@ def _name_of(told: Any) -> str:
     return told.rpartition(".")[2] if isinstance(told, str) else "union"
 
 
-def _decimal(told: Mapping[str, Any], size: int | None, plain: Type) -> Type:
+def _fixed(name: str, size: int) -> Type:
+    """Return the type of bytes of which there are always as many."""
+
+    def write(out: Writer, value: bytes) -> None:
+        if len(value) != size:
+            raise ValueError(f"{len(value)} bytes, but {name} has {size}")
+        out += value
+
+    return Read(name, lambda reader: reader.take(size), pa.binary(), write=write)
+
+
+def _decimal(told: MappingOf[str, Any], size: int | None, plain: Type) -> Type:
     """Return DECIMAL, whose unscaled value is bytes: `size` of them, or as many as their number says.
 
     As in Avro, a decimal whose precision cannot be is `plain`, its bytes.
@@ -274,4 +363,11 @@ def _decimal(told: Mapping[str, Any], size: int | None, plain: Type) -> Type:
         held = reader.blob() if size is None else reader.take(size)
         return as_decimal(int.from_bytes(held, "big", signed=True), scale)
 
-    return Read(f"decimal({precision}, {scale})", read, decimal_arrow(precision, scale))
+    def write(out: Writer, value: Decimal) -> None:
+        unscaled = unscaled_value(value, precision, scale)
+        if size is None:
+            out.blob(signed_bytes(unscaled))
+        else:
+            out += unscaled.to_bytes(size, "big", signed=True)
+
+    return Read(f"decimal({precision}, {scale})", read, decimal_arrow(precision, scale), write=write)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.types import Sequential, Struct, Type, bounded
-from kit.snapshots.serializers.writing import Writer, not_written
+from kit.snapshots.serializers.writing import Writer
 
 Write = Callable[[Writer, Any], None]
 _FORMS = {">i8": "q", ">i4": "i", ">i2": "h", ">i1": "b", ">f8": "d", ">f4": "f", "u1": "?"}
@@ -50,7 +50,7 @@ class Read(Type):
         arrow: pa.DataType,
         *,
         is_fixed: bool = False,
-        write: Write | None = None,
+        write: Write,
     ) -> None:
         self.name, self.arrow, self.is_fixed = name, arrow, is_fixed
         self._read, self._write = read, write
@@ -59,8 +59,6 @@ class Read(Type):
         return self._read(reader)
 
     def write(self, out: Writer, value: Any) -> None:
-        if self._write is None:
-            raise not_written(self.name)
         self._write(out, value)
 
 
@@ -135,9 +133,15 @@ def write_big_integer(out: Writer, value: int | None) -> None:
         out.int32(_SHORT_BIG.index(value))
         return
     assert value is not None
+    held = signed_bytes(value)
+    out.int32(len(held) + 4)
+    out += held
+
+
+def signed_bytes(value: int) -> bytes:
+    """Return an integer in two's complement, in as few bytes as hold it, as `BigInteger.toByteArray` does."""
     size = (value.bit_length() if value >= 0 else (value + 1).bit_length()) // 8 + 1
-    out.int32(size + 4)
-    out += value.to_bytes(size, "big", signed=True)
+    return value.to_bytes(size, "big", signed=True)
 
 
 _SHORT_BIG = (None, 0, 1, 10)
@@ -296,6 +300,11 @@ class BitSet(Type):
     def read(self, reader: Reader) -> list[int]:
         return [reader.int64() for _ in bounded(reader, reader.count("words", 8))]
 
+    def write(self, out: Writer, value: list[int]) -> None:
+        out.int32(len(value))
+        for word in value:
+            out.int64(word)
+
 
 def _value(name: str, like: Number) -> Number:
     """Return the type of a mutable object around a number: stored alike, with a hash code of its own."""
@@ -376,7 +385,7 @@ BASIC: dict[str, Type] = {
     "TimeWindow": TIME_WINDOW,
     "CountWindow": COUNT_WINDOW,
     "GlobalWindow": Read("GlobalWindow", _void, pa.null(), is_fixed=True, write=_write_void),
-    "NullSerializer": Read("Null", _void, pa.null()),
+    "NullSerializer": Read("Null", _void, pa.null(), write=_write_void),
     "SortedLongSerializer": Read("Long", _flipped, pa.int64(), is_fixed=True, write=_write_flipped),
     "VariantSerializer": Read("Variant", _variant, VARIANT, write=_write_variant),
     "BitmapSerializer": Bytes(),

@@ -24,24 +24,47 @@ def tuple_of(parts: Sequence[Type], name: str = "") -> Struct:
     return Struct(f"{name or f'Tuple{len(parts)}'}<{listed}>", fields)
 
 
-class Row(Struct):
-    """A row: bits for its kind and its nulls, most significant first, then the fields that are not null.
+class KindedRow(Struct):
+    """A row of a stream of changes: with `has_kind`, its first field is its kind, one of `ROW_KINDS`."""
 
-    Its fields are `kind` and f0, f1, ...: a snapshot has no names.
-    """
-
-    def __init__(self, parts: Sequence[Type], *, has_kind: bool) -> None:
-        listed = ", ".join(part.name for part in parts)
-        super().__init__(f"Row<{listed}>", [(f"f{place}", part) for place, part in enumerate(parts)], is_fixed=False)
+    def __init__(self, name: str, fields: Sequence[tuple[str, Type]], *, has_kind: bool) -> None:
+        super().__init__(name, fields, is_fixed=False)
         self.has_kind, self.dtype = has_kind, None
-        self.arrow = pa.struct([pa.field("kind", pa.string()), *self.arrow])
+        self.arrow = self._with_kind(self.arrow)
+
+    def _with_kind(self, fields: pa.DataType) -> pa.DataType:
+        return pa.struct([pa.field("kind", pa.string()), *fields]) if self.has_kind else fields
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        if not self.has_kind:
+            return super().from_arrow(array)
+        kinds, *columns = array.flatten()
+        found = [part.from_arrow(column) for part, column in zip(self.parts, columns, strict=True)]
+        return with_nulls(array, list(zip(kinds.to_pylist(), *found, strict=True)))
 
     @property
     def text_arrow(self) -> pa.DataType:
-        return pa.struct([pa.field("kind", pa.string()), *super().text_arrow])
+        return self._with_kind(super().text_arrow)
+
+    def to_text(self, value: Any) -> Any:
+        if value is None or not self.has_kind:
+            return super().to_text(value)
+        return (value[0], *super().to_text(value[1:]))
+
+
+class Row(KindedRow):
+    """A row: bits for its kind and its nulls, most significant first, then the fields that are not null.
+
+    Its fields are `kind` and f0, f1, ...: a snapshot has no names. With `writes_kind` the kind is stored.
+    """
+
+    def __init__(self, parts: Sequence[Type], *, writes_kind: bool) -> None:
+        listed = ", ".join(part.name for part in parts)
+        super().__init__(f"Row<{listed}>", [(f"f{place}", part) for place, part in enumerate(parts)], has_kind=True)
+        self.writes_kind = writes_kind
 
     def read(self, reader: Reader) -> Any:
-        head = 2 if self.has_kind else 0
+        head = 2 if self.writes_kind else 0
         many = head + len(self.parts)
         size = (many + 7) // 8
         mask = int.from_bytes(reader.take(size), "big") >> (8 * size - many)
@@ -53,23 +76,15 @@ class Row(Struct):
     def write(self, out: Writer, value: Any) -> None:
         kind, *fields = value
         number = ROW_KINDS.index(kind)
-        if number and not self.has_kind:
+        if number and not self.writes_kind:
             raise ValueError(f"a row of kind {kind}, but the serializer writes rows without a kind")
-        bits = [number & 1, number >> 1] * self.has_kind + [each is None for each in fields]
+        bits = [number & 1, number >> 1] * self.writes_kind + [each is None for each in fields]
         size = (len(bits) + 7) // 8
         mask = int("".join(str(int(bit)) for bit in bits), 2) << (8 * size - len(bits))
         out += mask.to_bytes(size, "big")
         for part, each in zip(self.parts, fields, strict=True):
             if each is not None:
                 part.write(out, each)
-
-    def from_arrow(self, array: pa.Array) -> list[Any]:
-        kinds, *columns = array.flatten()
-        found = [part.from_arrow(column) for part, column in zip(self.parts, columns, strict=True)]
-        return with_nulls(array, list(zip(kinds.to_pylist(), *found, strict=True)))
-
-    def to_text(self, value: Any) -> Any:
-        return None if value is None else (value[0], *super().to_text(value[1:]))
 
 
 class OneOfTwo(Type):

@@ -8,6 +8,7 @@ as that of most serializers that users write; where that is wrong the next item 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from kit.core.state.errors import CheckpointError
 from kit.snapshots.serializers.avro import avro_type
@@ -37,9 +38,11 @@ from kit.snapshots.serializers.table import (
     Framed,
     RowData,
     WindowKey,
+    array_bytes,
     array_type,
     array_values,
     logical_type,
+    map_bytes,
     map_type,
     map_values,
 )
@@ -150,8 +153,8 @@ def _tuple(reader: Reader, version: int) -> Type:
 
 def _row(reader: Reader, version: int) -> Type:
     outer = _outer(reader, version)
-    has_kind = outer == 3 if outer <= 3 else reader.boolean()
-    return Row(_nested(reader), has_kind=has_kind)
+    writes_kind = outer == 3 if outer <= 3 else reader.boolean()
+    return Row(_nested(reader), writes_kind=writes_kind)
 
 
 def _list(reader: Reader, version: int) -> Type:
@@ -334,14 +337,16 @@ def _sql_timestamp(reader: Reader, version: int) -> Type:
 def _sql_array(reader: Reader, version: int) -> Type:
     element = logical_type(read_java_object(reader))
     read_java_object(reader)
-    return Framed(array_type(element), lambda data: array_values(data, element))
+    return Framed(array_type(element), partial(array_values, element=element), partial(array_bytes, element=element))
 
 
 def _sql_map(reader: Reader, version: int) -> Type:
     key, value = (logical_type(read_java_object(reader)) for _ in range(2))
     for _ in range(2):
         read_java_object(reader)
-    return Framed(map_type(key, value), lambda data: map_values(data, key, value))
+    return Framed(
+        map_type(key, value), partial(map_values, key=key, value=value), partial(map_bytes, key=key, value=value)
+    )
 
 
 def _raw(reader: Reader, version: int) -> Type:

@@ -2,6 +2,8 @@
 
 A binary row has, little-endian: a byte for its kind, bits for its nulls, eight bytes for each field, and behind these
 the values that need more, to which the eight bytes point. Arrays are alike, with elements of their own size.
+
+Flink: `BinaryRowData`, `BinaryArrayData`, `BinaryMapData`, and the writers of these.
 """
 
 from __future__ import annotations
@@ -14,30 +16,46 @@ from typing import Any
 import pyarrow as pa
 
 from kit.core.state.errors import CheckpointError
-from kit.snapshots.serializers.basic import LONG, digits_of
-from kit.snapshots.serializers.composite import ROW_KINDS
+from kit.snapshots.serializers.basic import LONG, digits_of, signed_bytes
+from kit.snapshots.serializers.composite import ROW_KINDS, KindedRow
 from kit.snapshots.serializers.java_objects import JavaObject
 from kit.snapshots.serializers.reading import Reader
-from kit.snapshots.serializers.temporal import SQL_DATE, SQL_TIME, sql_moment, sql_timestamp
-from kit.snapshots.serializers.types import Struct, Type
-from kit.snapshots.serializers.writing import Writer, not_written
+from kit.snapshots.serializers.temporal import (
+    COMPACT_TIMESTAMP,
+    SQL_DATE,
+    SQL_TIME,
+    millis_and_nanos,
+    sql_moment,
+    sql_timestamp,
+)
+from kit.snapshots.serializers.types import Mapping, Sequential, Struct, Type
+from kit.snapshots.serializers.writing import Writer
 
-COMPACT_DECIMAL, COMPACT_TIMESTAMP = 18, 3
+COMPACT_DECIMAL = 18
+DECIMAL_BYTES = 16
+"""The bytes that a decimal of more than 18 digits takes in a binary row, whatever its value."""
 MOST_DECIMAL_DIGITS = 76
 _LONG = struct.Struct("<q")
 _INT = struct.Struct("<i")
 
 Get = Callable[[bytes, int, int], Any]
 """Read one field of a binary row or array: its bytes, where the row begins in them, and where the field is."""
+Put = Callable[[bytearray, int, Any], None]
+"""Write one field of a binary row or array: its bytes so far, where the field is in them, and the value."""
 
 
 class SqlType(Type):
-    """A logical type: how it is read from a binary row, and its size as an element of a binary array."""
+    """A logical type: how it is read from a binary row and written to one, and its size in a binary array."""
 
-    def __init__(self, name: str, arrow: pa.DataType, get: Get, size: int = 8, like: Type | None = None) -> None:
-        self.name, self.arrow, self.get, self.size = name, arrow, get, size
+    def __init__(
+        self, name: str, arrow: pa.DataType, get: Get, put: Put, size: int = 8, like: Type | None = None
+    ) -> None:
+        self.name, self.arrow, self.get, self.put, self.size = name, arrow, get, put, size
         self._like = like
         self.parts = () if like is None else like.parts
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        return super().from_arrow(array) if self._like is None else self._like.from_arrow(array)
 
     @property
     def text_arrow(self) -> pa.DataType:
@@ -72,14 +90,39 @@ def _far(data: bytes, base: int, held: int) -> bytes:
     return data[start : start + size]
 
 
-def number(name: str, form: str, arrow: pa.DataType) -> SqlType:
+def _put_part(out: bytearray, place: int, held: bytes) -> None:
+    """Write the bytes of a field into it if they are seven at most, else behind the row."""
+    if len(held) > 7:
+        _put_far(out, place, held)
+    else:
+        out[place : place + 8] = held.ljust(7, b"\0") + bytes([0x80 | len(held)])
+
+
+def _put_far(out: bytearray, place: int, held: bytes, room: int = 0) -> None:
+    """Write the bytes of a field behind the row, in words of eight bytes, at least `room` of them."""
+    _LONG.pack_into(out, place, len(out) << 32 | len(held))
+    out += held.ljust(max(room, _whole_words(len(held))), b"\0")
+
+
+def _whole_words(size: int) -> int:
+    """Return the bytes of the words of eight bytes that this many bytes take."""
+    return (size + 7) // 8 * 8
+
+
+def number(name: str, form: str, arrow: pa.DataType, like: Type | None = None) -> SqlType:
     """Return a type of numbers of fixed size."""
     layout = struct.Struct(form)
-    return SqlType(name, arrow, lambda data, base, place: _unpack(layout, data, place), layout.size)
+    return SqlType(
+        name, arrow, lambda data, base, place: _unpack(layout, data, place), layout.pack_into, layout.size, like
+    )
 
 
 def _text(data: bytes, base: int, place: int) -> str:
     return _part(data, base, place).decode("utf-8", "backslashreplace")
+
+
+def _put_text(out: bytearray, place: int, text: str) -> None:
+    _put_part(out, place, text.encode())
 
 
 def decimal_type(precision: int, scale: int) -> SqlType:
@@ -92,7 +135,14 @@ def decimal_type(precision: int, scale: int) -> SqlType:
         held = _unpack(_LONG, data, place)
         return as_decimal(held if compact else int.from_bytes(_far(data, base, held), "big", signed=True), scale)
 
-    return SqlType(f"DECIMAL({precision}, {scale})", decimal_arrow(precision, scale), get)
+    def put(out: bytearray, place: int, value: Decimal) -> None:
+        unscaled = unscaled_value(value, precision, scale)
+        if compact:
+            _LONG.pack_into(out, place, unscaled)
+        else:
+            _put_far(out, place, signed_bytes(unscaled), DECIMAL_BYTES)
+
+    return SqlType(f"DECIMAL({precision}, {scale})", decimal_arrow(precision, scale), get, put)
 
 
 def decimal_arrow(precision: int, scale: int) -> pa.DataType:
@@ -105,6 +155,16 @@ def as_decimal(unscaled: int, scale: int) -> Decimal:
     return Decimal((int(unscaled < 0), digits_of(unscaled), -scale))
 
 
+def unscaled_value(value: Decimal, precision: int, scale: int) -> int:
+    """Return the unscaled value of a decimal. Raises ValueError if it has more digits than the type."""
+    sign, digits, exponent = value.as_tuple()
+    more = int(exponent) + scale if isinstance(exponent, int) else -1
+    unscaled = int("".join(map(str, digits))) * 10 ** max(more, 0)
+    if more < 0 or unscaled >= 10**precision:
+        raise ValueError(f"it has other digits than a decimal of precision {precision} and scale {scale}")
+    return -unscaled if sign else unscaled
+
+
 def timestamp_type(name: str, precision: int, *, is_local: bool) -> SqlType:
     """Return TIMESTAMP or TIMESTAMP_LTZ."""
 
@@ -114,36 +174,28 @@ def timestamp_type(name: str, precision: int, *, is_local: bool) -> SqlType:
             return sql_moment(held, 0)
         return sql_moment(_unpack(_LONG, data, base + (held >> 32)), held & 0xFFFFFFFF)
 
+    def put(out: bytearray, place: int, value: int) -> None:
+        millis, nanos = millis_and_nanos(value, precision)
+        if precision <= COMPACT_TIMESTAMP:
+            _LONG.pack_into(out, place, millis)
+            return
+        _LONG.pack_into(out, place, len(out) << 32 | nanos)
+        out += _LONG.pack(millis)
+
     like = sql_timestamp(name, precision, is_local=is_local)
-    return SqlType(name, like.arrow, get, like=like)
+    return SqlType(name, like.arrow, get, put, like=like)
 
 
 # --- rows, arrays, maps -----------------------------------------------------------------------------------------------
 
 
-class BinaryRow(Struct):
+class BinaryRow(KindedRow):
     """The layout of a binary row, without its length."""
 
     def __init__(self, name: str, fields: Sequence[tuple[str, SqlType]], *, has_kind: bool) -> None:
-        super().__init__(name, fields, is_fixed=False)
-        self.has_kind, self.dtype = has_kind, None
+        super().__init__(name, fields, has_kind=has_kind)
         self.sql_parts = tuple(part for _, part in fields)
         self._fixed = (len(fields) + 63 + 8) // 64 * 8
-        if has_kind:
-            self.arrow = pa.struct([pa.field("kind", pa.string()), *self.arrow])
-
-    @property
-    def text_arrow(self) -> pa.DataType:
-        inner = super().text_arrow
-        return pa.struct([pa.field("kind", pa.string()), *inner]) if self.has_kind else inner
-
-    def to_text(self, value: Any) -> Any:
-        if value is None or not self.has_kind:
-            return super().to_text(value)
-        return (value[0], *super().to_text(value[1:]))
-
-    def write(self, out: Writer, value: Any) -> None:
-        raise not_written(self.name)
 
     def decode(self, data: bytes) -> Any:
         """Return the fields of a row that is these bytes."""
@@ -160,6 +212,18 @@ class BinaryRow(Struct):
             raise CheckpointError(f"a binary row is of kind {data[0]}, expected 0 to 3")
         return (ROW_KINDS[data[0]], *fields)
 
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of a row of these fields."""
+        kind, *fields = value if self.has_kind else (ROW_KINDS[0], *value)
+        out = bytearray(self._fixed + 8 * len(self.parts))
+        out[0] = ROW_KINDS.index(kind)
+        for place, (part, each) in enumerate(zip(self.sql_parts, fields, strict=True)):
+            if each is None:
+                out[(place + 8) // 8] |= 1 << place % 8
+            else:
+                part.put(out, self._fixed + 8 * place, each)
+        return bytes(out)
+
 
 class RowData(BinaryRow):
     """A row of SQL, as `RowDataSerializer` writes it: its length, then the binary row. Its fields are f0, f1, ..."""
@@ -171,6 +235,9 @@ class RowData(BinaryRow):
     def read(self, reader: Reader) -> Any:
         return self.decode(reader.blob("bytes of a row"))
 
+    def write(self, out: Writer, value: Any) -> None:
+        out.blob(self.encode(value))
+
 
 def array_values(data: bytes, element: SqlType) -> list[Any]:
     """Return the elements of a binary array that is these bytes."""
@@ -180,6 +247,19 @@ def array_values(data: bytes, element: SqlType) -> list[Any]:
         raise CheckpointError(f"a binary array of {len(data)} bytes says that it has {many} elements")
     nulls = int.from_bytes(data[4:first], "little")
     return [None if nulls >> place & 1 else element.get(data, 0, first + place * element.size) for place in range(many)]
+
+
+def array_bytes(values: Sequence[Any], element: SqlType) -> bytes:
+    """Return the bytes of a binary array of these elements."""
+    first = 4 + (len(values) + 31) // 32 * 4
+    out = bytearray(_whole_words(first + len(values) * element.size))
+    _INT.pack_into(out, 0, len(values))
+    for place, each in enumerate(values):
+        if each is None:
+            out[4 + place // 8] |= 1 << place % 8
+        else:
+            element.put(out, first + place * element.size, each)
+    return bytes(out)
 
 
 def map_values(data: bytes, key: SqlType, value: SqlType) -> list[tuple[Any, Any]]:
@@ -193,43 +273,35 @@ def map_values(data: bytes, key: SqlType, value: SqlType) -> list[tuple[Any, Any
     return list(zip(keys, values, strict=True))
 
 
-class _Like(Type):
-    """A list or map whose elements are logical types: how its times become text."""
-
-    def __init__(self, name: str, parts: Sequence[Type]) -> None:
-        self.name, self.parts = name, tuple(parts)
-        self.arrow = self._made([part.arrow for part in parts])
-
-    def _made(self, inner: Sequence[pa.DataType]) -> pa.DataType:
-        return pa.list_(inner[0]) if len(inner) == 1 else pa.map_(*inner)
-
-    @property
-    def text_arrow(self) -> pa.DataType:
-        return self._made([part.text_arrow for part in self.parts])
-
-    def to_text(self, value: Any) -> Any:
-        if value is None:
-            return None
-        if len(self.parts) == 1:
-            return [self.parts[0].to_text(each) for each in value]
-        return [tuple(part.to_text(each) for part, each in zip(self.parts, entry, strict=True)) for entry in value]
+def map_bytes(entries: Sequence[tuple[Any, Any]], key: SqlType, value: SqlType) -> bytes:
+    """Return the bytes of a binary map of these entries."""
+    keys = array_bytes([each for each, _ in entries], key)
+    return _INT.pack(len(keys)) + keys + array_bytes([each for _, each in entries], value)
 
 
 def array_type(element: SqlType) -> SqlType:
     """Return ARRAY."""
     name = f"ARRAY<{element.name}>"
-    like = _Like(name, [element])
+    like = Sequential(name, element)
     return SqlType(
-        name, like.arrow, lambda data, base, place: array_values(_part(data, base, place), element), like=like
+        name,
+        like.arrow,
+        lambda data, base, place: array_values(_part(data, base, place), element),
+        lambda out, place, values: _put_far(out, place, array_bytes(values, element)),
+        like=like,
     )
 
 
 def map_type(key: SqlType, value: SqlType, name: str = "MAP") -> SqlType:
     """Return MAP."""
     name = f"{name}<{key.name}, {value.name}>"
-    like = _Like(name, [key, value])
+    like = Mapping(name, key, value)
     return SqlType(
-        name, like.arrow, lambda data, base, place: map_values(_part(data, base, place), key, value), like=like
+        name,
+        like.arrow,
+        lambda data, base, place: map_values(_part(data, base, place), key, value),
+        lambda out, place, entries: _put_far(out, place, map_bytes(entries, key, value)),
+        like=like,
     )
 
 
@@ -237,14 +309,35 @@ def row_type(fields: Sequence[tuple[str, SqlType]]) -> SqlType:
     """Return ROW, whose fields have names."""
     name = f"ROW<{', '.join(f'{name} {part.name}' for name, part in fields)}>"
     inner = BinaryRow(name, fields, has_kind=False)
-    return SqlType(name, inner.arrow, lambda data, base, place: inner.decode(_part(data, base, place)), like=inner)
+    return SqlType(
+        name,
+        inner.arrow,
+        lambda data, base, place: inner.decode(_part(data, base, place)),
+        lambda out, place, value: _put_far(out, place, inner.encode(value)),
+        like=inner,
+    )
 
 
 # --- logical types, as Java wrote them --------------------------------------------------------------------------------
 
 
-BINARY = SqlType("BYTES", pa.binary(), _part)
-VARCHAR = SqlType("STRING", pa.string(), _text)
+BINARY = SqlType("BYTES", pa.binary(), _part, _put_part)
+VARCHAR = SqlType("STRING", pa.string(), _text, _put_text)
+
+
+def _in_java(name: str) -> SqlType:
+    """Return a type whose values only Java code reads: bytes, which are always behind the row."""
+    return SqlType(name, pa.binary(), _part, _put_far)
+
+
+def _nothing(data: bytes, base: int, place: int) -> None:
+    return None
+
+
+def _put_nothing(out: bytearray, place: int, value: None) -> None:
+    raise ValueError(f"{value!r}, but NULL has no values")
+
+
 NUMBERS = {
     "BooleanType": number("BOOLEAN", "<?", pa.bool_()),
     "TinyIntType": number("TINYINT", "<b", pa.int8()),
@@ -255,18 +348,18 @@ NUMBERS = {
     "DoubleType": number("DOUBLE", "<d", pa.float64()),
     "YearMonthIntervalType": number("INTERVAL YEAR TO MONTH", "<i", pa.int32()),
     "DayTimeIntervalType": number("INTERVAL DAY TO SECOND", "<q", pa.int64()),
-    "DateType": SqlType("DATE", pa.date32(), lambda data, base, place: _unpack(_INT, data, place), 4, SQL_DATE),
-    "TimeType": SqlType("TIME", pa.time32("ms"), lambda data, base, place: _unpack(_INT, data, place), 4, SQL_TIME),
+    "DateType": number("DATE", "<i", SQL_DATE.arrow, SQL_DATE),
+    "TimeType": number("TIME", "<i", SQL_TIME.arrow, SQL_TIME),
     "CharType": VARCHAR,
     "VarCharType": VARCHAR,
     "BinaryType": BINARY,
     "VarBinaryType": BINARY,
-    "RawType": SqlType("RAW", pa.binary(), _part),
-    "TypeInformationRawType": SqlType("RAW", pa.binary(), _part),
-    "LegacyTypeInformationType": SqlType("RAW", pa.binary(), _part),
-    "VariantType": SqlType("VARIANT", pa.binary(), _part),
-    "BitmapType": SqlType("BITMAP", pa.binary(), _part),
-    "NullType": SqlType("NULL", pa.null(), lambda data, base, place: None),
+    "RawType": _in_java("RAW"),
+    "TypeInformationRawType": _in_java("RAW"),
+    "LegacyTypeInformationType": _in_java("RAW"),
+    "VariantType": _in_java("VARIANT"),
+    "BitmapType": _in_java("BITMAP"),
+    "NullType": SqlType("NULL", pa.null(), _nothing, _put_nothing),
 }
 
 
@@ -317,13 +410,20 @@ def java_list(told: Any) -> list[JavaObject]:
 
 
 class Framed(Type):
-    """A value after its length, decoded from its bytes alone."""
+    """A value after its length, decoded from its bytes alone, and encoded into them."""
 
-    def __init__(self, like: Type, decode: Callable[[bytes], Any]) -> None:
-        self.name, self.arrow, self.parts, self._like, self._decode = like.name, like.arrow, like.parts, like, decode
+    def __init__(self, like: Type, decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> None:
+        self.name, self.arrow, self.parts, self._like = like.name, like.arrow, like.parts, like
+        self._decode, self._encode = decode, encode
 
     def read(self, reader: Reader) -> Any:
         return self._decode(reader.blob("bytes of a value"))
+
+    def write(self, out: Writer, value: Any) -> None:
+        out.blob(self._encode(value))
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        return self._like.from_arrow(array)
 
     @property
     def text_arrow(self) -> pa.DataType:
@@ -339,11 +439,18 @@ class DecimalData(Type):
     def __init__(self, precision: int, scale: int) -> None:
         like = decimal_type(precision, scale)
         self.name, self.arrow = like.name, like.arrow
-        self._scale, self.is_fixed = scale, precision <= COMPACT_DECIMAL
+        self._precision, self._scale, self.is_fixed = precision, scale, precision <= COMPACT_DECIMAL
 
     def read(self, reader: Reader) -> Decimal:
         unscaled = reader.int64() if self.is_fixed else int.from_bytes(reader.blob(), "big", signed=True)
         return as_decimal(unscaled, self._scale)
+
+    def write(self, out: Writer, value: Decimal) -> None:
+        unscaled = unscaled_value(value, self._precision, self._scale)
+        if self.is_fixed:
+            out.int64(unscaled)
+        else:
+            out.blob(signed_bytes(unscaled))
 
 
 class WindowKey(Struct):
@@ -357,5 +464,5 @@ def _utf8(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
-STRING_DATA = Framed(VARCHAR, _utf8)
-RAW_DATA = Framed(BINARY, bytes)
+STRING_DATA = Framed(VARCHAR, _utf8, str.encode)
+RAW_DATA = Framed(BINARY, bytes, bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,14 @@ import pyarrow as pa
 
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.types import Type
-from kit.snapshots.serializers.writing import Writer, not_written
+from kit.snapshots.serializers.writing import Writer
 
 NANOS = 1_000_000_000
-DAY_SECONDS, DAY_MILLIS = 86_400, 86_400_000
+DAY_SECONDS = 86_400
+COMPACT_TIMESTAMP = 3
+"""The most digits of a second that a timestamp of SQL has if it is stored as ms only."""
+_NANOS_OF = {"d": DAY_SECONDS * NANOS, "s": NANOS, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_ISO = re.compile(r"(?:([+-]?\d{4,})-(\d\d)-(\d\d))?T?(?:(\d\d):(\d\d):(\d\d)(?:\.(\d{9}))?)?Z?")
 
 
 class Temporal(Type):
@@ -27,7 +32,7 @@ class Temporal(Type):
         arrow: pa.DataType,
         read: Callable[[Reader], Any],
         told: Callable[[int], str],
-        write: Callable[[Writer, int | None], None] | None = None,
+        write: Callable[[Writer, Any], None],
     ) -> None:
         self.name, self.arrow, self._read, self._told, self._write = name, arrow, read, told, write
 
@@ -35,16 +40,21 @@ class Temporal(Type):
         return self._read(reader)
 
     def write(self, out: Writer, value: Any) -> None:
-        if self._write is None:
-            raise not_written(self.name)
         self._write(out, value)
 
     def from_arrow(self, array: pa.Array) -> list[Any]:
+        if pa.types.is_string(array.type):
+            return [None if each is None else self.from_text(each) for each in array.to_pylist()]
         number = pa.int32() if array.type.bit_width == 32 else pa.int64()
         return array.cast(number).to_pylist()
 
     def to_text(self, value: Any) -> Any:
         return None if value is None else self._told(value)
+
+    def from_text(self, text: str) -> int:
+        """Return the number of a time as `to_text` writes it. Raises ValueError for other text."""
+        unit = "d" if pa.types.is_date(self.arrow) else self.arrow.unit
+        return nanos_of(text) // _NANOS_OF[unit]
 
 
 # --- ISO 8601, for any year -------------------------------------------------------------------------------------------
@@ -88,6 +98,19 @@ def moment_text(seconds: int, nanos: int) -> str:
     """Return a date and time, from seconds since 1970 and nanoseconds."""
     days, of_day = divmod(seconds, DAY_SECONDS)
     return f"{date_text(days)}T{time_text(of_day * NANOS + nanos)}"
+
+
+def nanos_of(text: str) -> int:
+    """Return the nanoseconds since 1970, or since midnight, of a date, a time or both as ISO 8601 text.
+
+    The inverse of `date_text`, `time_text` and `moment_text`. Raises ValueError for other text.
+    """
+    found = _ISO.fullmatch(text)
+    if found is None or not text:
+        raise ValueError(f"{text!r} is not a date or time of ISO 8601")
+    year, month, day, hour, minute, second, fraction = (int(each) if each else 0 for each in found.groups())
+    days = days_of(year, month, day) if found[1] else 0
+    return (((days * 24 + hour) * 60 + minute) * 60 + second) * NANOS + fraction
 
 
 def _nanos_text(nanos: int) -> str:
@@ -224,12 +247,8 @@ TEMPORAL: dict[str, Type] = {
 """By the class of the serializer, without its package."""
 
 
-def _days(reader: Reader) -> int:
-    return reader.int32()
-
-
-SQL_DATE = Temporal("DATE", pa.date32(), _days, date_text)
-SQL_TIME = Temporal("TIME", pa.time32("ms"), _days, lambda value: time_text(value * 1_000_000))
+SQL_DATE = Temporal("DATE", pa.date32(), Reader.int32, date_text, Writer.int32)
+SQL_TIME = Temporal("TIME", pa.time32("ms"), Reader.int32, lambda it: time_text(it * 1_000_000), Writer.int32)
 
 
 def sql_timestamp(name: str, precision: int, *, is_local: bool) -> Temporal:
@@ -238,11 +257,25 @@ def sql_timestamp(name: str, precision: int, *, is_local: bool) -> Temporal:
 
     def read(reader: Reader) -> int:
         found = reader.int64()
-        return sql_moment(found, reader.int32() if precision > 3 else 0)
+        return sql_moment(found, reader.int32() if precision > COMPACT_TIMESTAMP else 0)
 
-    return Temporal(name, pa.timestamp("ns", zone), read, lambda value: _nanos_text(value) + mark)
+    def write(out: Writer, value: int) -> None:
+        millis, nanos = millis_and_nanos(value, precision)
+        out.int64(millis)
+        if precision > COMPACT_TIMESTAMP:
+            out.int32(nanos)
+
+    return Temporal(name, pa.timestamp("ns", zone), read, lambda value: _nanos_text(value) + mark, write)
 
 
 def sql_moment(millis: int, nanos: int) -> int:
     """Return nanoseconds since 1970, from ms and the nanoseconds within the ms."""
     return millis * 1_000_000 + nanos
+
+
+def millis_and_nanos(value: int, precision: int) -> tuple[int, int]:
+    """Return ms and the nanoseconds within the ms. Raises ValueError for nanoseconds beyond the precision."""
+    millis, nanos = divmod(value, 1_000_000)
+    if nanos and precision <= COMPACT_TIMESTAMP:
+        raise ValueError(f"it has {nanos} ns within the ms, but a timestamp of precision {precision} has whole ms only")
+    return millis, nanos

@@ -18,7 +18,7 @@ from kit.snapshots.serializers.types import Mapping, Sequential, Type
 _SIMPLE = {type_.name: type_ for type_ in reversed((*BASIC.values(), *TEMPORAL.values()))}
 _WORD = re.compile(r"\s*([\w.$]+(?:\[\])*|[<>,])")
 _MADE: dict[str, tuple[int | None, Callable[[list[Type]], Type]]] = {
-    "Row": (None, lambda parts: Row(parts, has_kind=True)),
+    "Row": (None, lambda parts: Row(parts, writes_kind=True)),
     "List": (1, lambda parts: Sequential(f"List<{parts[0].name}>", parts[0])),
     "Set": (1, lambda parts: Sequential(f"Set<{parts[0].name}>", parts[0], flag=1)),
     "Map": (2, lambda parts: Mapping(f"Map<{parts[0].name}, {parts[1].name}>", *parts)),

@@ -88,6 +88,15 @@ def column(type_: Type, values: Sequence[Any], *, text: bool = False) -> pa.Arra
         raise CheckpointError(f"values of type {type_.name} do not fit a column of {type_.arrow}: {error}") from None
 
 
+def as_column(values: pa.Array | pa.ChunkedArray, type_: Type) -> pa.Array:
+    """Return a column in the type that `column` gives it, so that `from_arrow` reads it; its times may stay text.
+
+    Raises pyarrow.ArrowException or ValueError for values of another type.
+    """
+    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return values if values.type in (type_.arrow, type_.text_arrow) else values.cast(type_.arrow)
+
+
 def _of_decoder(values: Sequence[Any]) -> pa.Array:
     """Return what a user's decoder gave, as JSON text if these values have no common type."""
     try:

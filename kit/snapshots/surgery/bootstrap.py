@@ -13,7 +13,7 @@ from kit.snapshots.formats.headers import KEY_VALUE, LIST, MAP, TIMER, KeyedStat
 from kit.snapshots.formats.rows import PairEncoder
 from kit.snapshots.serializers.declared import list_of, map_of, snapshot_of, type_of, versioned, void_namespace
 from kit.snapshots.serializers.temporal import LAST_ACCESS
-from kit.snapshots.serializers.types import Sequential, Type
+from kit.snapshots.serializers.types import Sequential, Type, as_column
 
 KEY, VALUE, MAP_KEY, NAMESPACE, ACCESS = "key", "value", "map_key", "namespace", "last_access"
 
@@ -79,9 +79,9 @@ def _column(rows: pa.Table, name: str, type_: Type) -> list[Any]:
         raise CheckpointError(f"the rows have no column {name!r}, expected one of {type_.arrow} for {type_.name}")
     column = rows[name]
     try:
-        array = column.cast(type_.arrow).combine_chunks()
+        array = as_column(column, type_)
     except (pa.ArrowException, ValueError) as error:
         raise CheckpointError(
             f"column {name!r} is of type {column.type}, expected {type_.arrow} for {type_.name}: {error}"
         ) from None
-    return type_.from_arrow(array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array)
+    return type_.from_arrow(array)

@@ -11,8 +11,7 @@ from kit.core.state.errors import CheckpointError
 from kit.snapshots.formats.canonical import Pair
 from kit.snapshots.formats.headers import LIST, TIMER, KeyedState
 from kit.snapshots.formats.rows import PairDecoder, PairEncoder, Rows
-from kit.snapshots.python_values import python_values
-from kit.snapshots.serializers.types import Sequential, Type
+from kit.snapshots.serializers.types import Sequential, Type, as_column
 from kit.snapshots.surgery.drafts import ChangePairs
 
 MapValues = Callable[[pa.Table], pa.Array | pa.ChunkedArray | pa.Table]
@@ -32,13 +31,12 @@ def with_values(name: str, function: MapValues) -> ChangePairs:
         for key, value in pairs:
             decoder.add(rows, group, key, value)
         table = rows.table()
-        new = _new_values(function(table), table.num_rows, type_)
-        before, after = python_values(table["value"]), python_values(new)
-        changed = [place for place, each in enumerate(before) if each != after[place]]
-        values = type_.from_arrow(new.take(pa.array(changed, pa.int64())))
+        before = type_.from_arrow(table["value"].combine_chunks())
+        after = type_.from_arrow(_new_values(function(table), table.num_rows, type_))
         found, held = list(pairs), rows.raw()
-        for place, value in zip(changed, values, strict=True):
-            found[place] = (pairs[place][0], _encoded(state, held[place][3], value))
+        for place, value in enumerate(after):
+            if value != before[place]:
+                found[place] = (pairs[place][0], _encoded(state, held[place][3], value))
         return found
 
     return change
@@ -67,7 +65,7 @@ def _new_values(found: Any, many: int, type_: Type) -> pa.Array:
         size = f"{len(found):,} values" if isinstance(found, pa.Array) else f"a {type(found).__name__}"
         raise CheckpointError(f"the function returned {size} for {many:,} rows: return an Arrow array with as many")
     try:
-        return found.cast(type_.arrow)
+        return as_column(found, type_)
     except (pa.ArrowException, ValueError) as error:
         raise CheckpointError(
             f"the function returned values of type {found.type}, expected {type_.arrow} for {type_.name}: {error}"
