@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from kit.core.display import display
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -35,6 +37,8 @@ class Advice:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the remedies: symptom, where, told, do, page."""
+        import pandas as pd
+
         columns = ["symptom", "where", "told", "do", "page"]
         return pd.DataFrame([[getattr(each, name) for name in columns] for each in self.remedies], columns=columns)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from kit.run.statistics import CheckpointStatistics
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CHECKPOINTS = {
     "checkpoint_id": "int64",
@@ -67,6 +68,8 @@ def tables(
     name: str, checkpoints: list[dict[str, Any]], subtasks: list[dict[str, Any]], settings: Mapping[str, Any]
 ) -> CheckpointFigures:
     """Return the figures with the types of `CHECKPOINTS` and `SUBTASKS`."""
+    import pandas as pd
+
     return CheckpointFigures(
         name,
         pd.DataFrame(checkpoints, columns=list(CHECKPOINTS)).astype(CHECKPOINTS),

@@ -11,8 +11,11 @@ taken. A Flink job goes on, so C is only the time that processing stands still: 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 SHOWN = (1 / 10, 1 / 3, 1, 3, 10)
 """The table has the optimum, and these multiples of it."""
@@ -27,6 +30,8 @@ def checkpoint_interval(
     are processed again. Columns: interval_ms, checkpoints (share of time), repeated (work that is done twice),
     restarts, lost (their sum), best. Raises ValueError for a cost or a time between failures that is not above 0.
     """
+    import pandas as pd
+
     for name, value in {"cost_ms": cost_ms, "mean_time_between_failures_ms": mean_time_between_failures_ms}.items():
         if not value > 0 or not math.isfinite(value):
             raise ValueError(f"{name} is {value}, but must be a number above 0")

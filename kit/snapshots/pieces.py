@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 KEYED, RAW_KEYED, RAW_OPERATOR = "keyed state", "raw keyed state", "raw operator state"
 SPLIT, UNION, BROADCAST = "split list state", "union list state", "broadcast state"
@@ -75,6 +77,8 @@ def frame_of(pieces: Iterable[Piece]) -> pd.DataFrame:
     """Return one row per piece: operator, subtask, kind, name, key_group, entry (Int64), file, inline, start, end,
     bytes, handle.
     """
+    import pandas as pd
+
     columns = ["operator", "subtask", "kind", "name", "key_group", "entry", "file", "inline", "start", "end"]
     rows = [[*(getattr(each, column) for column in columns), each.size, each.handle] for each in pieces]
     frame = pd.DataFrame(rows, columns=[*columns, "bytes", "handle"])

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from kit.core.metadata import MetadataError
 from kit.core.protocol.tasks import split_task_name
@@ -38,6 +36,9 @@ from kit.snapshots.pieces import (
     settled,
 )
 from kit.snapshots.source import Snapshot, files_of, looking_at, operator_names, snapshot_at, snapshot_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BY_GROUP = (KEYED, RAW_KEYED)
 IN_FLIGHT = (ARRIVED, NOT_SENT)
@@ -110,6 +111,8 @@ class Restore:
         """Return one row per piece and reader: operator, kind, name, key_group (Int64), entry (its place in the file),
         from and to (subtasks), bytes, filtered.
         """
+        import pandas as pd
+
         rows = [
             (
                 deal.operator,

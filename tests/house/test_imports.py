@@ -44,6 +44,7 @@ HEAVY = (
             "import kit",
             (*HEAVY, "numpy", "pyarrow", "kit.stream.api", "kit.stream.graph", "kit.hosts.lab", "kit.hosts.spark"),
         ),
+        ("from kit import open_checkpoint", (*HEAVY, "kit.draw", "kit.hosts.lab", "kit.hosts.spark")),
         ("from kit import StreamEnvironment", (*HEAVY, "kit.draw", "kit.hosts.lab", "kit.hosts.spark")),
         (
             "from kit import Lab",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 
 from kit.core.metadata import CheckpointMetadata
@@ -25,6 +24,9 @@ from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.snapshots.checkpoints.naming import label
 from kit.snapshots.checkpoints.state_bytes import StateBytes
 from kit.snapshots.leaf_streams import leaf_streams
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KINDS = {
     "keyed": "managed_keyed_state",
@@ -49,6 +51,13 @@ def _sizes(state: OperatorSubtaskState) -> dict[str, int]:
     for kind, handle in _handles(state):
         found[kind] += handle.state_size
     return {kind: found[kind] for kind in KINDS}
+
+
+def _frame(rows: Iterable[Any], columns: Sequence[str]) -> pd.DataFrame:
+    """Return rows as a DataFrame. pandas takes half a second to import, and many uses of a checkpoint need no table."""
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=columns)
 
 
 def operators(metadata: CheckpointMetadata) -> pd.DataFrame:
@@ -76,7 +85,7 @@ def operators(metadata: CheckpointMetadata) -> pd.DataFrame:
             }
         )
     columns = list(rows[0]) if rows else ["operator", "bytes"]
-    frame = pd.DataFrame(rows, columns=columns)
+    frame = _frame(rows, columns=columns)
     return frame.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -99,7 +108,7 @@ def subtasks(metadata: CheckpointMetadata) -> pd.DataFrame:
                 }
             )
     columns = list(rows[0]) if rows else ["operator", "subtask", "bytes"]
-    frame = pd.DataFrame(rows, columns=columns)
+    frame = _frame(rows, columns=columns)
     return frame.astype({each: "Int64" for each in ("first_key_group", "last_key_group") if each in frame})
 
 
@@ -111,7 +120,7 @@ def handles(metadata: CheckpointMetadata) -> pd.DataFrame:
         for subtask, state in sorted(operator.subtask_states.items()):
             for kind, handle in _handles(state):
                 rows += [(label(operator), subtask, kind, *each) for each in _handle_rows(handle)]
-    frame = pd.DataFrame(rows, columns=columns)
+    frame = _frame(rows, columns=columns)
     return frame.astype({"subtask": "int64", "first_key_group": "Int64", "last_key_group": "Int64"})
 
 
@@ -148,7 +157,7 @@ def operator_state(metadata: CheckpointMetadata) -> pd.DataFrame:
                     path = getattr(_delegate(handle), "path", None)
                     for name, info in handle.state_name_to_partition_offsets.items():
                         rows.append((label(operator), subtask, kind, name, info.mode.name, len(info.offsets), path))
-    return pd.DataFrame(rows, columns=["operator", "subtask", "kind", "name", "mode", "entries", "file"])
+    return _frame(rows, columns=["operator", "subtask", "kind", "name", "mode", "entries", "file"])
 
 
 def channel_state(metadata: CheckpointMetadata) -> pd.DataFrame:
@@ -163,7 +172,7 @@ def channel_state(metadata: CheckpointMetadata) -> pd.DataFrame:
                         place = _channel(part.info)
                         rows.append((label(operator), subtask, side, *place, len(part.offsets), part.size, path))
     columns = ["operator", "subtask", "side", "gate", "channel", "buffers", "bytes", "file"]
-    return pd.DataFrame(rows, columns=columns)
+    return _frame(rows, columns=columns)
 
 
 def _channel(info: Any) -> tuple[int, int]:
@@ -198,7 +207,7 @@ def files(metadata: CheckpointMetadata, source: StateBytes) -> pd.DataFrame:
         except CheckpointError as error:
             place, problem = "", str(error)
         rows.append((path, size, ", ".join(users.get(path, ())), place, problem))
-    return pd.DataFrame(rows, columns=["file", "bytes", "operators", "found", "problem"])
+    return _frame(rows, columns=["file", "bytes", "operators", "found", "problem"])
 
 
 def master_state(metadata: CheckpointMetadata) -> pd.DataFrame:
@@ -210,12 +219,14 @@ def master_state(metadata: CheckpointMetadata) -> pd.DataFrame:
         held = operator.coordinator_state
         if held is not None:
             rows.append(("coordinator", label(operator), None, held.state_size, held.data))
-    frame = pd.DataFrame(rows, columns=["kind", "name", "version", "bytes", "data"])
+    frame = _frame(rows, columns=["kind", "name", "version", "bytes", "data"])
     return frame.astype({"version": "Int64"})
 
 
 def properties(metadata: CheckpointMetadata, version: int, directory: str) -> pd.Series:
     """Return what the whole checkpoint is, by name."""
+    import pandas as pd
+
     found = metadata.properties
     told: dict[str, Any] = {
         "directory": directory,
