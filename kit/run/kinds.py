@@ -1,4 +1,6 @@
-"""The presentation of each message, event and command of the protocol: one table, `KINDS`.
+"""The presentation of the messages, events and commands of the protocol: one table, `KINDS`.
+
+Each message and each note has an entry. A command or an event without one is described by its name.
 
 A record of a trace is a command that a machine gave, an event that it took, or a fault that was injected in the lab.
 The record's kind is the name of that command or event, or of a note. All faults are shown alike, by the sentence in
@@ -520,7 +522,7 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_EVENTS, *_COMMANDS, *_M
 FAULT = Kind("", MAIN, fault=Side("In the lab: {text}", meanings.fault))
 """The presentation of every fault: its sentence comes from the lab's table of faults and is in the record."""
 OTHER = Kind("", DETAIL)
-"""The presentation of a kind that the table does not know, from a newer or older trace."""
+"""The presentation of a kind without an entry, which may come from a newer or older trace."""
 
 
 def kind_of(record: TraceRecord) -> Kind:
