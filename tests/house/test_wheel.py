@@ -94,7 +94,11 @@ def test_the_glossary_is_read_from_the_wheel(python: Path, tmp_path: Path) -> No
 
 def test_the_wheel_has_what_is_no_python(python: Path, tmp_path: Path) -> None:
     installed = Path(run([str(python), "-c", "import kit; print(kit.__path__[0])"], tmp_path)).parent
-    shipped = [name for name in tracked() if name.startswith(("kit/", "widgets/", "pyspark_checkpoint/")) and not name.endswith(".py")]
+    shipped = [
+        name
+        for name in tracked()
+        if name.startswith(("kit/", "widgets/", "pyspark_checkpoint/")) and not name.endswith(".py")
+    ]
     assert shipped != []
     assert [name for name in shipped if not (installed / name).is_file()] == []
 
