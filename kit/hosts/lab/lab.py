@@ -392,7 +392,7 @@ class Lab(Asking):
             return LEAVE
         agenda = self._world.agenda
         if type(self.scheduler) is Random and agenda:
-            return agenda[self.scheduler(agenda, self)]  # only the number of actions is needed
+            return agenda[self.scheduler.number(len(agenda), self._seed, len(self._done))]
         enabled = Enabled(agenda)
         if not enabled:
             what = f"nothing can happen: the job is {self.status}"

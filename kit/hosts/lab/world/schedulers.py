@@ -97,12 +97,14 @@ class Random:
 
     def __call__(self, enabled: Sized, lab: Scheduled) -> int:
         """Choose by the seed and the number of the step."""
-        count = len(enabled)
+        return self.number(len(enabled), lab.past.seed, lab.position)
+
+    def number(self, count: int, lab_seed: int, position: int) -> int:
+        """Return the choice among `count` actions at a position."""
         if count == 1:
             return 0
-        seed = lab.past.seed if self.seed is None else self.seed
         generator = _generators.generator
-        generator.seed((seed << SEED_BITS) + lab.position)
+        generator.seed(((lab_seed if self.seed is None else self.seed) << SEED_BITS) + position)
         bits = count.bit_length()  # like `random.choice`, without its overhead
         number = generator.getrandbits(bits)
         while number >= count:

@@ -150,12 +150,12 @@ class World:
         if type(action) is not LetTimePass:
             self.at_ms += ACTION_MS
         self.agenda.advance(self.at_ms)
-        self._look_at_sources()
+        if self.agenda.awaits:
+            self._look_at_sources()
 
     def _look_at_sources(self) -> None:
         """Find the sources with new rows, from outside the lab, for tasks that wait for some."""
-        if self.agenda.awaits:
-            self.agenda.look_for_awaited(self._has_rows)
+        self.agenda.look_for_awaited(self._has_rows)
 
     def _has_rows(self, machine: str, command: Word) -> bool:
         assert isinstance(command, AwaitRows)
