@@ -11,6 +11,7 @@ import logging
 import sys
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 from kit.core.metadata import read_metadata
@@ -57,7 +58,7 @@ from kit.core.protocol.events import (
 )
 from kit.core.protocol.properties import LaterOutput
 from kit.core.protocol.reasons import error_text
-from kit.core.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
+from kit.core.protocol.stored import JobResult, RecoveredCheckpoint, StoredCheckpoint
 from kit.core.protocol.words import Word
 from kit.core.state.errors import StateError
 from kit.core.state.file_names import checkpoint_of
@@ -175,8 +176,8 @@ class JobFiles:
             return StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
         if not (found or status or command.restores):
             begin_new_output(self._job, self._output, self._store.check_leadership)
-        savepoint = self._store.stopped_with() if status else ""
-        return CheckpointsRecovered(checkpoints=found, status=status, parallelism=wanted, savepoint=savepoint)
+        ended = (self._store.result() if status else None) or JobResult(status)
+        return CheckpointsRecovered(checkpoints=found, parallelism=wanted, **asdict(ended))
 
     def _without_damaged(self, found: tuple[RecoveredCheckpoint, ...]) -> tuple[RecoveredCheckpoint, ...]:
         """Skip the newest checkpoints if they are damaged, and if the settings allow it.
@@ -315,7 +316,7 @@ class JobFiles:
         self._store.remove(command.checkpoint_id)
 
     def _store_result(self, command: StoreJobResult) -> Word:
-        self._store.end(command.status, command.savepoint)
+        self._store.end(JobResult(command.status, command.savepoint, command.keep, command.shared))
         return JobResultStored()
 
     def _store_parallelism(self, command: StoreParallelism) -> Word:

@@ -9,7 +9,7 @@ from threading import Barrier, Thread
 import pytest
 
 from kit.core.protocol.properties import RecoveryClaimMode
-from kit.core.protocol.stored import StoredCheckpoint
+from kit.core.protocol.stored import JobResult, StoredCheckpoint
 from kit.files.stores.errors import LeadershipLostError, StoreError
 from kit.files.stores.stores import DurableStore, Leader, Records
 
@@ -106,11 +106,23 @@ class StoreContract:
     def test_the_next_run_begins_where_the_last_ended(self, opened: OpenRecords) -> None:
         store = begun(opened())
         store.next_id()
-        store.end("CANCELED")
+        store.end(JobResult("CANCELED"))
         assert DurableStore(opened()).begin(recover=True) == "CANCELED"
         store = DurableStore(opened())
         assert store.begin(recover=False) == ""
         assert (store.ids(), store.next_id()) == (range(2, 2), 2)
+
+    def test_how_a_run_has_ended_and_what_stays_of_it_is_kept(self, opened: OpenRecords) -> None:
+        store = begun(opened())
+        assert store.result() is None
+        result = JobResult("CANCELED", "/savepoints/1", keep=(3, 5), shared=("a", "b"))
+        store.end(result)
+        later = begun(opened(), recover=True)
+        assert later.result() == result
+        later.raise_counter(9)
+        assert later.result() == result
+        DurableStore(opened()).begin(recover=False)
+        assert DurableStore(opened()).result() is None
 
     def test_what_parallelism_is_wanted_is_kept_for_the_run(self, opened: OpenRecords) -> None:
         store = begun(opened())
@@ -123,7 +135,7 @@ class StoreContract:
         later.begin(recover=False)
         assert later.wanted() == {}, "another run"
         later.want({"rows": 2})
-        later.end("CANCELED")
+        later.end(JobResult("CANCELED"))
         assert records.read("parallelism") is None
         records.write("parallelism", b"nonsense")
         with pytest.raises(StoreError, match=r"parallelism in .* cannot be read .*nonsense"):
@@ -134,7 +146,7 @@ class StoreContract:
         store = begun(opened())
         store.add(stored(7))
         if ended:
-            store.end(ended)
+            store.end(JobResult(ended))
         with pytest.raises(StoreError, match=rf"checkpoint\(s\) 7 of a run of this job that {said}.*recover=True"):
             DurableStore(opened()).begin(recover=False)
         store.check_leadership()
@@ -185,7 +197,7 @@ class StoreContract:
             lambda: first.add(stored(2)),
             lambda: first.remove(1),
             lambda: first.want({"rows": 3}),
-            lambda: first.end("FINISHED"),
+            lambda: first.end(JobResult("FINISHED")),
             lambda: first_records.write("run", b"{}"),
             lambda: first_records.remove("run"),
         ):
@@ -256,5 +268,5 @@ class StoreContract:
         assert onlooker.leads() is None
         store = begun(opened(), driver="process 7 on this host")
         assert onlooker.leads() == Leader(1, "process 7 on this host")
-        store.end("FINISHED")
+        store.end(JobResult("FINISHED"))
         assert onlooker.leads() is None

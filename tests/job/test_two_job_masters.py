@@ -27,7 +27,7 @@ from tests.files.third_host import ThirdHost
 
 ROWS = [{"letter": "abc"[n % 3], "n": n} for n in range(20)]
 MOST_DRIVERS = 4
-REFUSALS = ("has taken over this job", "is run by driver")
+REFUSALS = ("has taken over this job", "is run by driver", "start with recover=True")
 
 BURSTS = st.lists(st.tuples(st.integers(0, MOST_DRIVERS - 1), st.integers(1, 80)), max_size=40)
 """A driver by its number, started if it is the next one, and how many steps it takes before the next burst."""

@@ -282,3 +282,30 @@ def test_whose_the_snapshot_is_survives_the_driver(mode: RecoveryClaimMode) -> N
     until_confirmed(second, 1)
     settle(second)
     assert bool(second.look.files.paths(path)) is theirs
+
+
+# --- a job that has ended ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("drivers", [1, 2])
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_stays_of_a_job_that_was_canceled_stays_when_more_drivers_come(drivers: int, dies: bool) -> None:
+    """Also when the first one dies once it has recorded the end, before it has cleaned up."""
+    shape = Shape("totals", rows=24, splits=4, batch_rows=3, parallelism=2)
+    lab = Lab(durable(shape))
+    lab.run_until(checkpoint=1)
+    lab.cancel()
+    lab.run_until(record="JobResultStored")
+    if not dies:
+        settle(lab)
+    assert lab.status == "CANCELED"
+    for _ in range(drivers):
+        lab = Lab(durable(shape), after=lab, recover=True)
+        settle(lab)
+        assert lab.status == "CANCELED"
+        assert "the job had ended before this driver came" in lab.error
+    assert orphans(lab) == set()
+    (metadata,) = (path for path in lab.look.files.paths(CHECKPOINTS) if path.endswith("/_metadata"))
+    after = Lab(durable(shape), after=lab, restore_path=metadata)
+    after.run()
+    assert not wrong(after, shape)

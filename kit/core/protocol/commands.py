@@ -317,11 +317,13 @@ class StoreJobResult(Command):
     """Record in the durable store that the job ended with this status, so that no later driver starts it again.
 
     This happens before anything is deleted because the job ended. `savepoint` is the one that the job was stopped with,
-    "" if it was not.
+    "" if it was not. The checkpoints `keep` stay, with their `shared` files.
     """
 
     status: str
     savepoint: str = ""
+    keep: tuple[int, ...] = ()
+    shared: tuple[str, ...] = ()
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.JobResultStored,)

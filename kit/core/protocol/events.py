@@ -93,6 +93,10 @@ class CheckpointsRecovered(Word):
     parallelism: dict[str, int] = field(default_factory=dict)
     savepoint: str = ""
     """The savepoint with which the job was stopped."""
+    keep: tuple[int, ...] = ()
+    """The checkpoints that stay of a job that has ended."""
+    shared: tuple[str, ...] = ()
+    """The shared files that they need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,19 @@ class StoredCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class JobResult:
+    """How a job has ended, and what stays of it: the checkpoints `keep`, and the `shared` files that they need.
+
+    `savepoint` is the one with which the job was stopped, "" if it was not.
+    """
+
+    status: str
+    savepoint: str = ""
+    keep: tuple[int, ...] = ()
+    shared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveredCheckpoint:
     """A store entry that an earlier driver wrote, with the bytes of its `_metadata`.
 

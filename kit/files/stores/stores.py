@@ -10,7 +10,7 @@ The records of a job:
 
     checkpoints/0000000000000000012    a completed checkpoint: where its `_metadata` is, and who owns it
     checkpointID                       the next id; no id is allocated twice, whatever driver asks
-    run                                the first id of this run of the job, and the status it ended in, if it has
+    run                                the first id of this run of the job; how it ended, if it has, and what stays
     parallelism                        the parallelism that the user has requested from this run
     leader                             the driver that leads the job, with its fencing token; with files these two are
                                        the name of the directory that the other records are in
@@ -37,11 +37,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 from kit.core.protocol.properties import RecoveryClaimMode
-from kit.core.protocol.stored import StoredCheckpoint
+from kit.core.protocol.stored import JobResult, StoredCheckpoint
 from kit.files.stores.errors import InconsistentStoreError, LeadershipLostError, StoreError
 
 FIRST_CHECKPOINT_ID = 1
@@ -115,11 +115,11 @@ class CheckpointStore(Protocol):
     def wanted(self) -> dict[str, int]:
         """Return the recorded parallelism; empty if there is none."""
 
-    def end(self, status: str, savepoint: str = "") -> None:
-        """Record that the run has ended, and the savepoint with which it was stopped."""
+    def end(self, result: JobResult) -> None:
+        """Record that the run has ended."""
 
-    def stopped_with(self) -> str:
-        """Return the savepoint with which the run was stopped, "" if it was not."""
+    def result(self) -> JobResult | None:
+        """Return how the run has ended, None if it has not."""
 
     def close(self) -> None:
         """Close connections."""
@@ -178,12 +178,12 @@ class MemoryStore:
         """Return nothing: the store ends with the driver."""
         return {}
 
-    def end(self, status: str, savepoint: str = "") -> None:
+    def end(self, result: JobResult) -> None:
         """Do nothing: no later driver will read it."""
 
-    def stopped_with(self) -> str:
-        """Return "": the store ends with the driver."""
-        return ""
+    def result(self) -> JobResult | None:
+        """Return None: the store ends with the driver."""
+        return None
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
@@ -230,11 +230,15 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of a job: its lowest checkpoint id, its final status or "", and the savepoint it stopped with."""
+    """One execution of a job: its lowest checkpoint id, and how it has ended, if it has."""
 
     first_id: int
-    status: str = ""
-    savepoint: str = ""
+    result: JobResult | None = None
+
+    @property
+    def status(self) -> str:
+        """The status in which it ended, "" if it has not."""
+        return "" if self.result is None else self.result.status
 
 
 class DurableStore:
@@ -299,7 +303,7 @@ class DurableStore:
         counter = self._counter()
         if next_id > counter:
             if run is not None and run.first_id == counter:
-                self._write_run(Run(next_id, run.status))
+                self._write_run(replace(run, first_id=next_id))
             self.records.update(COUNTER, lambda data: str(max(self._id_in(data), next_id)).encode())
 
     def ids(self) -> range:
@@ -337,13 +341,13 @@ class DurableStore:
         if self.records.read(PARALLELISM) is not None:
             self.records.remove(PARALLELISM)
 
-    def end(self, status: str, savepoint: str = "") -> None:
-        self._write_run(Run(self.ids().start, status, savepoint))
+    def end(self, result: JobResult) -> None:
+        self._write_run(Run(self.ids().start, result))
         self._want_nothing()
 
-    def stopped_with(self) -> str:
+    def result(self) -> JobResult | None:
         run = self._run()
-        return "" if run is None else run.savepoint
+        return None if run is None else run.result
 
     def close(self) -> None:
         self.records.close()
@@ -371,16 +375,26 @@ class DurableStore:
             return None
         try:
             fields = json.loads(data)
-            return Run(int(fields["first_id"]), str(fields["status"]), str(fields.get("savepoint", "")))
+            return Run(int(fields["first_id"]), _result_in(fields))
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{self._where(RUN)} cannot be read ({error}): {data[:80]!r}") from error
 
     def _write_run(self, run: Run) -> None:
-        fields = {"first_id": run.first_id, "status": run.status}
-        self.records.write(RUN, json.dumps(fields | ({"savepoint": run.savepoint} if run.savepoint else {})).encode())
+        result = {} if run.result is None else {name: value for name, value in asdict(run.result).items() if value}
+        self.records.write(RUN, json.dumps({"first_id": run.first_id, "status": run.status} | result).encode())
 
     def __repr__(self) -> str:
         return f"DurableStore({self.records!r})"
+
+
+def _result_in(fields: Mapping[str, Any]) -> JobResult | None:
+    """Return how a run has ended, None if it has not. Raises KeyError, TypeError, ValueError."""
+    if not fields["status"]:
+        return None
+    keep, shared = fields.get("keep", ()), fields.get("shared", ())
+    return JobResult(
+        str(fields["status"]), str(fields.get("savepoint", "")), tuple(map(int, keep)), tuple(map(str, shared))
+    )
 
 
 def _entry(checkpoint_id: int) -> str:

@@ -34,6 +34,7 @@ from kit.core.protocol.commands import (
     DiscoverSplits,
     JobStatusChanged,
     Note,
+    RemoveOrphans,
     ScheduleTimer,
     StartEpoch,
     StopEpoch,
@@ -51,6 +52,7 @@ from kit.core.protocol.messages import (
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.tasks import ExecutionState, task_name
 from kit.core.protocol.words import ProtocolError, Word, handles
+from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
 from kit.machines.coordinator.statistics import CheckpointStatsTracker
 from kit.machines.job.failures import FailureCause, RepeatedFailures, repeated_error
@@ -176,7 +178,7 @@ class JobMaster(RescalingMaster):
         self.rescaling.recovered(event.parallelism, self.graph)
         self._learn(event)
         if event.status and self.phase is Phase.STARTING:
-            self._end_in(Phase[event.status], ended_before(event))
+            self._end_in(Phase[event.status], ended_before(event), stays=event)
 
     @handles(events.SnapshotResolved, events.LaterOutputDiscarded, events.OrphansRemoved)
     def _learn(self, event: Word) -> None:
@@ -497,7 +499,12 @@ class JobMaster(RescalingMaster):
             self._end()
         elif self.checkpoints.ledger.storing is None and self.ending_as is not None:
             self._awaited = {RESULT}
-            self.emit(StoreJobResult(status=self.ending_as.name, savepoint=self.stopping.path))
+            stays = remove_orphans(self._retained(self.ending_as), self.checkpoints.ledger.savepoints)
+            self.emit(
+                StoreJobResult(
+                    status=self.ending_as.name, savepoint=self.stopping.path, keep=stays.keep, shared=stays.shared
+                )
+            )
 
     @handles(events.JobResultStored)
     def _result_stored(self, event: events.JobResultStored) -> None:
@@ -507,16 +514,27 @@ class JobMaster(RescalingMaster):
     def _end(self, *, keep_all: bool = False) -> None:
         self._end_in(PHASES.follow(self, self.phase, JobEvent.END), self.error, keep_all=keep_all)
 
-    def _end_in(self, phase: Phase, error: str, *, keep_all: bool = False) -> None:
+    def _retained(self, status: JobStatus) -> list[CompletedCheckpoint]:
+        """Return the checkpoints that stay when the job ends with this status."""
+        return [each for each in self.checkpoints.store.checkpoints if not each.should_be_discarded_at(status.name)]
+
+    def _end_in(
+        self, phase: Phase, error: str, *, keep_all: bool = False, stays: events.CheckpointsRecovered | None = None
+    ) -> None:
         """End in this phase and delete what no retained checkpoint or savepoint refers to.
 
-        With `keep_all` nothing is deleted: a later driver will assume that the job has not ended.
+        With `keep_all` nothing is deleted: a later driver will assume that the job has not ended. If it had ended
+        before, `stays` has what was retained then.
         """
         status, store = phase.status, self.checkpoints.store
-        retained = [each for each in store.checkpoints if not each.should_be_discarded_at(status.name)]
+        retained = self._retained(status)
         self.checkpoints.shut_down(JobStatus.CREATED.name if keep_all else status.name)
         if not keep_all:
-            self.emit(remove_orphans((*retained, *store.subsumed), self.checkpoints.ledger.savepoints))
+            orphans = remove_orphans((*retained, *store.subsumed), self.checkpoints.ledger.savepoints)
+            if stays is not None:
+                keep, shared = {*orphans.keep, *stays.keep}, {*orphans.shared, *stays.shared}
+                orphans = RemoveOrphans(keep=tuple(sorted(keep)), shared=tuple(sorted(shared)))
+            self.emit(orphans)
         answer = self.stopping.end(status, error)
         self._become(phase, answer.error if answer is not None and status.is_failure else error)
         if answer is not None:
