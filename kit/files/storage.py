@@ -634,8 +634,8 @@ def _temporary(path: str) -> str:
 
 
 def _failed(what: str, path: str, error: Exception) -> StorageError:
-    reason = str(error).split(". Detail:")[0]
-    return StorageError(f"Cannot {what} {path!r}: {reason}. Check that the path exists and this user may use it")
+    remedy = "check that the path exists and this user may use it"
+    return StorageError(f"Cannot {what} {path!r}: {disk.reason(error, remedy)}")
 
 
 def _too_short(path: str, size: int, offset: int, length: int) -> StateLostError:

@@ -165,7 +165,7 @@ def test_a_directory_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> N
         lambda: storage.write(f"{location.directory}/x", b"x"),
         lambda: storage.write_metadata(location, b"x"),
     ):
-        with pytest.raises(StorageError, match=f"{tmp_path}/file/{JOB}.*Check that"):
+        with pytest.raises(StorageError, match=f"{tmp_path}/file/{JOB}.*check that"):
             use()
 
 

@@ -63,7 +63,7 @@ def test_a_job_outlives_savepoints_that_cannot_be_written(tmp_path: Path) -> Non
     with SparkJob(job(tmp_path / "checkpoints", tmp_path / "out"), launch=ThreadGang).start() as running:
         await_checkpoint(running, 1)
         for ask in (running.savepoint, running.stop):
-            with pytest.raises(JobFailedError, match=rf"'{UNWRITABLE}/savepoints.*Check that the path exists"):
+            with pytest.raises(JobFailedError, match=rf"'{UNWRITABLE}/savepoints.*check that the path exists"):
                 ask(f"{UNWRITABLE}/savepoints")
         assert (running.status, len(running.look.stages)) == ("RUNNING", 1)
         running.cancel()

@@ -230,10 +230,8 @@ def check_writable(job: JobGraph, checkpoints: str | None) -> None:
         try:
             _try_to_write(checkpoints)
         except OSError as error:
-            raise OSError(
-                f"checkpoint directory {checkpoints!r} cannot be written: {error}; make it writable, or set another "
-                "CheckpointConfig(directory=...)"
-            ) from error
+            reason = disk.reason(error, "make it writable, or set another CheckpointConfig(directory=...)")
+            raise OSError(f"checkpoint directory {checkpoints!r} cannot be written: {reason}") from error
     for sink in sinks(job):
         if not sink.path.startswith(MEMORY):
             try:

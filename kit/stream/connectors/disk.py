@@ -9,12 +9,25 @@ keeps what it has confirmed. Over HDFS, bytes are as safe as its `close` makes t
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from contextlib import suppress
 from posixpath import dirname
 
 from pyarrow import fs
+
+_FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or have the quota raised"}
+"""What to do when nothing more can be written, by the error's number."""
+
+
+def reason(error: Exception, otherwise: str = "") -> str:
+    """Return an error of a file system in words, with what to do about it; `otherwise` unless the disk is full."""
+    number = getattr(error, "errno", None)
+    if number in _FULL:
+        return f"{os.strerror(number)}; {_FULL[number]}"
+    text = str(error).split(". Detail:")[0]
+    return f"{text}; {otherwise}" if otherwise else text
 
 
 def open_path(path: str) -> tuple[fs.FileSystem, str]:

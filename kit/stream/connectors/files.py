@@ -409,7 +409,7 @@ def stage(effect: Effect, *, durable: bool = True) -> None:
 
 def cannot_be_written(directory: str, error: OSError) -> CommitError:
     """Return the error for an output directory in which a file cannot be made."""
-    return CommitError(f"output directory {directory} cannot be written: {error}; make it writable")
+    return CommitError(f"output directory {directory} cannot be written: {disk.reason(error, 'make it writable')}")
 
 
 def output_directory_of(staged: str) -> str:
@@ -472,7 +472,7 @@ def _commit(effect: Effect, *, durable: bool, recorded: bool) -> None:
     except CommitError:
         raise
     except OSError as error:
-        raise CommitError(f"{effect.final} cannot be published: {error}") from error
+        raise CommitError(f"{effect.final} cannot be published: {disk.reason(error)}") from error
 
 
 def _check_no_detour(system: fs.FileSystem, staged: str, final: str) -> None:
