@@ -1,6 +1,5 @@
 import java.math.BigInteger;
 import java.nio.ByteBuffer;
-import java.nio.file.Path;
 import java.time.LocalDate;
 import java.time.LocalTime;
 import java.util.ArrayList;
@@ -180,6 +179,6 @@ public class AvroValues {
 
     public static void main(String[] arguments) throws Exception {
         addRecords();
-        ValueTypes.runAll(Path.of(arguments[0]), "avro-");
+        ValueTypes.runAll(arguments, "avro-");
     }
 }

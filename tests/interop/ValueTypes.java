@@ -105,7 +105,8 @@ import org.apache.flink.util.Collector;
  * Savepoints with values of many types, and what Flink reads back of them: the data of tests/snapshots/test_value_types.py.
  *
  * <p>Arguments: the folder to write to. Each case takes a savepoint into FOLDER/CASE and writes FOLDER/CASE/truth.json: a list of
- * {"state", "kind", "type", "rows"}. The values are in the JSON that the other fixtures of Flink's values use.
+ * {"state", "kind", "type", "rows"}. The values are in the JSON that the other fixtures of Flink's values use. With more
+ * arguments, FOLDER/ARGUMENT is a savepoint for each: it is restored, and FOLDER/ARGUMENT/read.json is what it has.
  *
  * <p>The state of a type `t` is `t` (value), `t.list`, `t.map` (values of a map), `t.keys` (keys of a map, if it can be one),
  * `t.ttl`, `t.ttl.list`, `t.ttl.map` (some types), and `t.split` (operator state). Key k holds the k-th value.
@@ -717,11 +718,13 @@ public class ValueTypes {
     /** Keeps the k-th value of each type for key k, then reads it back. */
     public static class Keep extends KeyedProcessFunction<Integer, Long, Long> implements CheckpointedFunction {
         private final boolean hasNulls;
+        private final boolean reads;
         private final Map<String, ListState<Object>> split = new LinkedHashMap<>();
         private transient boolean isFirst;
 
-        Keep(boolean hasNulls) {
+        Keep(boolean hasNulls, boolean reads) {
             this.hasNulls = hasNulls;
+            this.reads = reads;
         }
 
         @Override
@@ -743,7 +746,7 @@ public class ValueTypes {
         public void processElement(Long number, Context context, Collector<Long> out) throws Exception {
             int key = context.getCurrentKey();
             for (Kind kind : KINDS) {
-                if (isFirst) {
+                if (isFirst && !reads) {
                     List<Object> all = new ArrayList<>();
                     for (Object each : kind.values()) {
                         if (each != NULL) {
@@ -777,7 +780,9 @@ public class ValueTypes {
             }
             if (kind.isKey() && own != null) {
                 MapState<Object, Integer> keys = getRuntimeContext().getMapState(new MapStateDescriptor<>(kind.name() + ".keys", kind.serializer(), IntSerializer.INSTANCE));
-                keys.put(own, -key);
+                if (!reads) {
+                    keys.put(own, -key);
+                }
                 for (Map.Entry<Object, Integer> entry : keys.entries()) {
                     row(kind, ".keys", "MAP", "key", key, "map_key", kind.json(entry.getKey()), "value", entry.getValue());
                 }
@@ -790,9 +795,12 @@ public class ValueTypes {
                 descriptor.enableTimeToLive(ttl);
             }
             ValueState<Object> state = getRuntimeContext().getState(descriptor);
-            if (own != null) {
+            if (own != null && !reads) {
                 state.update(own);
-                row(kind, suffix, "VALUE", "key", key, "value", kind.json(state.value()));
+            }
+            Object held = state.value();
+            if (held != null) {
+                row(kind, suffix, "VALUE", "key", key, "value", kind.json(held));
             }
         }
 
@@ -803,7 +811,7 @@ public class ValueTypes {
             }
             ListState<Object> state = getRuntimeContext().getListState(descriptor);
             for (Object each : Arrays.asList(own, next, own)) {
-                if (each != null) {
+                if (each != null && !reads) {
                     state.add(each);
                 }
             }
@@ -819,13 +827,13 @@ public class ValueTypes {
                 descriptor.enableTimeToLive(ttl);
             }
             MapState<String, Object> state = getRuntimeContext().getMapState(descriptor);
-            if (own != null) {
+            if (own != null && !reads) {
                 state.put("own", own);
             }
-            if (next != null) {
+            if (next != null && !reads) {
                 state.put(WIDE, next);
             }
-            if (hasNulls && ttl == null) {
+            if (hasNulls && ttl == null && !reads) {
                 state.put("", null);
             }
             for (Map.Entry<String, Object> entry : state.entries()) {
@@ -849,19 +857,27 @@ public class ValueTypes {
     public static void main(String[] arguments) throws Exception {
         javaTypes();
         sqlTypes();
-        runAll(Path.of(arguments[0]), "");
+        runAll(arguments, "");
     }
 
-    /** Take a savepoint of the kinds in each format from each state backend. */
-    static void runAll(Path folder, String prefix) throws Exception {
-        run(folder, prefix + "canonical-heap", "hashmap", SavepointFormatType.CANONICAL, false);
-        run(folder, prefix + "native-heap", "hashmap", SavepointFormatType.NATIVE, true);
-        run(folder, prefix + "canonical-rocksdb", "rocksdb", SavepointFormatType.CANONICAL, true);
-        run(folder, prefix + "native-rocksdb", "rocksdb", SavepointFormatType.NATIVE, true);
+    /** Take a savepoint of the kinds in each format from each state backend, or read the given savepoints. */
+    static void runAll(String[] arguments, String prefix) throws Exception {
+        Path folder = Path.of(arguments[0]);
+        for (int place = 1; place < arguments.length; place++) {
+            run(folder, arguments[place], arguments[place].contains("rocksdb") ? "rocksdb" : "hashmap", null, false);
+        }
+        if (arguments.length == 1) {
+            run(folder, prefix + "canonical-heap", "hashmap", SavepointFormatType.CANONICAL, false);
+            run(folder, prefix + "native-heap", "hashmap", SavepointFormatType.NATIVE, true);
+            run(folder, prefix + "canonical-rocksdb", "rocksdb", SavepointFormatType.CANONICAL, true);
+            run(folder, prefix + "native-rocksdb", "rocksdb", SavepointFormatType.NATIVE, true);
+        }
         System.exit(0);
     }
 
+    /** Take a savepoint of this format, or without one read the savepoint of this name. */
     static void run(Path folder, String name, String backend, SavepointFormatType format, boolean hasNulls) throws Exception {
+        boolean reads = format == null;
         DONE.set(0);
         TRUTH.clear();
         int keys = KINDS.stream().mapToInt(kind -> kind.values().size()).max().getAsInt();
@@ -874,15 +890,19 @@ public class ValueTypes {
         settings.setString("restart-strategy.type", "none");
         settings.setString("execution.checkpointing.storage", "filesystem");
         settings.setString("execution.checkpointing.dir", "file://" + folder.resolve("checkpoints"));
+        if (reads) {
+            settings.setString("execution.state-recovery.path", "file://" + folder.resolve(name));
+            settings.setString("execution.state-recovery.ignore-unclaimed-state", "true");
+        }
         StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(settings);
         GeneratorFunction<Long, Long> numbers = n -> n;
         env.fromSource(
                         new DataGeneratorSource<>(numbers, 1_000_000_000L, RateLimiterStrategy.perSecond(50), Types.LONG),
                         WatermarkStrategy.noWatermarks(),
                         "numbers")
-                .uid("numbers")
+                .uid(reads ? "numbers from 0" : "numbers")
                 .keyBy(n -> (int) (n % 1_000_000), Types.INT)
-                .process(new Keep(hasNulls))
+                .process(new Keep(hasNulls, reads))
                 .returns(Types.LONG)
                 .uid("keep")
                 .sinkTo(new DiscardingSink<>())
@@ -894,11 +914,13 @@ public class ValueTypes {
             }
             Thread.sleep(20);
         }
-        String path = client.triggerSavepoint("file://" + folder.resolve("savepoints"), format).get();
-        client.cancel().get();
         Path to = folder.resolve(name);
-        Files.move(Path.of(path.substring("file:".length())), to);
-        Files.writeString(to.resolve("truth.json"), mapper().writeValueAsString(TRUTH));
+        String path = reads ? null : client.triggerSavepoint("file://" + folder.resolve("savepoints"), format).get();
+        client.cancel().get();
+        if (path != null) {
+            Files.move(Path.of(path.substring("file:".length())), to);
+        }
+        Files.writeString(to.resolve(reads ? "read.json" : "truth.json"), mapper().writeValueAsString(TRUTH));
         System.out.println(name + ": " + TRUTH.size() + " states");
     }
 }

@@ -1,6 +1,7 @@
 """Values of many types as Flink stores them, against what Flink reads back: part of `make interop`.
 
-`ValueTypes.java` and `OperatorStates.java` take savepoints. `python -m tests.interop.value_types` saves them to
+`ValueTypes.java` and `OperatorStates.java` take savepoints. The kit also gives each key the value of another in them
+(`written_types`), and Flink reads the result. `python -m tests.interop.value_types` saves them to
 tests/data/flink_types, which `tests/snapshots/test_value_types.py` and `test_operator_states.py` read. Avro's values
 (`AvroValues.java`) are made only if the environment variable FLINK_JARS, a class path, has flink-avro and Avro.
 """
@@ -20,7 +21,7 @@ from typing import Any
 import kit
 from scripts.flink import fetch, run_java
 from tests.interop.reported import reported
-from tests.interop.written_types import Truth
+from tests.interop.written_types import Truth, exchanged
 from tests.snapshots.truth import told
 
 HERE = Path(__file__).parent
@@ -38,6 +39,20 @@ def run_with_flink(folder: Path) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
+def read_by_flink(folder: Path, cases: list[Path]) -> Iterator[str]:
+    """Exchange the values in the savepoints; yield each state of the results that Flink reads otherwise."""
+    wanted = {f"exchanged-{case.name}": exchanged(case, folder / f"exchanged-{case.name}") for case in cases}
+    for program in ("ValueTypes", "AvroValues"):
+        own = [name for name in wanted if ("avro" in name) == (program == "AvroValues")]
+        if own:
+            jars = os.environ.get("FLINK_JARS", "")
+            run_java(HERE / f"{program}.java", str(folder), *own, options=QUICK, jars=jars)
+    for name, truth in wanted.items():
+        found = json.loads((folder / name / "read.json").read_text())
+        for state, rows in truth.items():
+            yield from _unequal(f"{name}, {state}", _counted(rows["rows"]), _counted(found[state]["rows"]))
+
+
 def differences(case: Path, wanted: Truth | None = None) -> Iterator[str]:
     """Yield each state of a savepoint in which the kit differs from what Flink reads, or from what is `wanted`."""
     checkpoint = kit.open_checkpoint(case)
@@ -48,10 +63,12 @@ def differences(case: Path, wanted: Truth | None = None) -> Iterator[str]:
         except kit.CheckpointError as error:
             yield f"{case.name}, {name}: {error}"
             continue
-        rows = _counted(truth["rows"])
-        if found != rows:
-            ours, theirs = (sorted(each)[:1] for each in ((found - rows), (rows - found)))
-            yield f"{case.name}, {name}: found {ours}, Flink reads {theirs}"
+        yield from _unequal(f"{case.name}, {name}", found, _counted(truth["rows"]))
+
+
+def _unequal(where: str, ours: Counter[str], theirs: Counter[str]) -> Iterator[str]:
+    if ours != theirs:
+        yield f"{where}: the kit has {sorted(ours - theirs)[:1]}, Flink reads {sorted(theirs - ours)[:1]}"
 
 
 def rows_of(checkpoint: kit.Checkpoint, name: str, kind: str) -> list[dict[str, Any]]:
@@ -85,8 +102,9 @@ def main() -> int:
         run_with_flink(Path(folder))
         cases = sorted(path.parent for path in Path(folder).glob("*/truth.json"))
         wrong = [each for case in cases for each in differences(case)]
+        wrong += read_by_flink(Path(folder), cases)
         many = sum(len(json.loads((case / "truth.json").read_text())) for case in cases)
-    code = reported(wrong, f"Flink wrote {many} states of many types in {len(cases)} savepoints")
+    code = reported(wrong, f"Flink wrote {many} states of many types in {len(cases)} savepoints, and read our values")
     return code if cases else 1
 
 
