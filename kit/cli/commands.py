@@ -68,7 +68,7 @@ def errors() -> Iterator[None]:
 
 @app.command(epilog="Example: kit ls /checkpoints/d0b5c2/ --json")
 def ls(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Follow = False) -> None:
-    """List the checkpoints in a directory: which are complete, which can be restored, and why not.
+    """List checkpoints: which can be restored, and why not.
 
     Exits with 1 if one of them cannot be restored.
     """
@@ -103,7 +103,7 @@ def show(
     parquet: Parquet = None,
     follow: Follow = False,
 ) -> None:
-    """Show what a checkpoint consists of: operators and states, or one of its tables.
+    """Show the operators and states of a checkpoint.
 
     Exits with 1 if a file that it refers to is missing.
     """
@@ -169,7 +169,10 @@ def in_flight(
     parquet: Parquet = None,
     follow: Follow = False,
 ) -> None:
-    """Print the records in flight that begin in an operator's input or output. Without --record they are bytes."""
+    """Print the records in flight at an operator. Without --record they are bytes.
+
+    A record belongs to the operator in whose input or output it begins.
+    """
     with errors():
         found = open_checkpoint(path, follow=follow).in_flight(operator, record)
         if not for_programs(found, parquet, as_lines=as_lines):
@@ -184,7 +187,10 @@ def _print_rows(found: Any, title: str, limit: int) -> None:
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def doctor(arguments: Annotated[Optional[list[str]], typer.Argument()] = None) -> None:  # noqa: UP045
-    """Check what the kit needs on this machine: `kit doctor [--lab | --start-spark]`."""
+    """Check what the kit needs on this machine.
+
+    Give --lab for the lab alone, or --start-spark to start Spark too.
+    """
     from kit.checkup import main as check
 
     raise typer.Exit(check(["doctor", *(arguments or ())]))

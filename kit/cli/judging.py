@@ -5,6 +5,7 @@ checkpoints are slow.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -15,6 +16,7 @@ from kit.advice import read_flink, save_flink
 from kit.cli.commands import NOT_RESTORABLE, Follow, Json, Parquet, app, errors
 from kit.cli.commands import Path as CheckpointPath
 from kit.cli.printing import as_table, for_programs
+from kit.restore_check import Finding
 from kit.restore_check.job_shape import Job
 from kit.snapshots.checkpoints import Checkpoint, Outside, open_checkpoint
 
@@ -51,7 +53,7 @@ def check(
     parquet: Parquet = None,
     follow: Follow = False,
 ) -> None:
-    """Check whether a checkpoint restores to a job, before the restore.
+    """Check whether a checkpoint restores to a job.
 
     Exits with 1 if it does not.
     """
@@ -69,8 +71,8 @@ def check(
     findings = answer.to_pandas()
     if not for_programs(findings, parquet, as_lines=as_lines):
         typer.echo(f"{answer.verdict}.\n")
-        for finding in answer.findings:
-            typer.echo(f"{finding.severity}: {finding.operator}: {finding.found} {finding.fix}".rstrip())
+        for line in _findings(answer.findings):
+            typer.echo(line)
         typer.echo("")
         as_table(answer.operators.drop(columns=["operator_id", "uid"]), "operators")
     if not answer.restores:
@@ -89,7 +91,7 @@ def diff(
     parquet: Parquet = None,
     follow: Follow = False,
 ) -> None:
-    """Show what changed from one checkpoint to another: rows added, removed and changed, by state.
+    """Show which rows of which states changed between checkpoints.
 
     Exits with 1 if something changed.
     """
@@ -101,6 +103,16 @@ def diff(
         as_table(frame, found.title, 40)
     if len(frame):
         raise typer.Exit(1)
+
+
+def _findings(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield a line for each finding; findings that differ in the operator alone are one line with all names."""
+    same: dict[tuple[str, str, str], list[str]] = {}
+    for each in findings:
+        same.setdefault((str(each.severity), each.found, each.fix), []).append(each.operator)
+    for (severity, found, fix), operators in same.items():
+        many = f"{len(operators)} operators: " if len(operators) > 1 else ""
+        yield f"{severity}: {many}{', '.join(operators)}: {found} {fix}".rstrip()
 
 
 def _job(
@@ -148,7 +160,7 @@ def advise(
     as_lines: Json = False,
     parquet: Parquet = None,
 ) -> None:
-    """Say why the checkpoints of a job on Flink are slow or fail, and what helps.
+    """Say why checkpoints of a job on Flink are slow or fail.
 
     Exits with 1 if there is something to do.
     """

@@ -19,7 +19,10 @@ __all__ = ["app", "orphans", "plan", "size"]
 
 @app.command(epilog="Example: kit size /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f")
 def size(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Follow = False) -> None:
-    """Show which state has how many bytes, in how many files; of a directory of several checkpoints, how they grow."""
+    """Show which state has how many bytes.
+
+    Of a directory of several checkpoints, show how they grow.
+    """
     with errors():
         found = _opened(path, follow)
         frame = found.growth if isinstance(found, Checkpoints) else found.storage.states
@@ -79,7 +82,10 @@ def plan(
     parquet: Parquet = None,
     follow: Follow = False,
 ) -> None:
-    """Show how evenly keys spread over subtasks, and recommend a maximum parallelism."""
+    """Show how evenly keys spread over subtasks.
+
+    It recommends a maximum parallelism.
+    """
     with errors():
         found = _planned(path, name, parallelism, max_parallelism, state, follow)
     if not for_programs(found.table, parquet, as_lines=as_lines):

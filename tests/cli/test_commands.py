@@ -140,3 +140,11 @@ def test_size_orphans_and_plan(version: str, case: str, tmp_path: Path) -> None:
     (tmp_path / "job" / "chk-9").mkdir()
     (tmp_path / "job" / "chk-9" / "_metadata").write_bytes(b"no")
     assert ran("orphans", tmp_path / "job")[0] == 2, "what a damaged checkpoint refers to is not known"
+
+
+def test_the_list_of_commands_cuts_no_summary_off() -> None:
+    code, out, _ = ran("--help")
+    assert code == 0
+    _, _, listed = out.partition("Commands:")
+    assert len(listed.splitlines()) > 10
+    assert "..." not in listed

@@ -33,6 +33,16 @@ def test_another_maximum_parallelism_fails_in_flinks_words(version: str, case: s
 
 
 @SAVEPOINTS
+def test_operators_of_which_the_same_was_found_share_a_line(version: str, case: str) -> None:
+    folder = values(version) / case
+    names = kit.open_checkpoint(folder).operators.query("max_parallelism != 64")["operator"]
+    _, out, _ = ran("check", folder, "--parallelism", 4, "--max-parallelism", 64)
+    (line,) = [each for each in out.splitlines() if each.startswith("fails:")]
+    assert line.startswith(f"fails: {len(names)} operators: ")
+    assert [name for name in names if name not in line] == []
+
+
+@SAVEPOINTS
 def test_a_job_without_an_operator_fails_unless_that_is_allowed(version: str, case: str) -> None:
     folder = values(version) / case
     first, *others = kit.open_checkpoint(folder).operators["uid"]

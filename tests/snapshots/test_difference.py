@@ -64,6 +64,18 @@ def test_a_checkpoint_of_flink_does_not_differ_from_itself(version: str, case: s
     assert set(diff.operators["change"]) == {"unchanged"}
 
 
+def test_an_operator_with_another_id_is_another_operator(tmp_path: Path) -> None:
+    version, case = next(each for each in value_cases() if each[1] == "savepoint-canonical")
+    before = kit.open_checkpoint(values(version) / case)
+    diff = before.diff(before.edit().rename("scalars", "numbers").write(tmp_path / "new"))
+    rows = diff.states.query("operator in ('scalars', 'numbers') and name == 'long'").set_index("operator")
+    many = before.state("scalars", "long").num_rows
+    assert rows.loc["scalars", CHANGES].tolist() == [0, many, 0]
+    assert rows.loc["numbers", CHANGES].tolist() == [many, 0, 0]
+    same = diff.states.query("operator not in ('scalars', 'numbers') and error == ''")
+    assert same[CHANGES].to_numpy().sum() == 0
+
+
 def test_keys_that_came_went_and_changed(tmp_path: Path) -> None:
     old = kit.open_checkpoint(longs(tmp_path / "old", np.arange(100), max_parallelism=4))
     for max_parallelism in (4, 8):  # a key's group is not the key

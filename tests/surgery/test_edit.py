@@ -80,7 +80,9 @@ def test_every_key_gets_the_key_group_of_another_max_parallelism(case: str, tmp_
     refused = [uid for uid in ("by-pojo",) if uid in truth["operators"]]
     edited = checkpoint.edit()
     for uid in refused:
-        with pytest.raises(kit.CheckpointError, match="hash code that only their Java class knows"):
+        with pytest.raises(
+            kit.CheckpointError, match=r"by-pojo, state .* only their Java class knows.*: drop this operator"
+        ):
             edited.set_max_parallelism(256, uid).rehearse()
         edited = edited.drop(uid)
     wide = edited.set_max_parallelism(300).write(tmp_path / "wide")

@@ -5,7 +5,9 @@ Values are compared state by state: both sides of one state are in memory at a t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -17,6 +19,8 @@ from kit.snapshots.python_values import python_values
 if TYPE_CHECKING:
     import pandas as pd
 
+_Ids = tuple[str | None, str | None]
+"""What an operator is called before and after; None on the side that does not have it."""
 VALUES = ("value", "last_access")
 """Columns that are compared; all others together are the key of a row, but for its key group."""
 
@@ -76,7 +80,13 @@ class CheckpointDiff:
         import pandas as pd
 
         known = pd.concat([self._before.states, self._after.states]).drop_duplicates(["operator", "name"])
-        rows = [self._compared(row["operator"], row["name"], row["kind"]) for row in known.to_dict("records")]
+        rows: list[dict[str, Any]] = []
+        done: set[tuple[_Ids, str]] = set()
+        for row in known.to_dict("records"):
+            for ids in self._ids(row["operator"]):
+                if (ids, row["name"]) not in done:
+                    done.add((ids, row["name"]))
+                    rows += self._compared(row["operator"], row["name"], row["kind"], ids)
         counts = ["rows_before", "rows_after", "added", "removed", "changed"]
         frame = pd.DataFrame(rows, columns=["operator", "name", "kind", *counts, "error"])
         return frame.astype(dict.fromkeys(counts, "Int64"))
@@ -87,22 +97,38 @@ class CheckpointDiff:
 
         Raises KeyError if neither checkpoint has the state, and CheckpointError if it cannot be read.
         """
-        merged = self._merged(operator, name)
+        merged = self._merged(name, (operator, operator))
         return merged[merged["change"] != "unchanged"].reset_index(drop=True)
 
-    def _compared(self, operator: str, name: str, kind: str) -> dict[str, Any]:
+    def _ids(self, operator: str) -> Iterator[_Ids]:
+        """Yield the ids before and after of each operator of this label: the same id, else one of the same label."""
+        before, after = (
+            dict(zip(found.operators["operator_id"], found.operators["operator"], strict=True))
+            for found in (self._before, self._after)
+        )
+        old, new = ([each for each, name in found.items() if name == operator] for found in (before, after))
+        lost, found = [each for each in old if each not in after], [each for each in new if each not in before]
+        yield from ((each, each) for each in dict.fromkeys([*old, *new]) if each in before and each in after)
+        yield from zip_longest(lost, found)
+
+    def _compared(self, operator: str, name: str, kind: str, ids: _Ids) -> Iterator[dict[str, Any]]:
+        """Yield the row of a state, if one of the operators has it."""
         named = {"operator": operator, "name": name, "kind": kind}
         try:
-            change = self._merged(operator, name)["change"]
+            change = self._merged(name, ids)["change"]
+        except KeyError:
+            return
         except CheckpointError as error:
-            return {**named, "error": str(error)}
+            yield {**named, "error": str(error)}
+            return
         counts = {each: int((change == each).sum()) for each in ("added", "removed", "changed")}
         before, after = len(change) - counts["added"], len(change) - counts["removed"]
-        return {**named, "rows_before": before, "rows_after": after, **counts, "error": ""}
+        yield {**named, "rows_before": before, "rows_after": after, **counts, "error": ""}
 
-    def _merged(self, operator: str, name: str) -> pd.DataFrame:
-        """Return the rows of both, side by side, with their change."""
-        return _side_by_side(*(_rows(found, operator, name) for found in (self._before, self._after)))
+    def _merged(self, name: str, ids: _Ids) -> pd.DataFrame:
+        """Return the rows of both, side by side, with their change. Raises KeyError, CheckpointError."""
+        sides = zip((self._before, self._after), ids, strict=True)
+        return _side_by_side(*(None if each is None else _rows(found, each, name) for found, each in sides))
 
     @property
     def title(self) -> str:

@@ -213,7 +213,12 @@ def _dealt(draft: Draft, files: Sequence[_File]) -> Sequence[_File]:
 
 def _new_groups(draft: Draft, state: KeyedState, group: int, pairs: Sequence[Pair]) -> list[int]:
     """Return the new key group of each pair. Raises CheckpointError if the old one is not what the key's hash says."""
-    codes = hashes(state, [key for key, _ in pairs])
+    try:
+        codes = hashes(state, [key for key, _ in pairs])
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{label(draft.new)}, state {state.name!r}: {error}: drop this operator, or leave its maximum parallelism"
+        ) from error
     old = key_groups_for_hashes(codes, draft.old.max_parallelism)
     if (old != group).any():
         raise CheckpointError(
