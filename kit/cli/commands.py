@@ -105,20 +105,23 @@ def show(
 ) -> None:
     """Show the operators and states of a checkpoint.
 
-    Exits with 1 if a file that it refers to is missing.
+    Exits with 1 if a file that it refers to is missing or cut off, or if the states in it cannot be read.
     """
     with errors():
         checkpoint = open_checkpoint(path, follow=follow)
         chosen = Table.OPERATORS if table is None and (as_lines or parquet is not None) else table
         frames = _frames(checkpoint, chosen)
-        problems = checkpoint.files[checkpoint.files["problem"] != ""]
+        problems = [each for each in checkpoint.files["problem"] if each]
+        if not problems and "states" in frames:
+            states = checkpoint.states
+            problems = [f"{row.operator}: {row.error}" for row in states[states["error"] != ""].itertuples()]
     if not for_programs(next(iter(frames.values())), parquet, as_lines=as_lines):
         as_tables(checkpoint.title, frames)
         if not checkpoint.operators["uid"].any() and not checkpoint.operators["name"].any():
             typer.echo(_NO_NAMES)
-    for problem in problems["problem"].head(3):
+    for problem in problems[:3]:
         typer.echo(f"kit: {problem}", err=True)
-    if len(problems):
+    if problems:
         raise typer.Exit(NOT_RESTORABLE)
 
 

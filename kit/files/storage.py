@@ -104,8 +104,12 @@ class StateFiles:
 
     def exists(self, path: str) -> bool:
         """Return True if the file or directory exists."""
+        return self.info(path).type is not fs.FileType.NotFound
+
+    def info(self, path: str) -> fs.FileInfo:
+        """Return the type and the size of what is at a path."""
         file_system, inner = self.place(path)
-        return file_system.get_file_info(inner).type is not fs.FileType.NotFound
+        return file_system.get_file_info(inner)
 
     def read(self, handle: StreamStateHandle | str) -> pa.Buffer:
         """Return all bytes of a handle, or of a file. Raises StorageError naming the path."""

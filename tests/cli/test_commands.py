@@ -100,6 +100,29 @@ def test_exit_codes_say_what_a_deployment_must_know(tmp_path: Path) -> None:
     assert "has no state" in ran("state", tmp_path / "job" / "chk-1", "sums", "nothing")[2] or code == 2
 
 
+def test_a_file_that_was_cut_off_is_named_before_it_is_read(tmp_path: Path) -> None:
+    keyed = longs(tmp_path / "chk-1", np.arange(5), 8) / "keyed"
+    many = keyed.stat().st_size
+    keyed.write_bytes(keyed.read_bytes()[:-1])
+    told = f"keyed' has {many - 1:,} bytes, but the checkpoint recorded {many:,}: it was cut off"
+    code, out, _ = ran("ls", tmp_path)
+    assert code == 1
+    assert told in out
+    code, _, error = ran("show", tmp_path / "chk-1")
+    assert code == 1
+    assert told in error
+
+
+def test_states_that_cannot_be_read_are_explained(tmp_path: Path) -> None:
+    keyed = longs(tmp_path / "chk-1", np.arange(5), 8) / "keyed"
+    keyed.write_bytes(b"\xff" + keyed.read_bytes()[1:])
+    code, _, error = ran("show", tmp_path / "chk-1")
+    assert code == 1
+    assert "kit: sums: " in error
+    assert "of keyed state" in error
+    assert ran("show", tmp_path / "chk-1", "--table", "operators")[0] == 0
+
+
 def test_one_key_group_can_be_read_alone(tmp_path: Path) -> None:
     folder = longs(tmp_path, np.arange(50), 8)
     table = kit.open_checkpoint(folder).state("sums", "total")

@@ -203,7 +203,7 @@ def files(metadata: CheckpointMetadata, source: StateBytes) -> pd.DataFrame:
     rows = []
     for path, size in file_sizes(metadata).items():
         try:
-            place, problem = source.path(path), ""
+            place, problem = source.whole_path(path, size), ""
         except CheckpointError as error:
             place, problem = "", str(error)
         rows.append((path, size, ", ".join(users.get(path, ())), place, problem))

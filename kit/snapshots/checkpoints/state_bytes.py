@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import pyarrow as pa
+from pyarrow import fs
 
 from kit.core.state.errors import CheckpointError, StateError
 from kit.core.state.handles import ByteStreamStateHandle, SegmentFileStateHandle, StreamStateHandle
@@ -28,6 +29,7 @@ class StateBytes:
     def __init__(self, files: StateFiles, directory: str, *, follow: bool = False) -> None:
         self.files, self.directory, self._follow = files, directory, follow
         self._found: dict[str, str] = {}
+        self._sizes: dict[str, int | None] = {}
 
     @cached_property
     def _roots(self) -> tuple[str, ...]:
@@ -40,13 +42,29 @@ class StateBytes:
             self._found[recorded] = self._find(recorded)
         return self._found[recorded]
 
+    def whole_path(self, recorded: str, size: int) -> str:
+        """Return where a recorded file is. Raises CheckpointError as `path` does, and for less than `size` bytes."""
+        path = self.path(recorded)
+        there = self._sizes.get(path)
+        if there is not None and there < size:
+            raise CheckpointError(
+                f"the file {path!r} has {there:,} bytes, but the checkpoint recorded {size:,}: it was cut off; "
+                "fetch it again, or open another checkpoint"
+            )
+        return path
+
+    def _exists(self, path: str) -> bool:
+        info = self.files.info(path)
+        self._sizes[path] = info.size
+        return info.type is not fs.FileType.NotFound
+
     def _find(self, recorded: str) -> str:
         real = self.files.is_real
         inside = not list(paths_outside([recorded], self._roots, is_real=real))
-        if (inside or self._follow) and self.files.exists(recorded):
+        if (inside or self._follow) and self._exists(recorded):
             return recorded
         for candidate in self._candidates(recorded):
-            if self.files.exists(candidate) and not list(paths_outside([candidate], self._roots, is_real=real)):
+            if self._exists(candidate) and not list(paths_outside([candidate], self._roots, is_real=real)):
                 return candidate
         if inside or self._follow:
             raise CheckpointError(
