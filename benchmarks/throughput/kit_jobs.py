@@ -4,7 +4,7 @@
 
 Timed is from all tasks running until the input has been processed: W1 and W1r until its last split has been read, for
 they tell their totals at the end (not timed with any peer); the others until the barrier of the last checkpoint, which
-follows the last row, has come through. KIT_PROFILE=directory leaves a profile of each slot's main thread there.
+follows the last row, has come through. KIT_PROFILE=directory leaves a profile of the thread of each slot's tasks there.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ LAST_CANCEL_S = 10.0
 """The time that the end of the gang waits for a call of Spark that cancels it and has not returned."""
 _OBJECTS_BETWEEN_COLLECTIONS = 500_000
 PROFILE_VARIABLE = "KIT_PROFILE"
-"""The variable with the directory to which each slot writes a profile of its main thread,
+"""The variable with the directory to which each slot writes a profile of the thread that runs its tasks,
 `slot-<n>-<epoch>.prof`.
 """
 
@@ -157,8 +157,9 @@ class _SlotTask:
         context = TaskContext.get()
         assert context is not None
         inbox = LastWord(GRACE_S)
-        with _profiled(context.partitionId(), self._ticket.epoch), _rare_collections():
-            rows = rows_of(Slot(self._ticket, context.partitionId(), inbox).counting())
+        slot = Slot(self._ticket, context.partitionId(), inbox)
+        with _rare_collections():
+            rows = rows_of(slot.counting(_profiled(slot.number, self._ticket.epoch)))
             yield from (row for row in rows if self._counts)
         inbox.left()
 

@@ -17,9 +17,9 @@ import contextlib
 import os
 import queue
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -106,16 +106,45 @@ class Slot:
 
     # --- from joining to leaving ----------------------------------------------------------------------------------
 
+    def counting(self, within: AbstractContextManager[object] | None = None) -> Iterator[Counts]:
+        """Do as `run` in a thread, and yield the slot's counters every `COUNTS_EVERY_S` seconds and at the end.
+
+        The slot does not wait for the caller, because Spark's JVM may stop reading counters for a while. If the caller
+        stops early, the slot leaves. `within` is a context for the thread.
+        """
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                with within or contextlib.nullcontext():
+                    self.run()
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run, name=f"kit-slot-{self.number}", daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                yield self.counts
+                thread.join(COUNTS_EVERY_S)
+        finally:
+            if thread.is_alive():
+                self._inbox.put(DriverLeft(clean=False, reason="Spark has ended the task"))
+                thread.join()
+        if errors:
+            raise errors[0]
+        yield self.counts
+
+    @property
+    def counts(self) -> Counts:
+        """The slot's counters so far."""
+        return Counts() if self._host is None else self._host.counts
+
     def run(self) -> None:
         """Join the driver, run the tasks, and return when the driver tells the slot to leave.
 
         Raises ConnectionError or a subclass if the driver cannot be joined; later errors are reported to the driver.
         """
-        for _ in self.counting():
-            pass
-
-    def counting(self) -> Iterator[Counts]:
-        """Do as `run`, and yield the slot's counters every `COUNTS_EVERY_S` seconds and at the end."""
         ticket = self._ticket
         with contextlib.ExitStack() as stack:
             self._files = TaskFiles(
@@ -151,7 +180,7 @@ class Slot:
                 settings=ticket.wire,
             )
             try:
-                yield from self._loop()
+                self._loop()
             except (Exception, SystemExit) as error:  # a user-defined function may call sys.exit
                 self._complain(error)
             finally:
@@ -166,21 +195,16 @@ class Slot:
         if self._job_is_over or self._is_alone:
             self._files.forget_local_state(None if self._job_is_over else self.number)
 
-    def _loop(self) -> Iterator[Counts]:
+    def _loop(self) -> None:
         inbox, working = self._inbox, self._wait_for_the_others()
-        due_s = 0.0
         while working is not None and not self._over:
             while not inbox.empty():
                 self._take(inbox.get(), working)
             if not working.work() and not self._over:
                 with contextlib.suppress(queue.Empty):
                     self._take(inbox.get(timeout=working.idle_s()), working)
-            if time.monotonic() >= due_s:
-                due_s = time.monotonic() + COUNTS_EVERY_S
-                yield working.counts
         if working is not None:
             working.tell_records()
-            yield working.counts
 
     def _wait_for_the_others(self) -> WorkingSlot | None:
         """Wait until all slots have joined, create the tasks and connect; return None if told to leave first."""

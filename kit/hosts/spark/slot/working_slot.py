@@ -16,7 +16,6 @@ import pyarrow as pa
 from kit.core.protocol.elements import Buffer
 from kit.core.protocol.messages import TaskMessage, TaskStateChanged
 from kit.core.protocol.words import Envelope
-from kit.hosts.spark.slot.counts import Counts
 from kit.hosts.spark.slot.task_host import TaskHost, Work
 from kit.hosts.spark.wire.channels import CreditArrived, ElementArrived
 from kit.hosts.spark.wire.codec import decode_element, pack_words, unpack_words
@@ -51,11 +50,6 @@ class WorkingSlot:
 
     def __repr__(self) -> str:
         return f"WorkingSlot({self._host!r})"
-
-    @property
-    def counts(self) -> Counts:
-        """The counters that Spark shows."""
-        return self._host.counts
 
     # --- work -----------------------------------------------------------------------------------------------------
 
