@@ -99,6 +99,9 @@ def test_a_session_that_cannot_run_the_job_is_refused() -> None:
     check_session(spark, "sums", 4)
     with pytest.raises(JobFailedError, match=r"job sums cannot run: the job needs 5 slots at once and Spark has 4"):
         check_session(spark, "sums", 5)
+    check_session(spark, "sums", 3, beside=1)
+    with pytest.raises(JobFailedError, match=r"needs 4 slots and a core for the query of its .* and Spark has 4"):
+        check_session(spark, "sums", 4, beside=1)
 
 
 def test_a_spark_connect_session_is_refused() -> None:
@@ -110,7 +113,7 @@ def test_a_spark_connect_session_is_refused() -> None:
 @pytest.mark.parametrize("master", ["spark://head:7077", "local-cluster[2,1,1024]"])
 def test_executors_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch, master: str) -> None:
     left = ["there are none", "there is one", ""]
-    monkeypatch.setattr(preflight, "missing_slots", lambda spark, slots: left.pop(0) if len(left) > 1 else left[0])
+    monkeypatch.setattr(preflight, "missing_slots", lambda spark, *cores: left.pop(0) if len(left) > 1 else left[0])
     monkeypatch.setattr(preflight, "_is_stopped", lambda spark: False)
     monkeypatch.setattr(preflight, "ASK_EVERY_S", 0.0)
     cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master))

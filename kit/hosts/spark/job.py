@@ -250,14 +250,14 @@ class SparkJob(JobRequests, JobLooks, Asking):
             raise JobFailedError(problem)
         end_in_order()
         if self._uses_spark:
-            from kit.hosts.spark.preflight import check_session, least_slots, watch_slots
+            from kit.hosts.spark.preflight import check_session, cores_beside, least_slots, watch_slots
 
             if self.spark is None:
                 from kit.hosts.spark.session import create_session
 
                 self.spark = create_session(slots=self._widest)
-            wait_s = self._driver.settings.start_timeout_s
-            check_session(self.spark, self.job.name, least_slots(self.job), wait_s)
+            wait_s, beside = self._driver.settings.start_timeout_s, cores_beside(self.job)
+            check_session(self.spark, self.job.name, least_slots(self.job), wait_s, beside=beside)
             watch_slots(self._driver.slot_watch, self.spark, self)
             keep_jobs_on_interrupt(self.spark)
 

@@ -16,14 +16,16 @@ from kit.hosts.spark.driver.warm_slots import WarmSlots
 from kit.hosts.spark.session import is_local
 from kit.hosts.spark.started_jobs import StartedJob, started
 from kit.stream.graph.job_graph import JobGraph
+from kit.stream.operators.sources.source_spec import SourceSpec
 
 ASK_EVERY_S = 0.2
 
 
-def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0) -> None:
+def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0, *, beside: int = 0) -> None:
     """Raise JobFailedError if the session is of the wrong kind, was stopped, or has fewer than `slots` slots.
 
-    A cluster's executors may still be starting, above all when a driver takes over: wait up to `wait_s` for them.
+    `beside` cores must be left for Spark's own queries (`cores_beside`). A cluster's executors may still be starting,
+    above all when a driver takes over: wait up to `wait_s` for them.
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise JobFailedError(
@@ -37,7 +39,7 @@ def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0
         )
     if not is_local(spark.sparkContext.master):
         _wait_for_executors(spark, job, slots, wait_s)
-    if missing := missing_slots(spark, slots):
+    if missing := missing_slots(spark, slots, beside):
         raise JobFailedError(f"job {job} cannot run: {missing}")
 
 
@@ -47,10 +49,22 @@ def least_slots(job: JobGraph) -> int:
     return min(widest, rescaling.minimum_parallelism) if rescaling.reactive else widest
 
 
+def cores_beside(job: JobGraph) -> int:
+    """Return the number of cores that Spark needs beside the slots: 1 if the job reads a streaming DataFrame.
+
+    Without that core, the query would wait for the slots to end, and the job for its rows.
+    """
+    from kit.hosts.spark.frames.streamed_source import StreamedSource
+
+    specs = [operator.spec for vertex in job.vertices for operator in vertex.operators]
+    return int(any(isinstance(spec, SourceSpec) and isinstance(spec.source, StreamedSource) for spec in specs))
+
+
 def check_rescale(spark: SparkSession | None, job: JobGraph, wanted: Mapping[str, int]) -> None:
     """Raise ValueError if the session has too few slots and the job does not accept fewer."""
-    missing = "" if spark is None or job.settings.rescaling.reactive else missing_slots(spark, max(wanted.values()))
-    if missing:
+    if spark is None or job.settings.rescaling.reactive:
+        return
+    if missing := missing_slots(spark, max(wanted.values()), cores_beside(job)):
         raise ValueError(f"job {job.name} cannot be rescaled: {missing}")
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from kit import CheckpointConfig, FixedDelay, Lab, ParquetSink, SparkJob, StreamEnvironment
 from kit.hosts.spark import JobFailedError
+from kit.hosts.spark.driver.gang import concurrent_tasks
 from tests.spark.jobs import read, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]
@@ -99,3 +100,16 @@ def test_what_is_no_stream_and_a_lab_are_rejected(spark: SparkSession, tmp_path:
         env.from_spark_stream([1], tmp_path)
     with pytest.raises(JobFailedError, match="only Spark reads a streaming DataFrame"):
         Lab(job(spark, tmp_path)).run()
+
+
+def test_a_job_that_leaves_its_query_no_core_is_rejected_before_it_starts(spark: SparkSession, tmp_path: Path) -> None:
+    cores = concurrent_tasks(spark)
+    assert cores is not None
+    refused = rf"needs {cores} slots and a core for the query of its streaming DataFrame and Spark has {cores}"
+    with pytest.raises(JobFailedError, match=refused):
+        SparkJob(job(spark, tmp_path, parallelism=cores), spark).start()
+    with SparkJob(job(spark, tmp_path), spark) as running:
+        running.start()
+        with pytest.raises(ValueError, match=refused):
+            running.rescale(cores)
+        running.cancel()

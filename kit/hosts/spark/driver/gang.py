@@ -191,14 +191,20 @@ def _profiled(slot: int, epoch: int) -> Iterator[None]:
     profile.dump_stats(f"{directory}/slot-{slot}-{epoch}.prof")
 
 
-def missing_slots(spark: SparkSession, wanted: int) -> str:
-    """Return why `wanted` tasks cannot run at once; "" if they can, according to Spark."""
+def missing_slots(spark: SparkSession, wanted: int, beside: int = 0) -> str:
+    """Return why `wanted` tasks cannot run at once, with `beside` cores left for Spark's own queries of the job.
+
+    Returns "" if they can, according to Spark.
+    """
     there = concurrent_tasks(spark)
-    if there is None or there >= wanted:
+    if there is None or there >= wanted + beside:
         return ""
+    needs = (
+        f"{wanted} slots and a core for the query of its streaming DataFrame" if beside else f"{wanted} slots at once"
+    )
     return (
-        f"the job needs {wanted} slots at once and Spark has {there} ({spark.sparkContext.master}): lower the "
-        f"parallelism, or stop this session and give the next one more cores, as create_session(slots={wanted}) does"
+        f"the job needs {needs} and Spark has {there} ({spark.sparkContext.master}): lower the parallelism, or stop "
+        f"this session and give the next one more cores, as create_session(slots={wanted}) does"
     )
 
 
