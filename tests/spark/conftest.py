@@ -14,6 +14,7 @@ import pytest
 from kit.hosts.spark.edge import COLLECTED
 from kit.hosts.spark.temporary import process_directory
 from tests.object_store import ObjectStore
+from tests.spark.connectors import with_connectors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,8 @@ def spark_session(slots: int) -> Iterator[SparkSession]:
     """A session that is stopped afterwards."""
     from kit.hosts.spark import create_session
 
-    session = create_session("tests", slots=slots, config={"spark.ui.enabled": "true", "spark.ui.port": "0"})
+    config = {"spark.ui.enabled": "true", "spark.ui.port": "0"} | with_connectors()
+    session = create_session("tests", slots=slots, config=config)
     yield session
     session.stop()
 

@@ -1,8 +1,10 @@
-"""A driver of a job from a DataFrame to a table: `python -m tests.spark.frames.on_cluster DIRECTORY MASTER SOURCE`.
+"""A driver of a job from a DataFrame to a table.
 
-The source is "parquet" or the URL of a database for JDBC. With a fourth argument, "recover", the driver continues the
-job of the first one, which kills an executor after a checkpoint, and itself after a later one. One that recovers prints
-what the table has, what Spark SQL makes of the same input, and how often Spark wrote the input.
+    python -m tests.spark.frames.on_cluster DIRECTORY MASTER SOURCE FORMAT [recover]
+
+The source is "parquet" or the URL of a database for JDBC, and FORMAT that of the table. With "recover", the driver
+continues the job of the first one, which kills an executor after a checkpoint, and itself after a later one. One that
+recovers prints what the table has, what Spark SQL makes of the same input, and how often Spark wrote the input.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kit import CheckpointConfig, FixedDelay, ParquetSink, SparkJob, StreamEnvironment, count, create_session, sum_
 from tests.spark.cluster import executor_of, session_settings
+from tests.spark.connectors import with_connectors
 from tests.spark.jobs import await_checkpoint, until
 
 ROWS = 100_000
@@ -60,8 +63,11 @@ def job(frame: DataFrame, directory: Path) -> StreamEnvironment:
 
 def main() -> None:
     """Run the job as the arguments say."""
-    directory, master, source, recover = Path(sys.argv[1]), sys.argv[2], sys.argv[3], "recover" in sys.argv
-    spark = create_session("orders", master=master, config=session_settings() | WITH_DRIVERS)
+    directory, recover = Path(sys.argv[1]), "recover" in sys.argv
+    master, source, table_format = sys.argv[2:5]
+    settings = session_settings() | WITH_DRIVERS | with_connectors()
+    settings["spark.sql.warehouse.dir"] = str(directory / "warehouse")
+    spark = create_session("orders", master=master, config=settings)
     frame = parquet_orders(spark, directory) if source == "parquet" else table_of_orders(spark, source)
     with SparkJob(job(frame, directory), spark, recover=recover) as running:
         running.start()
@@ -75,8 +81,8 @@ def main() -> None:
         before = copies(directory)
         running.wait()
         restored = int(running.look.restores()["checkpoint_id"].min())
-        running.to_spark("totals").write.parquet(str(directory / "table"))
-    table = spark.read.parquet(str(directory / "table")).orderBy("customer").collect()
+        running.to_spark("totals").write.format(table_format).saveAsTable("totals")
+    table = spark.table("totals").orderBy("customer").collect()
     expected = frame.groupBy("customer").agg({"*": "count", "id": "sum"}).orderBy("customer")
     named = expected.selectExpr("customer", "`count(1)` AS n", "`sum(id)` AS total").collect()
     told = {"table": [row.asDict() for row in table], "expected": [row.asDict() for row in named]}

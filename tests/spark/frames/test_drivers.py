@@ -18,10 +18,13 @@ import pytest
 from tests.house.files import ROOT
 from tests.postgresql import PostgreSql
 from tests.spark.cluster import StandaloneCluster
+from tests.spark.connectors import HAS_DELTA
 from tests.spark.frames.on_cluster import ROWS
 from tests.spark.frames.queries import LAST_BATCH
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
+
+FORMATS = ["parquet", "delta"] if HAS_DELTA else ["parquet"]
 
 
 @pytest.fixture
@@ -43,12 +46,14 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield request.param
 
 
+@pytest.mark.parametrize("table_format", FORMATS)
 @pytest.mark.parametrize("source", ["parquet", "sqlite", "postgresql"], indirect=True)
-def test_the_table_is_what_spark_sql_makes_of_the_same_input(tmp_path: Path, source: str) -> None:
+def test_the_table_is_what_spark_sql_makes_of_the_same_input(tmp_path: Path, source: str, table_format: str) -> None:
     with StandaloneCluster(tmp_path / "cluster") as cluster:
-        killed = driver(tmp_path, cluster.url, source)
+        killed = driver(tmp_path, cluster.url, source, table_format)
         assert killed["epochs"] == 2
-        told = driver(tmp_path, cluster.url, source, "recover")
+        told = driver(tmp_path, cluster.url, source, table_format, "recover")
+    assert (tmp_path / "warehouse" / "totals" / "_delta_log").exists() == (table_format == "delta")
     assert told["table"] == told["expected"]
     assert len(told["expected"]) == 97
     assert told["copies"] == killed["copies"]
