@@ -3,6 +3,7 @@
     python -m benchmarks throughput
     python -m benchmarks.throughput --workloads W1,W5 --peers kit,spark-sql --rounds 3 --seconds 8
     python -m benchmarks.throughput --checkpoint-cost        # W1 and W1r with checkpoints and without, in turn
+    python -m benchmarks.throughput --frames                 # W1 over Parquet files and over DataFrames
     KIT_PROFILE=/tmp python -m benchmarks.throughput.kit_jobs W5 4000000 /tmp/w5    # a profile of each slot
 
 `workloads.py` says what is computed, `peers.py` who computes it, and a file for each of them how. Peers take turns,

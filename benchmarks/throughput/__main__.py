@@ -12,6 +12,7 @@ from pathlib import Path
 import benchmarks.throughput as about
 from benchmarks._options import options
 from benchmarks.throughput import workloads
+from benchmarks.throughput.frames import compare
 from benchmarks.throughput.measured import DURABILITY, PeerError
 from benchmarks.throughput.peers import KIT, NUMPY, PEERS, Peer, default_cache
 from benchmarks.throughput.table import Standing, millions, table, take_turns
@@ -20,6 +21,7 @@ COST_GOALS = {"W1": 5.0, "W1r": 15.0}
 """How many percent checkpoints every second may cost."""
 SMALLEST, FEWEST_ROWS = ["W1", "W3"], 3_000
 """One workload of which the end of the input is timed, and one of which a barrier is; without peers."""
+FRAME_ROWS = 50_000_000
 SYNC_GOAL = 10.0
 """How many percent a checkpoint that survives a loss of power may cost beside one that does not."""
 _COST_CASES = {
@@ -41,6 +43,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=default_cache())
     parser.add_argument("--set-up", action="store_true", help="make the peers' environments, and no more")
     parser.add_argument("--checkpoint-cost", action="store_true", help="the kit with checkpoints and without")
+    parser.add_argument("--frames", action="store_true", help="the kit with W1's rows from DataFrames of Spark")
     given = parser.parse_args(arguments)
     if given.smallest:
         given.workloads, given.peers, given.rounds, given.rows = SMALLEST, [KIT, NUMPY], 1, FEWEST_ROWS
@@ -64,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given.cache = given.cache.absolute()
     if given.checkpoint_cost:
         return checkpoint_cost(given)
+    if given.frames:
+        return compare(given.rounds, given.rows or FRAME_ROWS)
     peers = set_up([PEERS[name] for name in given.peers], given.cache)
     if given.set_up:
         return 0
