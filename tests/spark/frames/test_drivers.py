@@ -29,7 +29,7 @@ FORMATS = ["parquet", "delta"] if HAS_DELTA else ["parquet"]
 
 @pytest.fixture
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """What the driver is told of where its rows come from; a database has them already."""
+    """The name of the source for the driver; a database has the rows already."""
     numbers = f"WITH RECURSIVE n(id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id + 1 < {ROWS})"
     columns = "CREATE TABLE orders (id BIGINT NOT NULL, customer BIGINT NOT NULL)"
     statements = [columns, f"INSERT INTO orders {numbers} SELECT id, id % 97 FROM n"]
