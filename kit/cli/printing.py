@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kit.snapshots.python_values import python_values
+from kit.snapshots.python_values import json_value, python_values, value_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +62,7 @@ def for_programs(rows: pa.Table | pd.DataFrame, parquet: str | None, *, as_lines
 def as_json(rows: pa.Table | pd.DataFrame) -> None:
     """Print a JSON object for each row, one per line."""
     for row in _rows(rows):
-        sys.stdout.write(f"{json.dumps(_plain(row), ensure_ascii=False, allow_nan=False)}\n")
+        sys.stdout.write(f"{json.dumps(json_value(row), ensure_ascii=False, allow_nan=False)}\n")
 
 
 def write_parquet(rows: pa.Table | pd.DataFrame, path: str) -> None:
@@ -84,27 +84,6 @@ def _rows(rows: pa.Table | pd.DataFrame) -> Iterator[dict[str, Any]]:
             yield dict(zip(columns, held, strict=True))
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: bytes in hexadecimal, times in ISO 8601, numbers beyond JSON's as text."""
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, float):
-        return value if abs(value) < float("inf") else str(value)
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
 def _told(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    plain = _plain(value)
-    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    text = text if text.isprintable() else json.dumps(text, ensure_ascii=False)
+    text = value_text(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -22,7 +23,7 @@ from kit.files.storage import StateFiles
 from kit.restore_check import Finding, Match, RestoreCheck, check_restore
 from kit.restore_check.job_shape import Job, Parallelism, shape_of
 from kit.run.sizes import size_text
-from kit.snapshots.checkpoints import frames
+from kit.snapshots.checkpoints import frames, pages
 from kit.snapshots.checkpoints.checking import declared_in, not_as_declared, types_changed, with_types
 from kit.snapshots.checkpoints.difference import CheckpointDiff
 from kit.snapshots.checkpoints.in_flight import records_in_flight
@@ -249,6 +250,62 @@ class Checkpoint:
                 raise KeyError(f"{name!r} is operator state, which has no key groups: read it with state()")
             raise self._no_state(found, name)
 
+    def page(
+        self,
+        operator: str,
+        name: str,
+        *,
+        at: pages.Place = pages.START,
+        query: str = "",
+        key_groups: Collection[int] | None = None,
+        rows: int = pages.ROWS,
+        most_read: int = pages.MOST_READ,
+    ) -> pages.StatePage:
+        """Return rows of a state that contain a text, from a place on. A bounded part of the state is read.
+
+        Args:
+            operator: its uid, its name, or its id in hexadecimal.
+            name: the state's.
+            at: where the page begins: `next` of the page before.
+            query: the text that a column of the row must contain, whatever its case; all rows if empty.
+            key_groups: those to read; all if omitted. They do not apply to operator state.
+            rows: the most rows on the page.
+            most_read: the most key groups and subtasks to read. With these the page ends, and `next` says where to
+                go on.
+
+        Raises KeyError and CheckpointError as `state` does.
+        """
+        found = self._operator(operator)
+        kinds = [kind for kind, infos in self._first_infos(found) if name in _names(infos)]
+        if not kinds:
+            raise self._no_state(found, name)
+        units: list[pages.Unit] = []
+        for subtask, state in sorted(found.subtask_states.items()):
+            if kinds[0] == "operator":
+                units += [pages.Unit(subtask)] if name in _listed(state) else []
+            else:
+                own = {group for handle in _keyed_handles(state) for group in handle.key_group_range}
+                units += [
+                    pages.Unit(subtask, group) for group in sorted(own) if key_groups is None or group in key_groups
+                ]
+        with _named(found, name):
+            return pages.page_of(units, lambda unit: self._read(found, name, unit), at, rows, query, most_read)
+
+    def _read(self, operator: OperatorState, name: str, unit: pages.Unit) -> Iterator[pa.Table] | None:
+        """Return the rows of a unit, None if it has none."""
+        subtask, group = unit
+        state = operator.subtask_states[subtask]
+        if group is None:
+            return self._operator_tables(operator, name, subtask, state)
+        with_rows = [
+            part
+            for part in self._keyed_parts(operator, subtask, state)
+            if group in part.groups() and name in _names(part.infos())
+        ]
+        if not with_rows:
+            return None
+        return (table for part in with_rows for table in _by_group(part, name, (group,)))
+
     def keyed_bytes(self, operator: str) -> dict[KeyGroupRange, int]:
         """Return the bytes of keyed state of each subtask of an operator, by its range of key groups, in order.
 
@@ -262,6 +319,29 @@ class Checkpoint:
                 span = KeyGroupRange(min(each.start for each in ranges), max(each.end for each in ranges))
                 found[span] = found.get(span, 0) + sum(each.state_size for each in own)
         return dict(sorted(found.items(), key=lambda each: each[0].start))
+
+    def key_group_bytes(self, operator: str, subtask: int) -> dict[int, int]:
+        """Return the bytes of each key group of a subtask, as far as they have bytes of their own.
+
+        Raises KeyError if there is no such operator, CheckpointError if a file cannot be read.
+        """
+        return self._by_key_group(operator, subtask, "bytes")
+
+    def key_group_entries(self, operator: str, subtask: int) -> dict[int, int]:
+        """Return the entries in each key group of a subtask, of all states together. All keyed state of it is read.
+
+        Raises KeyError if there is no such operator, CheckpointError if a file cannot be read.
+        """
+        return self._by_key_group(operator, subtask, "entries")
+
+    def _by_key_group(self, operator: str, subtask: int, what: str) -> dict[int, int]:
+        found = self._operator(operator)
+        state = found.subtask_states.get(subtask)
+        counted: Counter[int] = Counter()
+        with _named(found, f"subtask {subtask}"):
+            for part in () if state is None else self._keyed_parts(found, subtask, state):
+                counted.update(part.sizes() if what == "bytes" else part.entries())
+        return dict(counted)
 
     def key_group_of(self, operator: str, name: str, key: Any) -> int | None:
         """Return the key group of a key of a state, and None if the kit does not know how its keys are hashed.
@@ -300,15 +380,19 @@ class Checkpoint:
         return pa.table({"key_group": pa.array([], pa.int32())}) if name in known else None
 
     def _operator_table(self, operator: OperatorState, name: str) -> pa.Table | None:
-        tables = []
+        tables: list[pa.Table] = []
         for subtask, state in sorted(operator.subtask_states.items()):
-            for part in self._operator_parts(operator, subtask, state):
-                table = part.table(name)
-                if table is not None:
-                    numbers = pa.array([subtask] * table.num_rows, pa.int32())
-                    tables.append(table.add_column(0, "subtask", numbers))
+            tables += self._operator_tables(operator, name, subtask, state)
         filled = [table for table in tables if table.num_rows] or tables[:1]
         return pa.concat_tables(filled, promote_options="permissive") if filled else None
+
+    def _operator_tables(
+        self, operator: OperatorState, name: str, subtask: int, state: OperatorSubtaskState
+    ) -> Iterator[pa.Table]:
+        for part in self._operator_parts(operator, subtask, state):
+            table = part.table(name)
+            if table is not None:
+                yield table.add_column(0, "subtask", pa.array([subtask] * table.num_rows, pa.int32()))
 
     def raw_state(self, operator: str) -> pa.Table:
         """Return an operator's raw state as bytes: subtask, kind (keyed, operator), key_group or entry, value.
@@ -586,6 +670,16 @@ def _named(operator: OperatorState, what: str) -> Iterator[None]:
 def _keyed_handles(state: OperatorSubtaskState) -> list[KeyedStateHandle]:
     handles = (*state.managed_keyed_state, *state.raw_keyed_state)
     return [handle for handle in handles if isinstance(handle, KeyedStateHandle) and handle.key_group_range]
+
+
+def _names(infos: Iterable[StateInfo] | StateError) -> set[str]:
+    """Return the names of states; none if they could not be read."""
+    return set() if isinstance(infos, StateError) else {info.name for info in infos}
+
+
+def _listed(state: OperatorSubtaskState) -> set[str]:
+    """Return the names of the lists and broadcast maps of a subtask."""
+    return {name for handle in state.managed_operator_state for name in handle.state_name_to_partition_offsets}
 
 
 def _overlaps(state: OperatorSubtaskState, key_groups: Collection[int]) -> bool:

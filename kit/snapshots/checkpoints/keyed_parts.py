@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -77,6 +77,11 @@ class KeyedPart:
         """Return the bytes of each key group, as far as key groups have bytes of their own."""
         return {}
 
+    def entries(self) -> dict[int, int]:
+        """Return the number of entries in each key group that has any. All are read. Raises CheckpointError."""
+        counted = ((group, sum(len(pairs) for _, pairs in self.pairs(group))) for group in self.groups())
+        return {group: many for group, many in counted if many}
+
     def measure(self) -> dict[str, tuple[int, int]]:
         """Return the entries and the bytes of each state, in the files. Raises CheckpointError."""
         raise NotImplementedError
@@ -143,14 +148,22 @@ class KeyGroupsPart(KeyedPart):
 
     def measure(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}
-        decoder, sizes = self._decoder, self.sizes()
-        for group, held in self._bytes_of(self._places):
-            own = decoder.measure(held) if isinstance(decoder, CanonicalGroups) else decoder.measure(group, held)
+        sizes = self.sizes()
+        for group, own in self._measured():
             stored = sizes[group] / (sum(size for _, size in own.values()) or 1) if self.header.is_compressed else 1
             for name, (many, size) in own.items():
                 before = found.get(name, (0, 0))
                 found[name] = before[0] + many, before[1] + round(size * stored)
         return found
+
+    def entries(self) -> dict[int, int]:
+        return {group: sum(many for many, _ in own.values()) for group, own in self._measured()}
+
+    def _measured(self) -> Iterator[tuple[int, dict[str, tuple[int, int]]]]:
+        """Yield key groups with the entries and the bytes of each state, not compressed."""
+        decoder = self._decoder
+        for group, held in self._bytes_of(self._places):
+            yield group, decoder.measure(held) if isinstance(decoder, CanonicalGroups) else decoder.measure(group, held)
 
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
         for group, held in self._bytes_of(groups):
@@ -314,6 +327,14 @@ class OwnPart:
         starts = sorted(set(self._offsets.values()))
         ends = dict(zip(starts, [*starts[1:], self._end], strict=True))
         return {group: ends[offset] - offset for group, offset in sorted(self._offsets.items())}
+
+    def entries(self) -> dict[int, int]:
+        """Return the number of rows in each key group that has any. All are read. Raises CheckpointError."""
+        tables = (each for info in self.infos() for each in self.tables(info.name, self._offsets))
+        counted: Counter[int] = Counter()
+        for group, table in tables:
+            counted[group] += table.num_rows
+        return dict(counted)
 
     def measure(self) -> dict[str, tuple[int, int]]:
         """Return the rows and the bytes of each state; a key group's bytes are divided as its columns are large."""
