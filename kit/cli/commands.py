@@ -101,6 +101,7 @@ def show(
     table: Annotated[Optional[Table], typer.Option("--table", "-t", help="Print this table only.")] = None,  # noqa: UP045
     as_lines: Json = False,
     parquet: Parquet = None,
+    html: Annotated[Optional[str], typer.Option(help="Write a page to browse to this file.")] = None,  # noqa: UP045
     follow: Follow = False,
 ) -> None:
     """Show the operators and states of a checkpoint.
@@ -115,7 +116,11 @@ def show(
         if not problems and "states" in frames:
             states = checkpoint.states
             problems = [f"{row.operator}: {row.error}" for row in states[states["error"] != ""].itertuples()]
-    if not for_programs(next(iter(frames.values())), parquet, as_lines=as_lines):
+        if html is not None:
+            from kit.draw.page.checkpoint_page import export_checkpoint
+
+            typer.echo(export_checkpoint(checkpoint, html))
+    if html is None and not for_programs(next(iter(frames.values())), parquet, as_lines=as_lines):
         as_tables(checkpoint.title, frames)
         if not checkpoint.operators["uid"].any() and not checkpoint.operators["name"].any():
             typer.echo(_NO_NAMES)

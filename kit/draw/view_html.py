@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from kit.core.markup import Markup, element
+from kit.core.markup import Markup, element, markup
 from kit.core.markup import table as markup_table
 from kit.draw.graphs import STYLE as GRAPH_STYLE
 from kit.draw.graphs import Graph
@@ -48,7 +48,7 @@ def words(text: str) -> str:
 
 def fold(title: str, about: str, body: str, *, is_open: bool = False) -> str:
     """Return a part that a click opens and closes."""
-    head = f"{escape(title)} <span>{escape(about)}</span>"
+    head = f"{markup(title)} <span>{markup(about)}</span>"
     return f"<details{' open' if is_open else ''}><summary>{head}</summary>{body}</details>"
 
 

@@ -52,6 +52,16 @@ def test_state_prints_every_row(version: str, case: str, tmp_path: Path) -> None
         assert f"... and {operator.num_rows - 2:,} more" in out
 
 
+def test_show_writes_a_page_to_browse(tmp_path: Path) -> None:
+    folder = longs(tmp_path / "sums", np.arange(5))
+    code, out, _ = ran("show", folder, "--html", tmp_path / "page.html")
+    assert (code, out.strip()) == (0, str(tmp_path / "page.html"))
+    assert "kit-browser" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    code, _, err = ran("show", folder, "--html", tmp_path / "nowhere" / "page.html")
+    assert code == 2
+    assert err.count("\n") == 1
+
+
 def test_in_flight_prints_records() -> None:
     folder = savepoints() / "in-flight"
     code, out, _ = ran("in-flight", folder, "slow", "--record", "Tuple2<Long, String>", "--json")

@@ -1,5 +1,5 @@
-// The script of an exported page around the stage: a model in place of the notebook's, tabs whose pictures follow the
-// cursor, and the theme. The model is `kitModel`, so that other scripts of the page can follow it as well.
+// The script of an exported page around the stage: a model in place of the notebook's, and tabs whose pictures follow
+// the cursor. The model is `kitModel`, so that other scripts of the page can follow it as well.
 
 const listeners = new Map();
 const film = JSON.parse(document.getElementById("film").textContent);
@@ -81,21 +81,6 @@ model.on("change:value", () => {
   const { n } = film.frames[model.get("value")];
   if (n !== model.get("n")) model.set("n", n);
 });
-
-// Follow the reader's theme until it is changed by hand.
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const themes = document.getElementById("theme");
-function paint(isDark) {
-  document.documentElement.dataset.theme = isDark ? "dark" : "light";
-  themes.textContent = isDark ? "Light" : "Dark";
-}
-const system = () => paint(dark.matches);
-dark.addEventListener("change", system);
-themes.addEventListener("click", () => {
-  dark.removeEventListener("change", system);
-  paint(document.documentElement.dataset.theme !== "dark");
-});
-system();
 
 stage.render({ model, el: document.getElementById("stage") });
 if (tabs.length) open(tabs[0]);

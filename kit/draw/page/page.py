@@ -47,6 +47,7 @@ th { background: var(--kit-card); } td.text, th.text { text-align: left; }
   background: var(--kit-card); border: 1px solid var(--kit-line-2); border-radius: 6px; }
 .kit-tabs button { border-bottom: 0; border-radius: 6px 6px 0 0; }
 .kit-tabs button[aria-selected="true"] { background: var(--kit-accent-fill); border-color: var(--kit-accent); }
+#theme:empty { display: none; }
 .kit-tabs :focus-visible, #theme:focus-visible { outline: 2px solid var(--kit-accent); outline-offset: 1px; }
 .kit-question { font-size: 15px; font-weight: 600; margin: 6px 0; }
 .kit-as-of { font-size: 12px; color: var(--kit-quiet); margin: 2px 0 6px; }
@@ -124,24 +125,30 @@ def page_html(
         below = panels_html(panels, styles)
         data.append(_data("space-time", space_time_data(run)))
     stage = stage_js().replace("export default {", "const stage = {")
-    scripts = [f"{stage}\n{{\n{asset('page.js')}}}"]
+    scripts = [f"{stage}\n{{\n{asset('page_theme.js')}{asset('page.js')}}}"]
     if views is not None:
         styles.add(space_time_styles())
         scripts.append(f"{space_time_script()}{_SPACE_TIME_JS}")
     still = reel.frame_at(run, whole).svg()
-    sheets = "".join(sorted(styles))
+    body = (
+        f"{f'<p>{escape(intro)}</p>' if intro else ''}{notes}"
+        f'<div id="stage"><noscript>{still}</noscript></div>{below}'
+        f"{_tables(run, last, tables or {}, pictures=views is None)}{''.join(data)}"
+    )
+    return document_html(title, f"{stage_css()}{''.join(sorted(styles))}", body, scripts)
+
+
+def document_html(title: str, styles: str, body: str, scripts: Iterable[str]) -> str:
+    """Return a whole page with a heading and the button for the theme; `scripts` are modules."""
     modules = "".join(f'<script type="module">{script}</script>' for script in scripts)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-        f"<style>{stage_css()}{sheets}{_PAGE_CSS}</style></head>"
+        f"<style>{styles}{_PAGE_CSS}</style></head>"
         f'<body class="kit-picture"><div class="kit-page-head"><h1>{escape(title)}</h1>'
         f'<button type="button" id="theme" title="light or dark"></button></div>'
-        f"{f'<p>{escape(intro)}</p>' if intro else ''}{notes}"
-        f'<div id="stage"><noscript>{still}</noscript></div>{below}'
-        f"{_tables(run, last, tables or {}, pictures=views is None)}{''.join(data)}"
-        f"{modules}</body></html>"
+        f"{body}{modules}</body></html>"
     )
 
 
