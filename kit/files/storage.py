@@ -488,6 +488,20 @@ class CheckpointStorage(StateFiles):
         """Make the job's own directory. Raises StorageError."""
         self._make(self.job_directory)
 
+    def sync_names(self, directory: str) -> None:
+        """Wait until the names in a directory are on the disk, also those that another process gave before it died.
+
+        Does nothing if the directory does not exist. Raises StorageError.
+        """
+        file_system, inner = self.place(directory)
+        if self.syncs:
+            try:
+                disk.sync(file_system, inner)
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                raise _failed("sync", directory, error) from error
+
     def make_new_directory(self, directory: str) -> None:
         """Make a directory below one that exists. Raises StorageError if it exists, or the one above it does not."""
         file_system, inner = self.place(directory)

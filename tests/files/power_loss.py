@@ -1,7 +1,7 @@
 """What a loss of power may leave of a directory: recorded changes, replayed in part.
 
-`recorded` notes every change of names below a directory and every `fsync`, in order. `Recording.after` builds what a
-disk may hold when the power fails at one of these moments. A directory's names are there up to some change that is not
+`recorded` notes every change of names below a directory and every `fsync`, in order. `Recording.after` is what a disk
+may hold when the power fails at one of these moments. A directory's names are there up to some change that is not
 older than its last sync; each directory has come so far as it has, whatever the others have. A file's bytes are there
 if it was synced; else it may be empty, cut off or whole. A rename is one change: the file is never under neither name.
 That is weaker than what journaling file systems promise, which write changes of all directories in one order.
@@ -48,6 +48,10 @@ class Change:
         return f"{self.kind} {self.path}"
 
 
+class DiedError(BaseException):
+    """The process is killed. Nothing in it may notice, so this is no Exception."""
+
+
 @dataclass(slots=True)
 class Recording:
     """The changes below `place`, in order."""
@@ -55,6 +59,23 @@ class Recording:
     place: Path
     root: Node = field(default_factory=lambda: Node(True))
     changes: list[Change] = field(default_factory=list)
+    before: dict[Node, dict[str, Node]] = field(default_factory=dict)
+    """What was on the disk before the first change: each directory, and what is in it."""
+    most: int | None = None
+    """The number of changes after which the process dies; None if it lives."""
+
+    @classmethod
+    def after_loss(cls, place: Path, remainder: Remainder) -> Recording:
+        """Return an empty recording at `place`, where an earlier loss of power has left this."""
+        recording = cls(place)
+        for path, content in remainder.contents.items():
+            directory, name = recording._place_of(f"{place}/{path}")
+            directory.names[name] = Node(content is None, content or b"")
+        directories = [recording.root]
+        for directory in directories:
+            recording.before[directory] = dict(directory.names)
+            directories += [each for each in directory.names.values() if each.is_directory]
+        return recording
 
     # ---- recording ------------------------------------------------------------------------------------------------
 
@@ -74,6 +95,11 @@ class Recording:
         if name not in directory.names:
             self._note(Change("create", Node(os.path.isdir(path)), into=(directory, name), path=path))
         return directory.names[name]
+
+    def live_on(self) -> None:
+        """Raise DiedError if the process dies before another change."""
+        if self.most is not None and len(self.changes) >= self.most:
+            raise DiedError
 
     def _note(self, change: Change) -> None:
         if change.out_of is not None:
@@ -110,13 +136,10 @@ class Recording:
 
     # ---- replaying ------------------------------------------------------------------------------------------------
 
-    def after(self, count: int, chance: random.Random | None) -> Callable[[], None]:
-        """What the disk may hold when the power fails after `count` changes, as a function that builds it.
-
-        Without `chance` the least that it may hold.
-        """
+    def after(self, count: int, chance: random.Random | None) -> Remainder:
+        """What the disk may hold when the power fails after `count` changes; without `chance`, the least of it."""
         least: dict[Node, int] = {}
-        whole: set[Node] = set()
+        whole = {node for names in self.before.values() for node in names.values()}
         for index, change in enumerate(self.changes[:count]):
             if change.synced is not None:
                 least[change.synced] = index
@@ -129,7 +152,7 @@ class Recording:
                 reached[directory] = known if chance is None else chance.randint(known, count)
             return index < reached[directory]
 
-        names: dict[Node, dict[str, Node]] = {}
+        names = {directory: dict(inside) for directory, inside in self.before.items()}
         for index, change in enumerate(self.changes[:count]):
             entered = change.into is None or is_there(change.into[0], index)
             if change.into is not None and entered:
@@ -144,25 +167,45 @@ class Recording:
             length = 0 if chance is None else chance.choice([0, len(node.content) // 2, len(node.content)])
             return node.content[:length]
 
-        def build(directory: Node, path: Path) -> None:
-            path.mkdir()
+        def below(directory: Node, path: str) -> Iterator[tuple[str, bytes | None]]:
             for name, node in names.get(directory, {}).items():
+                yield f"{path}{name}", None if node.is_directory else bytes_of(node)
                 if node.is_directory:
-                    build(node, path / name)
-                else:
-                    (path / name).write_bytes(bytes_of(node))
+                    yield from below(node, f"{path}{name}/")
 
-        def rebuild() -> None:
-            shutil.rmtree(self.place)
-            build(self.root, self.place)
+        return Remainder(dict(below(self.root, "")))
 
-        return rebuild
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """What a disk holds after a loss of power: the bytes of each file by its path, and None for each directory."""
+
+    contents: dict[str, bytes | None]
+
+    def build(self, place: Path) -> None:
+        """Replace what is at `place` by this."""
+        shutil.rmtree(place)
+        place.mkdir()
+        for path, content in self.contents.items():
+            if content is None:
+                os.mkdir(f"{place}/{path}")
+            else:
+                with open(f"{place}/{path}", "wb") as file:
+                    file.write(content)
+
+    @property
+    def digest(self) -> frozenset[tuple[str, bytes | None]]:
+        """The same for two that hold the same."""
+        return frozenset(self.contents.items())
 
 
 @contextmanager
-def recorded(place: Path) -> Iterator[Recording]:
-    """Record what this process changes below `place`, an empty directory, through the operating system's calls."""
-    recording = Recording(place)
+def recorded(place: Path, remainder: Remainder | None = None) -> Iterator[Recording]:
+    """Record what this process changes below `place` through the operating system's calls.
+
+    The directory is empty, or has what an earlier loss of power left there. Nothing waits for the real disk.
+    """
+    recording = Recording(place) if remainder is None else Recording.after_loss(place, remainder)
 
     def path_of(path: Any, directory: int | None = None) -> str:
         text = os.fspath(path)
@@ -172,6 +215,8 @@ def recorded(place: Path) -> Iterator[Recording]:
         def call(*given: Any, **more: Any) -> Any:
             named = [path_of(each, more.get("dir_fd")) for each in given[:paths]]
             is_below = named[0].startswith(f"{place}/")
+            if is_below:
+                recording.live_on()
             if is_below and first:
                 note(*named)
             result = real(*given, **more)
@@ -183,11 +228,10 @@ def recorded(place: Path) -> Iterator[Recording]:
 
     def fsync(descriptor: int) -> None:
         path = os.readlink(f"/proc/self/fd/{descriptor}")
-        real_fsync(descriptor)
         if path == str(place) or path.startswith(f"{place}/"):
+            recording.live_on()
             recording.synced(path)
 
-    real_fsync = os.fsync
     with mock.patch.multiple(
         os,
         mkdir=noting(os.mkdir, recording.made, 1, first=False),
@@ -200,3 +244,10 @@ def recorded(place: Path) -> Iterator[Recording]:
         fsync=fsync,
     ):
         yield recording
+
+
+@contextmanager
+def lasting_power() -> Iterator[None]:
+    """Let nothing wait for the real disk: the power does not fail any more."""
+    with mock.patch.object(os, "fsync", return_value=None):
+        yield

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import shutil
 from collections import Counter
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -26,7 +31,7 @@ from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.machines.job.status import JobStatus
 from kit.stream.connectors import RollingPolicy, files
 from kit.stream.graph.job_graph import JobGraph
-from tests.files.power_loss import Recording, recorded
+from tests.files.power_loss import DiedError, Recording, Remainder, lasting_power, recorded
 from tests.files.third_host import ThirdHost
 
 ROWS = [{"letter": "abc"[n % 3], "n": n} for n in range(90)]
@@ -68,9 +73,10 @@ def completed(host: ThirdHost) -> int:
     return len(host.trace.story(kind="CheckpointCompleted"))
 
 
-def a_run(place: Path, durability: str = "fsync") -> tuple[Recording, str, int]:
-    """Run the job to its end with a worker lost on the way. Returns where a savepoint of it is, and after how many
-    changes the user was told so.
+def a_run(place: Path, durability: str = "fsync", lost_after: int = 3) -> tuple[Recording, str, int]:
+    """Run the job to its end with a worker lost after so many checkpoints.
+
+    Returns where a savepoint of it is, and after how many changes the user was told so.
     """
     place.mkdir()
     with recorded(place) as recording:
@@ -80,7 +86,7 @@ def a_run(place: Path, durability: str = "fsync") -> tuple[Recording, str, int]:
         host.tell(RequestSavepoint(request_id=1))
         host.run(lambda: 1 in host.answers)
         told = len(recording.changes)
-        host.run(lambda: completed(host) == 3)
+        host.run(lambda: completed(host) >= lost_after)
         host.kill(1)
         host.run()
     assert host.status is JobStatus.FINISHED
@@ -100,11 +106,10 @@ def assert_each_row_once(place: Path) -> None:
     assert totals == {letter: sum(row["n"] for row in ROWS if row["letter"] == letter) for letter in "abc"}
 
 
-def recover(place: Path) -> ThirdHost:
-    """Another driver goes on with what is there, to the end."""
+def next_driver(place: Path) -> HostOnDisk:
+    """Another driver that goes on with what is there."""
     host = HostOnDisk(graph(place), place)
     host.tell(StartJob(recover=True))
-    host.run()
     return host
 
 
@@ -118,36 +123,97 @@ def check_savepoint(path: str) -> None:
                 assert StateFiles().read(handle.delegate).size == handle.delegate.state_size
 
 
-def check(recording: Recording, count: int, chance: random.Random | None, savepoint: str, told: int) -> None:
-    """The power fails after so many changes, and another driver takes over."""
-    place = recording.place
-    recording.after(count, chance)()
-    if count >= told:
-        check_savepoint(savepoint)
-    host = recover(place)
-    last = recording.changes[count - 1] if count else "nothing"
-    assert host.status is JobStatus.FINISHED, f"{count}, after {last}: {host.master.error}"
+def check(place: Path, remainder: Remainder, after: str, savepoint: str = "") -> None:
+    """This is left at `place`, with the savepoint if the user knows of it, and another driver takes over."""
+    remainder.build(place)
+    with lasting_power():
+        if savepoint:
+            check_savepoint(savepoint)
+        host = next_driver(place)
+        host.run()
+    assert host.status is JobStatus.FINISHED, f"{after}: {host.master.error}"
     assert_each_row_once(place)
+
+
+def described(recording: Recording, count: int) -> str:
+    """The moment of a loss of power."""
+    return f"{count}, after {recording.changes[count - 1] if count else 'nothing'}"
 
 
 EACH = pytest.param(None, id="each moment", marks=pytest.mark.soak)
 
 
-@pytest.mark.parametrize("moments", [30, EACH])
+@pytest.mark.parametrize("moments", [20, EACH])
 def test_the_least_that_a_moment_leaves_is_enough(tmp_path: Path, moments: int | None) -> None:
     recording, savepoint, told = a_run(tmp_path / "place")
     all_moments = range(len(recording.changes) + 1)
     chosen = all_moments if moments is None else random.Random(1).sample(all_moments, moments)
     for count in sorted(chosen):
-        check(recording, count, None, savepoint, told)
+        known = savepoint if count >= told else ""
+        check(recording.place, recording.after(count, None), described(recording, count), known)
 
 
-@pytest.mark.parametrize("moments", [30, pytest.param(3_000, id="thousands", marks=pytest.mark.soak)])
-def test_whatever_a_moment_leaves_is_enough(tmp_path: Path, moments: int) -> None:
-    recording, savepoint, told = a_run(tmp_path / "place")
-    for seed in range(moments):
+@pytest.mark.parametrize("remainders", [20, pytest.param(3_000, id="thousands", marks=pytest.mark.soak)])
+def test_whatever_a_moment_leaves_is_enough(tmp_path: Path, remainders: int) -> None:
+    """All remainders differ. They are those of runs that lose their worker at different moments."""
+    runs = [a_run(tmp_path / f"{number}", lost_after=number) for number in (1, 2, 3)]
+    known: set[Any] = set()
+    for seed in itertools.count():
+        recording, savepoint, told = runs[seed % len(runs)]
         chance = random.Random(seed)
-        check(recording, chance.randint(0, len(recording.changes)), chance, savepoint, told)
+        count = chance.randint(0, len(recording.changes))
+        remainder = recording.after(count, chance)
+        if (recording.place, remainder.digest) not in known:
+            known.add((recording.place, remainder.digest))
+            check(
+                recording.place,
+                remainder,
+                f"seed {seed}, {described(recording, count)}",
+                savepoint if count >= told else "",
+            )
+        if len(known) == remainders:
+            break
+
+
+@pytest.mark.parametrize("seeds", [10, pytest.param(1_000, id="a thousand", marks=pytest.mark.soak)])
+def test_a_second_loss_of_power_while_the_next_driver_recovers_is_survived(tmp_path: Path, seeds: int) -> None:
+    first, savepoint, told = a_run(tmp_path / "place")
+    place = first.place
+    for seed in range(seeds):
+        chance = random.Random(seed)
+        moment = chance.randint(0, len(first.changes))
+        left = first.after(moment, chance)
+        left.build(place)
+        with recorded(place, left) as second:
+            next_driver(place).run(partial(has_changed, second, chance.randint(1, 300)))
+        count = chance.randint(0, len(second.changes))
+        known = savepoint if moment >= told else ""
+        check(place, second.after(count, chance), f"seed {seed}, {described(second, count)}", known)
+
+
+@pytest.mark.parametrize("seeds", [10, pytest.param(1_000, id="a thousand", marks=pytest.mark.soak)])
+def test_a_driver_that_follows_a_dead_one_survives_a_loss_of_power(tmp_path: Path, seeds: int) -> None:
+    """What the dead one had not synced is still in memory, and the next one takes it for granted."""
+    for seed in range(seeds):
+        chance, place = random.Random(seed), tmp_path / f"{seed}"
+        place.mkdir()
+        with recorded(place) as recording:
+            first = HostOnDisk(graph(place), place)
+            first.tell(StartJob())
+            recording.most = chance.randint(1, 700)
+            with suppress(DiedError):
+                first.run()
+            recording.most, died = None, len(recording.changes)
+            next_driver(place).run(partial(has_changed, recording, died + chance.randint(1, 200)))
+        count = chance.randint(died, len(recording.changes))
+        remainder = recording.after(count, chance)
+        check(place, remainder, f"seed {seed}, dead after {died}, {described(recording, count)}")
+        shutil.rmtree(place)
+
+
+def has_changed(recording: Recording, most: int) -> bool:
+    """Return True after so many changes."""
+    return len(recording.changes) >= most
 
 
 def test_what_is_complete_was_synced_before(tmp_path: Path) -> None:
@@ -167,7 +233,7 @@ def test_the_page_cache_is_left_alone_on_request(tmp_path: Path) -> None:
     recording, savepoint, told = a_run(tmp_path / "place", "page_cache")
     assert {change.kind for change in recording.changes} == {"create", "mkdir", "rename", "link", "remove"}
     with pytest.raises(SavepointNotFoundError):
-        check(recording, told, None, savepoint, told)
+        check(recording.place, recording.after(told, None), "told", savepoint)
 
 
 def test_a_name_that_a_process_gave_before_it_died_is_synced_by_the_next(tmp_path: Path) -> None:
@@ -180,7 +246,7 @@ def test_a_name_that_a_process_gave_before_it_died_is_synced_by_the_next(tmp_pat
         files.commit([effect], durable=False)  # it died before it synced
         published = len(recording.changes)
         files.commit([effect])
-    recording.after(published, None)()
+    recording.after(published, None).build(place)
     assert not rows_below(place / "out")
-    recording.after(len(recording.changes), None)()
+    recording.after(len(recording.changes), None).build(place)
     assert rows_below(place / "out") == table.to_pylist()

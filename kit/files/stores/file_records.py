@@ -25,7 +25,7 @@ from kit.files.object_stores import is_object
 from kit.files.storage import CheckpointLocation, CheckpointStorage
 from kit.files.stores.errors import LeadershipLostError, StoreError
 from kit.files.stores.object_records import ObjectRecords
-from kit.files.stores.stores import Leader, Records, look_up, lost
+from kit.files.stores.stores import CHECKPOINTS, Leader, Records, look_up, lost
 from kit.stream.connectors.files import file_safe
 
 _DIRECTORY = re.compile(r"leader-(\d+)(?:-(.+))?")
@@ -66,6 +66,7 @@ class FileRecords:
                     raise StoreError(str(error)) from error
                 continue  # another driver was faster
             self._led = leader
+            self._sync_names(self._directory(leader))
             self._remove_unfinished(leader)
             return
         raise StoreError(f"{self!r} cannot be taken over: other drivers took it over {_TRIES} times meanwhile")
@@ -84,6 +85,17 @@ class FileRecords:
             with suppress(StorageError):
                 self._storage.dispose_on_failure(CheckpointLocation(prepared))
             raise
+
+    def _sync_names(self, directory: str) -> None:
+        """Wait until the names of all records are on the disk: the last driver may have died before it synced them.
+
+        What this driver reads, it relies on, and it deletes and publishes because of it.
+        """
+        try:
+            for each in (directory, f"{directory}/{CHECKPOINTS}"):
+                self._storage.sync_names(each)
+        except StorageError as error:
+            raise StoreError(str(error)) from error
 
     def _remove_unfinished(self, leader: Leader) -> None:
         """Delete what drivers were writing when they died; one that is only frozen can no longer rename it."""
