@@ -18,13 +18,13 @@ from typing import Any
 
 import pandas as pd
 
-from kit.core.markup import element, table
+from kit.core.markup import Markup, element, table
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord, led_by
 from kit.draw.charts.round_numbers import round_step
 from kit.draw.graphs import text_width
 from kit.draw.picture import Svg
-from kit.draw.stage.scene import colour, fit
+from kit.draw.stage.scene import colour, fit_line
 from kit.draw.svg import asset
 from kit.run.durations import duration
 from kit.run.journeys import Crossing, journeys
@@ -291,8 +291,10 @@ def _repeated(run: Run, checkpoints: list[int]) -> int:
 
 # --- the picture ------------------------------------------------------------------------------------------------------
 
-WIDTH, LEFT, RIGHT, TOP = 1100.0, 226.0, 28.0, 72.0
+WIDTH, LEFT, RIGHT, TOP = 700.0, 196.0, 18.0, 66.0
 BAND, BAR, AREA, GAP = 96.0, 18.0, 34.0, 12.0
+INSET, LINE, TICKS = 14.0, 18.0, 7
+"""The margin of texts, the height of a line of the legend, and the number of marks on the time axis, about."""
 LEAST_NUMBERED = 16.0
 """The least width of a bar that shows its checkpoint's number, in px."""
 
@@ -300,16 +302,18 @@ LEAST_NUMBERED = 16.0
 def _svg(comparison: Comparison, style: str) -> str:
     runs = comparison.runs
     longest = max(1, *(run.took_ms for run in runs))
-    height = TOP + BAND * len(runs) + 58
+    bottom = TOP + BAND * len(runs)
+    signs = _legend(runs, bottom + 44)
+    height = bottom + 58 + LINE * (len(signs) - 1)
     scale = (WIDTH - LEFT - RIGHT) / longest
-    title = fit(comparison.caption, WIDTH - 48, 16, bold=True)
+    title = fit_line(comparison.caption, WIDTH - 2 * INSET, 14, bold=True)
     parts = [
-        f'<text x="24" y="28" class="what">{escape(title)}<title>{escape(comparison.caption)}</title></text>',
-        '<text x="24" y="50" class="under">bars: checkpoints from trigger to end; below them: how many channels were '
-        "blocked by a barrier</text>",
-        *_axis(longest, scale, height - 58),
+        f'<text x="{INSET:g}" y="26" class="what">{escape(title)}<title>{escape(comparison.caption)}</title></text>',
+        f'<text x="{INSET:g}" y="46" class="under">bars: checkpoints from trigger to end; below them: how many '
+        "channels were blocked by a barrier</text>",
+        *_axis(longest, scale, bottom),
         *(part for place, run in enumerate(runs) for part in _band(run, TOP + BAND * place, scale)),
-        *_legend(runs, height - 14),
+        *chain.from_iterable(signs),
     ]
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" class="kit-picture kit-comparison" '
@@ -320,7 +324,7 @@ def _svg(comparison: Comparison, style: str) -> str:
 
 
 def _axis(longest: int, scale: float, bottom: float) -> Iterator[str]:
-    every = round_step(longest / 10)
+    every = round_step(longest / TICKS)
     for at_ms in range(0, longest + 1, every):
         x = LEFT + at_ms * scale
         yield f'<path class="grid" d="M{x:.1f} {TOP - 6:g}V{bottom:g}"/>'
@@ -332,21 +336,21 @@ def _records(count: int) -> str:
 
 
 def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
-    name = fit(run.name, LEFT - 28, 13, bold=True)
-    yield f'<text class="run" x="24" y="{top + 22:g}">{escape(name)}<title>{escape(run.name)}</title></text>'
+    name = fit_line(run.name, LEFT - 2 * INSET, 13, bold=True)
+    yield f'<text class="run" x="{INSET:g}" y="{top + 22:g}">{escape(name)}<title>{escape(run.name)}</title></text>'
     durations = run.durations_ms
     took = (
         f"median {duration(median(durations))}, longest {duration(max(durations))}"
         if durations
         else "no checkpoint completed"
     )
-    yield f'<text class="fact" x="24" y="{top + 40:g}">{took}</text>'
-    yield f'<text class="fact" x="24" y="{top + 56:g}">channels blocked {duration(run.blocked_ms)}</text>'
+    yield f'<text class="fact" x="{INSET:g}" y="{top + 40:g}">{took}</text>'
+    yield f'<text class="fact" x="{INSET:g}" y="{top + 56:g}">channels blocked {duration(run.blocked_ms)}</text>'
     repeated = ""
     if run.repeated is not None and run.failures:
         repeated = f"{_records(run.repeated)} repeated" if run.repeated else "none counted twice"
     bad = " bad" if run.repeated else ""
-    yield f'<text class="fact{bad}" x="24" y="{top + 72:g}">{repeated}</text>'
+    yield f'<text class="fact{bad}" x="{INSET:g}" y="{top + 72:g}">{repeated}</text>'
     end = LEFT + run.took_ms * scale
     base = top + BAR + GAP + AREA
     yield f'<path class="base" d="M{LEFT:g} {base:g}H{end:.1f}"/><path class="base" d="M{end:.1f} {top:g}V{base:g}"/>'
@@ -402,8 +406,8 @@ def _blocked(run: Compared, each: Blocked, base: float, scale: float) -> str:
     )
 
 
-def _legend(runs: tuple[Compared, ...], y: float) -> Iterator[str]:
-    """Draw the entries of the legend that occur in the picture."""
+def _legend(runs: tuple[Compared, ...], y: float) -> list[list[str]]:
+    """Return the entries of the legend that occur in the picture, line by line."""
     shown = [
         (
             '<rect class="checkpoint cp0 completed" y="-10" width="18" height="12" rx="3"/>',
@@ -423,41 +427,63 @@ def _legend(runs: tuple[Compared, ...], y: float) -> Iterator[str]:
         ('<path class="failure" d="M9 -11V3"/>', "failure", any(run.failures for run in runs)),
         ('<path class="restore" d="M9 -11V3"/>', "restored, from which checkpoint", any(run.restores for run in runs)),
     ]
-    x = LEFT
+    lines: list[list[str]] = [[]]
+    x = INSET
     for sign, text, there in shown:
-        if there:
-            yield f'<g transform="translate({x:g} {y:g})">{sign}<text class="tick" x="24" y="0">{text}</text></g>'
-            x += 24 + 6.3 * len(text) + 22
+        if not there:
+            continue
+        width = 24 + text_width(text, 11)
+        if x + width > WIDTH - INSET:
+            lines.append([])
+            x, y = INSET, y + LINE
+        lines[-1].append(
+            f'<g transform="translate({x:g} {y:g})">{sign}<text class="tick" x="24" y="0">{text}</text></g>'
+        )
+        x += width + 18
+    return lines
 
 
 _HEADINGS = {
-    "run": "",
-    "completed": "checkpoints",
-    "aborted": "aborted",
-    "duration_ms": "median, ms",
-    "blocked_ms": "blocked, ms",
-    "in_flight_bytes": "in flight, bytes",
-    "files": "files",
-    "bytes": "stored, bytes",
-    "failures": "failures",
     "repeated": "repeated records",
+    "duration_ms": "median duration, ms",
+    "blocked_ms": "channels blocked, ms",
+    "in_flight_bytes": "in flight, bytes",
+    "bytes": "stored, bytes",
+    "files": "files",
+    "completed": "completed checkpoints",
+    "aborted": "aborted checkpoints",
+    "failures": "failures",
     "took_ms": "whole run, ms",
 }
+"""The headings of the table, the one that matters most first: what is wrong before what it costs."""
 
 
 def _table(comparison: Comparison) -> str:
+    """Return the columns in which the runs differ as a table, and the others as a sentence below it."""
     frame = comparison.to_pandas()
-    most = {name: frame[name].max() for name in _HEADINGS if name != "run"}
+    alike = {
+        name: frame[name].iloc[0] for name in _HEADINGS if len(frame) > 1 and frame[name].nunique(dropna=False) == 1
+    }
+    differs = [name for name in _HEADINGS if name not in alike]
+    most = {name: frame[name].max() for name in differs}
     rows = []
     for row in frame.to_dict("records"):
-        shown = [element("th", row["run"])]
-        for name in list(_HEADINGS)[1:]:
+        shown = [element("th", row["run"], scope="row")]
+        for name in differs:
             value = row[name]
             if pd.isna(value):
-                shown.append(element("td", "·", title="the trace does not tell"))
+                shown.append(element("td", "·", title="the trace does not record it"))
                 continue
             part = 100 * value / most[name] if most[name] else 0
-            text = f"{value:,.4g}" if value % 1 else f"{int(value):,}"
-            shown.append(element("td", element("i", style=f"width:{part:.0f}%"), element("span", text)))
+            shown.append(element("td", element("i", style=f"width:{part:.0f}%"), element("span", _number(value))))
         rows.append(element("tr", *shown))
-    return element("div", table(_HEADINGS.values(), rows), class_="wide")
+    head = Markup("".join(element("th", text, scope="col") for text in ("run", *(_HEADINGS[name] for name in differs))))
+    same = "; ".join(f"{_HEADINGS[name]}: {_number(value)}" for name, value in alike.items())
+    under = element("p", f"Equal in all runs: {same}.", class_="alike") if same else ""
+    return element("div", table(head, rows), under, class_="wide")
+
+
+def _number(value: Any) -> str:
+    if pd.isna(value):
+        return "unknown"
+    return f"{value:,.4g}" if value % 1 else f"{int(value):,}"
