@@ -13,7 +13,7 @@ from widgets import RescalePlanner
 WORDS = [f"carrier-{number}" for number in range(200)]
 
 
-def test_a_slider_deals_the_keys_out_anew() -> None:
+def test_another_parallelism_deals_the_keys_out_again() -> None:
     planner = RescalePlanner(WORDS, 4)
     assert planner.max_parallelism.value == 128
     planner.parallelism.value = 9

@@ -37,12 +37,12 @@ class ComparePanel:
     def __init__(self, app: App) -> None:
         self._app = app
         self.what = ipywidgets.ToggleButtons(options=[*QUESTIONS], style={"button_width": "auto"})
-        self.busy_ms = _slider("slow task, ms a buffer", SLOW_MS, 0, 60)
-        self.source_ms = _slider("slower source, ms a buffer", SLOWER_MS, 0, 60)
-        self.timeout_ms = _slider("aligned timeout, ms", 40, 1, 200)
-        self.fail_after = _slider("a worker dies after checkpoint", 2, 0, 6)
-        self.failovers = _slider("failovers", 3, 0, 6)
-        self.parallelism = _slider("parallelism", 2, 1, 4)
+        self.busy_ms = _number("slow task, ms a buffer", SLOW_MS, 0, 60)
+        self.source_ms = _number("slower source, ms a buffer", SLOWER_MS, 0, 60)
+        self.timeout_ms = _number("aligned timeout, ms", 40, 1, 200)
+        self.fail_after = _number("a worker dies after checkpoint", 2, 0, 6)
+        self.failovers = _number("failovers", 3, 0, 6)
+        self.parallelism = _number("parallelism", 2, 1, 4)
         self.go = button(
             "Compare", "run what is compared, to its end", lambda: app.guarded(self._run), "play", "primary"
         )
@@ -52,14 +52,14 @@ class ComparePanel:
             RUNS: (),
             GROWTH: (self.failovers, self.parallelism),
         }
-        self._settings = ipywidgets.HBox(layout=ROW)
+        self._settings = ipywidgets.HBox(layout=ROW | {"grid_gap": "2px 14px"})
         self._were_two = False
         self._shown_of: object = None
         """The subject of the current picture."""
         self.widget = ipywidgets.VBox(
             [self.what, self.question, self._settings, self.go, self.note, self.shown, self.code]
         )
-        for each in (self.what, *(slider for of in self._of.values() for slider in of)):
+        for each in (self.what, *(field for of in self._of.values() for field in of)):
             each.observe(lambda _: app.guarded(self.update), "value")
 
     def update(self) -> None:
@@ -81,7 +81,7 @@ class ComparePanel:
     @property
     def _asked(self) -> object:
         """Return all that the picture depends on: the question, its settings, and the progress of the runs."""
-        settings = tuple(slider.value for slider in self._of[self.what.value])
+        settings = tuple(field.value for field in self._of[self.what.value])
         runs: object = None
         if self.what.value == RUNS:
             runs = tuple((branch.name, len(run_of(branch.thing).trace)) for branch in self._app.branches)
@@ -126,13 +126,13 @@ class ComparePanel:
         return union_growth(failovers, parallelism=parallelism), code
 
 
-def _slider(name: str, value: int, least: int, most: int) -> ipywidgets.IntSlider:
-    return ipywidgets.IntSlider(
+def _number(name: str, value: int, least: int, most: int) -> ipywidgets.BoundedIntText:
+    return ipywidgets.BoundedIntText(
         description=name,
         value=value,
         min=least,
         max=most,
-        continuous_update=False,
+        tooltip=f"{least} to {most}",
         style={"description_width": "initial"},
-        layout={"width": "min(25em, 100%)"},
+        layout={"width": "auto", "max_width": "22em"},
     )

@@ -1,4 +1,4 @@
-"""The rescale planner: sliders for parallelism and maximum parallelism over real keys.
+"""The rescale planner: fields for parallelism and maximum parallelism over real keys.
 
     RescalePlanner(flights["carrier"])       a column of keys, or of records, as for `kit.draw.charts.rescale_plan`
     RescalePlanner(lab)                      the keys in a lab's keyed state, from its present parallelism
@@ -47,11 +47,11 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
         self.plan: RescalePlan = rescale_plan(keys, parallelism, max_parallelism, before=before)
         most = self.plan.max_parallelism
         choices = sorted({*STEPS, most, self.plan.flinks_default})
-        self.parallelism = ipywidgets.IntSlider(
-            parallelism, 1, most, description="parallelism", style=LABEL, layout={"width": "340px"}
+        self.parallelism = ipywidgets.BoundedIntText(
+            parallelism, 1, most, description="parallelism", style=LABEL, layout={"width": "190px"}
         )
-        self.max_parallelism = ipywidgets.SelectionSlider(
-            options=choices, value=most, description="max parallelism", style=LABEL, layout={"width": "340px"}
+        self.max_parallelism = ipywidgets.Dropdown(
+            options=choices, value=most, description="max parallelism", style=LABEL, layout={"width": "220px"}
         )
         self.before = ipywidgets.BoundedIntText(
             before or 0, 0, most, description="from (0: not known)", style=LABEL, layout={"width": "190px"}
@@ -71,7 +71,7 @@ class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
         return self.plan.where(key)
 
     def _changed(self, change: Any) -> None:
-        """Update the plan; if the parallelism exceeds the maximum, adjust the one that was not moved."""
+        """Update the plan; if the parallelism exceeds the maximum, adjust the one that was not changed."""
         most = self.max_parallelism.value
         for control in (self.parallelism, self.before):
             control.max = most
