@@ -177,7 +177,7 @@ def _wait(evidence: Evidence, earlier: TraceRecord, later: TraceRecord, gap_ms: 
     if later.kind != RecordKind.WRITE_SNAPSHOT:
         return f"{duration(gap_ms)} went by before {lower_first(evidence.caption(later))}"
     if earlier.kind == RecordKind.ELEMENT_RECEIVED:
-        return f"a barrier that had come lay in its queue for {duration(gap_ms)}, until it was taken"
+        return f"a barrier waited in its queue for {duration(gap_ms)}"
     return f"{duration(gap_ms)} went by before it began to copy its state"
 
 

@@ -106,7 +106,7 @@ def test_the_time_of_a_complete_checkpoint_goes_to_its_longest_step() -> None:
 def test_what_waits_in_a_queue_is_not_told_as_a_slow_copy() -> None:
     why = complete_with_wait_for("turn:out/1", 500).why(checkpoint=1)
     waited = why.answer.says.rpartition("out/1 was waited for longest: ")[2]
-    assert waited.startswith("a barrier that had come lay in its queue for 5")
+    assert waited.startswith("a barrier waited in its queue for 5")
     assert not any("(async)" in told for told in says(why))
 
 

@@ -69,7 +69,9 @@ def test_a_channel_tells_its_queue_record_by_record(midway: Explorer) -> None:
     lab = midway.lab
     number = next(number for number in lab.look.stages[-1].ends() if len(lab.look.queue(number)) > 0)
     told = pick(midway, f"channel:{number}")
-    assert f"(channel {number})" in told
+    sender, receiver = lab.look.stages[-1].ends()[number]
+    assert f"Why is {sender} → {receiver} blocked?" in told
+    assert "(channel" not in told, "the number says nothing to a reader"
     assert str(lab.look.queue(number)["kind"].iloc[0]) in told
 
 
@@ -136,9 +138,9 @@ def test_what_would_be_lost_is_tried_in_a_copy(midway: Explorer) -> None:
     pick(midway, "task:totals/1")
     choose(midway, "What if worker 1 died now?")
     told = text(midway)
-    assert "If worker 1 died now all tasks would begin again, from checkpoint 1" in told
-    assert "checkpoint 2 would be lost, which is pending" in told
-    assert "nothing that is published would be lost or come twice" in told
+    assert "If worker 1 died now All tasks would restart from checkpoint 1." in told
+    assert "Checkpoint 2, which is pending, would be lost." in told
+    assert "No published row would be lost or repeated." in told
     assert midway.lab.past.actions == before
 
 
@@ -168,8 +170,8 @@ def test_what_would_be_read_again_is_counted() -> None:
         lab.step()
     read = lab.look.state()["letters"].set_index("task")["position"]
     told = list(what_if(lab, 1))
-    assert told[0] == "all tasks would begin again, from its beginning, for no checkpoint is complete"
-    assert f"letters/0 would read {read['letters/0']} rows of rows-0 again, from row 0 on" in told
+    assert told[0] == "All tasks would restart from the beginning, because no checkpoint is complete."
+    assert f"letters/0 would read {read['letters/0']} rows of rows-0 again, from row 0 on." in told
 
 
 # --- another run ------------------------------------------------------------------------------------------------------
@@ -336,9 +338,9 @@ def test_what_was_asked_of_a_run_is_not_said_of_a_fork_that_came_before() -> Non
 def test_a_death_without_a_restart_says_what_is_left() -> None:
     lab = Lab(ready_job("flights"), seed=1)
     lab.run_until(record="AllTasksRunning")
-    assert "no checkpoint is complete" in list(what_if(lab, 1))[1]
+    assert "No checkpoint is complete" in list(what_if(lab, 1))[1]
     lab.trigger_checkpoint(wait=True)
     fails, left = what_if(lab, 1)
     assert "would fail" in fails
     assert "restart strategy is none" in fails
-    assert left.startswith("what is left is checkpoint 1")
+    assert left.startswith("Checkpoint 1 would remain")

@@ -8,6 +8,7 @@ affect.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import Any
@@ -25,10 +26,11 @@ from kit.snapshots.state_tables import SOURCE, STAGED
 from kit.stream.settings.job_settings import NoRestart
 from kit.why import Why, WhyError, why
 from widgets.runs.branch import Branch
-from widgets.runs.next_actions import JOB, action_of, faults_on, next_on
+from widgets.runs.next_actions import JOB, action_of, counted, faults_on, label_of, next_on
 
 MOST_ROWS, FIRST_FACTS = 30, 5
 MOST_OFFERS = 14
+NUMBER = re.compile(r" \(channel \d+\)")
 HOLD, RELEASE, WHAT_IF = "hold", "release", "what-if"
 MESSAGE_FAULTS = {kind.name(): kind.offer for kind in FAULTS.values() if kind.offer}
 """The faults offered on a message, by the method of `lab.faults` that injects them."""
@@ -124,13 +126,18 @@ def _why(branch: Branch, about: object = None, **named: Any) -> Why:
 def _answer_html(answer: Why) -> str:
     lines = []
     for each in answer.told:
-        told = escape(lower_first(each.says) if each.link else each.says)
+        told = escape(_plain(lower_first(each.says) if each.link else each.says))
         says = f"<b>{told}</b>" if each.fact.is_root else told
         when = "" if each.fact.record is None else f'<span class="kit-quiet">{duration(each.at_ms)}</span> '
         lines.append(f'<li style="margin-left:{1.1 * each.depth:g}em">{when}{escape(each.link)}{says}</li>')
     first, rest = "".join(lines[:FIRST_FACTS]), "".join(lines[FIRST_FACTS:])
     more = f"<details><summary>{len(lines) - FIRST_FACTS} more</summary><ul>{rest}</ul></details>" if rest else ""
-    return f"<h4>{escape(answer.question)}</h4><ul>{first}</ul>{more}"
+    return f"<h4>{escape(_plain(answer.question))}</h4><ul>{first}</ul>{more}"
+
+
+def _plain(text: str) -> str:
+    """Return a text without the numbers of channels, whose names stand beside them."""
+    return NUMBER.sub("", text).replace(" -> ", " → ")
 
 
 def _state_html(lab: Lab, name: str) -> str:
@@ -184,34 +191,34 @@ def what_if(lab: Lab, worker: int) -> Iterator[str]:
         yield from _for_good(lab, other, str(error).splitlines()[0])
         return
     restored = other.look.moment().restores[-1:]
-    back = f"checkpoint {restored[0].checkpoint_id}" if restored else "its beginning, for no checkpoint is complete"
-    yield f"all tasks would begin again, from {back}"
+    back = f"checkpoint {restored[0].checkpoint_id}" if restored else "the beginning, because no checkpoint is complete"
+    yield f"All tasks would restart from {back}."
     for each in pending:
-        yield f"checkpoint {each} would be lost, which is pending"
+        yield f"Checkpoint {each}, which is pending, would be lost."
     yield from _read_again(lab, other)
     for table in lab.look.state().of(STAGED):
         rows = table.to_pandas()
         thrown = int(rows.loc[rows["final"] == "", "rows"].sum()) if len(rows) else 0
         if thrown:
-            yield f"{thrown} rows of output of {table.operator} that no checkpoint covers would be thrown away"
+            yield f"{table.operator} would discard {counted(thrown)} that it has not published."
     yield (
-        "nothing that is published would be lost or come twice"
+        "No published row would be lost or repeated."
         if lab.job.settings.checkpoint.is_exactly_once
-        else ("records since that checkpoint would count twice: the mode is at-least-once")
+        else "Records since that checkpoint would count twice: the mode is at-least-once."
     )
 
 
 def _for_good(lab: Lab, other: Lab, error: str) -> Iterator[str]:
     """Yield sentences about the effects if the job does not recover."""
     if isinstance(lab.job.settings.restart, NoRestart) and other.status == JobStatus.FAILED.name:
-        yield "the job would fail, and not be started again: its restart strategy is none (another one: Another run)"
+        yield "The job would fail and not restart: its restart strategy is none. “Another run” can change it."
     else:
-        yield f"the job would not come back: {error}"
+        yield f"The job would not recover: {error}"
     newest = lab.look.master.checkpoints.store.latest_id
     yield (
-        f"what is left is checkpoint {newest}, for another run to begin with"
+        f"Checkpoint {newest} would remain, and another run can start from it."
         if newest
-        else "no checkpoint is complete, so all that it has counted and collected would be lost"
+        else "No checkpoint is complete, so all state would be lost."
     )
 
 
@@ -221,7 +228,7 @@ def _read_again(lab: Lab, other: Lab) -> Iterator[str]:
     for (task, split), position in now.items():
         back = then.get((task, split), next((at for (_, name), at in then.items() if name == split), 0))
         if back < position:
-            yield f"{task} would read {position - back} rows of {_split_name(split)} again, from row {back} on"
+            yield f"{task} would read {counted(position - back)} of {_split_name(split)} again, from row {back} on."
 
 
 def _split_name(split: str) -> str:
@@ -281,7 +288,7 @@ def _of_actions(picked: str, actions: Iterable[tuple[Action, str]]) -> Iterator[
     for number, (action, why_not) in enumerate(actions):
         if number == MOST_OFFERS:
             return
-        yield _offer(picked, action.key, action.text[:1].upper() + action.text[1:], action.text, why_not)
+        yield _offer(picked, action.key, label_of(action), action.text, why_not)
 
 
 def _unlikely(fault: tuple[Action, str]) -> tuple[bool, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from kit.hosts.lab import Lab
@@ -13,6 +14,7 @@ from widgets.runs.branch import Branch
 
 JOB = "job"
 WORKER = "Worker "
+BUFFER = re.compile(r"\bBuffer\((\d+) rows\)")
 
 
 def next_items(lab: Lab) -> list[Item]:
@@ -78,11 +80,18 @@ def _enabled(lab: Lab) -> list[Action]:
 def _items(actions: Iterable[tuple[Action, str]], group: Callable[[Action], str]) -> Iterator[Item]:
     for action, why_not in actions:
         title = group(action)
-        yield Item(action.key, _label(action), title, action.text, why_not)
+        yield Item(action.key, label_of(action), title, action.text, why_not)
 
 
-def _label(action: Action) -> str:
-    return action.text[:1].upper() + action.text[1:]
+def label_of(action: Action) -> str:
+    """Return the action as a sentence for a button."""
+    text = BUFFER.sub(lambda found: f"a buffer of {counted(int(found[1]))}", action.text)
+    return text[:1].upper() + text[1:]
+
+
+def counted(rows: int) -> str:
+    """Return a number of rows in words."""
+    return f"{rows:,} row{'s' * (rows != 1)}"
 
 
 def _machine(action: Action) -> str:
