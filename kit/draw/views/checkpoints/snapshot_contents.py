@@ -55,6 +55,8 @@ ROW, TOP = 34.0, 34.0
 MOST_BARS = 30
 """The most files with a bar each; of more, only the largest of each operator and kind get one."""
 MOST_POSITIONS = 12
+MOST_OPEN = 12
+"""The most tasks whose progress is shown unfolded."""
 LOOKS = {
     KEYED: "keyed",
     RAW_KEYED: "raw-keyed",
@@ -154,7 +156,7 @@ class SnapshotContents:
     def _repr_html_(self) -> str:
         if self.snapshot is None:
             return panel(self.title, under=self.under)
-        parts = [_progress(self.snapshot), self._which_records(), _map_html(self.snapshot, self.title), self._values()]
+        parts = [self._which_records(), _progress(self.snapshot), _map_html(self.snapshot, self.title), self._values()]
         return panel(self.title, *parts, under=self.under, styles=(STYLE,))
 
     def _which_records(self) -> str:
@@ -165,8 +167,8 @@ class SnapshotContents:
             return ""
         kept = sum(row["record"].startswith("{") for row in rows_in_flight(self.values))
         flight = f"{kept} of them {'is' if kept == 1 else 'are'} kept as in-flight data." if kept else ""
+        told = f"All records before these positions, and none after them: a restore reads on from there. {flight} "
         rest = "A split without a position here was read to its end, and is in it, or still waits at the coordinator."
-        told = f"All that was read before these positions, and nothing later: a restore reads on from there. {flight} "
         what = "".join(f"<li>{escape(each)}</li>" for each in at[:MOST_POSITIONS])
         more = f"<li>… and {len(at) - MOST_POSITIONS} more</li>" if len(at) > MOST_POSITIONS else ""
         return f"<h4>Which records are in it</h4><p>{told if at else ''}{rest}</p><ul>{what}{more}</ul>"
@@ -199,7 +201,7 @@ def _position(task: str, split: str, position: int) -> str:
 
 
 def _progress(snapshot: Snapshot) -> str:
-    """Return a table of the tasks, folded if there are many."""
+    """Return a table of the tasks, folded if there are many or all are done."""
     tasks = snapshot.tasks
     if not tasks:
         return ""
@@ -212,7 +214,8 @@ def _progress(snapshot: Snapshot) -> str:
     rows = [_task_row(task, each, snapshot.began_ms) for task, each in tasks.items()]
     table = frame_html(pd.DataFrame(rows), most=60)
     summary = f"<summary>Of {len(tasks)} tasks: {told}</summary>"
-    return f"<details{' open' if len(tasks) <= 12 else ''}>{summary}{table}</details>"
+    is_done = counts["acknowledged"] == len(tasks)
+    return f"<details{'' if is_done or len(tasks) > MOST_OPEN else ' open'}>{summary}{table}</details>"
 
 
 def _task_row(task: str, part: TaskPart, began_ms: int) -> dict[str, str]:
