@@ -1,5 +1,6 @@
 """How quickly the stepper answers: from a click to the picture, from a step of a lab to the page, and from opening a
-run to its first picture; and whether the space-time diagram keeps up with the screen while it is moved.
+run to its first picture; whether the space-time diagram keeps up with the screen while it is moved; and how long
+JupyterLab takes to open the explorer of a large job, from running the cell to the painted app.
 
 The page is the widget's own module with a model that stands in for Jupyter's, in a browser without a display. A
 picture counts when it has been painted: a task posted in the animation frame runs after that. So a step waits for the
@@ -33,11 +34,12 @@ from kit.stream.connectors.memory_sources import CollectionSource
 from kit.stream.connectors.sink import CollectSink
 from kit.stream.operators.aggregates import sum_
 from kit.stream.settings.job_settings import CheckpointConfig
+from tests.widgets.jupyter import Notebook, jupyter_lab, write_notebook
 from widgets import Stepper
 
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 FRAME_MS = 1_000 / 60
-LIMITS_MS = {"20 subtasks": 20, "200 subtasks": 50, "alive": 50, "first": 1_000, "long": 3_000}
+LIMITS_MS = {"20 subtasks": 20, "200 subtasks": 50, "alive": 50, "first": 1_000, "long": 3_000, "opened": 3_000}
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,11 @@ class Sizes:
     frames: int = 300
     long_run: int = 100_000
     long_rows: int = 8_000
+    opened: int = 3
+    """How often JupyterLab opens the explorer; 0 for never."""
 
 
-SMALLEST = Sizes(((2, 1),), steps=2, rested_steps=1, lab_steps=2, frames=4, long_run=100, long_rows=20)
+SMALLEST = Sizes(((2, 1),), steps=2, rested_steps=1, lab_steps=2, frames=4, long_run=100, long_rows=20, opened=0)
 
 MODEL = """
 window.sent = 0;
@@ -136,6 +140,34 @@ async ([frames, act]) => {
 """Frames while the space-time diagram is moved sideways, or zoomed: milliseconds between two of them, and how long the
 main thread drew for each.
 """
+
+
+LARGE = """
+import kit
+from kit.hosts.lab import Lab, ready_job
+kit.show("keyed-sum").close()  # what is imported once is not measured
+lab = Lab(ready_job("keyed-sum", parallelism=100, max_parallelism=128, rows=400))
+lab.run_until(record="AllTasksRunning")
+"""
+OPENED = """
+async (source) => {
+  const { content } = window.panel;
+  const before = new Set(document.querySelectorAll(".kit-explorer"));
+  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+  content.model.sharedModel.addCell({ cell_type: "code", source });
+  content.activeCellIndex = content.model.sharedModel.cells.length - 1;
+  const began = performance.now();
+  window.jupyterapp.commands.execute("notebook:run-cell");
+  for (;;) {
+    await frame();
+    const app = [...document.querySelectorAll(".kit-explorer")].find((each) => !before.has(each));
+    if (app?.querySelector(".kit-viewport [data-name]") && app.querySelector(".kit-action")) break;
+  }
+  await frame();
+  return performance.now() - began;
+}
+"""
+"""Milliseconds from running a cell until its explorer is painted: the stage, and the panel beside it."""
 
 
 def job(vertices: int, parallelism: int, rows: int = 600) -> StreamEnvironment:
@@ -247,6 +279,17 @@ def of_a_long_trace(page: Page, folder: Path, sizes: Sizes) -> list[bool]:
     return [tell(f"a trace of {len(trace):,} records: first picture", kernel_ms + first_ms, LIMITS_MS["long"], shown)]
 
 
+def of_the_explorer(page: Page, folder: Path, times: int) -> list[bool]:
+    """The explorer of 200 subtasks that run, in JupyterLab: by the clock, since kernel and page take turns."""
+    write_notebook(folder / "notebooks" / "large.ipynb", [LARGE])
+    with jupyter_lab(folder) as address:
+        notebook = Notebook(page, address, "large.ipynb")
+        notebook.run_all()
+        took = [page.evaluate(OPENED, "lab.show()") for _ in range(times)]
+    longest = f"longest {max(took):.0f} ms"
+    return [tell("200 subtasks: the explorer opened in JupyterLab", median(took), LIMITS_MS["opened"], longest)]
+
+
 def main() -> int:
     """Returns how many of the limits are not kept; at the smallest size they do not count."""
     given = options(__doc__).parse_args()
@@ -259,6 +302,8 @@ def main() -> int:
         for vertices, parallelism in sizes.labs:
             within += of_a_lab(page, Path(name), vertices, parallelism, sizes)
         within += of_a_long_trace(page, Path(name), sizes)
+        if sizes.opened:
+            within += of_the_explorer(page, Path(name), sizes.opened)
         browser.close()
     print(f"load average {', '.join(f'{load:.1f}' for load in os.getloadavg())} on {os.cpu_count()} cores")
     return 0 if given.smallest else within.count(False)

@@ -397,3 +397,19 @@ def test_of_a_job_that_has_ended_nothing_is_asked() -> None:
     explorer.controls.update()
     assert explorer.controls.stop.disabled
     assert explorer.controls.savepoint.tooltip.startswith("The job is canceled")
+
+
+def test_a_panel_is_made_when_it_is_first_shown() -> None:
+    """A run opens without waiting for the widgets of all panels."""
+    explorer = kit.show("keyed-sum")
+
+    def made() -> list[str]:
+        return [explorer.tabs.get_title(n) for n, box in enumerate(explorer.tabs.children) if box.children]
+
+    assert made() == ["Next"]
+    explorer.turn_to("Compare")
+    explorer.step()
+    assert made() == ["Next", "Compare"]
+    explorer.tabs.selected_index = 0
+    assert made() == ["Stage", "Next", "Compare"]
+    assert explorer.told == ""

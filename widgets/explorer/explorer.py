@@ -15,6 +15,7 @@ drawn.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,13 @@ from widgets.explorer.controls import NEXT_CHECKPOINT, Controls
 from widgets.explorer.notice import Notice
 from widgets.panels.compare_panel import ComparePanel
 from widgets.panels.key_finder import KeyFinder
-from widgets.panels.missions_panel import MissionsPanel
+from widgets.panels.missions_panel import MissionsPanel, mission_of
 from widgets.panels.panels import ActionPanel, CodePanel, MonitorPanel, Panel, StagePanel, ViewPanel, is_on_spark
 from widgets.panels.place import Place
 from widgets.panels.rescale_panel import RescalePanel
 from widgets.panels.run_settings import RunSettings
 from widgets.panels.space_time_panel import SpaceTimePanel
+from widgets.panels.tabs import PanelKind, PanelTabs
 from widgets.pictures.stepper import Stepper
 from widgets.runs.branch import Branch
 from widgets.runs.deeds import RUN
@@ -81,16 +83,14 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         """The error of the last action; "" if it succeeded."""
         self._soon = Deferred(lambda: self.guarded(self._update_panel, by_itself=True), SOON_S)
         self.controls = Controls(self)
-        self.panels = self._make_panels()
+        self._panels = PanelTabs(self._kinds_of_panels())
         self._head = ipywidgets.HTML()
         self._notice = Notice()
         self.runs = dropdown("", "the run that is shown", [])
         self.runs.layout.display = "none"
         self._past = self._make_past()
         self._stage = ipywidgets.Box([self.stepper], layout={"display": "block"})
-        self.tabs = ipywidgets.Tab(
-            [panel.widget for panel in self.panels], titles=[panel.title for panel in self.panels], selected_index=0
-        )
+        self.tabs = self._panels.widget
         self._title = _classed(ipywidgets.HBox([self._head, self.runs], layout=ROW), "kit-title")
         self._mission = ipywidgets.HTML()
         aside = _classed(ipywidgets.VBox([self._past, self.controls.why_not, self._mission]), "kit-aside")
@@ -99,12 +99,12 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         super().__init__([self._inside])
         self.add_class("kit-explorer")
         self._watch(self._branch)
-        self.tabs.observe(self._panel_chosen, "selected_index")
         self.runs.observe(self._run_chosen, "value")
         if self.lab is None:
             self.controls.widget.layout.display = "none"
-        self.turn_to(self.panels[1].title if self.lab is not None or is_on_spark(thing) else StagePanel.title)
+        self._panels.turn_to(self._panels.titles[1 if self.lab is not None or is_on_spark(thing) else 0])
         self._lay_out()
+        self.tabs.observe(self._panel_chosen, "selected_index")
         self._live = Ticker(self._look_again, LOOK_EVERY_S)
         if is_on_spark(thing) and not thing.ended:
             self._live.start()
@@ -112,34 +112,38 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def _panel_chosen(self, _: Any) -> None:
         self._lay_out()
-        if self.panels[self.tabs.selected_index or 0].place is Place.BESIDE:
+        if self._panels.place is Place.BESIDE:
             self.stepper.picked = ""  # the details would cover the panel
         self.guarded(self._update_panel)
 
     def _lay_out(self) -> None:
         """Show the panel where it has room: beside the stage, or in its place."""
-        place = self.panels[self.tabs.selected_index or 0].place
         for each in Place:
-            (self._inside.add_class if each is place else self._inside.remove_class)(f"kit-{each.value}")
+            (self._inside.add_class if each is self._panels.place else self._inside.remove_class)(f"kit-{each.value}")
 
-    def _make_panels(self) -> list[Panel]:
-        panels: list[Panel] = [StagePanel()]
+    def _kinds_of_panels(self) -> list[PanelKind]:
+        thing = self._branch.thing
+        kinds = [PanelKind(StagePanel.title, StagePanel.place, StagePanel)]
         if self._branch.lab is not None:
-            panels.append(ActionPanel(self, "Next", "what may happen next"))
-            panels.append(ActionPanel(self, "Faults", "faults that can be injected", faults=True))
-        if is_on_spark(self._branch.thing):
-            panels.append(MonitorPanel(self, self._branch.thing))
-        self.missions = MissionsPanel(self)
+            for title, name, faults in (
+                ("Next", "what may happen next", False),
+                ("Faults", "faults that can be injected", True),
+            ):
+                kinds.append(
+                    PanelKind(title, ActionPanel.place, partial(ActionPanel, self, title, name, faults=faults))
+                )
+        if is_on_spark(thing):
+            kinds.append(PanelKind(MonitorPanel.title, MonitorPanel.place, partial(MonitorPanel, self, thing)))
         return [
-            *panels,
-            self.missions,
-            SpaceTimePanel(self),
-            ViewPanel(self, VIEWS),
-            ComparePanel(self),
-            RescalePanel(self),
-            KeyFinder(self),
-            RunSettings(self),
-            CodePanel(self),
+            *kinds,
+            PanelKind(MissionsPanel.title, MissionsPanel.place, partial(MissionsPanel, self)),
+            PanelKind(SpaceTimePanel.title, SpaceTimePanel.place, partial(SpaceTimePanel, self)),
+            PanelKind(ViewPanel.title, ViewPanel.place, partial(ViewPanel, self, VIEWS)),
+            PanelKind(ComparePanel.title, ComparePanel.place, partial(ComparePanel, self)),
+            PanelKind(RescalePanel.title, RescalePanel.place, partial(RescalePanel, self)),
+            PanelKind(KeyFinder.title, KeyFinder.place, partial(KeyFinder, self)),
+            PanelKind(RunSettings.title, RunSettings.place, partial(RunSettings, self)),
+            PanelKind(CodePanel.title, CodePanel.place, partial(CodePanel, self)),
         ]
 
     def _make_past(self) -> ipywidgets.Box:
@@ -194,12 +198,23 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def panel(self, title: str) -> Any:
         """The panel with this title. Raises KeyError."""
-        return {panel.title: panel for panel in self.panels}[title]
+        return self._panels.panel(title)
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """All panels, in the order of their tabs."""
+        return tuple(map(self.panel, self._panels.titles))
+
+    @property
+    def missions(self) -> MissionsPanel:
+        """The panel of missions."""
+        found: MissionsPanel = self.panel(MissionsPanel.title)
+        return found
 
     def turn_to(self, title: str) -> Any:
         """Show the panel with this title, and return it. Raises KeyError."""
         panel = self.panel(title)
-        self.tabs.selected_index = self.panels.index(panel)
+        self._panels.turn_to(title)
         return panel
 
     def _watch(self, branch: Branch) -> None:
@@ -223,6 +238,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         )
         past = self.lab is not None and not self._branch.is_present
         self._past.layout.display = "" if past else "none"
+        (self._inside.add_class if past else self._inside.remove_class)("kit-past")
         if past and self.lab is not None:
             self._where.value = f"You look back at step <b>{self._branch.position}</b> of {self.lab.position}."
         if self.lab is not None:
@@ -239,10 +255,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def _update_panel(self) -> None:
         self._keep()
-        said = escape(self.missions.verdict())
+        said = "" if mission_of(self._branch) is None else escape(self.missions.verdict())
         self._mission.value = f'<span class="kit-quiet kit-mission" title="{said}">{said}</span>' if said else ""
         self._details[self._branch.name].update()
-        self.panels[self.tabs.selected_index or 0].update()
+        self._panels.shown.update()
 
     # --- what is done ---------------------------------------------------------------------------------------------
 
@@ -458,9 +474,8 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         status = getattr(branch.lab or branch.thing, "status", "")
         stood = f"The run had come to {branch.end}{f' ({status.lower()})' if status else ''} when this was written"
         there = "." if branch.is_present else f"; it opens at {branch.at}."
-        return export_html(
-            branch.thing, path, title or job, intro=stood + there, at=branch.n, notes=self.missions.notes()
-        )
+        notes = "" if mission_of(branch) is None else self.missions.notes()
+        return export_html(branch.thing, path, title or job, intro=stood + there, at=branch.n, notes=notes)
 
     def svg(self) -> Svg:
         """The stage at the cursor as a static picture."""
@@ -473,7 +488,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._soon.cancel()
         self._forget_kept()
         self._live.stop()
-        for panel in self.panels:
+        for panel in self._panels.made:
             if isinstance(panel, MonitorPanel | SpaceTimePanel):
                 panel.close()
         for branch in self._branches:

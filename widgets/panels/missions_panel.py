@@ -13,8 +13,14 @@ from kit.course.missions.missions import MISSIONS
 from widgets.base.buttons import ROW, button
 from widgets.panels.app import App
 from widgets.panels.place import Place
+from widgets.runs.branch import Branch
 
 BY_START = {each.made: each for each in MISSIONS.values()}
+
+
+def mission_of(branch: Branch) -> Mission | None:
+    """Return the mission that a run was started for, or the run that it was forked from."""
+    return None if branch.deeds is None else BY_START.get(branch.deeds.made)
 
 
 class MissionsPanel:
@@ -51,8 +57,7 @@ class MissionsPanel:
     @property
     def running(self) -> Mission | None:
         """The mission that the run was started for, or the run that it was forked from."""
-        deeds = self._app.branch.deeds
-        return None if deeds is None else BY_START.get(deeds.made)
+        return mission_of(self._app.branch)
 
     def verdict(self) -> str:
         """Return the title of the mission on the run that is shown, with the result of its check; "" without one."""
