@@ -14,9 +14,9 @@ from pyarrow import fs
 
 from kit.advice import ParallelismPlan
 from kit.core.display import display
-from kit.core.metadata import CheckpointMetadata, MetadataError, MetadataVersion, read_metadata
+from kit.core.metadata import CheckpointMetadata, MetadataVersion
 from kit.core.state.errors import CheckpointError, StateError
-from kit.core.state.handles import KeyedStateHandle, KeyGroupRange
+from kit.core.state.handles import KeyGroupRange
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.files.given import flag_given
 from kit.files.storage import StateFiles
@@ -29,6 +29,7 @@ from kit.snapshots.checkpoints.difference import CheckpointDiff
 from kit.snapshots.checkpoints.in_flight import records_in_flight
 from kit.snapshots.checkpoints.key_plan import plan_of
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
+from kit.snapshots.checkpoints.located import keyed_bytes, keyed_handles, list_names, located
 from kit.snapshots.checkpoints.naming import label, operator_named
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
 from kit.snapshots.checkpoints.outside import Outside, of_sink, of_source
@@ -82,13 +83,9 @@ def open_checkpoint(
     flag_given("follow", follow)
     if not isinstance(decoders, Mapping | None):
         raise TypeError(f"decoders is {decoders!r}, but must be a mapping of class names to functions of bytes")
-    found = files.resolve(path)
-    try:
-        metadata, layout = read_metadata(found.metadata, found.location.directory)
-    except MetadataError as error:
-        raise CheckpointError(f"{found.metadata_path!r}: {error}") from error
-    source = StateBytes(files, found.location.directory, follow=follow)
-    return Checkpoint(metadata, layout, found.metadata, source, decoders or {})
+    found = located(path, files)
+    source = StateBytes(files, found.directory, follow=follow)
+    return Checkpoint(found.metadata, found.layout, found.data, source, decoders or {})
 
 
 class Checkpoint:
@@ -282,9 +279,9 @@ class Checkpoint:
         units: list[pages.Unit] = []
         for subtask, state in sorted(found.subtask_states.items()):
             if kinds[0] == "operator":
-                units += [pages.Unit(subtask)] if name in _listed(state) else []
+                units += [pages.Unit(subtask)] if name in list_names(state) else []
             else:
-                own = {group for handle in _keyed_handles(state) for group in handle.key_group_range}
+                own = {group for handle in keyed_handles(state) for group in handle.key_group_range}
                 units += [
                     pages.Unit(subtask, group) for group in sorted(own) if key_groups is None or group in key_groups
                 ]
@@ -311,14 +308,7 @@ class Checkpoint:
 
         Raises KeyError if there is no such operator.
         """
-        found: dict[KeyGroupRange, int] = {}
-        for state in self._operator(operator).subtask_states.values():
-            own = _keyed_handles(state)
-            if own:
-                ranges = [each.key_group_range for each in own]
-                span = KeyGroupRange(min(each.start for each in ranges), max(each.end for each in ranges))
-                found[span] = found.get(span, 0) + sum(each.state_size for each in own)
-        return dict(sorted(found.items(), key=lambda each: each[0].start))
+        return keyed_bytes(self._operator(operator))
 
     def key_group_bytes(self, operator: str, subtask: int) -> dict[int, int]:
         """Return the bytes of each key group of a subtask, as far as they have bytes of their own.
@@ -667,24 +657,14 @@ def _named(operator: OperatorState, what: str) -> Iterator[None]:
         raise CheckpointError(f"{called}, {what}: {error}") from error
 
 
-def _keyed_handles(state: OperatorSubtaskState) -> list[KeyedStateHandle]:
-    handles = (*state.managed_keyed_state, *state.raw_keyed_state)
-    return [handle for handle in handles if isinstance(handle, KeyedStateHandle) and handle.key_group_range]
-
-
 def _names(infos: Iterable[StateInfo] | StateError) -> set[str]:
     """Return the names of states; none if they could not be read."""
     return set() if isinstance(infos, StateError) else {info.name for info in infos}
 
 
-def _listed(state: OperatorSubtaskState) -> set[str]:
-    """Return the names of the lists and broadcast maps of a subtask."""
-    return {name for handle in state.managed_operator_state for name in handle.state_name_to_partition_offsets}
-
-
 def _overlaps(state: OperatorSubtaskState, key_groups: Collection[int]) -> bool:
     """Return True if the subtask has keyed state in one of the key groups."""
-    return any(group in handle.key_group_range for handle in _keyed_handles(state) for group in key_groups)
+    return any(group in handle.key_group_range for handle in keyed_handles(state) for group in key_groups)
 
 
 def _by_group(part: KeyedPart | OwnPart, name: str, groups: Collection[int] | None) -> Iterator[pa.Table]:

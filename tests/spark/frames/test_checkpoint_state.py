@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
     Not,
 )
+from pyspark.sql.types import LongType, StructField, StructType
 
 import kit
 from kit import SparkJob
@@ -104,6 +107,38 @@ def test_a_large_subtask_is_read_in_several_partitions(tmp_path: Path) -> None:
     partitions = source.reader(source.schema()).partitions()
     assert len(partitions) == 2
     assert [group for each in partitions for group in each.groups] == list(range(128))
+
+
+def test_columns_without_the_key_group_are_read_in_as_many_partitions(tmp_path: Path) -> None:
+    keys = np.arange(1_500_000, dtype=np.int64)
+    source = CheckpointState({"path": str(longs(tmp_path / "large", keys)), "operator": "sums", "state": "total"})
+    reader = source.reader(StructType([StructField("value", LongType())]))
+    partitions = reader.partitions()
+    assert len(partitions) == 2
+    batches = [batch for each in partitions for batch in reader.read(each)]
+    assert {tuple(batch.schema.names) for batch in batches} == {("value",)}
+    assert sum(batch.num_rows for batch in batches) == len(keys)
+
+
+PLANNED = """
+import pickle, sys
+from pyspark.sql.types import LongType, StructField, StructType
+from kit.hosts.spark.frames.checkpoint_state import CheckpointState
+
+source = pickle.loads(pickle.dumps(CheckpointState({"path": sys.argv[1], "operator": "sums", "state": "total"})))
+reader = source.reader(StructType([StructField("key_group", LongType())]))
+assert len(reader.partitions()) == 1
+print(*sys.modules)
+"""
+"""What Spark does in a new process for each query."""
+
+
+def test_planning_a_query_imports_nothing_that_decodes_state(tmp_path: Path) -> None:
+    folder = longs(tmp_path / "small", np.arange(10, dtype=np.int64))
+    ran = subprocess.run([sys.executable, "-c", PLANNED, str(folder)], capture_output=True, text=True, check=True)
+    imported = set(ran.stdout.split())
+    assert "kit.snapshots.checkpoints.located" in imported
+    assert imported & {"kit.snapshots.checkpoints.checkpoint", "kit.stream.api", "kit.advice"} == set()
 
 
 def test_every_state_that_flink_wrote_is_a_table() -> None:

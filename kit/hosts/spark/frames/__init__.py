@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kit.core.protocol.events import StartJob
-from kit.files.storage import CheckpointStorage
-from kit.stream.connectors.data_frames import DataFrameSource, DataFrameStreamSource
-from kit.stream.graph.job_graph import JobGraph
-from kit.stream.operators.sources.source_spec import SourceSpec
-
 if TYPE_CHECKING:
+    from kit.core.protocol.events import StartJob
+    from kit.files.storage import CheckpointStorage
     from kit.hosts.spark.frames.staging import Staging
+    from kit.stream.graph.job_graph import JobGraph
 
 
 def staged(job: JobGraph, storage: CheckpointStorage, start: StartJob) -> tuple[JobGraph, Staging | None]:
@@ -19,6 +16,9 @@ def staged(job: JobGraph, storage: CheckpointStorage, start: StartJob) -> tuple[
 
     A job that reads no DataFrame is returned unchanged, with None: it needs no Spark.
     """
+    from kit.stream.connectors.data_frames import DataFrameSource, DataFrameStreamSource
+    from kit.stream.operators.sources.source_spec import SourceSpec
+
     operators = [operator for vertex in job.vertices for operator in vertex.operators]
     specs = [each.spec for each in operators if isinstance(each.spec, SourceSpec)]
     if not any(isinstance(spec.source, DataFrameSource | DataFrameStreamSource) for spec in specs):

@@ -5,6 +5,8 @@
 Each subtask's range of key groups is a partition, or several if it is large. A filter on `key_group` reads only these
 key groups, and a filter for a key reads only its key group, where the kit knows how the key is hashed. Operator state
 is one partition.
+
+Spark plans each query in a new process, which imports this module: what decodes state is imported where it is used.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -22,10 +24,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from kit.hosts.spark.frames.output_columns import spark_schema
+from kit.files.storage import StateFiles
 from kit.hosts.spark.session import PUSHING_FILTERS
-from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from kit.snapshots.checkpoints.located import keyed_bytes, list_names, located
+from kit.snapshots.checkpoints.naming import operator_named
 from kit.stream.connectors import files
+
+if TYPE_CHECKING:
+    from kit.snapshots.checkpoints.checkpoint import Checkpoint
 
 GROUP, KEY = "key_group", "key"
 PART_BYTES = 1 << 25
@@ -56,6 +62,8 @@ class CheckpointState(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns, which the first rows of the state show. Raises ValueError for missing options."""
+        from kit.hosts.spark.frames.output_columns import spark_schema
+
         return spark_schema(_columns_of(self._wanted), self.name(), "read it with kit.open_checkpoint(path).state(...)")
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -87,6 +95,8 @@ class WantedState:
 
     def open(self) -> Checkpoint:
         """Open the checkpoint."""
+        from kit.snapshots.checkpoints.checkpoint import open_checkpoint
+
         return open_checkpoint(self.path, follow=self.follow)
 
 
@@ -125,10 +135,12 @@ class StateReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the key groups of each subtask that pass the filters, in parts of about `PART_BYTES`."""
-        checkpoint = self._wanted.open()
-        if GROUP not in self._schema.names:
+        operators = located(self._wanted.path, StateFiles()).metadata.operator_states
+        operator = operator_named(operators, self._wanted.operator)
+        is_list = any(self._wanted.state in list_names(state) for state in operator.subtask_states.values())
+        if is_list and GROUP not in self._schema.names:
             return [KeyGroups(None)]
-        sizes = checkpoint.keyed_bytes(self._wanted.operator)
+        sizes = keyed_bytes(operator)
         wanted = [
             (len(span), size, [group for group in span if all(test(group) for test in self._tests)])
             for span, size in sizes.items()
