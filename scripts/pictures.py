@@ -1,8 +1,10 @@
-"""The README's pictures, made from the real thing: the explorer in JupyterLab, and a barrier's path as a film.
+"""The pictures of the README and the guide, made from the real thing: the explorer in JupyterLab, its answers to five
+questions of a new user, and the path of a barrier as a film.
 
-    python -m scripts.pictures        writes docs/explorer-light.png, docs/explorer-dark.png and docs/barrier.gif
+    python -m scripts.pictures                  writes docs/explorer-*.png and docs/barrier.gif
+    python -m scripts.pictures questions        writes docs/explorer-question-*.png only
 
-Needs Chromium (`scripts/setup.sh browser`). Both show runs that are the same each time, so what is seen changes only
+Needs Chromium (`scripts/setup.sh browser`). All show runs that are the same each time, so what is seen changes only
 when the stage does.
 """
 
@@ -16,15 +18,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment, sum_
 from kit.draw.page.page import export_html
 from tests.house.files import ROOT
+from tests.widgets.five_questions import CELL, QUESTIONS
+from tests.widgets.hands import Player
 from tests.widgets.jupyter import Notebook, jupyter_lab, write_notebook
 
 DOCS = ROOT / "docs"
 WIDTH, FILM_WIDTH = 1280, 900
+SMALL_SCREEN: ViewportSize = {"width": 1366, "height": 768}
 FRAME_MS, LAST_MS = 800, 4_000
 TOLD = re.compile(r"\b(barrier|checkpoint) 1\b|acknowledges|snapshot", re.IGNORECASE)
 """Steps that are in the film: not every record that goes by."""
@@ -70,6 +75,27 @@ def explorer(page: Page, folder: Path) -> None:
             shot.convert("RGB").quantize(128).save(DOCS / f"explorer-{theme.lower()}.png", optimize=True)
 
 
+def questions(page: Page, folder: Path) -> None:
+    """The explorer with the answer to each question of a new user, in both themes."""
+    write_notebook(folder / "notebooks" / "questions.ipynb", [CELL])
+    with jupyter_lab(folder) as address:
+        page.set_viewport_size(SMALL_SCREEN)
+        for theme in ("Light", "Dark"):
+            notebook = Notebook(page, address, "questions.ipynb")
+            notebook.theme(theme)
+            notebook.run_all()
+            app = page.locator(".kit-explorer")
+            page.evaluate("document.querySelector('.jp-Cell').scrollIntoView()")
+            player = Player(notebook, app)
+            for number, question in enumerate(QUESTIONS, 1):
+                expect(question.moves(player)).to_contain_text(question.says)
+                page.mouse.move(0, 0)
+                page.wait_for_timeout(1_000)
+                shot = Image.open(io.BytesIO(app.screenshot()))
+                file = DOCS / f"explorer-question-{number}-{theme.lower()}.png"
+                shot.convert("RGB").quantize(COLOURS).save(file, optimize=True)
+
+
 def film(page: Page, folder: Path) -> None:
     """A barrier's path, frame by frame, from the request to the complete checkpoint."""
     path = export_html(letters(), folder / "run.html")
@@ -110,12 +136,12 @@ def _part(page: Page) -> dict[str, float]:
 
 def main() -> int:
     """Write them all, or those that are named."""
-    named = set(sys.argv[1:]) or {"explorer", "film"}
+    named = set(sys.argv[1:]) or {"explorer", "questions", "film"}
     with TemporaryDirectory() as folder, sync_playwright() as browsers:
         browser = browsers.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        for make in (explorer, film):
+        for make in (explorer, questions, film):
             if make.__name__ in named:
                 page = browser.new_page(device_scale_factor=1)
                 make(page, Path(folder))

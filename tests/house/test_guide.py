@@ -23,6 +23,7 @@ SAID = {
     "jobs": "True",
     "operators": "10",
     "lab": "chk-1",
+    "five-questions": "Explorer(transfers: ",
     "open-a-checkpoint": "totals",
     "edit-a-checkpoint": "['sums', ",
     "spark": "True",

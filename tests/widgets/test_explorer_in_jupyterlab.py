@@ -11,6 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.draw.looks import JOBS, KEEP_TEXTS, SETTLED, THEMES, WIDTHS, WRONG, picture_file
+from tests.widgets import five_questions
+from tests.widgets.five_questions import QUESTIONS
+from tests.widgets.hands import Player
 from tests.widgets.jupyter import Notebook, jupyter_lab, write_notebook
 
 CELL = 'import kit\nexplorer = kit.show("flights")\nexplorer'
@@ -86,6 +89,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for number in range(len(JOBS) + 1):  # one each: what is saved by itself of one is not beside the next
         write_notebook(folder / "notebooks" / f"looks{number}.ipynb", [LOOKS])
     write_notebook(folder / "notebooks" / "dies.ipynb", [CELL])
+    write_notebook(folder / "notebooks" / "questions.ipynb", [five_questions.CELL])
     write_notebook(folder / "notebooks" / "job.ipynb", [START, "kit.running()"])
     write_notebook(folder / "notebooks" / "spark.ipynb", [ON_SPARK])
     with jupyter_lab(folder) as address:
@@ -243,6 +247,31 @@ def test_a_dead_kernel_is_one_sentence(address: str, browser: Browser, tmp_path:
     expect(app.locator('.kit-viewport [data-name^="t:"]').first).to_be_visible()
     assert app.evaluate(BROKEN_LINKS) == 0
     app.screenshot(path=picture_file(tmp_path, "walk dead kernel"))
+    page.close()
+    assert wrong == []
+
+
+def test_the_five_questions_of_a_new_user_are_answered_without_scrolling(
+    address: str, browser: Browser, tmp_path: Path
+) -> None:
+    """The words of each answer lie within a small screen."""
+    wrong: list[str] = []
+    page = new_page(browser, wrong)
+    page.set_viewport_size({"width": 1366, "height": 768})
+    notebook = Notebook(page, address, "questions.ipynb")
+    notebook.run_all()
+    player = Player(notebook, page.locator(".kit-explorer"))
+    page.evaluate("document.querySelector('.jp-Cell').scrollIntoView()")
+    bottom = box(page.locator("#jp-main-statusbar"))["y"]
+    for number, question in enumerate(QUESTIONS, 1):
+        answer = question.moves(player)
+        expect(answer).to_contain_text(question.says)
+        told = box(answer)
+        assert told["y"] > 0, question.asks
+        assert told["y"] + told["height"] <= bottom, question.asks
+        assert told["x"] + told["width"] <= 1366, question.asks
+        page.screenshot(path=picture_file(tmp_path, "question", number))
+        wrong += [f"{question.asks} {each}" for each in player.app.evaluate(WRONG)]
     page.close()
     assert wrong == []
 
