@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -39,16 +40,42 @@ def is_of_spark(given: Any) -> bool:
     return any(kind.__module__.startswith("pyspark.") and kind.__name__ == "DataFrame" for kind in type(given).__mro__)
 
 
+_NOT_IN_A_JOB = {
+    "CalendarIntervalType": "a calendar interval",
+    "VariantType": "a variant",
+    "YearMonthIntervalType": "an interval of months",
+}
+"""Types of Spark that Arrow does not have, or not as values."""
+
+
 def frame_schema(frame: Any) -> pa.Schema:
-    """Return the columns of a DataFrame. Raises SchemaError if two have the same name."""
+    """Return the columns of a DataFrame.
+
+    Raises SchemaError if two have the same name, or for a type that a job cannot have.
+    """
     names = list(frame.columns)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SchemaError(
             f"the DataFrame has several columns with the name {', '.join(map(repr, twice))}: rename them with "
             "df.withColumnRenamed(...), or select the ones you need"
         )
+    for field in frame.schema.fields:
+        if found := next((_NOT_IN_A_JOB[kind] for kind in _kinds_in(field.dataType) if kind in _NOT_IN_A_JOB), None):
+            raise SchemaError(
+                f"column {field.name!r} of the DataFrame is or contains {found}, which a job cannot read: "
+                f"convert it in the DataFrame, for example with CAST({field.name} AS STRING)"
+            )
     empty = frame.sparkSession.createDataFrame([], frame.schema) if frame.isStreaming else frame.limit(0)
     return pa.schema([_in_utc(column) for column in empty.toArrow().schema])
+
+
+def _kinds_in(spark_type: Any) -> Iterator[str]:
+    """Yield the names of the classes of a type of Spark and of its parts."""
+    yield type(spark_type).__name__
+    parts = [getattr(spark_type, name, None) for name in ("elementType", "keyType", "valueType")]
+    for part in [*parts, *(field.dataType for field in getattr(spark_type, "fields", ()))]:
+        if part is not None:
+            yield from _kinds_in(part)
 
 
 def _in_utc(column: pa.Field) -> pa.Field:

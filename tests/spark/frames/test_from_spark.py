@@ -18,6 +18,7 @@ from kit import CheckpointConfig, CollectSink, FixedDelay, Lab, ParquetSink, Spa
 from kit.core.protocol.properties import RetentionPolicy
 from kit.hosts.lab.errors import LabError
 from kit.hosts.spark import JobFailedError
+from kit.stream.operators.spec import SchemaError
 from tests.spark.frames.test_spark_ui import stages
 from tests.spark.jobs import ThreadGang, await_checkpoint, read, until
 
@@ -253,3 +254,17 @@ def test_a_streaming_frame_and_names_that_occur_twice_are_rejected(spark: SparkS
         env.from_spark(frame.join(frame.alias("other"), how="cross"))
     with pytest.raises(ValueError, match="sample = 0: expected 1 or more"):
         env.from_spark(frame, sample=0)
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        ("""parse_json('{"a": 1}')""", "a variant"),
+        ("array(named_struct('x', INTERVAL '2-3' YEAR TO MONTH))", "an interval of months"),
+        ("map('k', make_interval(1, 2))", "a calendar interval"),
+    ],
+)
+def test_a_type_that_a_job_cannot_have_is_named_with_its_column(spark: SparkSession, column: str, found: str) -> None:
+    frame = spark.range(3).selectExpr("id", f"{column} AS odd")
+    with pytest.raises(SchemaError, match=rf"column 'odd' .* contains {found}, .*CAST\(odd AS STRING\)"):
+        StreamEnvironment("odd").from_spark(frame, uid="rows")
