@@ -49,7 +49,8 @@ test:  ## run every check: style, types, tests, notebooks
 
 test-oldest:  ## run the tests of the core with the oldest versions of its dependencies, in build/oldest (ARGS= are pytest's)
 	@scripts/setup.sh oldest
-	build/oldest/bin/python -m pytest -q -p no:cacheprovider -n 2 --dist loadfile --no-loadscope-reorder \
+	@# Old packages use what newer ones beside them call deprecated.
+	build/oldest/bin/python -m pytest -q -W ignore::DeprecationWarning -p no:cacheprovider -n 2 --dist loadfile --no-loadscope-reorder \
 		-m "not spark and not soak and not signals" $(or $(ARGS),$(addprefix tests/,$(CORE_TESTS)))
 
 docs:  ## build the documentation as a static site in build/docs/html
