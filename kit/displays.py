@@ -30,11 +30,19 @@ if TYPE_CHECKING:
 
 
 def explorer(thing: Any, *, tab: bool = False) -> Any:
-    """Open the explorer on a run, a scenario or a job."""
+    """Open the explorer on a run, a scenario or a job, and the browser on a checkpoint."""
     from kit.files.given import flag_given
-    from widgets.explorer.explorer import show
+    from kit.snapshots.checkpoints import Checkpoint
+    from widgets.explorer.explorer import in_a_tab, show
+    from widgets.pictures.checkpoint_browser import CheckpointBrowser
 
-    return show(thing, tab=flag_given("tab", tab))
+    flag_given("tab", tab)
+    if not isinstance(thing, Checkpoint):
+        return show(thing, tab=tab)
+    browser = CheckpointBrowser(thing)
+    if tab:
+        in_a_tab(browser, thing.title)
+    return browser
 
 
 def explanation(trace: Any, about: object = None, **named: Any) -> Why:

@@ -520,17 +520,16 @@ def show(thing: Any = None, *, tab: bool = False) -> Explorer:
         thing = Lab(thing)
     explorer = Explorer(thing, made)
     if tab:
-        in_a_tab(explorer)
+        in_a_tab(explorer, explorer.branch.headline[0])
     return explorer
 
 
-def in_a_tab(explorer: Explorer) -> None:
-    """Open the explorer beside the notebook, in a JupyterLab tab."""
+def in_a_tab(widget: Any, title: str) -> None:
+    """Open a widget beside the notebook, in a JupyterLab tab."""
     from sidecar import Sidecar
 
-    job, _ = explorer.branch.headline
-    with Sidecar(title=job, anchor="split-right"):
-        display(explorer)
+    with Sidecar(title=title, anchor="split-right"):
+        display(widget)
 
 
 def _classed(widget: Any, name: str) -> Any:

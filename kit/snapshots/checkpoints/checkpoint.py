@@ -642,6 +642,15 @@ class Checkpoint:
     def _repr_html_(self) -> str:
         return str(display("checkpoint_html", self))
 
+    def show(self, *, tab: bool = False) -> Any:
+        """Browse the checkpoint in a notebook, in a JupyterLab tab of its own with `tab`.
+
+        Operators, states, key groups, files and values are shown; values are searched over the whole state, and the
+        checkpoint is checked and compared. `export(path)` of the returned object writes one HTML file that works
+        offline.
+        """
+        return display("explorer", self, tab=tab)
+
 
 @contextmanager
 def _named(operator: OperatorState, what: str) -> Iterator[None]:
