@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import traitlets
 
-from kit.draw.svg import asset
 from widgets.base.listening import ListeningWidget, listening
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -39,7 +38,6 @@ class ActionList(ListeningWidget):
     """
 
     _esm = listening((Path(__file__).parent / "action_list.js").read_text(encoding="utf-8"))
-    _css = asset("theme.css") + (Path(__file__).parent / "explorer.css").read_text(encoding="utf-8")
     name = traitlets.Unicode("Actions").tag(sync=True)
     groups: Any = traitlets.List().tag(sync=True)
     more = traitlets.Unicode("").tag(sync=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import traitlets
 
-from kit.draw.svg import asset
 from widgets.base.listening import ListeningWidget, listening
 
 
@@ -48,7 +46,6 @@ class CodeBox(ListeningWidget):
     }
     export default { render };
     """)
-    _css = asset("theme.css") + (Path(__file__).parent / "explorer.css").read_text(encoding="utf-8")
     text = traitlets.Unicode("").tag(sync=True)
     label = traitlets.Unicode("Copy").tag(sync=True)
 

@@ -1,4 +1,7 @@
-"""The message about the last action, shown where the user clicked."""
+"""The message about the last action, shown where the user clicked.
+
+Each explorer has one from its start, so it brings the style sheet of all its parts.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from pathlib import Path
 
 import traitlets
 
+from kit.draw.svg import asset
 from widgets.base.listening import ListeningWidget, listening
 
 
@@ -13,6 +17,7 @@ class Notice(ListeningWidget):
     """One message over the explorer, next to the last click; it takes no room."""
 
     _esm = listening((Path(__file__).parent / "notice.js").read_text(encoding="utf-8"))
+    _css = asset("theme.css") + (Path(__file__).parent / "explorer.css").read_text(encoding="utf-8")
     text = traitlets.Unicode("").tag(sync=True)
     is_error = traitlets.Bool(True).tag(sync=True)
 
