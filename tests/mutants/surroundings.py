@@ -180,7 +180,7 @@ _TAKEN_OUT = (
     (
         "exit-not-told",
         "a slot reports a function that asks the process to exit",
-        "kit.hosts.spark.slot.slot:Slot.counting",
+        "kit.hosts.spark.slot.slot:Slot.run",
         "(Exception, SystemExit)",
         "Exception",
         f"{USERS}[asks the process to end]",
