@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass
 import pyarrow as pa
 
 from kit.core.protocol.commands import WriteRows, WriteSnapshot
+from kit.core.protocol.elements import Buffer
 from kit.core.protocol.events import SnapshotWritten
 
 COUNTS_EVERY_S = 1.0
@@ -44,15 +45,15 @@ class Counts:
             self.rows_written += rows.num_rows
             self.bytes_written += rows.nbytes
 
-    def received(self, batch: pa.RecordBatch) -> None:
-        """Count a batch from another slot."""
-        self.rows_received += batch.num_rows
-        self.bytes_received += batch.nbytes
+    def received(self, buffer: Buffer) -> None:
+        """Count a buffer from another slot; its task needs its size, too, so that is computed once."""
+        self.rows_received += buffer.rows
+        self.bytes_received += buffer.size_bytes
 
-    def sent(self, batch: pa.RecordBatch) -> None:
-        """Count a batch to another slot."""
-        self.rows_sent += batch.num_rows
-        self.bytes_sent += batch.nbytes
+    def sent(self, buffer: Buffer) -> None:
+        """Count a buffer to another slot; its task needs its size, too, so that is computed once."""
+        self.rows_sent += buffer.rows
+        self.bytes_sent += buffer.size_bytes
 
     def carried_out(self, command: object, answer: object) -> None:
         """Count what a command has written, according to its answer."""

@@ -182,7 +182,7 @@ class TaskHost:
         receiver = self._receivers[channel]
         if isinstance(element, Buffer):
             self.meters.by_task[receiver.name].take(element.batch)
-            self.counts.received(element.batch)
+            self.counts.received(element)
         self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
 
     def credit(self, channel: int, credits: int) -> None:
@@ -284,7 +284,7 @@ class TaskHost:
             self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
         elif isinstance(element, Buffer):
             self._wires.send(channel, element.batch)
-            self.counts.sent(element.batch)
+            self.counts.sent(element)
         else:
             self._wires.send(channel, encode_element(element, cause))
 
