@@ -103,8 +103,7 @@ def sink_called(job: JobGraph, wanted: str, also: Iterable[str] = ()) -> str:
     `wanted` is the path, the end of it, or the sink's uid; "" is the only sink. `also` are paths that earlier jobs
     wrote to. Raises ValueError, with the known sinks, if none or several match.
     """
-    operators = [operator for vertex in job.vertices for operator in vertex.operators]
-    uids = [(each.spec.sink.path, each.uid) for each in operators if isinstance(each.spec, SinkSpec)]
+    uids = [(each.spec.sink.path, each.uid) for each in job.operators if isinstance(each.spec, SinkSpec)]
     known = sorted({path for path, _ in uids} | set(also))
     if not known:
         raise ValueError(f"job {job.name!r} has no sink: end a stream with .sink_to(CollectSink('out'))")

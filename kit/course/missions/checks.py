@@ -196,5 +196,5 @@ def _counted(lab: Lab) -> int:
 
 def _there(lab: Lab) -> int:
     """Return the number of records of the job's sources."""
-    specs = [operator.spec for vertex in lab.job.vertices for operator in vertex.operators]
+    specs = [operator.spec for operator in lab.job.operators]
     return sum(getattr(spec.source, "row_count", 0) for spec in specs if isinstance(spec, SourceSpec))

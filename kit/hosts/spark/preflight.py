@@ -56,7 +56,7 @@ def cores_beside(job: JobGraph) -> int:
     """
     from kit.hosts.spark.frames.streamed_source import StreamedSource
 
-    specs = [operator.spec for vertex in job.vertices for operator in vertex.operators]
+    specs = [operator.spec for operator in job.operators]
     return int(any(isinstance(spec, SourceSpec) and isinstance(spec.source, StreamedSource) for spec in specs))
 
 

@@ -170,6 +170,11 @@ class JobGraph:
     def _by_operator(self) -> dict[str, tuple[JobVertex, ChainedOperator]]:
         return {operator.operator_id: (vertex, operator) for vertex in self.vertices for operator in vertex.operators}
 
+    @property
+    def operators(self) -> tuple[ChainedOperator, ...]:
+        """The operators of all vertices, in order."""
+        return tuple(operator for vertex in self.vertices for operator in vertex.operators)
+
     def vertex(self, name: str) -> JobVertex:
         """Return the vertex with this name. Raises KeyError, which lists the known names, for another one."""
         if name not in self._by_name:
@@ -207,7 +212,7 @@ class JobGraph:
 
     def checked_to_act(self) -> JobGraph:
         """Return the job. Raises GraphError for a job without a sink, which would have no effect."""
-        if not any(operator.spec.acts for vertex in self.vertices for operator in vertex.operators):
+        if not any(operator.spec.acts for operator in self.operators):
             raise GraphError(
                 f"job {self.name!r} would have no effect: no stream reaches a sink; end one with .sink_to(...)"
             )

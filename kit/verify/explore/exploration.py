@@ -278,7 +278,7 @@ def explorable(job: StreamEnvironment | JobGraph, parts: Parts | None = None) ->
             f"the job takes a checkpoint every {settings.interval_ms} ms, and a timer may fire at any time: the "
             "search would never end. Give CheckpointConfig(interval_ms=None): explore asks for checkpoints=2 by itself"
         )
-    specs = (operator.spec for vertex in graph.vertices for operator in vertex.operators)
+    specs = (operator.spec for operator in graph.operators)
     for source in (spec.source for spec in specs if isinstance(spec, SourceSpec)):
         if source.endless or source.discover_every_ms is not None:
             raise LabError(f"{source!r} cannot be explored: it has no end. Give the job a source that ends")

@@ -52,7 +52,7 @@ class Space(Layout):
         checkpoint = job.settings.checkpoint
         self.takes_turns = turns and not (checkpoint.unaligned and checkpoint.aligned_timeout_ms)
         """True if tasks with inputs take what arrives in the same step."""
-        self.has_listeners = any(_hears(each.spec) for vertex in job.vertices for each in vertex.operators)
+        self.has_listeners = any(_hears(each.spec) for each in job.operators)
         """True if code of the user is notified of how checkpoints end, so its state may depend on when it is."""
         self.kinds = frozenset(kinds) if faults else frozenset()
         self.requests, self.faults = requests, faults

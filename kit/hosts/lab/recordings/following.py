@@ -460,7 +460,7 @@ def world_of_recording(
 
 def _check_sources(job: JobGraph) -> None:
     """Raise LabError for a source whose rows only Spark has."""
-    for operator in (each for vertex in job.vertices for each in vertex.operators):
+    for operator in job.operators:
         spec = operator.spec
         if isinstance(spec, SourceSpec) and isinstance(spec.source, DataFrameSource | DataFrameStreamSource):
             raise LabError(

@@ -367,7 +367,7 @@ def _check(scene: Scene) -> None:
 
 
 def _leave_incremental(scene: Scene, path: str, number: str, operator: str) -> None:
-    ids = {each.name: each.operator_id for vertex in scene.lab.job.vertices for each in vertex.operators}
+    ids = {each.name: each.operator_id for each in scene.lab.job.operators}
     if operator not in ids:
         raise LabError(f"no operator is called {operator!r}; there are {', '.join(ids)}")
     leave_incremental_snapshot(scene.lab.look.files, path, int(number), ids[operator])

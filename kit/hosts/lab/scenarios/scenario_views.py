@@ -48,7 +48,7 @@ def file_path(lab: Lab, words: str) -> str:
     if found is None:
         return words
     copy, kind, operator, subtask, name = found.groups()
-    ids = {each.name: each.operator_id for vertex in lab.job.vertices for each in vertex.operators}
+    ids = {each.name: each.operator_id for each in lab.job.operators}
     start = f"/{ids.get(operator)}-{subtask}-"
     root = LOCAL_STATE if copy else snapshot_path(lab, name)
     held = [path for path in lab.look.files.paths(root) if start in path and kind in path and f"/{name}/" in f"{path}/"]
@@ -188,7 +188,7 @@ def files(lab: Lab) -> Iterator[str]:
 def state(lab: Lab, name: str) -> Iterator[str]:
     """The contents of a snapshot on the disk, by operator."""
     metadata = _snapshots(lab)[snapshot_path(lab, name.removeprefix("of "))]
-    names = {operator.operator_id: operator.name for vertex in lab.job.vertices for operator in vertex.operators}
+    names = {operator.operator_id: operator.name for operator in lab.job.operators}
     for operator in metadata.operator_states:
         if operator.fully_finished:
             yield f"{operator.name or names.get(operator.operator_id, operator.label)}: all finished"

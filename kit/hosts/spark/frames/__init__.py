@@ -19,8 +19,7 @@ def staged(job: JobGraph, storage: CheckpointStorage, start: StartJob) -> tuple[
     from kit.stream.connectors.data_frames import DataFrameSource, DataFrameStreamSource
     from kit.stream.operators.sources.source_spec import SourceSpec
 
-    operators = [operator for vertex in job.vertices for operator in vertex.operators]
-    specs = [each.spec for each in operators if isinstance(each.spec, SourceSpec)]
+    specs = [each.spec for each in job.operators if isinstance(each.spec, SourceSpec)]
     if not any(isinstance(spec.source, DataFrameSource | DataFrameStreamSource) for spec in specs):
         return job, None
     from kit.hosts.spark.frames.staging import Staging

@@ -50,7 +50,7 @@ def output_stream(spark: SparkSession, job: JobGraph, output: SparkOutput, name:
 
 def _spec_of(job: JobGraph, path: str) -> SinkSpec:
     """Return the sink that writes to `path`."""
-    specs = [operator.spec for vertex in job.vertices for operator in vertex.operators]
+    specs = [operator.spec for operator in job.operators]
     return next(spec for spec in specs if isinstance(spec, SinkSpec) and spec.sink.path == path)
 
 
