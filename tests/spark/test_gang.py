@@ -45,9 +45,6 @@ class PlayedSpark:
     def setJobGroup(self, group: str, *_: object, **__: object) -> None:  # noqa: N802
         self.group = group
 
-    def setLocalProperty(self, name: str, value: str) -> None:  # noqa: N802
-        """Accept the properties of the thread that submits the job."""
-
     def parallelize(self, *_: object) -> Any:
         barrier = SimpleNamespace(mapPartitions=lambda task: SimpleNamespace(collect=self.collect))
         return SimpleNamespace(barrier=lambda: barrier)

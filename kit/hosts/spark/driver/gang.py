@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from kit.hosts.spark.driver.executors import replace_silent
 from kit.hosts.spark.driver.oom_kills import killed_by
-from kit.hosts.spark.driver.task_metrics import INTERPRETED, TaskMetrics
+from kit.hosts.spark.driver.task_metrics import TaskMetrics
 from kit.hosts.spark.slot.counts import rows_of
 from kit.hosts.spark.slot.slot import LastWord, Slot, SlotTicket
 
@@ -115,8 +115,6 @@ class SparkGang:
                 return
             context = self._spark.sparkContext
             context.setJobGroup(self.group, f"{ticket.job.name}, epoch {ticket.epoch}", interruptOnCancel=False)
-            for name, value in INTERPRETED.items():
-                context.setLocalProperty(name, value)
             tasks = context.parallelize(range(ticket.slots), ticket.slots).barrier()
             self._prepared(tasks)()
         except Exception as failure:

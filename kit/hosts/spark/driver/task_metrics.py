@@ -40,9 +40,9 @@ ACCUMULATORS: Mapping[str, str] = {
     "checkpoints": "completed checkpoints",
 }
 """The names of the accumulators on the page of the stage, by counter. Only slot 0 counts completed checkpoints."""
-INTERPRETED: Mapping[str, str] = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""The properties of a thread that submits the slots: compiling the filter, which sees a row a second, takes Spark half
-a second of processor time.
+_INTERPRETED = "spark.sql.codegen.factoryMode", "NO_CODEGEN"
+"""The property of a Spark job with which its expressions are not compiled. Compiling the filter, which sees a row a
+second, would take half a second of processor time.
 """
 _PLACES = [*COUNTED, *(f"total {name}" for name in COUNTED)]
 """The order of the increases and totals of the counters in a row of a slot."""
@@ -67,8 +67,10 @@ class TaskMetrics:
     def counted(self, slots: RDD[Any]) -> Any:
         """Return an RDD of Java without rows. Computing it runs `slots`, whose rows set the metrics (`rows_of`).
 
+        It is computed in the thread that calls this: a property of that thread has Spark interpret the filter.
         Raises an exception of any kind if this Spark cannot do so.
         """
+        self._spark.sparkContext.setLocalProperty(*_INTERPRETED)
         frame: Any = self._spark.createDataFrame(slots, _COLUMNS, verifySchema=False)
         return self._made.filter(self._condition, frame._jdf.queryExecution().sparkPlan()).execute()
 
