@@ -29,7 +29,7 @@ from kit.snapshots.checkpoints.difference import CheckpointDiff
 from kit.snapshots.checkpoints.in_flight import records_in_flight
 from kit.snapshots.checkpoints.key_plan import plan_of
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
-from kit.snapshots.checkpoints.located import keyed_bytes, keyed_handles, list_names, located
+from kit.snapshots.checkpoints.located import groups_of, keyed_bytes, keyed_handles, list_names, located
 from kit.snapshots.checkpoints.naming import label, operator_named
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
 from kit.snapshots.checkpoints.outside import Outside, of_sink, of_source
@@ -281,10 +281,8 @@ class Checkpoint:
             if kinds[0] == "operator":
                 units += [pages.Unit(subtask)] if name in list_names(state) else []
             else:
-                own = {group for handle in keyed_handles(state) for group in handle.key_group_range}
-                units += [
-                    pages.Unit(subtask, group) for group in sorted(own) if key_groups is None or group in key_groups
-                ]
+                own = groups_of(state)
+                units += [pages.Unit(subtask, group) for group in own if key_groups is None or group in key_groups]
         with _named(found, name):
             return pages.page_of(units, lambda unit: self._read(found, name, unit), at, rows, query, most_read)
 

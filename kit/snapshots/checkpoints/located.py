@@ -53,6 +53,11 @@ def keyed_handles(state: OperatorSubtaskState) -> list[KeyedStateHandle]:
     return [handle for handle in handles if isinstance(handle, KeyedStateHandle) and handle.key_group_range]
 
 
+def groups_of(state: OperatorSubtaskState) -> list[int]:
+    """Return the key groups of a subtask's keyed state, in order."""
+    return sorted({group for handle in keyed_handles(state) for group in handle.key_group_range})
+
+
 def list_names(state: OperatorSubtaskState) -> set[str]:
     """Return the names of the lists and broadcast maps of a subtask, which have no key groups."""
     return {name for handle in state.managed_operator_state for name in handle.state_name_to_partition_offsets}

@@ -22,6 +22,7 @@ from kit.draw.views.checkpoints.browser_answers import form, page_answer, proble
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints.checkpoint import Checkpoint
 from kit.snapshots.checkpoints.keyed_parts import StateInfo
+from kit.snapshots.checkpoints.located import groups_of, keyed_handles
 
 STYLE, SCRIPT = "browser.css", "browser.js"
 MOST_OPERATORS, MOST_SUBTASKS, MOST_CELLS, MOST_FILES = 60, 8, 64, 40
@@ -208,26 +209,19 @@ def _types(info: StateInfo) -> str:
     return f"{key} → {info.value}" if key and info.value else key or info.value
 
 
-def _keyed(operator: OperatorState, subtask: int) -> list[Any]:
-    state = operator.subtask_states[subtask]
-    return [*state.managed_keyed_state, *state.raw_keyed_state]
-
-
 def _keyed_bytes(operator: OperatorState) -> dict[int, int]:
     """Return the bytes of keyed state of each subtask that has any."""
-    sizes = {subtask: sum(each.state_size for each in _keyed(operator, subtask)) for subtask in operator.subtask_states}
+    sizes = {
+        subtask: sum(each.state_size for each in keyed_handles(state))
+        for subtask, state in operator.subtask_states.items()
+    }
     return {subtask: size for subtask, size in sizes.items() if size}
-
-
-def _key_groups(operator: OperatorState, subtask: int) -> list[int]:
-    ranges = (getattr(each, "key_group_range", ()) for each in _keyed(operator, subtask))
-    return sorted({group for each in ranges for group in each})
 
 
 def _bytes_in_a_group(operator: OperatorState) -> float:
     """Return the average bytes of keyed state in a key group."""
     sizes = _keyed_bytes(operator)
-    return sum(sizes.values()) / max(1, sum(len(_key_groups(operator, each)) for each in sizes))
+    return sum(sizes.values()) / max(1, sum(len(groups_of(operator.subtask_states[each])) for each in sizes))
 
 
 def _line(subtask: int, strips: list[dict[int, Markup]]) -> Markup:
@@ -238,7 +232,7 @@ def _strips(operator: OperatorState, what: str, held: Mapping[int, Mapping[int, 
     """Return, for each subtask, a bar per key group or per some neighbours; the largest of all has the full height."""
     cells: dict[int, list[list[int]]] = {}
     for subtask in held:
-        groups = _key_groups(operator, subtask)
+        groups = groups_of(operator.subtask_states[subtask])
         step = -(-len(groups) // MOST_CELLS) or 1
         cells[subtask] = [groups[at : at + step] for at in range(0, len(groups), step)]
     amounts = {each: [sum(held[each].get(group, 0) for group in cell) for cell in cells[each]] for each in cells}
