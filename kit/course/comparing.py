@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kit.core.protocol.tasks import split_task_name
+from kit.core.protocol.tasks import vertex_of
 from kit.draw.charts.comparison import Comparison, compare
 from kit.draw.charts.list_growth import ListGrowth, list_growth
 from kit.hosts.lab.errors import LabError
@@ -148,7 +148,7 @@ def _failing(job: str, failovers: int, parallelism: int, seed: int) -> Lab:
 
 def _sources_stand_still(enabled: Sequence[Action], lab: Lab) -> Choice:
     """Choose any action other than a source's turn."""
-    free = [each for each in enabled if not (isinstance(each, TakeTurn) and split_task_name(each.task)[0] in SOURCES)]
+    free = [each for each in enabled if not (isinstance(each, TakeTurn) and vertex_of(each.task) in SOURCES)]
     if not free and lab.look.wait is not None:
         return lab.look.wait
     actions = free or list(enabled)

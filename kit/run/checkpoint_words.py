@@ -6,10 +6,11 @@ from collections.abc import Container, Iterable, Mapping
 from statistics import median
 from typing import NamedTuple
 
+from kit.core.protocol.tasks import vertex_of
 from kit.run.checkpoint_path import BARRIER, EITHER, PHASES, TRIGGER, Path, Span, spans_of
 from kit.run.durations import duration
 from kit.run.journeys import Journeys
-from kit.run.moments.job_state import ABORTED, PENDING, CheckpointMoment, Moment, vertex_of
+from kit.run.moments.job_state import ABORTED, PENDING, CheckpointMoment, Moment
 
 OUTLIER = 2.0
 """The factor over the median of the operator's subtasks from which a time is marked, if it also exceeds the median by

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit.core.display import display
 from kit.core.protocol.properties import SavepointType
-from kit.core.protocol.tasks import split_task_name, task_name
+from kit.core.protocol.tasks import task_name, vertex_of
 from kit.core.trace.trace import TraceRecord
 from kit.machines.coordinator.statistics import NOT_YET, CheckpointStats, CheckpointStatsSnapshot, SubtaskStats
 from kit.machines.coordinator.stats_summary import PERCENTILES
@@ -344,7 +344,7 @@ class CheckpointStatistics:
         rows = [
             (task, operator, dropped.get(operator, 0))
             for task, dropped in self._late_rows.items()
-            for operator in operators[split_task_name(task)[0]]
+            for operator in operators[vertex_of(task)]
         ]
         return _table(rows, ["task", "operator", LATE_ROWS])
 

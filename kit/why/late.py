@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 
 from kit.core.protocol.elements import event_time_text
-from kit.core.protocol.tasks import split_task_name
+from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
@@ -165,4 +165,4 @@ def subtasks_of(evidence: Evidence, operator: str) -> list[str]:
     if stage is None:
         return []
     vertices = {each.vertex for each in stage.operators if operator == each.name}
-    return [task for task in stage.tasks() if split_task_name(task)[0] in vertices]
+    return [task for task in stage.tasks() if vertex_of(task) in vertices]

@@ -82,6 +82,11 @@ def task_name(vertex: str, subtask: int) -> str:
     return f"{vertex}/{subtask}"
 
 
+def vertex_of(task: str) -> str:
+    """Return the name of the vertex of a subtask: `sums` of `sums/1`."""
+    return task.rpartition("/")[0]
+
+
 def split_task_name(task: str) -> tuple[str, int]:
     """Return the vertex and the subtask index of a task's name."""
     vertex, _, index = task.rpartition("/")

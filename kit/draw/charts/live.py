@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from kit.core.markup import Markup, cells, element, table
-from kit.core.protocol.tasks import split_task_name
+from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.record_kinds import RecordKind
 from kit.draw.stage.scene import colour
 from kit.draw.svg import asset
@@ -116,7 +116,7 @@ class Live:
         busiest. The rates are totals; busy, backpressured and idle are means over the subtasks, as fractions of the
         time; busiest is the fraction of the busiest subtask.
         """
-        table = self.meters.assign(vertex=[split_task_name(task)[0] for task in self.meters["task"]])
+        table = self.meters.assign(vertex=[vertex_of(task) for task in self.meters["task"]])
         rows = []
         for vertex, of in table.groupby("vertex", sort=False):
             parts = [of[f"{part}_ms_per_s"].mean() / 1000 for part in PARTS]
@@ -191,7 +191,7 @@ class Live:
         return max((1 + self._depth(each) for each in self.after.get(vertex, ())), default=0)
 
     def _of(self, vertex: str) -> pd.DataFrame:
-        return self.meters[[split_task_name(task)[0] == vertex for task in self.meters["task"]]]
+        return self.meters[[vertex_of(task) == vertex for task in self.meters["task"]]]
 
     def checkpoints_html(self) -> str:
         """Return the newest checkpoints as a table."""

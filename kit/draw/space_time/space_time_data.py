@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from kit.core.protocol.tasks import vertex_of
 from kit.run.checkpoint_path import LOOKS, PHASE_WORDS, Path, Span
 from kit.run.checkpoint_words import Crossed, how_it_went, slow_phases, spans_of_task, what_crossed
 from kit.run.element_kinds import ELEMENTS as ELEMENT_KINDS
 from kit.run.element_kinds import SIGNS
 from kit.run.journeys import Crossing, Cut, Follower, Instant, Journey, Journeys, Letter
-from kit.run.moments.job_state import PENDING, CheckpointMoment, vertex_of
+from kit.run.moments.job_state import PENDING, CheckpointMoment
 from kit.run.run import Run, run_of
 from kit.run.stage import Stage
 from kit.why.phases import Waiting

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from kit.core.protocol.tasks import vertex_of
 from kit.draw.stage.layout import CELL, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout, cells_in_a_row
 from kit.run.captions import listed
 from kit.run.element_kinds import SIGNS
@@ -286,7 +287,7 @@ def cell_sprites(layout: Layout, vertex: str, subtask: int, many: int, sight: Si
 def crowd_sprites(layout: Layout, vertex: str, tasks: Sequence[str], sight: Sight) -> Named:
     """Draw a closed vertex as one box with the number of its subtasks in each phase."""
     box = layout.places[vertex]
-    acting = " acting" if sight.acting.partition("@")[0].rpartition("/")[0] == vertex else ""
+    acting = " acting" if vertex_of(sight.acting.partition("@")[0]) == vertex else ""
     yield f"t:{vertex}", rect("tasks", box.x, box.y, box.width, box.height, f"crowd{acting}", 7)
     name = fit_name(vertex, f" x {len(tasks)}", box.width - 38, 12.5)
     yield f"t:{vertex}:name", text("tasks", box.x + 11, box.y + 19, "task-name", name)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.core.protocol.tasks import vertex_of
 from kit.draw.charts.timeline import BAD, DONE, GONE, LEFT, OPEN, STYLE, Bar, Row, timeline
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
@@ -179,7 +180,7 @@ class LifeOfCheckpoint:
         assert self.life is not None
         vertices: dict[str, list[Step]] = defaultdict(list)
         for step in self.life.of_kind(ACK):
-            vertices[step.of.rpartition("/")[0]].append(step)
+            vertices[vertex_of(step.of)].append(step)
         for vertex, steps in vertices.items():
             done = [step.end_ms for step in steps if step.end_ms is not None]
             start, complete = steps[0].start_ms, len(done) == len(steps)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from kit.core.protocol.tasks import split_task_name
+from kit.core.protocol.tasks import vertex_of
 from kit.core.state.key_groups import key_group_partitions
 from kit.core.state.keyed_handles import KeyGroupRange
 from kit.core.trace.shape import ShapeVertex
@@ -58,8 +58,8 @@ class ExecutionGraphPicture:
                 found[operators[edge.target].vertex].append((operators[edge.source].vertex, edge.shipping))
         if not self.stage.edges:  # this shape does not list operators
             for channel in self.stage.channels:
-                pair = split_task_name(channel.source)[0], channel.partitioner
-                inputs = found[split_task_name(channel.target)[0]]
+                pair = vertex_of(channel.source), channel.partitioner
+                inputs = found[vertex_of(channel.target)]
                 if pair not in inputs:
                     inputs.append(pair)
         return {name: tuple(Gate(at, *pair) for at, pair in enumerate(pairs)) for name, pairs in found.items()}

@@ -12,6 +12,7 @@ from statistics import median
 
 import pandas as pd
 
+from kit.core.protocol.tasks import vertex_of
 from kit.draw.view_html import answer, fold, view_html, words
 from kit.draw.views.phase_rows import STYLE, axis_html, legend_html, row_html
 from kit.draw.views.view import View
@@ -19,7 +20,7 @@ from kit.run.checkpoint_path import BARRIER, EITHER, TRIGGER, Span
 from kit.run.checkpoint_words import how_it_went, slow_phases, spans_of_task
 from kit.run.durations import duration
 from kit.run.journeys import Journeys
-from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment, vertex_of
+from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment
 from kit.run.subject import Subject
 from kit.why.phases import phases_of, waits_for
 

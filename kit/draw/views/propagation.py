@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kit.core.protocol.tasks import vertex_of
 from kit.draw.graphs import Edge, Graph, Group, Node
-from kit.run.moments.job_state import vertex_of
 from kit.run.stage import Stage
 
 MOST_TASKS = 12

@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
+from kit.core.protocol.tasks import vertex_of
 from kit.draw.graphs import Edge, Graph, Node
 from kit.run.captions import listed
-from kit.run.moments.job_state import vertex_of
 from kit.why.wait_for import End, Held, WaitFor
 from kit.why.waits import NOT_SENT, Barrier
 

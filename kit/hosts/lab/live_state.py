@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from kit.core.protocol.elements import Buffer, Element, RecordFragment
+from kit.core.protocol.tasks import vertex_of
 from kit.core.state.handles import OperatorStateMode
 from kit.hosts.lab.errors import LabError, enumerated, nearest
 from kit.hosts.lab.world.world import World
@@ -96,7 +97,7 @@ def _channel_of(world: World, words: str) -> int:
 
 
 def _named(world: World, task: str | None) -> list[str]:
-    names = [name for name in world.tasks if task in (None, name, name.rpartition("/")[0])]
+    names = [name for name in world.tasks if task in (None, name, vertex_of(name))]
     if not names and task is not None:
         if not world.tasks:
             raise LabError(f"no task is there now: the job is {world.master.status.name}")

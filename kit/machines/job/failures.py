@@ -20,6 +20,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from kit.core.protocol.messages import TaskStateChanged
+from kit.core.protocol.tasks import vertex_of
 from kit.stream.settings.job_settings import ExponentialDelay, FixedDelay, JobSettings, NoRestart
 
 REPEATS = 3
@@ -94,7 +95,7 @@ class FailureCause:
         if _OUTAGE.search(f"{raised.kind} {raised.text}"):
             return None
         what = _without_numbers(raised.text) if frame is None else f"{raised.kind} {frame}"
-        return cls(message.task.rpartition("/")[0], what)
+        return cls(vertex_of(message.task), what)
 
     @classmethod
     def of_text(cls, who: str, error: str) -> FailureCause | None:

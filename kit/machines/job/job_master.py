@@ -50,7 +50,7 @@ from kit.core.protocol.messages import (
     TaskStateChanged,
 )
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.tasks import ExecutionState, task_name
+from kit.core.protocol.tasks import ExecutionState, task_name, vertex_of
 from kit.core.protocol.words import ProtocolError, Word, handles
 from kit.machines.coordinator.completed.completed_checkpoint import CompletedCheckpoint
 from kit.machines.coordinator.coordinator import CheckpointCoordinator
@@ -675,7 +675,7 @@ class JobMaster(RescalingMaster):
 
     def fail_job_due_to_task_failure(self, error: str, task: str, *, may_pass: bool) -> None:
         """Fail the job because of one task."""
-        self._fail_later(f"{task}: {error}", None if may_pass else FailureCause.of_text(task.rpartition("/")[0], error))
+        self._fail_later(f"{task}: {error}", None if may_pass else FailureCause.of_text(vertex_of(task), error))
 
     def validate(self) -> None:
         """Check the invariants of the job and its parts."""

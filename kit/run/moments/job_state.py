@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.trace import TraceRecord
 from kit.run.durations import duration
 
@@ -443,11 +444,6 @@ def lacks_barrier(channel: ChannelMoment, checkpoint_id: int) -> bool:
 def task_of(record: TraceRecord) -> str:
     """Return the task that a record of a task's machine is about."""
     return record.machine.partition("@")[0]
-
-
-def vertex_of(task: str) -> str:
-    """Return the name of the vertex of a task: `sums` of `sums/1`."""
-    return task.rpartition("/")[0]
 
 
 def is_of_the_job_master(record: TraceRecord) -> bool:

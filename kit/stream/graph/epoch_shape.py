@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import overload
 
-from kit.core.protocol.tasks import split_task_name
+from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.shape import EpochShape, ShapeChannel, ShapeEdge, ShapeOperator, ShapeVertex
 from kit.stream.graph.execution_graph import ExecutionGraph
 from kit.stream.graph.job_graph import JobGraph
@@ -50,7 +50,7 @@ class _Channels(Sequence[ShapeChannel]):
                 channel.number,
                 channel.source_task,
                 channel.target_task,
-                kinds[split_task_name(channel.source_task)[0], split_task_name(channel.target_task)[0]],
+                kinds[vertex_of(channel.source_task), vertex_of(channel.target_task)],
             )
             for channel in self._graph.channels
         )
@@ -87,8 +87,7 @@ class _Channels(Sequence[ShapeChannel]):
 
 def _edges(job: JobGraph) -> Iterator[ShapeEdge]:
     """Yield the edges vertex by vertex: first those into it, then those inside."""
-    chained = [operator for vertex in job.vertices for operator in vertex.operators]
-    index = {operator.operator_id: number for number, operator in enumerate(chained)}
+    index = {operator.operator_id: number for number, operator in enumerate(job.operators)}
     for vertex in job.vertices:
         for edge in vertex.inputs:
             yield ShapeEdge(index[edge.source_operator], index[edge.target_operator], edge.shipping, edge.reason)

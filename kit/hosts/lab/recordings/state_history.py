@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from kit.core.protocol.elements import Buffer
+from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.world.actions import ReceiveElement
@@ -80,7 +81,7 @@ def places(world: World, key: Any, state: str | None, about: str | None) -> list
     found = []
     for task, machine in world.tasks.items():
         for link in machine.chain.links:
-            if about not in (None, task, link.name, task.rpartition("/")[0]) or not _owns(link, key):
+            if about not in (None, task, link.name, vertex_of(task)) or not _owns(link, key):
                 continue
             names = [] if link.keyed is None else list(link.keyed.tables)
             found += [Place(task, link.operator_id, name, key) for name in names if state in (None, name)]

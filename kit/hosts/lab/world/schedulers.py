@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
-from kit.core.protocol.tasks import split_task_name
+from kit.core.protocol.tasks import vertex_of
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.hosts.lab.by_words import matching
@@ -207,7 +207,7 @@ class Slow:
 
     def _free_ms(self, task: str, lab: Any) -> int:
         """Return the time at which the task has finished its last buffer, from the last `busy_ms` of the trace."""
-        busy_ms = self.busy_ms.get(task, self.busy_ms.get(split_task_name(task)[0], 0))
+        busy_ms = self.busy_ms.get(task, self.busy_ms.get(vertex_of(task), 0))
         if busy_ms == 0:
             return 0
         for record in reversed(lab.trace):

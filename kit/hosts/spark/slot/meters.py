@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from kit.core.protocol.tasks import split_task_name
+from kit.core.protocol.tasks import split_task_name, vertex_of
 from kit.machines.task.stream_task import StreamTask
 from kit.stream.operators.metrics import OUTPUT_WATERMARK, STATE_ENTRIES, with_rates
 from kit.stream.operators.windows.late_rows import late_rows_of
@@ -181,7 +181,7 @@ class MeterReadings:
     def _ordered(self, vertices: Sequence[str]) -> list[tuple[int, str]]:
         place = {name: number for number, name in enumerate(vertices)}
         read = ((slot, task) for slot, readings in self._slots.items() for task in readings[-1][1])
-        return sorted(read, key=lambda each: (place[split_task_name(each[1])[0]], each[0]))
+        return sorted(read, key=lambda each: (place[vertex_of(each[1])], each[0]))
 
     def _row(self, slot: int, task: str, now_ms: int, state_bytes: Mapping[tuple[str, int], int]) -> list[Any]:
         (since_s, older), (at_s, newest) = self._slots[slot][0], self._slots[slot][-1]
