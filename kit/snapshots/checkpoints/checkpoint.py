@@ -659,7 +659,7 @@ def _named(operator: OperatorState, what: str) -> Iterator[None]:
     except CheckpointError as error:
         if str(error).startswith(f"{called}, "):  # a part of the state has said so
             raise
-        raise CheckpointError(f"{called}, {what}: {error}") from error
+        raise error.about(f"{called}, {what}") from error
     except (StateError, OSError, pa.ArrowException) as error:
         raise CheckpointError(f"{called}, {what}: {error}") from error
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -21,11 +22,10 @@ import pyarrow as pa
 
 from kit.core.metadata import CheckpointMetadata
 from kit.core.protocol.elements import Buffer, Watermark
-from kit.core.state.errors import CheckpointError, StateRestoreError
+from kit.core.state.errors import DamagedError, StateRestoreError
 from kit.core.state.operator_state import OperatorState
 from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer
-from kit.snapshots.checkpoints.naming import label
-from kit.snapshots.checkpoints.state_bytes import StateBytes
+from kit.snapshots.checkpoints.state_bytes import StateBytes, Stream
 from kit.snapshots.serializers.opaque import Opaque
 from kit.snapshots.serializers.operators import StreamElement
 from kit.snapshots.serializers.reading import Reader
@@ -47,6 +47,18 @@ class _Side:
     operator: OperatorState
     number: int
     channels: Channels
+    streams: Mapping[tuple[int, int], tuple[Stream, int]]
+    """The stream of the buffers of each channel, and where the first one begins."""
+
+    @contextmanager
+    def damage_in(self, place: tuple[int, int]) -> Iterator[None]:
+        """Name the file in an error of the records of a channel, and where its buffers begin."""
+        stream, start = self.streams[place]
+        with stream.damage_from(start):
+            try:
+                yield
+            except DamagedError as error:
+                raise error.inside("the records in the channel's buffers") from error
 
 
 def records_in_flight(
@@ -70,7 +82,8 @@ def records_in_flight(
         sender = pairs.get(id(side))
         for (subtask, channel), held in sorted(side.channels.items()):
             rest = b"" if sender is None else sender.channels.get((subtask, channel), b"")
-            parts = _elements(held + rest, element, until=len(held))
+            with side.damage_in((subtask, channel)):
+                parts = list(_elements(held + rest, element, until=len(held)))
             rows += [(subtask, "input", side.number, channel, *each) for each in parts]
     receivers = {id(pairs[id(side)]): side for side in inputs if id(side) in pairs}
     for side in (each for each in outputs if each.operator is operator):
@@ -79,9 +92,10 @@ def records_in_flight(
             head = b"" if receiver is None else receiver.channels.get((channel, subtask), b"")
             framed = _frames(head + held, len(head))
             is_cut = receiver is None and framed.end < len(held)
-            parts = _elements(head + held, element, start=len(held) if is_cut else framed.next)
+            with side.damage_in((channel, subtask)):
+                parts = list(_elements(head + held, element, start=len(held) if is_cut else framed.next))
             if is_cut:
-                parts = iter([(UNREAD, None, held if record is None else None)])
+                parts = [(UNREAD, None, held if record is None else None)]
             rows += [(subtask, "output", side.number, channel, *each) for each in parts]
     (of_record,) = element.parts
     return _table([each[:-1] for each in rows], column(of_record, [each[-1] for each in rows]))
@@ -110,6 +124,7 @@ def _table(rows: list[tuple[Any, ...]], records: pa.Array) -> pa.Table:
 def _sides(metadata: CheckpointMetadata, source: StateBytes, kind: str) -> list[_Side]:
     """Return the buffers of every gate or result partition, by the receiving and the sending subtask."""
     found: dict[tuple[str, int], dict[tuple[int, int], bytes]] = {}
+    streams: dict[tuple[str, int], dict[tuple[int, int], tuple[Stream, int]]] = {}
     for operator in metadata.operator_states:
         for subtask, state in sorted(operator.subtask_states.items()):
             for handle in getattr(state, kind):
@@ -119,8 +134,10 @@ def _sides(metadata: CheckpointMetadata, source: StateBytes, kind: str) -> list[
                     place = (subtask, channel) if kind == "input_channel_state" else (channel, subtask)
                     held = b"".join(_buffer(stream, offset) for offset in part.offsets)
                     found.setdefault((operator.operator_id, number), {})[place] = held
+                    first = min(part.offsets, default=0)
+                    streams.setdefault((operator.operator_id, number), {})[place] = stream, first
     operators = {each.operator_id: each for each in metadata.operator_states}
-    return [_Side(operators[own], number, channels) for (own, number), channels in found.items()]
+    return [_Side(operators[own], number, channels, streams[own, number]) for (own, number), channels in found.items()]
 
 
 def _numbers(info: Any) -> tuple[int, int]:
@@ -220,18 +237,20 @@ def _own_records(operator: OperatorState, inputs: list[_Side], outputs: list[_Si
         for side in (each for each in sides if each.operator is operator):
             for (receiver, sender), held in sorted(side.channels.items()):
                 subtask, channel = (receiver, sender) if name == "input" else (sender, receiver)
-                for kind, time_ms, batch in _own_elements(held, label(operator)):
+                with side.damage_in((receiver, sender)):
+                    elements = list(_own_elements(held))
+                for kind, time_ms, batch in elements:
                     many = batch.num_rows if batch is not None else 1
                     rows += [(subtask, name, side.number, channel, kind, time_ms)] * many
                     parts += batch.to_pylist() if batch is not None else [None]
     return _table(rows, pa.array(parts))
 
 
-def _own_elements(held: bytes, name: str) -> Iterator[tuple[str, int | None, Any]]:
+def _own_elements(held: bytes) -> Iterator[tuple[str, int | None, Any]]:
     try:
         elements = ChannelStateSerializer().read_data(io.BytesIO(held), len(held))
     except StateRestoreError as error:
-        raise CheckpointError(f"in-flight data of operator {name!r}: {error}") from error
+        raise DamagedError(str(error)) from error
     for each in elements:
         if isinstance(each, Buffer):
             yield "record", None, each.batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise
@@ -11,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.core.state.errors import CheckpointError, StateRestoreError
+from kit.core.state.errors import CheckpointError, DamagedError, StateRestoreError
 from kit.core.state.handles import (
     ChangelogStateBackendHandle,
     ChangelogStateHandle,
@@ -21,7 +22,7 @@ from kit.core.state.handles import (
 )
 from kit.snapshots.checkpoints.state_bytes import StateBytes, Stream
 from kit.snapshots.formats.canonical import CanonicalGroups, Pair, prefix_size
-from kit.snapshots.formats.compression import decompressed
+from kit.snapshots.formats.compression import UNCOMPRESSED, decompressed
 from kit.snapshots.formats.headers import TIMER, Decoders, KeyedHeader, KeyedState, read_keyed_header
 from kit.snapshots.formats.heap import HeapGroups
 from kit.snapshots.formats.raw_timers import DOMAINS, TimerService, add_timers, is_timers, read_timers, timer_state_name
@@ -105,9 +106,7 @@ class KeyGroupsPart(KeyedPart):
         found = {start + place: offset for place, offset in enumerate(handle.offsets) if offset > 0}
         ends = sorted({*found.values(), stream.size})
         if found and ends[-1] > stream.size:
-            raise CheckpointError(
-                f"{stream.name!r}: a key group is to be at byte {ends[-1]}, but it has {stream.size} bytes"
-            )
+            stream.read(ends[-1], 1)
         following = dict(pairwise(ends))
         self._places = {group: (offset, following.get(offset, offset)) for group, offset in found.items()}
 
@@ -115,7 +114,8 @@ class KeyGroupsPart(KeyedPart):
     def header(self) -> KeyedHeader:
         """The head of the stream."""
         end = min((start for start, _ in self._places.values()), default=self._stream.size)
-        return read_keyed_header(self._stream.read(0, end), self._decoders)
+        with self._stream.damage_from(0):
+            return read_keyed_header(self._stream.read(0, end), self._decoders)
 
     @property
     def states(self) -> Mapping[str, KeyedState]:  # type: ignore[override]
@@ -163,30 +163,54 @@ class KeyGroupsPart(KeyedPart):
         """Yield key groups with the entries and the bytes of each state, not compressed."""
         decoder = self._decoder
         for group, held in self._bytes_of(self._places):
-            yield group, decoder.measure(held) if isinstance(decoder, CanonicalGroups) else decoder.measure(group, held)
+            with self._of_group(group) as uncompressed:
+                if isinstance(decoder, CanonicalGroups):
+                    found = decoder.measure(uncompressed(held))
+                else:
+                    found = decoder.measure(group, held)
+            yield group, found
 
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
         for group, held in self._bytes_of(groups):
-            self._decoder.decode(group, held, (name,), {name: into(group)})
+            with self._of_group(group) as uncompressed:
+                self._decoder.decode(group, uncompressed(held), (name,), {name: into(group)})
+
+    @contextmanager
+    def _of_group(self, group: int) -> Iterator[Callable[[bytes], bytes]]:
+        """Name the file and the place in it in an error of a key group, whose bytes the yielded function prepares."""
+        is_plain = True
+
+        def uncompressed(held: bytes) -> bytes:
+            nonlocal is_plain
+            if not self.header.is_compressed or not isinstance(self._decoder, CanonicalGroups):
+                return held
+            found = decompressed(held)
+            is_plain = False
+            return found
+
+        with self._stream.damage_from(self._places[group][0]):
+            try:
+                yield uncompressed
+            except DamagedError as error:
+                raise (error if is_plain else error.inside(UNCOMPRESSED)) from None
 
     def _bytes_of(self, groups: Collection[int]) -> Iterator[tuple[int, bytes]]:
         """Yield key groups with their bytes, in the order of the stream."""
-        canonical = isinstance(self._decoder, CanonicalGroups)
         for window in self._windows(sorted(set(groups) & self._places.keys())):
             first = self._places[window[0]][0]
             data = self._stream.read(first, self._places[window[-1]][1] - first)
             for group in window:
                 start, end = self._places[group]
-                held = data[start - first : end - first]
-                yield group, decompressed(held) if canonical and self.header.is_compressed else held
+                yield group, data[start - first : end - first]
 
     def pairs(self, group: int) -> Iterator[tuple[KeyedState, list[Pair]]]:
         start, end = self._places[group]
-        held = self._stream.read(start, end - start)
-        if not isinstance(self._decoder, CanonicalGroups):
-            yield from self._decoder.pairs(group, held)
-            return
-        yield from self._decoder.pairs(decompressed(held) if self.header.is_compressed else held)
+        held, decoder = self._stream.read(start, end - start), self._decoder
+        with self._of_group(group) as uncompressed:
+            if isinstance(decoder, CanonicalGroups):
+                yield from decoder.pairs(uncompressed(held))
+            else:
+                yield from decoder.pairs(group, held)
 
     def _windows(self, groups: list[int]) -> Iterator[list[int]]:
         """Yield key groups that follow one another in the stream and are read at once."""
@@ -217,7 +241,9 @@ class SstPart(KeyedPart):
     @cached_property
     def header(self) -> KeyedHeader:
         """The names and serializers of the states."""
-        return read_keyed_header(self._source.stream(self._handle.meta_state).whole(), self._decoders)
+        stream = self._source.stream(self._handle.meta_state)
+        with stream.damage_from(0):
+            return read_keyed_header(stream.whole(), self._decoders)
 
     def groups(self) -> list[int]:
         return list(self._handle.key_group_range)
@@ -230,11 +256,8 @@ class SstPart(KeyedPart):
             if not part.local_path.endswith(SST):
                 continue
             stream = self._source.stream(part.handle)
-            try:
-                file = SstFile(stream.read, stream.size)
-                found[file.column_family].append(file)
-            except CheckpointError as error:
-                raise CheckpointError(f"{part.local_path} ({stream.name}): {error}") from error
+            file = SstFile(stream.read, stream.size, stream.damage_from)
+            found[file.column_family].append(file)
         return found
 
     def measure(self) -> dict[str, tuple[int, int]]:
@@ -267,7 +290,8 @@ class RawTimersPart(KeyedPart):
         for place, offset in enumerate(handle.offsets):
             if offset < 0:
                 continue
-            self._services[start + place] = list(read_timers(stream.read(offset, ends[offset] - offset)))
+            with stream.damage_from(offset):
+                self._services[start + place] = list(read_timers(stream.read(offset, ends[offset] - offset)))
         for service in self._all():
             for domain in DOMAINS:
                 state = service.state(domain)

@@ -27,9 +27,10 @@ class OperatorPart:
         self._offsets = {name: info.offsets for name, info in handle.state_name_to_partition_offsets.items()}
         every = sorted({offset for offsets in self._offsets.values() for offset in offsets})
         if every and not 0 <= every[0] <= every[-1] <= stream.size:
-            raise CheckpointError(f"{stream.name!r}: entries at {every[0]} to {every[-1]} of {stream.size} bytes")
+            stream.read(every[0] if every[0] < 0 else every[-1], 1)
         self._ends = dict(zip(every, [*every[1:], stream.size], strict=True))
-        self.header = read_operator_header(stream.read(0, every[0] if every else stream.size), decoders)
+        with stream.damage_from(0):
+            self.header = read_operator_header(stream.read(0, every[0] if every else stream.size), decoders)
 
     def infos(self) -> list[StateInfo]:
         """Return what there is of states."""
@@ -47,9 +48,12 @@ class OperatorPart:
 
     def raw_entries(self, name: str) -> list[bytes]:
         """Return the bytes of each entry of a list, or of a broadcast map. Raises CheckpointError."""
-        offsets = self._offsets.get(name, ())
-        found = [self._stream.read(offset, self._ends[offset] - offset) for offset in offsets]
-        return [decompressed(each) for each in found] if self.header.is_compressed else found
+        found: list[bytes] = []
+        for offset in self._offsets.get(name, ()):
+            held = self._stream.read(offset, self._ends[offset] - offset)
+            with self._stream.damage_from(offset):
+                found.append(decompressed(held) if self.header.is_compressed else held)
+        return found
 
     def entries(self, name: str) -> list[Any]:
         """Return the elements of a list, or of a broadcast map its pairs. Raises CheckpointError."""
@@ -58,7 +62,9 @@ class OperatorPart:
             return []
         found: list[Any] = []
         for offset in self._offsets.get(name, ()):
-            entry = read_entry(self.header, state, self._stream.read(offset, self._ends[offset] - offset))
+            held = self._stream.read(offset, self._ends[offset] - offset)
+            with self._stream.damage_from(offset):
+                entry = read_entry(self.header, state, held)
             found += entry if state.key is not None else [entry]
         return found
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 
 import pyarrow as pa
 from pyarrow import fs
 
-from kit.core.state.errors import CheckpointError, StateError
+from kit.core.state.errors import CheckpointError, DamagedError, StateError, StateLostError
 from kit.core.state.handles import ByteStreamStateHandle, SegmentFileStateHandle, StreamStateHandle
 from kit.files.confinement import paths_outside
-from kit.files.storage import SHARED_STATE_DIR, TASK_OWNED_STATE_DIR, StateFiles
+from kit.files.storage import METADATA_FILE_NAME, SHARED_STATE_DIR, TASK_OWNED_STATE_DIR, StateFiles
 
 MOST_KEPT_BYTES = 1 << 26
 """Files up to this size are read at once and kept while they are in use."""
@@ -91,7 +92,8 @@ class StateBytes:
         while hasattr(handle, "delegate"):
             handle = handle.delegate
         if isinstance(handle, ByteStreamStateHandle):
-            return Stream(self.files, None, 0, len(handle.data), handle.data)
+            metadata = f"{self.directory}/{METADATA_FILE_NAME}"
+            return Stream(self.files, None, 0, len(handle.data), handle.data, inside=metadata)
         if handle.path is None:
             return Stream(self.files, None, 0, 0, b"")
         start = handle.start_pos if isinstance(handle, SegmentFileStateHandle) else 0
@@ -99,23 +101,45 @@ class StateBytes:
 
 
 class Stream:
-    """Bytes in a file, from `start` on, or in the metadata itself (`held`). `size` is how many the metadata says."""
+    """Bytes in a file, from `start` on, or in the metadata itself (`held`). `size` is how many the metadata says.
 
-    def __init__(self, files: StateFiles, path: str | None, start: int, size: int, held: bytes | None = None) -> None:
+    `inside` is the path of the metadata that holds the bytes.
+    """
+
+    def __init__(
+        self,
+        files: StateFiles,
+        path: str | None,
+        start: int,
+        size: int,
+        held: bytes | None = None,
+        inside: str = METADATA_FILE_NAME,
+    ) -> None:
         self._files, self.path, self._start, self.size, self._held = files, path, start, size, held
+        self.name = path or inside
 
-    @property
-    def name(self) -> str:
-        """The file's path, for errors."""
-        return self.path or "_metadata"
+    @contextmanager
+    def damage_from(self, offset: int) -> Iterator[None]:
+        """Name the file, and the place in it, in an error of bytes that were read from `offset` on."""
+        try:
+            yield
+        except DamagedError as error:
+            raise error.moved(offset).of_file(self.name, self._first_byte()) from error
+
+    def _first_byte(self) -> int:
+        """Return the place of the first byte in the file; if it is the metadata, its bytes are searched."""
+        if self.path is not None:
+            return self._start
+        try:
+            return max(0, self._files.read(self.name).to_pybytes().find(self._held or b""))
+        except (StateError, OSError):
+            return 0
 
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes from `offset` on. Raises CheckpointError if there are fewer."""
         if offset < 0 or length < 0 or offset + length > self.size:
-            raise CheckpointError(
-                f"{self.name!r}: bytes {offset} to {offset + length} were to be read, but it has {self.size}: "
-                "the checkpoint is damaged"
-            )
+            found = f"found {self.size:,} bytes, expected {length:,} from here on"
+            raise DamagedError(found, offset, DamagedError.CUT_OFF).of_file(self.name, self._first_byte())
         if self._held is None and self.size <= MOST_KEPT_BYTES:
             self._held = self._read(0, self.size)
         if self._held is not None:
@@ -134,5 +158,7 @@ class Stream:
         assert self.path is not None
         try:
             return self._files.read_part(self.path, self._start + offset, length).to_pybytes()
+        except StateLostError as error:
+            raise CheckpointError(f"{error}; fetch it again or open another checkpoint") from error
         except StateError as error:
             raise CheckpointError(str(error)) from error

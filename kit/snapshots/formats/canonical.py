@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import CheckpointError, DamagedError
 from kit.snapshots.formats.headers import KeyedHeader, KeyedState, keyed_header
-from kit.snapshots.formats.rows import PairDecoder, Rows, pair_layout
+from kit.snapshots.formats.rows import SIZE_BYTES, PairDecoder, Rows, pair_layout
 from kit.snapshots.serializers.reading import Reader
 
 END_OF_GROUP, LAST_OF_STATE = 0xFFFF, 0x80
@@ -75,6 +75,7 @@ class CanonicalGroups:
             return
         last = False
         while not last:
+            start = reader.at
             key = reader.blob("bytes of a key")
             if not key:
                 raise reader.error("an empty key", "a key group's number at least")
@@ -82,8 +83,10 @@ class CanonicalGroups:
             value = reader.blob("bytes of a value")
             try:
                 decoder.add(rows, group, key, value)
+            except DamagedError as error:
+                raise error.moved(start + SIZE_BYTES).about(f"state {state.name!r}, key group {group}") from error
             except CheckpointError as error:
-                raise CheckpointError(f"state {state.name!r}, key group {group}: {error}") from error
+                raise error.about(f"state {state.name!r}, key group {group}") from error
 
     def pairs(self, data: bytes) -> Iterator[tuple[KeyedState, list[Pair]]]:
         """Yield the states in one key group with their pairs, as they are. Raises CheckpointError."""

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import DamagedError
 from kit.snapshots.serializers.reading import Reader
 
+UNCOMPRESSED = "the uncompressed state"
 COMPRESSED, PLAIN, FIRST_SKIPPABLE, STREAM_START = 0x00, 0x01, 0x80, 0xFF
 SUM_BYTES = 4
 MOST_CHUNK_BYTES = 1 << 16
@@ -21,12 +22,12 @@ _SNAPPY = pa.Codec("snappy")
 
 
 def decompressed(data: bytes) -> bytes:
-    """Return what chunks contain, with or without the start of a stream. Raises CheckpointError."""
+    """Return what chunks contain, with or without the start of a stream. Raises DamagedError."""
     return b"".join(chunk for chunk in _chunks(data) if chunk is not None)
 
 
 def streams_of(data: bytes) -> Iterator[bytes]:
-    """Yield what each of several streams contains that follow one another. Raises CheckpointError."""
+    """Yield what each of several streams contains that follow one another. Raises DamagedError."""
     parts: list[bytes] | None = None
     for chunk in _chunks(data):
         if chunk is None:
@@ -34,7 +35,7 @@ def streams_of(data: bytes) -> Iterator[bytes]:
                 yield b"".join(parts)
             parts = []
         elif parts is None:
-            raise CheckpointError("compressed state begins with a chunk, expected the start of a stream")
+            raise DamagedError("found a chunk of compressed state, expected the start of a stream")
         else:
             parts.append(chunk)
     if parts is not None:
@@ -45,12 +46,16 @@ def _chunks(data: bytes) -> Iterator[bytes | None]:
     """Yield what each chunk contains, and None for the start of a stream."""
     reader = Reader(data)
     while reader.left:
-        kind, size = reader.uint8(), int.from_bytes(reader.take(3), "little")
+        start, kind, size = reader.at, reader.uint8(), int.from_bytes(reader.take(3), "little")
         held = reader.take(size)
         if kind == STREAM_START:
             yield None
         elif kind == COMPRESSED:
-            yield snappy(held[SUM_BYTES:], MOST_CHUNK_BYTES)
+            try:
+                chunk = snappy(held[SUM_BYTES:], MOST_CHUNK_BYTES)
+            except DamagedError as error:
+                raise error.moved(start) from error
+            yield chunk
         elif kind == PLAIN:
             yield held[SUM_BYTES:]
         elif kind < FIRST_SKIPPABLE:
@@ -58,18 +63,18 @@ def _chunks(data: bytes) -> Iterator[bytes | None]:
 
 
 def snappy(data: bytes, most: int) -> bytes:
-    """Return what Snappy compressed, `most` bytes at most. Raises CheckpointError."""
+    """Return what Snappy compressed, `most` bytes at most. Raises DamagedError."""
     size = Reader(data).varint()
     if size > most:
-        raise CheckpointError(f"compressed data says that it has {size:,} bytes, expected at most {most:,}")
+        raise DamagedError(f"found compressed data that says it has {size:,} bytes, expected at most {most:,}")
     return inflated(_SNAPPY, data, size)
 
 
 def inflated(codec: pa.Codec, data: bytes, size: int) -> bytes:
-    """Return `size` bytes that a codec compressed. Raises CheckpointError."""
+    """Return `size` bytes that a codec compressed. Raises DamagedError."""
     if size == 0:
         return b""
     try:
         return codec.decompress(data, size).to_pybytes()
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CheckpointError(f"compressed data of {len(data)} bytes is damaged: {error}") from None
+        raise DamagedError(f"{len(data)} compressed bytes cannot be decompressed to {size:,} bytes: {error}") from None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import CheckpointError, DamagedError
 from kit.snapshots.serializers.composite import Timer, Ttl
 from kit.snapshots.serializers.opaque import Decode, Opaque
 from kit.snapshots.serializers.reading import Reader
@@ -126,16 +126,18 @@ class _Entry:
     kind: int
     options: MappingOf[str, str]
     serializers: MappingOf[str, Type]
+    start: int
 
     def serializer(self, role: str) -> Type:
         """Return the serializer of a role. Raises CheckpointError."""
         if role not in self.serializers:
-            raise CheckpointError(f"state {self.name!r} has no {role}, only {', '.join(self.serializers) or 'nothing'}")
+            there = ", ".join(self.serializers) or "nothing"
+            raise DamagedError(f"found serializers {there}, expected {role}", self.start).about(f"state {self.name!r}")
         return self.serializers[role]
 
 
 def _entry(reader: Reader) -> _Entry:
-    name, kind = reader.utf(), reader.int32()
+    start, name, kind = reader.at, reader.utf(), reader.int32()
     options = {reader.utf(): reader.utf() for _ in range(reader.count("options", 4))}
     found: dict[str, Type] = {}
     for _ in range(reader.count("serializers", 6)):
@@ -143,8 +145,8 @@ def _entry(reader: Reader) -> _Entry:
         try:
             found[role] = read_versioned(reader)
         except CheckpointError as error:
-            raise CheckpointError(f"state {name!r}, {role}: {error}") from error
-    return _Entry(name, kind, options, found)
+            raise error.about(f"state {name!r}, {role}") from error
+    return _Entry(name, kind, options, found, start)
 
 
 def _keyed_state(reader: Reader, key: Type) -> KeyedState:
@@ -156,7 +158,7 @@ def _keyed_state(reader: Reader, key: Type) -> KeyedState:
         namespace = timer.parts[1] if isinstance(timer, Timer) else timer
         return KeyedState(entry.name, TIMER, key, namespace, timer, raw)
     if entry.kind not in (KEY_VALUE, ASYNC_KEY_VALUE):
-        raise CheckpointError(f"state {entry.name!r} is of kind {entry.kind}, expected that of keyed state")
+        raise DamagedError(f"found state {entry.name!r} of kind {entry.kind}, expected that of keyed state", start)
     kind = entry.options.get("KEYED_STATE_TYPE", "VALUE")
     value = entry.serializer("VALUE_SERIALIZER")
     if kind not in KINDS or (kind == MAP and not isinstance(value, Mapping)):

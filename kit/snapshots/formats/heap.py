@@ -12,19 +12,23 @@ Flink: `HeapSnapshotStrategy`, `HeapRestoreOperation`, `StateTableByKeyGroupRead
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import CheckpointError, DamagedError
 from kit.snapshots.formats.canonical import Pair
-from kit.snapshots.formats.compression import streams_of
+from kit.snapshots.formats.compression import UNCOMPRESSED, streams_of
 from kit.snapshots.formats.headers import LIST, TIMER, KeyedHeader, KeyedState
 from kit.snapshots.formats.rows import JOINER, Rows, composite_key
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.types import Mapping as MapType
 from kit.snapshots.serializers.types import Type, bounded
 from kit.stream.backend.keys.key_hashing import assign_to_key_group
+
+GROUP_BYTES = 4
+"""The bytes of a key group's number."""
 
 
 class HeapGroups:
@@ -41,8 +45,9 @@ class HeapGroups:
         if found != group:
             raise reader.error(f"key group {found}", f"key group {group}")
         for part in self._parts(reader):
-            while part.left:
-                self._state(part, group, wanted, into)
+            with self._uncompressed():
+                while part.left:
+                    self._state(part, group, wanted, into)
 
     def measure(self, group: int, data: bytes) -> dict[str, tuple[int, int]]:
         """Return the entries and the bytes of each state in one key group. Raises CheckpointError.
@@ -53,13 +58,14 @@ class HeapGroups:
         reader = Reader(data)
         reader.int32()
         for part in self._parts(reader):
-            while part.left:
-                start, number, many = part.at, part.int16(), part.int32()
-                part.at = start
-                self._state(part, group, (), {})
-                name = self._header.states[number].name
-                before = found.get(name, (0, 0))
-                found[name] = before[0] + many, before[1] + part.at - start
+            with self._uncompressed():
+                while part.left:
+                    start, number, many = part.at, part.int16(), part.int32()
+                    part.at = start
+                    self._state(part, group, (), {})
+                    name = self._header.states[number].name
+                    before = found.get(name, (0, 0))
+                    found[name] = before[0] + many, before[1] + part.at - start
         return found
 
     def pairs(self, group: int, data: bytes) -> Iterator[tuple[KeyedState, list[Pair]]]:
@@ -72,10 +78,11 @@ class HeapGroups:
         if found != group:
             raise reader.error(f"key group {found}", f"key group {group}")
         for part in self._parts(reader):
-            while part.left:
-                state, many = self._next_state(part)
-                if many:
-                    yield state, self._pairs(state, part, many)
+            with self._uncompressed():
+                while part.left:
+                    state, many = self._next_state(part)
+                    if many:
+                        yield state, self._pairs(state, part, many)
 
     def _pairs(self, state: KeyedState, reader: Reader, many: int) -> list[Pair]:
         if state.value.is_opaque or state.key.is_opaque or state.namespace.is_opaque:
@@ -99,8 +106,22 @@ class HeapGroups:
         if not self._header.is_compressed:
             yield reader
             return
-        for stream in streams_of(reader.rest()):
-            yield Reader(stream)
+        start = reader.at
+        try:
+            for stream in streams_of(reader.rest()):
+                yield Reader(stream)
+        except DamagedError as error:
+            raise error.moved(start) from error
+
+    @contextmanager
+    def _uncompressed(self) -> Iterator[None]:
+        """Say of an error in compressed state that its place counts uncompressed bytes."""
+        try:
+            yield
+        except DamagedError as error:
+            if not self._header.is_compressed:
+                raise
+            raise error.inside(UNCOMPRESSED).moved(GROUP_BYTES) from error
 
     def _state(self, reader: Reader, group: int, wanted: Container[str], into: Mapping[str, Rows]) -> None:
         state, many = self._next_state(reader)
@@ -114,7 +135,7 @@ class HeapGroups:
             for left in bounded(reader, many):
                 self._entry(state, reader, group, rows, many - left - 1)
         except CheckpointError as error:
-            raise CheckpointError(f"state {state.name!r}, key group {group}: {error}") from error
+            raise error.about(f"state {state.name!r}, key group {group}") from error
 
     def _entry(self, state: KeyedState, reader: Reader, group: int, rows: Rows, more: int) -> None:
         if state.kind == TIMER:

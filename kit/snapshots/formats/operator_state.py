@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.core.state.errors import CheckpointError
-from kit.snapshots.formats.compression import decompressed
+from kit.core.state.errors import CheckpointError, DamagedError
+from kit.snapshots.formats.compression import UNCOMPRESSED, decompressed
 from kit.snapshots.formats.headers import OperatorHeader, OperatorState
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.types import bounded
@@ -19,7 +19,10 @@ def read_entry(header: OperatorHeader, state: OperatorState, data: bytes) -> Any
 
     `data` may be longer than the entry, unless only Java code can read the value. Raises CheckpointError.
     """
-    reader = Reader(decompressed(data) if header.is_compressed else data)
+    try:
+        reader = Reader(decompressed(data) if header.is_compressed else data)
+    except DamagedError as error:
+        raise error.about(f"operator state {state.name!r}") from error
     try:
         if state.key is None:
             return state.value.read(reader)
@@ -27,5 +30,8 @@ def read_entry(header: OperatorHeader, state: OperatorState, data: bytes) -> Any
             raise reader.error(f"a map of {state.key.name} and {state.value.name}", "types that are decoded here")
         many = reader.count("entries", 0)
         return [(state.key.read(reader), state.value.read(reader)) for _ in bounded(reader, many)]
+    except DamagedError as error:
+        found = error.inside(UNCOMPRESSED) if header.is_compressed else error
+        raise found.about(f"operator state {state.name!r}") from error
     except CheckpointError as error:
-        raise CheckpointError(f"operator state {state.name!r}: {error}") from error
+        raise error.about(f"operator state {state.name!r}") from error

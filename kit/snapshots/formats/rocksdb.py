@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import CheckpointError, DamagedError
 from kit.snapshots.formats.canonical import Pair
 from kit.snapshots.formats.headers import KeyedState
 from kit.snapshots.formats.rows import PairDecoder, Rows
@@ -45,12 +45,20 @@ class SstGroups:
         for key, value in self._merged(group):
             try:
                 decoder.add(rows, group, key, value)
+            except DamagedError as error:
+                raise self._located(error, key).about(f"state {state.name!r}, key group {group}") from error
             except CheckpointError as error:
-                raise CheckpointError(f"state {state.name!r}, key group {group}: {error}") from error
+                raise error.about(f"state {state.name!r}, key group {group}") from error
 
     def pairs(self, group: int) -> list[Pair]:
         """Return the pairs of one key group, as they are. Raises CheckpointError."""
         return [(key[self._prefix :], value) for key, value in self._merged(group)]
+
+    def _located(self, error: DamagedError, key: bytes) -> DamagedError:
+        """Return the error of an entry with the place of its newest version."""
+        found = [(entry.sequence, file) for file in self._files for entry in file.entries(key, key + b"\0")]
+        newest = max(found, key=lambda each: each[0])[1]
+        return newest.damaged(error, key)
 
     def _merged(self, group: int) -> Iterator[Pair]:
         """Yield the keys of one key group, with its number, and their values."""

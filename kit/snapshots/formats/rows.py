@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import CheckpointError, DamagedError
 from kit.snapshots.formats.headers import LIST, TIMER, KeyedState
 from kit.snapshots.serializers.basic import LONG
 from kit.snapshots.serializers.reading import Reader
@@ -20,7 +20,7 @@ from kit.snapshots.serializers.temporal import LAST_ACCESS
 from kit.snapshots.serializers.types import Sequential, Type, column
 from kit.snapshots.serializers.writing import Writer
 
-JOINER = 0x2C
+JOINER, SIZE_BYTES = 0x2C, 4
 _SIGN = np.uint64(1 << 63)
 
 
@@ -114,7 +114,7 @@ class PairDecoder:
         self.state, self._prefix = state, prefix
 
     def add(self, rows: Rows, group: int, key_bytes: bytes, value_bytes: bytes) -> None:
-        """Decode one pair. Raises CheckpointError."""
+        """Decode one pair. Raises CheckpointError; the place of an error counts the bytes of key, length and value."""
         state = self.state
         reader = Reader(key_bytes, self._prefix)
         if state.kind == TIMER:
@@ -131,7 +131,11 @@ class PairDecoder:
         map_key = None if state.map_key is None else state.map_key.read(reader)
         if reader.left:
             raise reader.error(f"{reader.left} more bytes of a key", f"the end of a key of state {state.name!r}")
-        rows.add(group, key, namespace, map_key, self._value(value_bytes))
+        try:
+            value = self._value(value_bytes)
+        except DamagedError as error:
+            raise error.moved(len(key_bytes) + SIZE_BYTES) from error
+        rows.add(group, key, namespace, map_key, value)
 
     def _value(self, value_bytes: bytes) -> Any:
         state, reader = self.state, Reader(value_bytes)

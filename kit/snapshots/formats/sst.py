@@ -13,12 +13,13 @@ import bisect
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import DamagedError
 from kit.snapshots.formats.compression import inflated, snappy
 from kit.snapshots.serializers.reading import Reader
 
@@ -38,6 +39,8 @@ HASH_INDEX = 1 << 31
 
 ReadAt = Callable[[int, int], bytes]
 """Read bytes of a file: from where, how many."""
+DamageFrom = Callable[[int], AbstractContextManager[None]]
+"""Name the file, and the place in it, in an error of bytes from an offset on."""
 Handle = tuple[int, int]
 """Where a block is, and its bytes without the trailer."""
 
@@ -62,27 +65,37 @@ class RangeDeletion:
 
 
 class SstFile:
-    """One SST file of `size` bytes, read through `read_at`. Raises CheckpointError where it is damaged."""
+    """One SST file of `size` bytes, read through `read_at`. Raises DamagedError where it is damaged."""
 
-    def __init__(self, read_at: ReadAt, size: int) -> None:
-        if size < FOOTER_BYTES:
-            raise CheckpointError(f"an SST file of {size} bytes is shorter than its footer of {FOOTER_BYTES}")
-        self._read_at, self.size = read_at, size
-        footer = read_at(size - FOOTER_BYTES, FOOTER_BYTES)
+    def __init__(self, read_at: ReadAt, size: int, damage_from: DamageFrom) -> None:
+        self._read_at, self.size, self._damage_from = read_at, size, damage_from
+        with damage_from(max(0, size - FOOTER_BYTES)):
+            metaindex, self._index = self._footer()
+        with damage_from(metaindex[0]):
+            self._meta = {key: _handle(Reader(value)) for key, value in self._pairs(metaindex)}
+
+    def _footer(self) -> tuple[Handle, Handle]:
+        """Read where the metaindex and the index are, and the version of the format."""
+        if self.size < FOOTER_BYTES:
+            raise DamagedError(
+                f"found an SST file of {self.size} bytes, expected a footer of {FOOTER_BYTES}",
+                advice=DamagedError.CUT_OFF,
+            )
+        footer = self._read_at(self.size - FOOTER_BYTES, FOOTER_BYTES)
         version, magic = struct.unpack("<IQ", footer[-12:])
         start = 1  # behind the kind of the sums
         if magic == OLD_MAGIC:
             version, magic, start = OLD_FORMAT, MAGIC, FOOTER_BYTES - OLD_FOOTER_BYTES
         if magic != MAGIC:
-            raise CheckpointError(
-                "this is not an SST file: its last bytes are not those of RocksDB's block-based table"
+            raise DamagedError(
+                f"this is not an SST file: found last bytes {footer[-8:].hex()}, expected those of RocksDB's "
+                "block-based table"
             )
         if version not in FORMATS:
-            raise CheckpointError(f"an SST file of format {version}: formats 0 to 5 are read here")
+            raise DamagedError(f"found an SST file of format {version}, expected 0 to 5, which are read here")
         self._version = version
         handles = Reader(footer, start)
-        metaindex, self._index = _handle(handles), _handle(handles)
-        self._meta = {key: _handle(Reader(value)) for key, value in self._pairs(metaindex)}
+        return _handle(handles), _handle(handles)
 
     @cached_property
     def properties(self) -> dict[bytes, bytes]:
@@ -145,26 +158,41 @@ class SstFile:
                 yield key[:cut], _handle(Reader(value))
             return
         last: Handle = (0, 0)
-        for key, is_shared, reader in _delta_entries(self._block(handle)):
-            if is_shared:  # only how the size differs from that of the block before
-                delta = reader.varint()
-                last = last[0] + last[1] + TRAILER_BYTES, last[1] + ((delta >> 1) ^ -(delta & 1))
-            else:
-                last = _handle(reader)
-            yield key[:cut], last
+        block = self._block(handle)
+        with self._damage_from(handle[0]):
+            for key, is_shared, reader in _delta_entries(block):
+                if is_shared:  # only how the size differs from that of the block before
+                    delta = reader.varint()
+                    last = last[0] + last[1] + TRAILER_BYTES, last[1] + ((delta >> 1) ^ -(delta & 1))
+                else:
+                    last = _handle(reader)
+                yield key[:cut], last
+
+    def damaged(self, error: DamagedError, key: bytes) -> DamagedError:
+        """Return an error of an entry with this key, with the file and the place of the entry's block."""
+        lasts, handles = self._blocks
+        try:
+            with self._damage_from(handles[bisect.bisect_left(lasts, key)][0]):
+                raise error.inside("an entry of the block")
+        except DamagedError as placed:
+            return placed
 
     def _pairs(self, handle: Handle) -> Iterator[tuple[bytes, bytes]]:
-        return _entries(self._block(handle))
+        block = self._block(handle)
+        with self._damage_from(handle[0]):
+            try:
+                yield from _entries(block)
+            except DamagedError as error:
+                raise error.inside("the uncompressed block") from error
 
     def _block(self, handle: Handle) -> bytes:
         """Return a block's content."""
         offset, size = handle
-        if not 0 <= offset <= offset + size + TRAILER_BYTES <= self.size:
-            raise CheckpointError(
-                f"a block at byte {offset} with {size} bytes is not within the {self.size} of the SST"
-            )
-        held = self._read_at(offset, size + 1)
-        return _inflate(held[:size], held[size], self._version)
+        with self._damage_from(offset):
+            if not 0 <= offset <= offset + size + TRAILER_BYTES <= self.size:
+                raise DamagedError(f"found a block of {size:,} bytes from here on, expected one within {self.size:,}")
+            held = self._read_at(offset, size + 1)
+            return _inflate(held[:size], held[size], self._version)
 
 
 def _flag(held: bytes) -> bool:
@@ -178,7 +206,7 @@ def _handle(reader: Reader) -> Handle:
 
 def _split(internal: bytes) -> tuple[bytes, int, int]:
     if len(internal) < SEQUENCE_BYTES:
-        raise CheckpointError(f"a key of {len(internal)} bytes in an SST file has no sequence number")
+        raise DamagedError(f"found a key of {len(internal)} bytes in an SST file, expected one with a sequence number")
     packed = int.from_bytes(internal[-SEQUENCE_BYTES:], "little")
     return internal[:-SEQUENCE_BYTES], packed >> 8, packed & 0xFF
 
@@ -189,18 +217,18 @@ def _inflate(data: bytes, kind: int, version: int) -> bytes:
     if kind == SNAPPY:
         return snappy(data, MOST_BLOCK_BYTES)
     if kind not in _CODECS and kind != ZLIB:
-        raise CheckpointError(f"a block of an SST file is compressed with method {kind}, which is not read here")
+        raise DamagedError(f"found a block of an SST file that is compressed with method {kind}, expected 0 to 7")
     if version < 2:
-        raise CheckpointError(f"a block of an SST file of format {version} does not say how large it was")
+        raise DamagedError(f"found a compressed block in an SST file of format {version}, expected format 2 or newer")
     reader = Reader(data)
     size = reader.varint()
     if size > MOST_BLOCK_BYTES:
-        raise CheckpointError(f"a block of an SST file says that it has {size:,} bytes, expected {MOST_BLOCK_BYTES:,}")
+        raise DamagedError(f"found a block of {size:,} bytes in an SST file, expected at most {MOST_BLOCK_BYTES:,}")
     if kind == ZLIB:
         try:
             return zlib.decompressobj(-15).decompress(reader.rest(), size)
         except zlib.error as error:
-            raise CheckpointError(f"a block of an SST file is damaged: {error}") from None
+            raise DamagedError(f"a block of an SST file cannot be decompressed: {error}") from None
     return inflated(pa.Codec(_CODECS[kind]), reader.rest(), size)
 
 
@@ -210,17 +238,17 @@ _CODECS = {LZ4: "lz4_raw", LZ4HC: "lz4_raw", ZSTD: "zstd", BZIP2: "bz2"}
 def _content(block: bytes) -> int:
     """Return where the entries of a block end: the places at which keys are whole follow."""
     if len(block) < 4:
-        raise CheckpointError(f"a block of {len(block)} bytes in an SST file has no end")
+        raise DamagedError(f"found a block of {len(block)} bytes in an SST file, expected at least 4")
     (packed,) = struct.unpack_from("<I", block, len(block) - 4)
     end = len(block) - 4
     if packed & HASH_INDEX:
         packed &= ~HASH_INDEX
         if end < 2:
-            raise CheckpointError("a block with a hash index in an SST file is cut off")
+            raise DamagedError("found the end of a block in an SST file, expected a hash index")
         end -= 2 + struct.unpack_from("<H", block, end - 2)[0]
     end -= 4 * packed
     if end < 0:
-        raise CheckpointError(f"a block of {len(block)} bytes in an SST file says that it has {packed} restart points")
+        raise DamagedError(f"found {packed:,} restart points in a block of {len(block)} bytes, expected fewer")
     return end
 
 
@@ -242,7 +270,7 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         middle = at + unshared
         last = middle + size
         if shared > len(key) or last > end:
-            raise CheckpointError(f"byte {at} of a block in an SST file: an entry does not fit the block")
+            raise DamagedError("found an entry of an SST file that does not fit its block, expected a shorter one", at)
         key = key[:shared] + block[at:middle]
         yield key, block[middle:last]
         at = last

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import DamagedError
 from kit.snapshots.serializers.basic import BOOLEAN, DOUBLE, FLOAT, INTEGER, LONG, NULL, Enumeration, Read, signed_bytes
 from kit.snapshots.serializers.opaque import Opaque
 from kit.snapshots.serializers.reading import MAX_DEPTH, Reader
@@ -29,7 +29,7 @@ def avro_type(text: str) -> Type:
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"the Avro schema of a serializer is not JSON: {error}") from None
+        raise DamagedError(f"found an Avro schema that is not JSON: {error}") from None
     return _Schema().type(schema, 0)
 
 
@@ -276,14 +276,14 @@ class _Schema:
     def type(self, told: Any, depth: int) -> Type:
         """Return the type that a part of the schema describes. Raises CheckpointError."""
         if depth > MAX_DEPTH:
-            raise CheckpointError(f"an Avro schema is nested more than {MAX_DEPTH} levels deep")
+            raise DamagedError(f"found an Avro schema nested more deeply, expected at most {MAX_DEPTH} levels")
         if isinstance(told, str):
             found = _PRIMITIVES.get(told) or self._named.get(told) or self._named.get(told.rpartition(".")[2])
             return found or Opaque(f"the unknown Avro type {told}")
         if isinstance(told, list):
             return _Union([self.type(each, depth + 1) for each in told], [_name_of(each) for each in told])
         if not isinstance(told, dict):
-            raise CheckpointError(f"an Avro schema has {told!r}, expected a type")
+            raise DamagedError(f"found {told!r} in an Avro schema, expected a type")
         kind = told.get("type")
         logical = _LOGICAL.get((str(kind), str(told.get("logicalType"))))
         if logical is not None:
@@ -311,7 +311,7 @@ class _Schema:
                 item = self.type(told["values"], depth + 1)
                 return _Map(f"map<{item.name}>", _STRING, item)
         except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"an Avro schema of type {kind!r} is not complete: {error!r}") from None
+            raise DamagedError(f"found an Avro schema of type {kind!r} that is not complete: {error!r}") from None
         return None
 
     def _record(self, told: dict[str, Any], depth: int) -> Type:

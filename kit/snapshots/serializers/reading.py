@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kit.core.metadata.primitives import decode_modified_utf8
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import DamagedError
 
 MAX_DEPTH = 64
 """The maximum nesting of serializer snapshots and of Java objects; Flink's own have a few levels."""
@@ -20,7 +20,7 @@ MAX_VARINT_SHIFT = 63
 
 
 class Reader:
-    """Java's `DataInput` over bytes. Every read raises CheckpointError if the bytes end too early.
+    """Java's `DataInput` over bytes. Every read raises DamagedError if the bytes end too early.
 
     `decoders` are the user's own for classes that only Java code can read; serializer snapshots are read with them.
     """
@@ -45,18 +45,13 @@ class Reader:
             raise self._ends(form.size)
         return form.unpack_from(self.data, at)[0]
 
-    def _ends(self, size: int) -> CheckpointError:
-        return CheckpointError(
-            f"byte {self.at}: found the end of the data after {self.left} bytes, expected {size}: "
-            "the file is cut off or damaged; fetch it again or open another checkpoint"
-        )
+    def _ends(self, size: int) -> DamagedError:
+        found = f"found the end of the data after {self.left} bytes, expected {size}"
+        return DamagedError(found, self.at, DamagedError.CUT_OFF)
 
-    def error(self, found: object, expected: str) -> CheckpointError:
+    def error(self, found: object, expected: str) -> DamagedError:
         """Return an error at the current position."""
-        return CheckpointError(
-            f"byte {self.at}: found {found}, expected {expected}: the file is damaged, or is not what it is taken for; "
-            "fetch it again or open another checkpoint"
-        )
+        return DamagedError(f"found {found}, expected {expected}", self.at)
 
     def int8(self) -> int:
         """Read a signed byte."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import CheckpointError, DamagedError
 from kit.snapshots.serializers.avro import avro_type
 from kit.snapshots.serializers.basic import BASIC, BYTES, INTEGER, Enumeration, read_string
 from kit.snapshots.serializers.composite import Either, MaskedList, Optional, Row, Timer, Ttl, tuple_of
@@ -37,6 +38,7 @@ from kit.snapshots.serializers.table import (
     DecimalData,
     Framed,
     RowData,
+    SqlType,
     WindowKey,
     array_bytes,
     array_type,
@@ -257,7 +259,7 @@ def _optional_map(reader: Reader) -> list[tuple[str, bytes, Type | None]]:
             try:
                 second = read_serializer(inner)
             except CheckpointError as error:
-                raise CheckpointError(f"field {name}: {error}") from error
+                raise error.about(f"field {name}") from error
             reader.skip(size)
         found.append((name, first, second))
     return found
@@ -298,13 +300,20 @@ def _generic(reader: Reader, version: int) -> Type:
 
 
 def _avro(reader: Reader, version: int) -> Type:
-    if version == 1:
-        return avro_type(reader.utf())
-    if version == 2:
+    if version > 2:
+        read_string(reader)
+    elif version == 2:
         reader.utf()
-        return avro_type(reader.utf())
-    read_string(reader)
-    return avro_type(read_string(reader) or "")
+    found: Type = _described(reader, avro_type, reader.utf() if version <= 2 else read_string(reader) or "")
+    return found
+
+
+def _described(reader: Reader, type_of: Callable[[Any], Any], description: Any) -> Any:
+    """Return the type that a description stands for, which ends where the reader is."""
+    try:
+        return type_of(description)
+    except DamagedError as error:
+        raise error.moved(reader.at) from error
 
 
 def _java(reader: Reader, version: int) -> Type:
@@ -314,8 +323,13 @@ def _java(reader: Reader, version: int) -> Type:
 # --- Table API and SQL ------------------------------------------------------------------------------------------------
 
 
+def _logical(reader: Reader) -> SqlType:
+    found: SqlType = _described(reader, logical_type, read_java_object(reader))
+    return found
+
+
 def _row_data(reader: Reader, version: int) -> Type:
-    types = [logical_type(read_java_object(reader)) for _ in range(reader.count("fields", 4))]
+    types = [_logical(reader) for _ in range(reader.count("fields", 4))]
     _nested(reader)
     return RowData(types)
 
@@ -335,13 +349,13 @@ def _sql_timestamp(reader: Reader, version: int) -> Type:
 
 
 def _sql_array(reader: Reader, version: int) -> Type:
-    element = logical_type(read_java_object(reader))
+    element = _logical(reader)
     read_java_object(reader)
     return Framed(array_type(element), partial(array_values, element=element), partial(array_bytes, element=element))
 
 
 def _sql_map(reader: Reader, version: int) -> Type:
-    key, value = (logical_type(read_java_object(reader)) for _ in range(2))
+    key, value = (_logical(reader) for _ in range(2))
     for _ in range(2):
         read_java_object(reader)
     return Framed(

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.core.state.errors import CheckpointError
+from kit.core.state.errors import CheckpointError, DamagedError
 from kit.snapshots.serializers.basic import LONG, digits_of, signed_bytes
 from kit.snapshots.serializers.composite import ROW_KINDS, KindedRow
 from kit.snapshots.serializers.java_objects import JavaObject
@@ -69,7 +69,8 @@ def _unpack(form: struct.Struct, data: bytes, at: int) -> Any:
     try:
         return form.unpack_from(data, at)[0]
     except struct.error:
-        raise CheckpointError(f"a binary row of {len(data)} bytes ends before byte {at + form.size}") from None
+        problem = f"found the end of a binary row after {len(data)} bytes, expected {form.size} from here on"
+        raise DamagedError(problem, at) from None
 
 
 def _part(data: bytes, base: int, place: int) -> bytes:
@@ -78,7 +79,7 @@ def _part(data: bytes, base: int, place: int) -> bytes:
     if held < 0:
         size = held >> 56 & 0x7F
         if size > 7:
-            raise CheckpointError(f"a field of a binary row has {size} bytes in itself, expected at most 7")
+            raise DamagedError(f"found a field of a binary row with {size} bytes in itself, expected at most 7", place)
         return data[place : place + size]
     return _far(data, base, held)
 
@@ -86,7 +87,10 @@ def _part(data: bytes, base: int, place: int) -> bytes:
 def _far(data: bytes, base: int, held: int) -> bytes:
     start, size = base + (held >> 32), held & 0xFFFFFFFF
     if not 0 <= start <= start + size <= len(data):
-        raise CheckpointError(f"a field of a binary row refers to bytes {start} to {start + size} of {len(data)}")
+        place = f"bytes {start} to {start + size}"
+        raise DamagedError(
+            f"found a field at {place} of a binary row of {len(data)} bytes, expected one inside the row"
+        )
     return data[start : start + size]
 
 
@@ -128,7 +132,7 @@ def _put_text(out: bytearray, place: int, text: str) -> None:
 def decimal_type(precision: int, scale: int) -> SqlType:
     """Return DECIMAL."""
     if not 0 <= scale <= precision <= MOST_DECIMAL_DIGITS or precision < 1:
-        raise CheckpointError(f"DECIMAL({precision}, {scale}): expected a precision of 1 to {MOST_DECIMAL_DIGITS}")
+        raise DamagedError(f"found DECIMAL({precision}, {scale}), expected a precision of 1 to {MOST_DECIMAL_DIGITS}")
     compact = precision <= COMPACT_DECIMAL
 
     def get(data: bytes, base: int, place: int) -> Decimal:
@@ -200,7 +204,7 @@ class BinaryRow(KindedRow):
     def decode(self, data: bytes) -> Any:
         """Return the fields of a row that is these bytes."""
         if len(data) < self._fixed + 8 * len(self.parts):
-            raise CheckpointError(f"a binary row of {len(self.parts)} fields has {len(data)} bytes")
+            raise DamagedError(f"found a binary row of {len(data)} bytes, expected enough for {len(self.parts)} fields")
         fields: list[Any] = []
         for place, part in enumerate(self.sql_parts):
             bit = place + 8
@@ -209,7 +213,7 @@ class BinaryRow(KindedRow):
         if not self.has_kind:
             return tuple(fields)
         if data[0] >= len(ROW_KINDS):
-            raise CheckpointError(f"a binary row is of kind {data[0]}, expected 0 to 3")
+            raise DamagedError(f"found a binary row of kind {data[0]}, expected 0 to 3")
         return (ROW_KINDS[data[0]], *fields)
 
     def encode(self, value: Any) -> bytes:
@@ -233,7 +237,11 @@ class RowData(BinaryRow):
         super().__init__(name, [(f"f{place}", part) for place, part in enumerate(types)], has_kind=True)
 
     def read(self, reader: Reader) -> Any:
-        return self.decode(reader.blob("bytes of a row"))
+        held = reader.blob("bytes of a row")
+        try:
+            return self.decode(held)
+        except DamagedError as error:
+            raise error.moved(reader.at - len(held)) from error
 
     def write(self, out: Writer, value: Any) -> None:
         out.blob(self.encode(value))
@@ -244,7 +252,7 @@ def array_values(data: bytes, element: SqlType) -> list[Any]:
     many = _unpack(_INT, data, 0)
     first = 4 + (many + 31) // 32 * 4
     if not 0 <= many <= 8 * len(data) or first + many * element.size > len(data):
-        raise CheckpointError(f"a binary array of {len(data)} bytes says that it has {many} elements")
+        raise DamagedError(f"found {many:,} elements in a binary array of {len(data)} bytes, expected fewer")
     nulls = int.from_bytes(data[4:first], "little")
     return [None if nulls >> place & 1 else element.get(data, 0, first + place * element.size) for place in range(many)]
 
@@ -266,10 +274,10 @@ def map_values(data: bytes, key: SqlType, value: SqlType) -> list[tuple[Any, Any
     """Return the entries of a binary map that is these bytes."""
     size = _unpack(_INT, data, 0)
     if not 0 <= size <= len(data) - 4:
-        raise CheckpointError(f"a binary map of {len(data)} bytes says that its keys take {size}")
+        raise DamagedError(f"found a binary map of {len(data)} bytes whose keys take {size:,}, expected fewer")
     keys, values = array_values(data[4 : 4 + size], key), array_values(data[4 + size :], value)
     if len(keys) != len(values):
-        raise CheckpointError(f"a binary map has {len(keys)} keys and {len(values)} values")
+        raise DamagedError(f"found a binary map with {len(keys)} keys and {len(values)} values, expected as many")
     return list(zip(keys, values, strict=True))
 
 
@@ -366,7 +374,7 @@ NUMBERS = {
 def logical_type(told: Any) -> SqlType:
     """Return the type that a serialized `LogicalType` describes. Raises CheckpointError."""
     if not isinstance(told, JavaObject):
-        raise CheckpointError(f"found {told!r}, expected a logical type of SQL")
+        raise DamagedError(f"found {told!r}, expected a logical type of SQL")
     name, fields = told.short_name, told.fields
     if name in NUMBERS:
         return NUMBERS[name]
@@ -403,7 +411,7 @@ def java_list(told: Any) -> list[JavaObject]:
                 break
         else:
             return [each for each in told.added if not isinstance(each, bytes)]
-    raise CheckpointError(f"found {told!r}, expected a list")
+    raise DamagedError(f"found {told!r}, expected a list")
 
 
 # --- the serializers of single values ---------------------------------------------------------------------------------
