@@ -38,9 +38,12 @@ LESS_COMPILING = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
+# Spark asks whether a value is null before it takes it out of a batch of Python's; by default Arrow asks once more.
+ASKING_ONCE = "-Darrow.enable_null_check_for_get=false"
 QUIET = {
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()} {LESS_COMPILING}",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()} {LESS_COMPILING} {ASKING_ONCE}",
+    "spark.executor.extraJavaOptions": ASKING_ONCE,
 }
 PUSHING_FILTERS = {"spark.sql.python.filterPushdown.enabled": "true"}
 """The setting without which Spark's format "checkpoint" cannot be read (`kit.hosts.spark.frames.checkpoint_state`)."""

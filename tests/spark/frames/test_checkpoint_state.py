@@ -162,3 +162,19 @@ def test_what_is_missing_is_named(savepoint: Path) -> None:
         CheckpointState({"path": str(savepoint), "operator": "sums", "state": "totals"}).schema()
     with pytest.raises(KeyError, match=r"operator 'totals' has no state 'sums'; it has totals"):
         CheckpointState({"path": str(savepoint), "operator": "totals", "state": "sums"}).schema()
+
+
+def test_keys_and_key_groups_are_declared_without_nulls(tmp_path: Path) -> None:
+    folder = longs(tmp_path / "few", np.arange(3, dtype=np.int64))
+    columns = CheckpointState({"path": str(folder), "operator": "sums", "state": "total"}).schema()
+    assert {each.name: each.nullable for each in columns} == {"key_group": False, "key": False, "value": True}
+
+
+def test_nulls_in_a_column_that_was_declared_without_are_an_error(tmp_path: Path) -> None:
+    folder = longs(tmp_path / "few", np.arange(3, dtype=np.int64))
+    source = CheckpointState({"path": str(folder), "operator": "sums", "state": "total"})
+    note = StructField("note", LongType(), nullable=False)
+    reader = source.reader(StructType([StructField("key", LongType()), note]))
+    (part,) = reader.partitions()
+    with pytest.raises(ValueError, match="column 'note' was declared NOT NULL and has 1 nulls in 1 rows"):
+        list(reader.read(part))

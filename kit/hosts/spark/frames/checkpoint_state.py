@@ -64,7 +64,13 @@ class CheckpointState(DataSource):
         """Return the columns, which the first rows of the state show. Raises ValueError for missing options."""
         from kit.hosts.spark.frames.output_columns import spark_schema
 
-        return spark_schema(_columns_of(self._wanted), self.name(), "read it with kit.open_checkpoint(path).state(...)")
+        columns = spark_schema(
+            _columns_of(self._wanted), self.name(), "read it with kit.open_checkpoint(path).state(...)"
+        )
+        if GROUP in columns.names:
+            for name in (GROUP, KEY):  # no state has a null key, and Spark reads a column without nulls faster
+                columns[name].nullable = False
+        return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of these columns. Raises ValueError for missing options."""
@@ -180,9 +186,13 @@ def _tables(wanted: WantedState, groups: list[int] | None) -> Iterator[pa.Table]
 
 def _column(table: pa.Table, column: pa.Field) -> pa.ChunkedArray | pa.Array:
     """Return a column of a table in the type that Spark was told; null if the table does not have it."""
-    if column.name not in table.column_names:
-        return pa.nulls(table.num_rows, column.type)
-    found = table.column(column.name)
+    has_column = column.name in table.column_names
+    found = table.column(column.name) if has_column else pa.nulls(table.num_rows, column.type)
+    if found.null_count and not column.nullable:
+        raise ValueError(
+            f"column {column.name!r} was declared NOT NULL and has {found.null_count} nulls in {table.num_rows} rows: "
+            "declare it without NOT NULL in spark.read.schema(...)"
+        )
     try:
         return found.cast(column.type, safe=False)
     except pa.ArrowException as error:
