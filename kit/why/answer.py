@@ -61,7 +61,7 @@ class Why:
         return f"Why({self.question!r}, {len(self.facts)} facts)"
 
     def _repr_html_(self) -> str:
-        said = element("th", "what is so (first causes in bold)", style=LEFT)
+        said = element("th", "fact (first causes in bold)", style=LEFT)
         head = cells(("", "at", "machine"), "th") + said
         return element("p", element("b", self.question)) + table(head, map(_html_row, self.told))
 

@@ -6,6 +6,7 @@ disagree. A command is *under way* if it declares an answer, and no event has an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -202,6 +203,11 @@ class Evidence:
         return {number: (each.sender, each.receiver) for number, each in self.moment.channels.items()}
 
     @cached_property
+    def _alike(self) -> Counter[tuple[str, str]]:
+        """The number of channels with the same sender and receiver."""
+        return Counter(self.ends.values())
+
+    @cached_property
     def inputs(self) -> dict[str, list[int]]:
         """The numbers of each task's input channels."""
         return _grouped((receiver, number) for number, (_, receiver) in self.ends.items())
@@ -216,9 +222,10 @@ class Evidence:
         return self.moment.channels.get(number, _EMPTY)
 
     def named(self, number: int) -> str:
-        """Return the name of a channel: `letters/0 -> sums/1 (channel 3)`."""
+        """Return a channel as `letters/0 -> sums/1`; its number follows if another channel has the same ends."""
         source, target = self.ends[number]
-        return f"{source} -> {target} (channel {number})"
+        name = f"{source} -> {target}"
+        return name if self._alike[source, target] == 1 else f"{name} (channel {number})"
 
     def beside_in_slot(self, task: str) -> list[str]:
         """Return the other tasks of a task's worker, which has one subtask of each vertex."""

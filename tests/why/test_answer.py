@@ -29,7 +29,7 @@ def test_the_story_is_numbered_from_the_question_down(lab: Lab) -> None:
     assert lines[0].startswith("1. [")
     assert ", totals/1] totals/1 took barrier 1 of letters/0 " in lines[0]
     assert lines[1].startswith("2. because [")
-    assert repr(why) == "Why('Why is letters/0 -> totals/1 (channel 1) blocked?', 2 facts)"
+    assert repr(why) == "Why('Why is letters/0 -> totals/1 blocked?', 2 facts)"
 
 
 def test_several_causes_are_indented_and_what_was_told_is_referred_to(lab: Lab) -> None:

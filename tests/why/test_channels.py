@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kit.hosts.lab import Lab
+from kit.stream.api.environment import StreamEnvironment
+from kit.stream.connectors import CollectionSource, CollectSink
 from kit.why import WhyError
 from tests.why.jobs import beginning, roots, running, says, settle_without, turns_of
 
@@ -20,7 +22,7 @@ def test_the_barrier_that_is_missing_was_never_sent() -> None:
     settle_without(lab, beginning("deliver:TriggerTaskCheckpoint:chk-1:job:letters/1"))
     assert sorted(blocked(lab)) == [0, 1]
     why = lab.why("letters/0 -> totals/1")
-    assert why.question == "Why is letters/0 -> totals/1 (channel 1) blocked?"
+    assert why.question == "Why is letters/0 -> totals/1 blocked?"
     first, last = says(why)
     assert first.startswith("totals/1 took barrier 1 of letters/0 ")
     assert "reads nothing more of it before barrier 1 of letters/1 has come; " in first
@@ -48,7 +50,7 @@ def test_the_barrier_that_is_missing_lies_behind_buffers_that_have_arrived() -> 
     lab.trigger_checkpoint()
     settle_without(lab, turns_of("totals/1"))
     why = lab.why(checkpoint=1, channel=3)
-    assert why.question == "Why has barrier 1 not been taken from letters/1 -> totals/1 (channel 3)?"
+    assert why.question == "Why has barrier 1 not been taken from letters/1 -> totals/1?"
     there = lab._world.tasks["totals/1"].inputs.channel(3).queued_buffers
     assert there == 2
     behind, credit, root = says(why)
@@ -90,7 +92,7 @@ def test_a_channel_that_is_not_blocked_says_what_there_is_instead() -> None:
     lab = running(rows=8)
     settle_without(lab, turns_of("totals/0"))
     told = says(lab.why("letters/0 -> totals/0"))
-    assert told[0] == "letters/0 -> totals/0 (channel 0) is not blocked"
+    assert told[0] == "letters/0 -> totals/0 is not blocked"
     assert told[-1].startswith("totals/0 has something to take (")
 
 
@@ -102,3 +104,14 @@ def test_channels_that_are_not_there_are_named() -> None:
         lab.why(channel=99)
     with pytest.raises(WhyError, match=r"3 may be a checkpoint, a channel or a request: say which, .*checkpoint=3"):
         lab.why(3)
+
+
+def test_the_number_of_a_channel_follows_only_where_its_ends_are_those_of_another() -> None:
+    env = StreamEnvironment("twice", parallelism=1)
+    rows = env.from_source(CollectionSource([{"key": "a", "n": n} for n in range(4)]), uid="rows").rebalance()
+    rows.union(rows).sink_to(CollectSink("out"), uid="out")
+    lab = Lab(env)
+    lab.run_until(record="AllTasksRunning")
+    assert sorted(lab.look.stages[-1].ends().values()) == [("rows/0", "out/0")] * 2
+    for number in (0, 1):
+        assert says(lab.why(channel=number))[0] == f"rows/0 -> out/0 (channel {number}) is not blocked"

@@ -8,7 +8,6 @@ affect.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import Any
@@ -30,7 +29,6 @@ from widgets.runs.next_actions import JOB, action_of, counted, faults_on, label_
 
 MOST_ROWS, FIRST_FACTS = 30, 5
 MOST_OFFERS = 14
-NUMBER = re.compile(r" \(channel \d+\)")
 HOLD, RELEASE, WHAT_IF = "hold", "release", "what-if"
 MESSAGE_FAULTS = {kind.name(): kind.offer for kind in FAULTS.values() if kind.offer}
 """The faults offered on a message, by the method of `lab.faults` that injects them."""
@@ -126,18 +124,18 @@ def _why(branch: Branch, about: object = None, **named: Any) -> Why:
 def _answer_html(answer: Why) -> str:
     lines = []
     for each in answer.told:
-        told = escape(_plain(lower_first(each.says) if each.link else each.says))
+        told = escape(_with_arrows(lower_first(each.says) if each.link else each.says))
         says = f"<b>{told}</b>" if each.fact.is_root else told
         when = "" if each.fact.record is None else f'<span class="kit-quiet">{duration(each.at_ms)}</span> '
         lines.append(f'<li style="margin-left:{1.1 * each.depth:g}em">{when}{escape(each.link)}{says}</li>')
     first, rest = "".join(lines[:FIRST_FACTS]), "".join(lines[FIRST_FACTS:])
     more = f"<details><summary>{len(lines) - FIRST_FACTS} more</summary><ul>{rest}</ul></details>" if rest else ""
-    return f"<h4>{escape(_plain(answer.question))}</h4><ul>{first}</ul>{more}"
+    return f"<h4>{escape(_with_arrows(answer.question))}</h4><ul>{first}</ul>{more}"
 
 
-def _plain(text: str) -> str:
-    """Return a text without the numbers of channels, whose names stand beside them."""
-    return NUMBER.sub("", text).replace(" -> ", " → ")
+def _with_arrows(text: str) -> str:
+    """Return a text with the arrows of channels as the stage draws them."""
+    return text.replace(" -> ", " → ")
 
 
 def _state_html(lab: Lab, name: str) -> str:
