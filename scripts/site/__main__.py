@@ -52,6 +52,7 @@ class Site:
                 text = course_pages.with_minutes(path.read_text(encoding="utf-8"))
                 self._write(path.relative_to(WRITTEN).as_posix(), text)
         self._write("_static/kit-theme.css", theme())
+        self._write("_static/kit-terms.css", pages.terms_css())
         for picture in sorted((ROOT / "docs").glob("explorer-*.png")):
             self._made.add(self._source / picture.name)
             shutil.copyfile(picture, self._source / picture.name)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.draw.assets import asset, light_block
 from kit.draw.ideas.ideas import alignment, cuts, key_groups, lifetime, overtaking
 from kit.draw.views.state_machines import StateMachine
 from kit.hosts.lab import open_scenario
@@ -20,8 +21,10 @@ from kit.hosts.lab.scenarios.scenario import Scenario, all_scenarios
 from kit.hosts.lab.scenarios.scenario_text import ScenarioText
 from kit.stream.settings.job_settings import CLASSES, settings_table
 from kit.stream.settings.setting_rules import NOT_HERE
+from scripts.site import terms
 from scripts.site.api import ROOT, plain
 from scripts.site.places import DOCUMENTS, relinked
+from scripts.site.terms.pictures import picture
 from tests.behaviours import catalogue, marks, reasons
 from tests.house.figures import TABLES
 
@@ -41,6 +44,8 @@ FIGURES: dict[str, Callable[[], Any]] = {
 }
 """The figures that a page may ask for with `<!-- picture: name -->`."""
 PICTURE = re.compile(r"<!-- picture: (\w+) -->")
+TERMS = re.compile(r"^\| term \| meaning \|\n\|---\|---\|\n(?P<rows>(?:\| .*\n)+)", re.MULTILINE)
+OWN_RULES = Path(terms.__file__).with_name("terms.css")
 
 
 def documents() -> Iterator[tuple[str, str]]:
@@ -49,7 +54,7 @@ def documents() -> Iterator[tuple[str, str]]:
         text = (ROOT / source).read_text(encoding="utf-8")
         text = relinked(text, (ROOT / source).parent, target)
         if source.endswith("TERMS.md"):
-            text = with_pictures(text)
+            text = with_pictures(_with_terms(text))
         if source.endswith("state-machines.md"):
             text = _with_figures(text)
         if target.endswith("decisions/index"):
@@ -75,6 +80,24 @@ def in_page(html: str) -> str:
 def with_pictures(text: str) -> str:
     """Return a page with the figures that it asks for. Raises KeyError for one that does not exist."""
     return PICTURE.sub(lambda found: in_page(str(FIGURES[found[1]]())), text)
+
+
+def _with_terms(text: str) -> str:
+    """Return the page of terms with a picture beside each sentence."""
+    return TERMS.sub(lambda found: _terms(found["rows"]), text)
+
+
+def _terms(rows: str) -> str:
+    lines = [":::{list-table}", ":header-rows: 1", ":class: kit-terms", "", "* - term", "  - meaning", "  - picture"]
+    for row in rows.splitlines():
+        term, meaning = (cell.strip() for cell in row.strip("| ").split(" | "))
+        lines += [f"* - {term}", f"  - {meaning}", "  - ```{raw} html", f"    {picture(term)}", "    ```"]
+    return "\n".join([*lines, ":::", ""])
+
+
+def terms_css() -> str:
+    """Return the style sheet of the pictures beside the terms: the light colours, and the rules of their parts."""
+    return "\n".join([light_block(), asset("stage.css"), asset("ideas.css"), OWN_RULES.read_text(encoding="utf-8")])
 
 
 def settings() -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
+
+import pytest
 
 from scripts.labs import labs
 from scripts.site import course, pages
 from scripts.site.api import ROOT
+from scripts.site.terms.pictures import PICTURES, picture
+from scripts.site.terms.shots import Shot
 from scripts.slides import SLIDES, notes, page, scalable
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -64,13 +69,55 @@ def test_minutes_are_those_of_the_index() -> None:
     assert course.with_minutes("{{minutes 00 01}} min") == f"{sum(map(course.minutes, NOTEBOOKS[:2]))} min"
 
 
-def test_sixty_terms_have_a_sentence_and_the_figures_there_are() -> None:
+def terms() -> dict[str, str]:
+    """The terms of the glossary, with their sentences."""
     text = (ROOT / "docs" / "TERMS.md").read_text("utf-8")
-    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ") and "| meaning |" not in line]
-    assert len(rows) >= 60
-    assert all(len(row) == 2 and row[1].rstrip(" |").endswith(".") for row in rows)
-    assert len({row[0] for row in rows}) == len(rows)
-    assert pages.with_pictures(text).count("<svg") == len(pages.FIGURES)
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return {term: meaning for term, meaning in rows if meaning != "meaning"}
+
+
+def test_sixty_terms_have_a_sentence_and_a_picture() -> None:
+    assert len(terms()) >= 60
+    assert all(meaning.endswith(".") for meaning in terms().values())
+    assert set(PICTURES) == set(terms())
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, str]:
+    """The picture of each term."""
+    return {term: picture(term) for term in PICTURES}
+
+
+def test_a_picture_of_a_term_is_small_and_described_and_no_two_are_the_same(drawn: dict[str, str]) -> None:
+    assert len({words.partition(">")[2] for words in drawn.values()}) == len(drawn)
+    for term, svg in drawn.items():
+        width, height = (float(re.findall(rf' {side}="([\d.]+)"', svg)[0]) for side in ("width", "height"))
+        assert width <= 320, term
+        assert height <= 160, term
+        assert re.findall(r'aria-label="([^"]{20,})"', svg), term
+
+
+def test_the_colours_of_a_picture_of_a_term_are_those_of_the_theme(drawn: dict[str, str]) -> None:
+    css = pages.terms_css()
+    for term, svg in drawn.items():
+        assert not re.findall(r'(?:fill|stroke)="#', svg), term
+        for classes in re.findall(r'<(?:rect|text|path|circle|use)[^>]* class="([^"]+)"', svg):
+            assert any(f".{look}" in css for look in classes.split()), (term, classes)
+
+
+def test_a_moment_that_does_not_show_the_term_is_refused() -> None:
+    with pytest.raises(KeyError, match="the moment does not show 'pending0'"):
+        Shot("subsumption", 3, ("pending0",)).draw("pending checkpoint", "none is pending")
+    with pytest.raises(ValueError, match=r"need .* px"):
+        Shot("subsumption", 3, ("jm",)).draw("JobMaster", "the whole panel")
+
+
+def test_the_site_shows_the_pictures_beside_the_sentences() -> None:
+    found = dict(pages.documents())["reference/terms"]
+    assert found.count("kit-term ") == len(terms())
+    assert found.count("<svg") == len(terms()) + len(pages.FIGURES)
+    ids = re.findall(r' id="([^"]+)"', found)
+    assert len(set(ids)) == len(ids)
 
 
 def test_a_page_of_a_scenario_has_a_picture(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ def _figure(height: float, title: str, parts: Iterable[Markup]) -> Svg:
     return light_svg(WIDTH, height, element("g", *parts, class_="kit-idea"), title, STYLE)
 
 
-def _arrow(x1: float, y1: float, x2: float, y2: float, bad: bool = False) -> Markup:
+def arrow(x1: float, y1: float, x2: float, y2: float, bad: bool = False) -> Markup:
+    """Return an arrow between two points."""
     look = "-bad" if bad else ""
     length = hypot(x2 - x1, y2 - y1)
     along, across = (x2 - x1) / length, (y2 - y1) / length
@@ -66,7 +67,7 @@ def _cut(x: float, *, consistent: bool) -> list[Markup]:
     ]
     sent = copy + 34
     arrives = sent + 44 if consistent else taken
-    parts.append(_arrow(sent, top, arrives, low, bad=not consistent))
+    parts.append(arrow(sent, top, arrives, low, bad=not consistent))
     if consistent:
         parts.append(shapes.path("waits", f"M{arrives:g} {low - 5:g}H{taken:g}"))
         parts.append(shapes.circle("tip", taken, low, 5))
