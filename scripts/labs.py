@@ -37,6 +37,8 @@ TEACHING = ROOT / "docs" / "TEACHING.md"
 BEGIN, END = "<!-- labs: written by python -m scripts.labs -->", "<!-- end of labs -->"
 SOLUTION = re.compile(r"^(?P<indent> *)### BEGIN SOLUTION\n.*?### END SOLUTION$", re.DOTALL | re.MULTILINE)
 SOLUTION_MARK = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
+EMPTY = r"\g<indent># YOUR CODE HERE\n\g<indent>raise NotImplementedError()"
+"""What students get in place of the solution."""
 NOTHING = "nothing"
 RIGHT = "solution"
 
@@ -116,7 +118,7 @@ class Lab:
                 continue
             text = text_of(cell)
             if answer.name == NOTHING:
-                text = SOLUTION.sub(r"\g<indent># YOUR CODE HERE\n\g<indent>raise NotImplementedError()", text)
+                text = SOLUTION.sub(EMPTY, text)
             elif answer.code:
                 text = answer.code.strip("\n")
             else:
@@ -206,6 +208,18 @@ def text_of(cell: dict[str, Any]) -> str:
     """A cell's source."""
     source = cell["source"]
     return source if isinstance(source, str) else "".join(source)
+
+
+def released(lab: Lab) -> str:
+    """Return a lab's notebook as students get it: what they write is left out."""
+    notebook = json.loads(json.dumps(lab.notebook))
+    for cell in notebook["cells"]:
+        cell["source"] = SOLUTION.sub(EMPTY, text_of(cell))
+        tags = cell["metadata"].get("tags")
+        cell["metadata"] = {"tags": tags} if tags else {}  # a check that fails lets "Run All" continue
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    return json.dumps(notebook, ensure_ascii=False)
 
 
 def use_teachers_answers() -> None:

@@ -1,4 +1,4 @@
-"""The commands `ls`, `show`, `state`, `in-flight`, `doctor` of `kit`. The others are in the modules beside this one.
+"""The commands `ls`, `show`, `state`, `in-flight`, `doctor`, `course` of `kit`; the modules beside it have the others.
 
 Exit codes: 0 for success; 1 if a checkpoint cannot be restored (`ls`, `show`) or the check-up failed; 2 for an invalid
 argument, or if nothing could be read. Errors go to standard error, in one line.
@@ -202,3 +202,11 @@ def doctor(arguments: Annotated[Optional[list[str]], typer.Argument()] = None) -
     from kit.checkup import main as check
 
     raise typer.Exit(check(["doctor", *(arguments or ())]))
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def course(arguments: Annotated[Optional[list[str]], typer.Argument(metavar="DIRECTORY")] = None) -> None:  # noqa: UP045
+    """Copy the notebooks and the labs of the course."""
+    from kit.course.material import main as copy
+
+    raise typer.Exit(copy(["course", *(arguments or ())]))

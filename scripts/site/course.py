@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scripts.labs import SOLUTION, Lab, labs, text_of
+from scripts.labs import Lab, labs, released, text_of
 from scripts.site import notebooks
 from scripts.site.api import ROOT
 
@@ -28,7 +28,6 @@ hands them out. [In a class](../guide/classroom.md) says how to install what the
 [the teacher's guide](../guide/teaching.md) how they are graded.
 """
 MINUTES = re.compile(r"\{\{minutes ([\d ]+)\}\}")
-NOTHING = r"\g<indent># YOUR CODE HERE\n\g<indent>raise NotImplementedError()"
 
 
 def index(course: list[Path]) -> str:
@@ -95,14 +94,3 @@ def question_of(lab: Lab) -> str:
 
 def _checks(lab: Lab) -> str:
     return ", ".join(f"`{name}`" for name in lab.points)
-
-
-def released(lab: Lab) -> str:
-    """Return a lab's notebook as students get it: what they write is left out."""
-    notebook = json.loads(json.dumps(lab.notebook))
-    for cell in notebook["cells"]:
-        cell["source"] = SOLUTION.sub(NOTHING, text_of(cell))
-        cell["metadata"] = {}
-        if cell["cell_type"] == "code":
-            cell["outputs"], cell["execution_count"] = [], None
-    return json.dumps(notebook, ensure_ascii=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from kit.core.extras import EXTRAS
+from kit.course.material import copy_course
 from tests.house.files import ROOT, read, shipped, tracked
 from tests.house.rules import names_in
 from tests.house.test_readme import IN_THE_LAB
@@ -101,6 +104,66 @@ def test_the_wheel_has_what_is_no_python(python: Path, tmp_path: Path) -> None:
     ]
     assert shipped != []
     assert [name for name in shipped if not (installed / name).is_file()] == []
+
+
+def copied(python: Path, directory: Path) -> str:
+    """What `kit course` prints, without any extra."""
+    blocked = {*EXTRAS, "tqdm"}
+    code = f"{WITHOUT_EXTRAS.format(blocked=blocked)}\nsys.argv = ['kit', 'course', sys.argv[1]]\n"
+    return run([str(python), "-c", f"{code}\nfrom kit.__main__ import main\nmain()", str(directory)], directory.parent)
+
+
+def test_the_wheel_has_the_notebooks_and_the_labs_of_the_course(python: Path, tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    said = copied(python, course)
+    assert said.endswith(f"Open them: jupyter lab {course}")
+    notebooks = {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert {path.name for path in course.glob("*.ipynb")} == notebooks
+    written = {path: path.read_text("utf-8") for path in course.rglob("*.ipynb")}
+    labs = [path for path in written if path.is_relative_to(course / "labs")]
+    assert len(labs) == len(list((ROOT / "notebooks" / "labs" / "source").iterdir()))
+    for path in labs:
+        assert "YOUR CODE HERE" in written[path]
+        assert "SOLUTION" not in written[path]
+        assert "raises-exception" in written[path]
+    assert not [path for path in course.rglob("*") if path.name in ("planted_bugs.py", "lost_euro.py", "exam.md")]
+
+
+def test_what_the_notebooks_read_is_beside_them(python: Path, tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    copied(python, course)
+    sources = [
+        "".join(cell["source"])
+        for path in course.glob("*.ipynb")
+        for cell in json.loads(path.read_text("utf-8"))["cells"]
+    ]
+    read = {name for text in sources for name in re.findall(r"(?:docs/[\w]+\.pdf|tests/[\w./]+\w)", text)}
+    named = {name for text in sources for name in re.findall(r"from ((?:examples|tests)[\w.]*) import", text)}
+    assert any(name.startswith("tests/data/flink/checkpoints/") for name in read)
+    assert "tests.mutants.table" in named
+    assert [name for name in read if not (course / name).exists()] == []
+    found = run([str(python), "-c", f"import {', '.join(sorted(named))}; print('found')"], course)
+    assert found == "found"
+
+
+def test_work_of_a_student_is_not_overwritten(python: Path, tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    copied(python, course)
+    lab = course / "labs" / "rescale" / "rescale.ipynb"
+    lab.write_text("mine")
+    (course / "00-tour.ipynb").unlink()
+    said = copied(python, course)
+    assert said.startswith(f"1 files copied to {course}; ")
+    assert lab.read_text() == "mine"
+    assert (course / "00-tour.ipynb").exists()
+
+
+def test_a_checkout_says_how_to_open_its_notebooks(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="`make lab` opens the notebooks of a checkout"):
+        copy_course(tmp_path / "course", tmp_path / "course.zip")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="give the directory to copy the course to"):
+        copy_course(tmp_path / "file")
 
 
 def declared(lines: list[str]) -> set[str]:
