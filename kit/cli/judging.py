@@ -5,7 +5,6 @@ checkpoints are slow.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -16,7 +15,6 @@ from kit.advice import read_flink, save_flink
 from kit.cli.commands import NOT_RESTORABLE, Follow, Json, Parquet, app, errors
 from kit.cli.commands import Path as CheckpointPath
 from kit.cli.printing import as_table, for_programs
-from kit.restore_check import Finding
 from kit.restore_check.job_shape import Job
 from kit.snapshots.checkpoints import Checkpoint, Outside, open_checkpoint
 
@@ -71,8 +69,8 @@ def check(
     findings = answer.to_pandas()
     if not for_programs(findings, parquet, as_lines=as_lines):
         typer.echo(f"{answer.verdict}.\n")
-        for line in _findings(answer.findings):
-            typer.echo(line)
+        for each in answer.shared_findings:
+            typer.echo(each)
         typer.echo("")
         as_table(answer.operators.drop(columns=["operator_id", "uid"]), "operators")
     if not answer.restores:
@@ -103,16 +101,6 @@ def diff(
         as_table(frame, found.title, 40)
     if len(frame):
         raise typer.Exit(1)
-
-
-def _findings(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield a line for each finding; findings that differ in the operator alone are one line with all names."""
-    same: dict[tuple[str, str, str], list[str]] = {}
-    for each in findings:
-        same.setdefault((str(each.severity), each.found, each.fix), []).append(each.operator)
-    for (severity, found, fix), operators in same.items():
-        many = f"{len(operators)} operators: " if len(operators) > 1 else ""
-        yield f"{severity}: {many}{', '.join(operators)}: {found} {fix}".rstrip()
 
 
 def _job(

@@ -5,7 +5,7 @@ checkpoint's metadata, so its answer is the answer of the restore.
 """
 
 from kit.restore_check.check import check_restore
-from kit.restore_check.findings import Effect, Finding, Severity
+from kit.restore_check.findings import Effect, Finding, Severity, SharedFinding
 from kit.restore_check.job_shape import JobShape, shape_of
 from kit.restore_check.restore_check import Match, MatchedOperator, RestoreCheck
 
@@ -17,6 +17,7 @@ __all__ = [
     "MatchedOperator",
     "RestoreCheck",
     "Severity",
+    "SharedFinding",
     "check_restore",
     "shape_of",
 ]

@@ -55,6 +55,31 @@ class Finding:
         return f"Finding({self.severity}, {self.operator}: {self.found})"
 
 
+@dataclass(frozen=True, slots=True)
+class SharedFinding:
+    """A finding that is the same for several operators. `finding` is that of the first of them."""
+
+    finding: Finding
+    operators: tuple[str, ...]
+
+    @property
+    def whose(self) -> str:
+        """The operators, with their number if there are several."""
+        many = f"{len(self.operators)} operators: " if len(self.operators) > 1 else ""
+        return many + ", ".join(self.operators)
+
+    def __str__(self) -> str:
+        return f"{self.finding.severity}: {self.whose}: {self.finding.found} {self.finding.fix}".rstrip()
+
+
+def shared(findings: Iterable[Finding]) -> list[SharedFinding]:
+    """Return findings in their order; those that differ in the operator and in Flink's message alone are one."""
+    same: dict[tuple[object, ...], list[Finding]] = {}
+    for each in findings:
+        same.setdefault((each.severity, each.found, each.effect, each.fix, each.known_by), []).append(each)
+    return [SharedFinding(held[0], tuple(each.operator for each in held)) for held in same.values()]
+
+
 def uid_or_name(state: OperatorState) -> str:
     """Return what an operator is called in a check: its uid, else its name, else its id."""
     return state.uid or state.label

@@ -13,7 +13,7 @@ from kit.core.state.operator_state import OperatorState
 from kit.machines.restore.errors import RestoreError
 from kit.machines.restore.operator_id_pair import OperatorIDPair
 from kit.machines.restore.topology import AssignmentVertex
-from kit.restore_check.findings import Effect, Finding, Severity, uid_or_name
+from kit.restore_check.findings import Effect, Finding, Severity, SharedFinding, shared, uid_or_name
 from kit.restore_check.key_group_bytes import at_parallelism, key_group_bytes
 
 if TYPE_CHECKING:
@@ -91,8 +91,16 @@ class RestoreCheck:
             f", but {' and '.join(costs)}" if costs else ""
         )
 
+    @property
+    def shared_findings(self) -> list[SharedFinding]:
+        """The findings for people: one that several operators have in common is listed once, with all of them."""
+        return shared(self.findings)
+
     def to_pandas(self) -> pd.DataFrame:
-        """Return the findings: severity, operator, found, effect, fix, known_by, flink (the message it fails with)."""
+        """Return the findings, one row per operator.
+
+        Columns: severity, operator, found, effect, fix, known_by, flink (the message it fails with).
+        """
         import pandas as pd
 
         columns = ["severity", "operator", "found", "effect", "fix", "known_by", "flink"]
@@ -164,12 +172,7 @@ class RestoreCheck:
         return f"RestoreCheck({'restores' if self.restores else 'does not restore'}: {told or 'no operators'})"
 
     def __str__(self) -> str:
-        lines = [self.verdict]
-        lines += [
-            f"  {finding.severity}: {finding.operator}: {finding.found}" + (f" {finding.fix}" if finding.fix else "")
-            for finding in self.findings
-        ]
-        return "\n".join(lines)
+        return "\n".join([self.verdict, *(f"  {each}" for each in self.shared_findings)])
 
     def _repr_html_(self) -> str:
         return str(display("restore_check_html", self))

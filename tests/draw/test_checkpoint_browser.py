@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import fs
 
 import kit
 from benchmarks.opening import with_subtasks
 from kit.draw.page.checkpoint_page import export_checkpoint
 from kit.draw.views.checkpoints.browser import browser_html
+from kit.draw.views.checkpoints.browser_answers import answered
 from kit.snapshots.checkpoints import Checkpoint
 from kit.stream.graph.hashing import operator_id_of_uid
 from tests.flink_data import value_cases, values
@@ -125,3 +127,23 @@ def test_the_strips_are_the_bytes_and_entries_of_key_groups(tmp_path: Path) -> N
     assert {int(group): int(many) for many, group in drawn} == entries
     sizes = re.findall(r'title="[\d.,]+ k?B in key group (\d+)"', html)
     assert list(map(int, sizes)) == list(checkpoint.key_groups["key_group"])
+
+
+@pytest.mark.parametrize(("version", "case"), [each for each in value_cases() if each[1] == "savepoint-canonical"])
+def test_a_finding_about_many_operators_is_one_row_of_the_check(version: str, case: str) -> None:
+    checkpoint = kit.open_checkpoint(values(version) / case)
+    names = list(checkpoint.operators.query("max_parallelism != 64")["operator"])
+    found = rows(answered(checkpoint, {"ask": "check", "parallelism": "4", "max_parallelism": "64"}))
+    (row,) = [each for each in found if each and each[0] == "fails"]
+    assert row[1].startswith(f"{len(names)} operators: ")
+    assert sorted(row[1].partition(": ")[2].split(", ")) == sorted(names)
+
+
+@pytest.mark.parametrize(("ask", "field"), [("check", "against"), ("diff", "path")])
+def test_another_checkpoint_is_opened_with_the_same_file_system(tmp_path: Path, ask: str, field: str) -> None:
+    longs(tmp_path / "sums", np.arange(100))
+    longs(tmp_path / "other", np.arange(1, 101))
+    inside = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    checkpoint = kit.open_checkpoint("/sums", file_system=inside)
+    text = seen(answered(checkpoint, {"ask": ask, field: "/other"}))
+    assert ("restores to this job" if ask == "check" else "1 added, 1 removed, 0 changed") in text

@@ -83,9 +83,13 @@ def open_checkpoint(
     flag_given("follow", follow)
     if not isinstance(decoders, Mapping | None):
         raise TypeError(f"decoders is {decoders!r}, but must be a mapping of class names to functions of bytes")
+    return _opened(path, files, decoders or {}, follow=follow)
+
+
+def _opened(path: str | os.PathLike[str], files: StateFiles, decoders: Decoders, *, follow: bool) -> Checkpoint:
     found = located(path, files)
     source = StateBytes(files, found.directory, follow=follow)
-    return Checkpoint(found.metadata, found.layout, found.data, source, decoders or {})
+    return Checkpoint(found.metadata, found.layout, found.data, source, decoders)
 
 
 class Checkpoint:
@@ -108,6 +112,13 @@ class Checkpoint:
         self._data, self._source, self._decoders = data, source, decoders
         self._keyed: dict[tuple[str, int], list[KeyedPart | OwnPart]] = {}
         self._lists: dict[tuple[str, int], list[OperatorPart | OwnOperatorPart]] = {}
+
+    def open_other(self, path: str | os.PathLike[str]) -> Checkpoint:
+        """Open another checkpoint as this one was opened: with its file system, its decoders, and its `follow`.
+
+        Raises SavepointNotFoundError and CheckpointError as `open_checkpoint` does.
+        """
+        return _opened(path, self._source.files, self._decoders, follow=self._source.follow)
 
     @property
     def directory(self) -> str:

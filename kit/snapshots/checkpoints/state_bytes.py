@@ -28,7 +28,7 @@ class StateBytes:
     """Reads the streams of one checkpoint, whose `_metadata` is in `directory`."""
 
     def __init__(self, files: StateFiles, directory: str, *, follow: bool = False) -> None:
-        self.files, self.directory, self._follow = files, directory, follow
+        self.files, self.directory, self.follow = files, directory, follow
         self._found: dict[str, str] = {}
         self._sizes: dict[str, int | None] = {}
 
@@ -62,12 +62,12 @@ class StateBytes:
     def _find(self, recorded: str) -> str:
         real = self.files.is_real
         inside = not list(paths_outside([recorded], self._roots, is_real=real))
-        if (inside or self._follow) and self._exists(recorded):
+        if (inside or self.follow) and self._exists(recorded):
             return recorded
         for candidate in self._candidates(recorded):
             if self._exists(candidate) and not list(paths_outside([candidate], self._roots, is_real=real)):
                 return candidate
-        if inside or self._follow:
+        if inside or self.follow:
             raise CheckpointError(
                 f"the file {recorded!r} of the checkpoint is missing: copy it back, or open another checkpoint"
             )

@@ -12,7 +12,7 @@ from typing import Any
 from kit.core.markup import Markup, element
 from kit.core.state.errors import StateError
 from kit.draw.view_html import table, words
-from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from kit.snapshots.checkpoints.checkpoint import Checkpoint
 from kit.snapshots.checkpoints.pages import START, Place, StatePage
 
 LONGEST = 400
@@ -153,7 +153,7 @@ def parsed_key_groups(text: str) -> frozenset[int] | range | None:
 def _check(checkpoint: Checkpoint, request: Mapping[str, str]) -> str:
     newer = request.get("against", "").strip()
     check = checkpoint.check(
-        open_checkpoint(newer) if newer else checkpoint,
+        checkpoint.open_other(newer) if newer else checkpoint,
         _whole(request, "parallelism"),
         max_parallelism=_whole(request, "max_parallelism"),
         allow_non_restored_state=bool(request.get("allow")),
@@ -170,7 +170,7 @@ def _diff(checkpoint: Checkpoint, request: Mapping[str, str]) -> str:
     path = request.get("path", "").strip()
     if not path:
         raise ValueError("the path of the other checkpoint is missing: give its directory or a URI")
-    return checkpoint.diff(open_checkpoint(path))._repr_html_()
+    return checkpoint.diff(checkpoint.open_other(path))._repr_html_()
 
 
 def _storage(checkpoint: Checkpoint, _: Mapping[str, str]) -> str:

@@ -11,10 +11,11 @@ _MEANINGS = {Severity.FAILS: "bad", Severity.WARNS: "waits", Severity.TELLS: ""}
 def restore_check_html(check: RestoreCheck) -> str:
     """Show the verdict, the findings with their remedies, and, folded, the operators and who gets what."""
     worst = check.findings[0].severity if check.findings else Severity.TELLS
+    listed = [(each.finding, each.whose) for each in check.shared_findings]
     findings = table(
         ("", "operator", "found", "rows", "what to do"),
-        [(str(each.severity), each.operator, each.found, str(each.effect), each.fix) for each in check.findings],
-        [_MEANINGS[each.severity] for each in check.findings],
+        [(str(each.severity), whose, each.found, str(each.effect), each.fix) for each, whose in listed],
+        [_MEANINGS[each.severity] for each, _ in listed],
     )
     said = [each for each in check.findings if each.flink]
     flink = table(("operator", "Flink fails with"), [(each.operator, each.flink) for each in said])
