@@ -1,4 +1,5 @@
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -16,6 +17,7 @@ import org.apache.flink.api.common.state.ReducingState;
 import org.apache.flink.api.common.state.ReducingStateDescriptor;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy;
 import org.apache.flink.api.java.tuple.Tuple2;
@@ -29,6 +31,7 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.flink.types.Row;
 import org.apache.flink.util.Collector;
 
 /**
@@ -71,6 +74,9 @@ public class SurgeryJob {
         private transient ListState<Long> items;
         private transient MapState<String, Long> words;
         private transient ReducingState<Long> most;
+        private transient ValueState<Row> profile;
+        private transient ListState<Row> visits;
+        private transient MapState<String, List<Long>> marks;
 
         Keep(String uid, long rows, boolean reads) {
             this.uid = uid;
@@ -86,6 +92,20 @@ public class SurgeryJob {
             items = getRuntimeContext().getListState(new ListStateDescriptor<>("items", Types.LONG));
             words = getRuntimeContext().getMapState(new MapStateDescriptor<>("words", Types.STRING, Types.LONG));
             most = getRuntimeContext().getReducingState(new ReducingStateDescriptor<>("most", Math::max, Types.LONG));
+            if (reads) {
+                openNew();
+            }
+        }
+
+        /** States that only a changed savepoint has. */
+        private void openNew() {
+            TypeInformation<Row> visit = Types.ROW_NAMED(new String[] {"at", "price"}, Types.INSTANT, Types.BIG_DEC);
+            TypeInformation<Row> held = Types.ROW_NAMED(
+                    new String[] {"city", "tags", "scores", "visit"},
+                    Types.STRING, Types.LIST(Types.STRING), Types.MAP(Types.STRING, Types.DOUBLE), visit);
+            profile = getRuntimeContext().getState(new ValueStateDescriptor<>("profile", held));
+            visits = getRuntimeContext().getListState(new ListStateDescriptor<>("visits", visit));
+            marks = getRuntimeContext().getMapState(new MapStateDescriptor<>("marks", Types.STRING, Types.LIST(Types.LONG)));
         }
 
         @Override
@@ -130,7 +150,31 @@ public class SurgeryJob {
             }
             row.put("words", found);
             row.put("most", most.get());
+            if (profile.value() != null) {
+                showNew(row);
+            }
             print(row);
+        }
+
+        private void showNew(Map<String, Object> row) throws Exception {
+            Row held = profile.value();
+            Row visit = held.getFieldAs("visit");
+            row.put("profile", Arrays.asList(
+                    held.getField("city"), held.getField("tags"), held.getField("scores"), visit == null ? null : text(visit)));
+            List<Object> all = new ArrayList<>();
+            for (Row each : visits.get()) {
+                all.add(text(each));
+            }
+            row.put("visits", all);
+            Map<String, List<Long>> found = new TreeMap<>();
+            for (Map.Entry<String, List<Long>> entry : marks.entries()) {
+                found.put(entry.getKey(), entry.getValue());
+            }
+            row.put("marks", found);
+        }
+
+        private static String text(Row visit) {
+            return visit.getField("at") + " " + visit.getField("price");
         }
 
         @Override

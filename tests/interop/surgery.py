@@ -10,6 +10,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,46 @@ def _more_of(row: Row) -> Row:
     return row | {"total": row["total"] + 1, "name": row["name"] + "-é", "items": [7, 8], "words": words}
 
 
+VISIT = pa.struct([("at", pa.timestamp("ms", "UTC")), ("price", pa.decimal128(9, 2))])
+PROFILE = pa.struct(
+    [
+        ("city", pa.string()),
+        ("tags", pa.list_(pa.string())),
+        ("scores", pa.map_(pa.string(), pa.float64())),
+        ("visit", VISIT),
+    ]
+)
+VISITS = [{"at": 0, "price": Decimal("1.50")}, {"at": 1_000, "price": None}]
+
+
+def _with_nested_values(edit: Edit) -> Edit:
+    """Give the keys of `strings` new states of rows, lists and maps: a value, a list and a map state."""
+    keys = [f"key {number}" for number in range(KEYS)]
+    profiles = [
+        {
+            "city": key if number % 2 else None,
+            "tags": [key, "é"],
+            "scores": [("a", number / 2)],
+            "visit": VISITS[number % 2],
+        }
+        for number, key in enumerate(keys)
+    ]
+    edit = edit.bootstrap("strings", "profile", pa.table({"key": keys, "value": pa.array(profiles, PROFILE)}))
+    listed = pa.array([VISITS] * KEYS, pa.list_(VISIT))
+    edit = edit.bootstrap("strings", "visits", pa.table({"key": keys, "value": listed}))
+    marks = pa.table({"key": keys, "map_key": ["m"] * KEYS, "value": [[number] for number in range(KEYS)]})
+    return edit.bootstrap("strings", "marks", marks)
+
+
+def _with_nested(row: Row) -> Row:
+    if row["uid"] != "strings":
+        return row
+    number = int(row["key"].removeprefix("key "))
+    told = ["1970-01-01T00:00:00Z 1.50", "1970-01-01T00:00:01Z null"]
+    profile = [row["key"] if number % 2 else None, [row["key"], "é"], {"a": number / 2}, told[number % 2]]
+    return row | {"profile": profile, "visits": told, "marks": {"m": [number]}}
+
+
 class Totals(kit.KeyedProcessFunction):
     """Adds numbers as SurgeryJob does."""
 
@@ -189,6 +230,8 @@ CASES = [
     Case("deleted keys", "canonical", lambda edit: edit.delete_keys("longs", range(1, KEYS, 2)), _half),
     Case("values", "heap", _more, _more_of),
     Case("values in rocksdb", "rocksdb", _more, _more_of, ROCKSDB),
+    Case("nested values", "canonical", _with_nested_values, _with_nested),
+    Case("nested values in rocksdb", "heap", _with_nested_values, _with_nested, ROCKSDB),
     Case("through the kit", "canonical", _through_the_kit, _continued, first=2 * ROWS),
     Case("through the kit, rocksdb", "rocksdb", _through_the_kit, _continued, ROCKSDB, 2 * ROWS),
     Case("offsets", "heap", lambda edit: edit.set_offsets("numbers", {"1": LATER}), first=LATER),

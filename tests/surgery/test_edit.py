@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from contextlib import suppress
+from datetime import UTC, datetime, time
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from kit.core.metadata import read_metadata, write_metadata
 from kit.core.state.handles import KeyGroupsSavepointStateHandle, RelativeFileStateHandle
 from kit.snapshots.checkpoints import Checkpoint
 from kit.snapshots.leaf_streams import leaf_streams
+from kit.snapshots.python_values import python_values
 from kit.stream.graph.hashing import operator_id_of_uid
 from tests.flink_data import checkpoint_cases, checkpoints, value_cases, values, values_truth
 from tests.surgery.truths import KRYO, differences, digests, elements, without_group
@@ -252,6 +255,48 @@ def test_a_new_operator_gets_its_state_from_tables(tmp_path: Path) -> None:
     assert again.state("words", "count").num_rows == 3
 
 
+CITY = pa.struct([("name", pa.string()), ("founded", pa.timestamp("us")), ("kind", pa.string())])
+ULM, NOWHERE = {"name": "Ulm", "founded": datetime.fromisoformat("1954-07-22"), "kind": None}, dict.fromkeys(CITY.names)
+NESTED = {
+    "row": (CITY, [ULM, NOWHERE]),
+    "row in a row": (
+        pa.struct([("city", CITY), ("rank", pa.int32())]),
+        [{"city": ULM, "rank": 1}, dict.fromkeys(["city", "rank"])],
+    ),
+    "lists": (pa.list_(pa.list_(CITY)), [[[], [ULM, NOWHERE]], [[]]]),
+    "large list in a row": (pa.struct([("of", pa.large_list(pa.string()))]), [{"of": ["a", "b"]}, {"of": None}]),
+    "maps": (pa.map_(pa.string(), pa.map_(pa.int32(), CITY)), [[("a", [(1, None), (2, ULM)]), ("b", None)], []]),
+    "price": (pa.decimal128(9, 2), [Decimal("1.50"), Decimal("-3.00")]),
+    "time": (pa.time64("us"), [time(1, 2, 3, 4), time(0)]),
+    "moment": (
+        pa.timestamp("ms", "Europe/Berlin"),
+        [datetime(2000, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)],
+    ),
+}
+
+
+def _in_flink(value: Any) -> Any:
+    """Give a value as a state of Flink has it: rows have a kind and no names, decimals are text."""
+    if isinstance(value, dict):
+        return {"kind": "+I"} | {f"f{place}": _in_flink(each) for place, each in enumerate(value.values())}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_in_flink, value))
+    return str(value) if isinstance(value, Decimal) else value
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_a_new_state_may_have_values_made_of_others(name: str, tmp_path: Path) -> None:
+    arrow, values = NESTED[name]
+    keys = [{"id": number, "of": "é"} for number in (0, 1, 2)]
+    rows = pa.table({"key": keys, "value": pa.array([values[1], *values], arrow)}).slice(1)
+    written = opened(NEWEST, "savepoint-canonical").edit().bootstrap("new", "state", rows).write(tmp_path / "new")
+    found = written.state("new", "state")
+    by_key = dict(zip((each["f0"] for each in found["key"].to_pylist()), python_values(found["value"]), strict=True))
+    assert by_key == {number: _in_flink(value) for number, value in zip((1, 2), values, strict=True)}
+    again = written.edit().set_max_parallelism(500, "new").write(tmp_path / "again")  # the hashes are those of tuples
+    assert again.state("new", "state").num_rows == 2
+
+
 @FEW
 def test_a_state_gets_other_rows_and_the_others_keep_theirs(case: str, tmp_path: Path) -> None:
     checkpoint, truth = opened(NEWEST, case), values_truth(NEWEST, case)
@@ -274,7 +319,9 @@ def test_rows_that_do_not_fit_a_state_are_refused() -> None:
         ("scalars", "long", {"key": ["x"], "value": [1]}, "column 'key' is of type string, expected int64 for Long"),
         ("scalars", "new", {"key": ["x"], "value": [1]}, "cast the column key"),
         ("tumbling", "window-contents", {"key": ["x"], "value": [1]}, "no column 'namespace'"),
-        ("new", "new", {"key": [{"a": 1}], "value": [1]}, "no serializer is known for a new state of type struct"),
+        ("new", "new", {"key": [[1]], "value": [1]}, "no serializer is known for a new state of type list"),
+        ("new", "new", {"key": [1], "value": pa.array([1], pa.uint8())}, "no serializer is known .* uint8"),
+        ("rich", "row", {"key": [1], "value": [{"a": 1}]}, "found a struct of 1 fields, expected"),
         ("by-pojo", pojo, {"key": [{"a": 1, "b": ""}], "value": [1]}, "only their Java class knows"),
     ):
         with pytest.raises(kit.CheckpointError, match=said):

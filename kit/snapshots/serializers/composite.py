@@ -11,10 +11,10 @@ import pyarrow as pa
 from kit.snapshots.serializers.basic import LONG
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.temporal import LAST_ACCESS
-from kit.snapshots.serializers.types import Struct, Type, bounded, cut, opaque_inside, with_nulls
+from kit.snapshots.serializers.types import Struct, Type, bounded, cut, fields_of, opaque_inside, with_nulls
 from kit.snapshots.serializers.writing import Writer
 
-ROW_KINDS = ("+I", "-U", "+U", "-D")
+ROW_KINDS, KIND = ("+I", "-U", "+U", "-D"), "kind"
 
 
 def tuple_of(parts: Sequence[Type], name: str = "") -> Struct:
@@ -32,8 +32,20 @@ class KindedRow(Struct):
         self.has_kind, self.dtype = has_kind, None
         self.arrow = self._with_kind(self.arrow)
 
+    def as_column(self, array: pa.Array) -> pa.Array:
+        """Return structs with the fields of this row. Without a field for the kind, the rows are inserts."""
+        if array.type in (self.arrow, self.text_arrow):
+            return array
+        names = [label for label, _ in self.fields]
+        is_longer = pa.types.is_struct(array.type) and array.type.num_fields == len(names) + 1
+        has_kind = self.has_kind and is_longer and array.type.get_field_index(KIND) >= 0
+        columns = fields_of(array, [KIND, *names] if has_kind else names, self.name)
+        made = {label: part.as_column(columns[label]) for label, part in self.fields}
+        kinds = {KIND: columns[KIND] if has_kind else pa.array([ROW_KINDS[0]] * len(array))} if self.has_kind else {}
+        return self._of_columns(array, kinds | made)
+
     def _with_kind(self, fields: pa.DataType) -> pa.DataType:
-        return pa.struct([pa.field("kind", pa.string()), *fields]) if self.has_kind else fields
+        return pa.struct([pa.field(KIND, pa.string()), *fields]) if self.has_kind else fields
 
     def from_arrow(self, array: pa.Array) -> list[Any]:
         if not self.has_kind:

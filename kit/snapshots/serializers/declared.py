@@ -5,6 +5,8 @@ The snapshots are those that `Types.LONG`, `Types.STRING` and so on have; a job 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from kit.core.metadata.primitives import DataOutput
@@ -26,18 +28,56 @@ _SIMPLE = {
     pa.string(): "StringSerializer$StringSerializerSnapshot",
     pa.binary(): "array.BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot",
     pa.date32(): "LocalDateSerializer$LocalDateSerializerSnapshot",
-    pa.timestamp("ns", "UTC"): "InstantSerializer$InstantSerializerSnapshot",
 }
+_OF_A_KIND: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_large_string, "StringSerializer$StringSerializerSnapshot"),
+    (pa.types.is_large_binary, "array.BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot"),
+    (pa.types.is_decimal, "BigDecSerializer$BigDecSerializerSnapshot"),
+    (pa.types.is_time, "LocalTimeSerializer$LocalTimeSerializerSnapshot"),
+    (
+        lambda arrow: pa.types.is_timestamp(arrow) and arrow.tz is None,
+        "LocalDateTimeSerializer$LocalDateTimeSerializerSnapshot",
+    ),
+    (pa.types.is_timestamp, "InstantSerializer$InstantSerializerSnapshot"),
+)
+"""Serializers of types with a parameter, such as a unit. The first that fits counts."""
+RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
+ROW_VERSION, TUPLE_VERSION, MOST_TUPLE_FIELDS = 4, 2, 25
 VOID_NAMESPACE = "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
 
 
-def snapshot_of(arrow: pa.DataType) -> bytes:
-    """Return the snapshot of the serializer for a type. Raises CheckpointError for one that has none here."""
-    arrow = pa.string() if pa.types.is_large_string(arrow) else arrow
-    if arrow in _SIMPLE:
-        return _snapshot(BASE + _SIMPLE[arrow])
+def snapshot_of(arrow: pa.DataType, *, is_key: bool = False) -> bytes:
+    """Return the snapshot of the serializer for a type. Raises CheckpointError for one that has none here.
+
+    A struct is a row, whose fields may be null; a key is a tuple instead, since rows as keys have no stable hash code.
+    """
+    if pa.types.is_dictionary(arrow):
+        arrow = arrow.value_type
+    if pa.types.is_struct(arrow) and 0 < arrow.num_fields <= (MOST_TUPLE_FIELDS if is_key else arrow.num_fields):
+        nested = tuple(snapshot_of(field.type, is_key=is_key) for field in arrow)
+        return _tuple_of(nested) if is_key else _row_of(nested)
+    if not is_key and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow)):
+        return list_of(snapshot_of(arrow.value_type))
+    if not is_key and pa.types.is_map(arrow):
+        return map_of(snapshot_of(arrow.key_type), snapshot_of(arrow.item_type))
+    found = _SIMPLE.get(arrow) or next((name for fits, name in _OF_A_KIND if fits(arrow)), None)
+    if found is not None:
+        return _snapshot(BASE + found)
     known = ", ".join(map(str, _SIMPLE))
-    raise CheckpointError(f"no serializer is known for a new state of type {arrow}: cast it to one of {known}")
+    raise CheckpointError(
+        f"no serializer is known for a new state of type {arrow}: cast it to one of {known}, decimal, time, timestamp, "
+        f"or a struct{'' if is_key else ', list or map'} of these"
+    )
+
+
+def _row_of(fields: tuple[bytes, ...]) -> bytes:
+    return _snapshot(f"{RUNTIME}RowSerializer$RowSerializerSnapshot", fields, ROW_VERSION, b"\1")
+
+
+def _tuple_of(fields: tuple[bytes, ...]) -> bytes:
+    out = DataOutput()
+    out.utf(f"org.apache.flink.api.java.tuple.Tuple{len(fields)}")
+    return _snapshot(f"{RUNTIME}TupleSerializerSnapshot", fields, TUPLE_VERSION, bytes(out))
 
 
 def list_of(element: bytes) -> bytes:
@@ -65,11 +105,15 @@ def type_of(snapshot: bytes) -> Type:
     return read_versioned(Reader(versioned(snapshot)))
 
 
-def _snapshot(name: str, nested: tuple[bytes, ...] = ()) -> bytes:
+def _snapshot(name: str, nested: tuple[bytes, ...] = (), version: int = 1, outer: bytes = b"") -> bytes:
+    """Return a snapshot; one with nested snapshots has a version and data of its own before them."""
     out = DataOutput()
     out.utf(name)
     out.int32(COMPOSITE_VERSION if nested else SIMPLE_VERSION)
     if nested:
-        for number in (COMPOSITE, 1, NESTED, 1, len(nested)):
+        out.int32(COMPOSITE)
+        out.int32(version)
+        out += outer
+        for number in (NESTED, 1, len(nested)):
             out.int32(number)
     return bytes(out) + b"".join(nested)

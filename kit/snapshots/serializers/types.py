@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kit.core.state.errors import CheckpointError
 from kit.snapshots.serializers.reading import Reader
@@ -53,6 +54,13 @@ class Type:
         """Return the values of a column in the form in which `read` returns them."""
         return array.to_pylist()
 
+    def as_column(self, array: pa.Array) -> pa.Array:
+        """Return a column of other types in the form in which `from_arrow` reads it; its times may stay text.
+
+        Raises pyarrow.ArrowException or ValueError for values of another type.
+        """
+        return array if array.type in (self.arrow, self.text_arrow) else array.cast(self.arrow)
+
     def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
         """Return many values as a column; `data` has this type's `dtype`."""
         return pa.array(np.ascontiguousarray(data).astype(data.dtype.newbyteorder("=")))
@@ -89,12 +97,16 @@ def column(type_: Type, values: Sequence[Any], *, text: bool = False) -> pa.Arra
 
 
 def as_column(values: pa.Array | pa.ChunkedArray, type_: Type) -> pa.Array:
-    """Return a column in the type that `column` gives it, so that `from_arrow` reads it; its times may stay text.
+    """Return the values of a table's column in the form in which the type's `from_arrow` reads them.
 
     Raises pyarrow.ArrowException or ValueError for values of another type.
     """
     values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    return values if values.type in (type_.arrow, type_.text_arrow) else values.cast(type_.arrow)
+    if values.type in (type_.arrow, type_.text_arrow):
+        return values
+    if pa.types.is_nested(values.type):  # a copy, since a slice of lists or maps has the values of all of them
+        values = values.take(pa.array(range(len(values)), pa.int64()))
+    return type_.as_column(values)
 
 
 def _of_decoder(values: Sequence[Any]) -> pa.Array:
@@ -152,6 +164,16 @@ class Struct(Type):
         columns = [part.from_arrow(column) for part, column in zip(self.parts, array.flatten(), strict=True)]
         return with_nulls(array, list(zip(*columns, strict=True)))
 
+    def as_column(self, array: pa.Array) -> pa.Array:
+        """Return structs with the fields of this type: by their names if they are the same, else by their places."""
+        if array.type in (self.arrow, self.text_arrow):
+            return array
+        columns = fields_of(array, [label for label, _ in self.fields], self.name)
+        return self._of_columns(array, {label: part.as_column(columns[label]) for label, part in self.fields})
+
+    def _of_columns(self, array: pa.Array, columns: dict[str, pa.Array]) -> pa.Array:
+        return pa.StructArray.from_arrays(list(columns.values()), names=list(columns), mask=array.is_null())
+
     def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
         columns = [part.from_numpy(data[label]) for label, part in self.fields]
         return pa.StructArray.from_arrays(columns, fields=list(self.arrow))
@@ -195,6 +217,12 @@ class Sequential(Type):
     def from_arrow(self, array: pa.Array) -> list[Any]:
         return with_nulls(array, cut(array, self.parts[0].from_arrow(array.values)))
 
+    def as_column(self, array: pa.Array) -> pa.Array:
+        """Return lists of elements of this type."""
+        if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+            return super().as_column(array)
+        return pa.ListArray.from_arrays(offsets_of(array), self.parts[0].as_column(array.values))
+
     @property
     def text_arrow(self) -> pa.DataType:
         return pa.list_(self.parts[0].text_arrow)
@@ -227,6 +255,13 @@ class Mapping(Type):
                 out.boolean(each is None)
             if each is not None or not self._null_values:
                 self.parts[1].write(out, each)
+
+    def as_column(self, array: pa.Array) -> pa.Array:
+        """Return maps with keys and values of this type."""
+        if not pa.types.is_map(array.type):
+            return super().as_column(array)
+        key, value = self.parts
+        return pa.MapArray.from_arrays(offsets_of(array), key.as_column(array.keys), value.as_column(array.items))
 
     def from_arrow(self, array: pa.Array) -> list[Any]:
         keys, values = self.parts[0].from_arrow(array.keys), self.parts[1].from_arrow(array.items)
@@ -262,6 +297,28 @@ def bounded(reader: Reader, many: int) -> Iterable[int]:
 
 MOST_EMPTY = 1_000
 """Items of a list that may take no bytes at all."""
+
+
+def offsets_of(array: pa.Array) -> pa.Array:
+    """Return where the values of each list or map begin, with null for those that are null."""
+    starts = array.offsets.cast(pa.int32())
+    if not array.null_count:
+        return starts
+    return pc.if_else(pa.array([*array.is_valid().to_pylist(), True]), starts, pa.scalar(None, pa.int32()))
+
+
+def fields_of(array: pa.Array, names: Sequence[str], what: str) -> dict[str, pa.Array]:
+    """Return the fields of structs, by these names: those of the structs if they are the same, else in their order.
+
+    Raises ValueError for structs with another number of fields.
+    """
+    if not pa.types.is_struct(array.type):
+        raise ValueError(f"found {array.type}, expected a struct for {what}")
+    own = [field.name for field in array.type]
+    if len(own) != len(names):
+        raise ValueError(f"found a struct of {len(own)} fields, expected {len(names)} for {what}")
+    columns = dict(zip(own if {*own} == {*names} else names, array.flatten(), strict=True))
+    return {name: columns[name] for name in names}
 
 
 def cut(array: pa.Array, values: list[Any]) -> list[list[Any]]:

@@ -31,7 +31,7 @@ def as_table(rows: Any) -> pa.Table:
 
 def declared(name: str, rows: pa.Table) -> tuple[bytes, KeyedState]:
     """Return the key's serializer and a state with the types of the rows' columns. Raises CheckpointError."""
-    key, value = snapshot_of(rows[KEY].type), rows[VALUE].type
+    key, value = snapshot_of(rows[KEY].type, is_key=True), rows[VALUE].type
     if MAP_KEY in rows.column_names:
         kind, stored = MAP, map_of(snapshot_of(rows[MAP_KEY].type), snapshot_of(value))
     elif pa.types.is_list(value) or pa.types.is_large_list(value):
