@@ -158,9 +158,9 @@ public class SurgeryJob {
 
         private void showNew(Map<String, Object> row) throws Exception {
             Row held = profile.value();
-            Row visit = held.getFieldAs("visit");
+            Row visit = held.getFieldAs(3); // a snapshot has no names of fields
             row.put("profile", Arrays.asList(
-                    held.getField("city"), held.getField("tags"), held.getField("scores"), visit == null ? null : text(visit)));
+                    held.getField(0), held.getField(1), held.getField(2), visit == null ? null : text(visit)));
             List<Object> all = new ArrayList<>();
             for (Row each : visits.get()) {
                 all.add(text(each));
@@ -174,7 +174,7 @@ public class SurgeryJob {
         }
 
         private static String text(Row visit) {
-            return visit.getField("at") + " " + visit.getField("price");
+            return visit.getField(0) + " " + visit.getField(1);
         }
 
         @Override

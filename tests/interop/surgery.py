@@ -231,7 +231,7 @@ CASES = [
     Case("values", "heap", _more, _more_of),
     Case("values in rocksdb", "rocksdb", _more, _more_of, ROCKSDB),
     Case("nested values", "canonical", _with_nested_values, _with_nested),
-    Case("nested values in rocksdb", "heap", _with_nested_values, _with_nested, ROCKSDB),
+    Case("nested values in rocksdb", "rocksdb", _with_nested_values, _with_nested, ROCKSDB),
     Case("through the kit", "canonical", _through_the_kit, _continued, first=2 * ROWS),
     Case("through the kit, rocksdb", "rocksdb", _through_the_kit, _continued, ROCKSDB, 2 * ROWS),
     Case("offsets", "heap", lambda edit: edit.set_offsets("numbers", {"1": LATER}), first=LATER),
