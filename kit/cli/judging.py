@@ -85,6 +85,7 @@ def diff(
         Optional[tuple[str, str]],  # noqa: UP045
         typer.Option(help="Print the rows of this state that differ: OPERATOR NAME.", metavar="OPERATOR NAME"),
     ] = None,
+    by_subtask: Annotated[bool, typer.Option("--subtasks", help="Print bytes and rows of each subtask.")] = False,
     as_lines: Json = False,
     parquet: Parquet = None,
     follow: Follow = False,
@@ -97,6 +98,8 @@ def diff(
         found = open_checkpoint(before, follow=follow).diff(open_checkpoint(after, follow=follow))
         states = found.states
         frame = found.values(*values) if values else states[states[["added", "removed", "changed"]].sum(axis=1) > 0]
+        if by_subtask:
+            frame = found.subtasks.query("grown_bytes != 0 or added + removed + changed > 0")
     if not for_programs(frame, parquet, as_lines=as_lines):
         as_table(frame, found.title, 40)
     if len(frame):

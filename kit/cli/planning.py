@@ -18,18 +18,33 @@ __all__ = ["app", "orphans", "plan", "size"]
 
 
 @app.command(epilog="Example: kit size /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f")
-def size(path: Path, as_lines: Json = False, parquet: Parquet = None, follow: Follow = False) -> None:
+def size(
+    path: Path,
+    incremental: Annotated[
+        bool, typer.Option("--incremental", help="Of several: show what incremental checkpoints would save.")
+    ] = False,
+    as_lines: Json = False,
+    parquet: Parquet = None,
+    follow: Follow = False,
+) -> None:
     """Show which state has how many bytes.
 
-    Of a directory of several checkpoints, show how they grow.
+    Of a directory of several checkpoints, show how they grow. With --incremental, all their values are compared.
     """
     with errors():
         found = _opened(path, follow)
-        frame = found.growth if isinstance(found, Checkpoints) else found.storage.states
+        if incremental and not isinstance(found, Checkpoints):
+            raise typer.BadParameter(
+                f"--incremental compares several checkpoints, and {path!r} is one: give its parent"
+            )
+        frame = found.storage.states if isinstance(found, Checkpoint) else found.growth
+        if incremental and isinstance(found, Checkpoints):
+            frame = found.incremental
         if for_programs(frame, parquet, as_lines=as_lines):
             return
         if isinstance(found, Checkpoints):
-            as_table(frame, found.title)
+            told = "; an incremental checkpoint writes the changed bytes at least" if incremental else ""
+            as_table(frame, f"{found.title}{told}")
         else:
             storage = found.storage
             shown = frame.assign(share=[f"{share:.1%}" for share in frame["share"]])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import kit
@@ -98,3 +101,45 @@ def test_the_command_exits_with_1_if_something_changed(version: str, case: str, 
     code, out, _ = ran("diff", old, new, "--values", "sums", "total", "--json")
     assert code == 1
     assert len(out.splitlines()) == 2
+
+
+def test_rows_count_for_the_subtask_that_has_them(tmp_path: Path) -> None:
+    numbers = np.arange(400)
+    whole = kit.open_checkpoint(longs(tmp_path / "whole", numbers))
+    before = whole.edit().bootstrap("new", "n", _rows(numbers[:300], 1), parallelism=4).write(tmp_path / "before")
+    after = whole.edit().bootstrap("new", "n", _rows(numbers[100:], 2), parallelism=2).write(tmp_path / "after")
+    found = before.diff(after).subtasks.query("operator == 'new'").set_index("subtask")
+    there = [_by_subtask(each) for each in (before, after)]
+    for subtask in range(4):
+        old, new = (each.get(subtask, set()) for each in there)
+        assert found.loc[subtask, "removed"] == len(old & set(range(100)))
+        assert found.loc[subtask, "added"] == len(new & set(range(300, 400)))
+        assert found.loc[subtask, "changed"] == len(new & set(range(100, 300)))
+    assert (found["grown_bytes"] == found["bytes_after"] - found["bytes_before"]).all()
+    assert found["bytes_after"].tolist()[2:] == [0, 0]
+    assert before.diff(before).subtasks[["grown_bytes", *CHANGES]].to_numpy().sum() == 0
+
+
+def _rows(keys: np.ndarray[tuple[int], np.dtype[np.int64]], value: int) -> pa.Table:
+    return pa.table({"key": keys, "value": np.full(len(keys), value)})
+
+
+def _by_subtask(checkpoint: kit.Checkpoint) -> dict[int, set[int]]:
+    """Give the keys of each subtask of the operator `new`."""
+    found: dict[int, set[int]] = {}
+    for row in checkpoint.subtasks.query("operator == 'new'").itertuples():
+        groups = range(row.first_key_group, row.last_key_group + 1)
+        found[row.subtask] = set(checkpoint.state("new", "n", key_groups=groups)["key"].to_pylist())
+    return found
+
+
+def test_rows_of_operator_state_count_for_their_subtask(tmp_path: Path) -> None:
+    version, case = next(each for each in value_cases() if each[1] == "savepoint-canonical")
+    checkpoint = kit.open_checkpoint(values(version) / case)
+    lists = checkpoint.state("operator-state", "split-list")["subtask"].to_pylist()
+    without = checkpoint.edit().drop("operator-state", "split-list").write(tmp_path / "new")
+    found = checkpoint.diff(without).subtasks.query("operator == 'operator-state'")
+    assert Counter(dict(zip(found["subtask"], found["removed"], strict=True))) == Counter(lists)
+    code, out, _ = ran("diff", checkpoint.directory, without.directory, "--subtasks", "--json")
+    assert code == 1
+    assert [each["removed"] for each in map(json.loads, out.splitlines())] == found["removed"].tolist()

@@ -12,6 +12,7 @@ import pytest
 import kit
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment
 from kit.core.metadata import NEWEST, CheckpointMetadata, write_metadata
+from tests.cli.test_commands import ran
 from tests.flink_data import value_cases, values
 from tests.snapshots.written import longs
 
@@ -85,6 +86,25 @@ def test_a_file_of_several_checkpoints_is_split_among_them(tmp_path: Path) -> No
     assert first["new_bytes"] - second["new_bytes"] == shared, "the second writes its private files only"
     assert first["freed_bytes"] == second["new_bytes"], "the other one needs all shared files"
     assert first["fair_bytes"] < first["bytes"]
+
+
+def test_what_incremental_checkpoints_would_save_is_known_from_the_values(tmp_path: Path) -> None:
+    for number, first in enumerate((0, 20, 20)):
+        longs(tmp_path / f"chk-{number}", np.arange(first, first + 80))
+    second, third = kit.open_checkpoints(tmp_path).incremental.to_dict("records")
+    states = kit.open_checkpoint(tmp_path / "chk-1").storage.states.set_index("state")
+    assert second["written_bytes"] == states["bytes"].sum()
+    assert second["changed_bytes"] == round(states.loc["total", "bytes"] * 20 / 80)
+    assert second["saved_bytes"] == second["written_bytes"] - second["changed_bytes"]
+    assert (third["changed_bytes"], third["saved_bytes"]) == (0, third["written_bytes"])
+    code, out, _ = ran("size", tmp_path, "--incremental", "--json")
+    assert (code, [json.loads(line)["saved_bytes"] for line in out.splitlines()]) == (
+        0,
+        [second["saved_bytes"], third["saved_bytes"]],
+    )
+    code, _, error = ran("size", tmp_path / "chk-1", "--incremental")
+    assert code == 2
+    assert "give its parent" in error
 
 
 def test_many_small_files_are_told_with_the_setting_that_merges_them() -> None:

@@ -5,6 +5,7 @@ Values are compared state by state: both sides of one state are in memory at a t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import zip_longest
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from kit.core.display import display
 from kit.core.state.errors import CheckpointError
+from kit.core.state.key_groups import operator_index_for_key_group
 from kit.snapshots.python_values import python_values
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 _Ids = tuple[str | None, str | None]
 """What an operator is called before and after; None on the side that does not have it."""
+_OfSubtask = Counter[tuple[int, str]]
+"""Rows by subtask and change."""
+CHANGES, GROUP = ("added", "removed", "changed"), "key_group"
 VALUES = ("value", "last_access")
 """Columns that are compared; all others together are the key of a row, but for its key group."""
 
@@ -33,12 +38,14 @@ class Opened(Protocol):
     @property
     def operators(self) -> pd.DataFrame: ...
     @property
+    def subtasks(self) -> pd.DataFrame: ...
+    @property
     def states(self) -> pd.DataFrame: ...
     def state(self, operator: str, name: str) -> pa.Table: ...
 
 
 class CheckpointDiff:
-    """The difference between two checkpoints: `operators`, `states`, and the `values` of one state."""
+    """The difference between two checkpoints: `operators`, `subtasks`, `states`, and the `values` of one state."""
 
     def __init__(self, before: Opened, after: Opened) -> None:
         self._before, self._after = before, after
@@ -79,17 +86,46 @@ class CheckpointDiff:
         """
         import pandas as pd
 
+        counts = ["rows_before", "rows_after", *CHANGES]
+        frame = pd.DataFrame([row for row, _ in self._every], columns=["operator", "name", "kind", *counts, "error"])
+        return frame.astype(dict.fromkeys(counts, "Int64"))
+
+    @cached_property
+    def subtasks(self) -> pd.DataFrame:
+        """One row per subtask of either: operator, subtask, its bytes and rows of all states that differ.
+
+        Columns: operator, subtask, bytes_before, bytes_after, grown_bytes, added, removed, changed. Added and changed
+        rows count for the subtask that has them after, removed rows for the one that had them before.
+        """
+        import pandas as pd
+
+        sides = [
+            found.subtasks.groupby(["operator", "subtask"])["bytes"].sum() for found in (self._before, self._after)
+        ]
+        both = pd.concat(sides, axis="columns", keys=["bytes_before", "bytes_after"]).fillna(0).astype("int64")
+        both["grown_bytes"] = both["bytes_after"] - both["bytes_before"]
+        many: Counter[tuple[str, int, str]] = Counter()
+        for row, of_subtask in self._every:
+            for (subtask, change), rows in of_subtask.items():
+                many[row["operator"], subtask, change] += rows
+        for change in CHANGES:
+            both[change] = [many[operator, subtask, change] for operator, subtask in both.index]
+        return both.sort_index().reset_index()
+
+    @cached_property
+    def _every(self) -> list[tuple[dict[str, Any], _OfSubtask]]:
+        """The row of each state, and how many rows of it differ in each subtask."""
+        import pandas as pd
+
         known = pd.concat([self._before.states, self._after.states]).drop_duplicates(["operator", "name"])
-        rows: list[dict[str, Any]] = []
+        rows: list[tuple[dict[str, Any], _OfSubtask]] = []
         done: set[tuple[_Ids, str]] = set()
         for row in known.to_dict("records"):
             for ids in self._ids(row["operator"]):
                 if (ids, row["name"]) not in done:
                     done.add((ids, row["name"]))
                     rows += self._compared(row["operator"], row["name"], row["kind"], ids)
-        counts = ["rows_before", "rows_after", "added", "removed", "changed"]
-        frame = pd.DataFrame(rows, columns=["operator", "name", "kind", *counts, "error"])
-        return frame.astype(dict.fromkeys(counts, "Int64"))
+        return rows
 
     def values(self, operator: str, name: str) -> pd.DataFrame:
         """Return the rows of a state that differ: change (added, removed, changed), the key's columns, and each value
@@ -98,7 +134,7 @@ class CheckpointDiff:
         Raises KeyError if neither checkpoint has the state, and CheckpointError if it cannot be read.
         """
         merged = self._merged(name, (operator, operator))
-        return merged[merged["change"] != "unchanged"].reset_index(drop=True)
+        return merged[merged["change"] != "unchanged"].drop(columns=GROUP).reset_index(drop=True)
 
     def _ids(self, operator: str) -> Iterator[_Ids]:
         """Yield the ids before and after of each operator of this label: the same id, else one of the same label."""
@@ -111,19 +147,35 @@ class CheckpointDiff:
         yield from ((each, each) for each in dict.fromkeys([*old, *new]) if each in before and each in after)
         yield from zip_longest(lost, found)
 
-    def _compared(self, operator: str, name: str, kind: str, ids: _Ids) -> Iterator[dict[str, Any]]:
-        """Yield the row of a state, if one of the operators has it."""
+    def _compared(self, operator: str, name: str, kind: str, ids: _Ids) -> Iterator[tuple[dict[str, Any], _OfSubtask]]:
+        """Yield the row of a state and the differences in each subtask, if one of the operators has it."""
         named = {"operator": operator, "name": name, "kind": kind}
         try:
-            change = self._merged(name, ids)["change"]
+            merged = self._merged(name, ids)
         except KeyError:
             return
         except CheckpointError as error:
-            yield {**named, "error": str(error)}
+            yield {**named, "error": str(error)}, Counter()
             return
-        counts = {each: int((change == each).sum()) for each in ("added", "removed", "changed")}
+        change = merged["change"]
+        counts = {each: int((change == each).sum()) for each in CHANGES}
         before, after = len(change) - counts["added"], len(change) - counts["removed"]
-        yield {**named, "rows_before": before, "rows_after": after, **counts, "error": ""}
+        row = {**named, "rows_before": before, "rows_after": after, **counts, "error": ""}
+        yield row, self._of_subtask(merged[change != "unchanged"], ids)
+
+    def _of_subtask(self, differ: pd.DataFrame, ids: _Ids) -> _OfSubtask:
+        """Return how many of these rows are in each subtask, by subtask and change."""
+        if "subtask" in differ:
+            return Counter(zip(differ["subtask"], differ["change"], strict=True))
+        sides = zip((self._before, self._after), ids, strict=True)
+        shapes = [None if each is None else _shape(found, each) for found, each in sides]
+        found: _OfSubtask = Counter()
+        for (change, group), rows in differ.groupby(["change", GROUP]).size().items():
+            shape = shapes[change != "removed"]
+            assert shape is not None
+            maximum, parallelism = shape
+            found[operator_index_for_key_group(maximum, parallelism, int(group)), change] += int(rows)
+        return found
 
     def _merged(self, name: str, ids: _Ids) -> pd.DataFrame:
         """Return the rows of both, side by side, with their change. Raises KeyError, CheckpointError."""
@@ -142,6 +194,12 @@ class CheckpointDiff:
 
     def _repr_html_(self) -> str:
         return str(display("checkpoint_diff_html", self))
+
+
+def _shape(found: Opened, operator_id: str) -> tuple[int, int]:
+    """Return the maximum parallelism and the parallelism of an operator."""
+    row = found.operators.set_index("operator_id").loc[operator_id]
+    return int(row["max_parallelism"]), int(row["parallelism"])
 
 
 def _rows(found: Opened, operator: str, name: str) -> pd.DataFrame | None:
@@ -163,13 +221,14 @@ def _side_by_side(before: pd.DataFrame | None, after: pd.DataFrame | None) -> pd
         raise KeyError("neither checkpoint has the state")
     template = after if after is not None else before
     assert template is not None
-    keys = [column for column in template.columns if column not in (*VALUES, "key_group")]
+    keys = [column for column in template.columns if column not in (*VALUES, GROUP)]
     sides = [_keyed(side if side is not None else template.head(0), keys) for side in (before, after)]
     merged = sides[0].merge(sides[1], on="_key", how="outer", suffixes=("_before", "_after"), indicator=True)
     shown = {
         column: merged[f"{column}_after"].where(merged["_merge"] != "left_only", merged[f"{column}_before"])
-        for column in keys
+        for column in (*keys, *([GROUP] if GROUP in template.columns else []))
     }
+    groups = shown.pop(GROUP, pd.Series(0, index=merged.index))
     values = [column for column in VALUES if f"{column}_before" in merged]
     same = pd.Series(True, index=merged.index)
     for column in values:
@@ -178,7 +237,7 @@ def _side_by_side(before: pd.DataFrame | None, after: pd.DataFrame | None) -> pd
     change = merged["_merge"].astype(str).map({"left_only": "removed", "right_only": "added", "both": "changed"})
     change = change.where(~(same & merged["_merge"].eq("both")), "unchanged")
     sides_of = {f"{column}_{side}": merged[f"{column}_{side}"] for column in values for side in ("before", "after")}
-    return pd.DataFrame({"change": change, **shown, **sides_of})
+    return pd.DataFrame({"change": change, **shown, **sides_of, GROUP: groups})
 
 
 def _keyed(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyarrow import fs
@@ -18,6 +19,7 @@ from kit.files.given import flag_given
 from kit.files.storage import METADATA_FILE_NAME, StateFiles
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from kit.snapshots.checkpoints.storage import REST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -186,6 +188,25 @@ class Checkpoints:
         columns = ["checkpoint_id", "directory", "bytes", "grown_bytes", "files", "new_files", "new_bytes"]
         return pd.DataFrame(rows, columns=[*columns, "fair_bytes", "freed_bytes", "metadata_bytes"])
 
+    @cached_property
+    def incremental(self) -> pd.DataFrame:
+        """One row per checkpoint after the first: what it wrote, and what an incremental checkpoint writes at least.
+
+        Columns: checkpoint_id, directory, written_bytes, changed_bytes, saved_bytes. Changed bytes are those of rows of
+        keyed state that were added or changed since the checkpoint before, as a share of their state, and all other
+        state. RocksDB writes more when it compacts files. All state is read. Raises CheckpointError.
+        """
+        import pandas as pd
+
+        every = list(self)
+        rows = []
+        for before, after in pairwise(every):
+            written, changed = int(after.operators["written_bytes"].sum()), _changed_bytes(before, after)
+            directory = posixpath.relpath(after.directory, self.directory)
+            rows.append((after.checkpoint_id, directory, written, changed, max(0, written - changed)))
+        columns = ["checkpoint_id", "directory", "written_bytes", "changed_bytes", "saved_bytes"]
+        return pd.DataFrame(rows, columns=columns)
+
     def __repr__(self) -> str:
         return f"Checkpoints({self.directory!r}, {len(self)} of {len(self.found)} complete)"
 
@@ -197,6 +218,20 @@ class Checkpoints:
 
     def _repr_html_(self) -> str:
         return str(display("checkpoint_html", self))
+
+
+def _changed_bytes(before: Checkpoint, after: Checkpoint) -> int:
+    """Return the bytes of rows of keyed state that a checkpoint adds or changes, and of all its other state."""
+    differ = {(row.operator, row.name): row for row in before.diff(after).states.itertuples() if not row.error}
+    changed = 0.0
+    for row in after.storage.states.itertuples():
+        rows = differ.get((row.operator, row.state)) if row.kind == "keyed" else None
+        is_head = row.kind == "keyed" and rows is None and row.state.startswith(REST)
+        share = 0.0 if is_head else 1.0
+        if rows is not None and rows.rows_after:
+            share = min(1.0, (rows.added + rows.changed) / rows.rows_after)
+        changed += row.bytes * share
+    return round(changed)
 
 
 def _missing(checkpoint: Checkpoint) -> str:

@@ -73,7 +73,8 @@ class StateBytes:
             )
         raise CheckpointError(
             f"the checkpoint refers to {recorded!r}, which is outside its directory {self.directory!r} and was not "
-            f"found in it, nor in {' or '.join(PARTS)}: copy the file there, or open the checkpoint with follow=True"
+            f"found in it, nor in {' or '.join(PARTS)}: copy the file there, or open the checkpoint with follow=True "
+            "(in a shell: --follow)"
         )
 
     def _candidates(self, recorded: str) -> Iterator[str]:
