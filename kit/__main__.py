@@ -1,12 +1,10 @@
-"""The command `kit`, also as `python -m kit`. Without the extra `cli` it has only `doctor` and `course`."""
+"""The command `kit`, also as `python -m kit`."""
 
 import sys
 
-from kit.core.extras import explained
-
 
 def main() -> None:
-    """Run the command line. `doctor` and `course` work without its extra, because students begin with them."""
+    """Run the command line. `doctor` and `course` need no other package, since they say which one is missing."""
     if sys.argv[1:2] == ["doctor"]:
         from kit.checkup import main as check
 
@@ -15,10 +13,8 @@ def main() -> None:
         from kit.course.material import main as copy
 
         sys.exit(copy(sys.argv[1:]))
-    try:
-        from kit.cli.editing import app as run
-    except ModuleNotFoundError as error:
-        sys.exit(f"kit: {explained(error)}")
+    from kit.cli.editing import app as run
+
     run()
 
 

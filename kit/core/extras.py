@@ -18,8 +18,6 @@ EXTRAS = {
     "kazoo": "zookeeper",
     "cryptography": "tls",
     "obstore": "s3",
-    "typer": "cli",
-    "rich": "cli",
 }
 """Modules that only a part of the kit needs, and the extra that installs each."""
 

@@ -13,6 +13,7 @@ import venv
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import numpy as np
 import pytest
 from packaging.requirements import Requirement
 
@@ -21,6 +22,7 @@ from kit.course.material import copy_course
 from tests.house.files import ROOT, read, shipped, tracked
 from tests.house.rules import names_in
 from tests.house.test_readme import IN_THE_LAB
+from tests.snapshots.written import longs
 
 COMES_WITH = {"IPython": "anywidget", "traitlets": "anywidget"}
 """What a dependency that we declare cannot be without."""
@@ -85,6 +87,15 @@ def test_the_lab_runs_with_the_core_alone(python: Path, tmp_path: Path) -> None:
     ended = subprocess.run([str(python), "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.stdout.splitlines()[-1] == str([sum(range(rest, 40, 3)) for rest in range(3)])
     assert "ImportError: pyspark is not installed: pip install 'checkpoint-kit[spark]'" in ended.stderr
+
+
+def test_the_command_needs_no_extra(python: Path, tmp_path: Path) -> None:
+    savepoint = longs(tmp_path / "savepoint", np.arange(5))
+    blocked = {*EXTRAS, "tqdm", "jupyterlab"}
+    code = f"{WITHOUT_EXTRAS.format(blocked=blocked)}\nfrom kit.__main__ import main\nmain()"
+    said = run([str(python), "-c", code, "state", str(savepoint), "sums", "total"], tmp_path)
+    assert said.startswith("sums, total: 5 rows")
+    assert run([str(python), "-c", code, "check", str(savepoint)], tmp_path).startswith("Checkpoint 1 restores")
 
 
 def test_the_glossary_is_read_from_the_wheel(python: Path, tmp_path: Path) -> None:
@@ -176,7 +187,7 @@ def test_what_the_wheel_asks_for_is_imported_and_what_it_imports_is_asked_for() 
     always = declared(project["dependencies"])
     extras = {
         name
-        for extra in ("spark", "widgets", "plots", "zookeeper", "tls", "s3", "cli")
+        for extra in ("spark", "widgets", "plots", "zookeeper", "tls", "s3")
         for name in declared(project["optional-dependencies"][extra])
     }
     tops = {name.partition(".")[0] for path in shipped() for _, name in names_in(path, read(path)).imported}
