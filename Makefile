@@ -14,6 +14,9 @@ QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 CORE_TESTS := api backend channel connectors coordinator explore files graph job lab metadata operators protocol restore \
 	restore_check snapshots state surgery task why
 
+# The files with tests of a mark: pytest need not import the other four hundred to find these (tests/conftest.py checks it).
+marked = $(shell grep -rl --include='test_*.py' 'mark\.$(1)\b' tests)
+
 .DEFAULT_GOAL := help
 .PHONY: help demo lab looks scenarios test test-oldest docs notebooks bench lint format behaviours mutants swarm interop soak classroom slides wheelhouse lock clean
 
@@ -41,11 +44,8 @@ scenarios:  ## run all scenarios of the lab and report differences; REWRITE=1 wr
 test:  ## run every check: style, types, tests, notebooks
 	@scripts/setup.sh java browser zookeeper
 	@# The Spark tests are two processes that often wait, for workers to start and to be missed: the others have the cores
-	@# meanwhile. Style and types come first among these, since in a fresh checkout one process then compiles what three
-	@# would compile at once, each for itself.
-	@$(MAKE) --no-print-directory -j 3 quicktests sparktests quickdocs
-	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -o verbosity_assertions=2 \
-		-p nbval --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+	@# meanwhile. The notebooks begin when the first of the three is done.
+	@$(MAKE) --no-print-directory -j 3 sparktests quicktests quickdocs notebooktests
 
 test-oldest:  ## run the tests of the core with the oldest versions of its dependencies, in build/oldest (ARGS= are pytest's)
 	@scripts/setup.sh oldest
@@ -67,14 +67,20 @@ quickdocs:
 	$(PYTHON) -m scripts.site --quick
 
 quicktests: lint
+	@# In a fresh checkout one process compiles the tests, which three would compile at once, each for itself.
+	@[[ -d tests/api/__pycache__ ]] || $(PYTHON) -m pytest -q --collect-only >/dev/null
 	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "not spark and not soak and not signals"
 
 sparktests:
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
-		-m "spark and not soak"
+		-m "spark and not soak" $(call marked,spark)
 	@# A process of their own: the browser tests leave an event loop in the main thread, and that takes signals its own way.
-	$(PYTHON) -m pytest -q -m "signals and not soak"
+	$(PYTHON) -m pytest -q -m "signals and not soak" $(call marked,signals)
+
+notebooktests:
+	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" $(PYTHON) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -o verbosity_assertions=2 \
+		-p nbval --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
 
 bench:  ## run the benchmarks; WHICH=name runs one (ARGS= are its arguments)
 	@scripts/setup.sh java

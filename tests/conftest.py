@@ -9,19 +9,22 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.house.files import ROOT
+from tests.properties import IN_CI
 from tests.zookeeper import ZooKeeper
 
 # Time is the machine's affair, not the code's: no deadline, and a slow generator is no error.
 COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
 
 settings.register_profile("kit", **COMMON)
-settings.register_profile("ci", **COMMON, derandomize=True, database=None, max_examples=20)
+settings.register_profile("ci", **COMMON, derandomize=True, database=None, max_examples=IN_CI)
 settings.register_profile("soak", **COMMON, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "kit"))
 
@@ -45,8 +48,21 @@ first no worker is left with the longest at the end. The first three mostly wait
 """
 
 
+OWN_PROCESSES = ("spark", "signals")
+"""The marks of tests that `make test` runs in processes of their own, from the files that contain `mark.<name>`."""
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Longest first; otherwise the order stays."""
+    """Put the longest first, in the same order otherwise; reject a mark that the Makefile's search does not find."""
+    for item in items:
+        for name in OWN_PROCESSES:
+            if item.get_closest_marker(name) and f"mark.{name}" not in _text(item.path):
+                raise pytest.UsageError(f"`make test` does not run {item.nodeid}: write pytest.mark.{name} in its file")
 
     def place(item: pytest.Item) -> int:
         return next((place for place, path in enumerate(LONGEST_FIRST) if item.nodeid.startswith(path)), 99)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kit.stream.backend.keys.key_hashing import assign_to_key_group, java_hash, java_hash_code, key_groups
 from kit.stream.backend.types.decimals import from_limbs, limbs
+from tests.properties import examples
 
 HASH_CODES = [  # what Java 17 gives for new BigDecimal(text).hashCode()
     ("0", 0),
@@ -55,7 +56,7 @@ def test_a_decimal_has_the_hash_code_of_a_big_decimal(text: str, expected: int) 
         assert java_hash_code(value, arrow_type) == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.integers(-(10**37), 10**37) | st.integers(-3, 3)), st.integers(0, 37), st.integers(0, 3))
 def test_limbs_are_the_decimals_again_wherever_a_column_begins(unscaled: list[int], scale: int, start: int) -> None:
     exact = Context(prec=100)

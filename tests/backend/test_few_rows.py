@@ -14,6 +14,7 @@ from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.keys.slot_index import FEW_ROWS
 from kit.stream.backend.states.descriptors import ReducingStateDescriptor
 from tests.backend.conftest import written
+from tests.properties import examples
 
 LARGEST, SMALLEST = (1 << 63) - 1, -(1 << 63)
 NUMBERS = st.none() | st.integers(-5, 5) | st.sampled_from([LARGEST, SMALLEST, 1 << 62])
@@ -37,7 +38,7 @@ def rows_of(key: st.SearchStrategy[Any]) -> st.SearchStrategy[list[dict[str, Any
 
 
 @pytest.mark.parametrize("keys", KEYS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_rows_in_small_pieces_leave_the_state_that_all_at_once_leave(keys: str, data: st.DataObject) -> None:
     key_type, key = KEYS[keys]

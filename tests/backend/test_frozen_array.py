@@ -19,6 +19,7 @@ from kit.stream.backend.files.snapshot import KeyedStateFile
 from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.states.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from tests.backend.conftest import KEYS
+from tests.properties import examples
 
 SIZE = 12
 SLOTS = st.lists(st.integers(0, SIZE + 3), max_size=6)
@@ -38,7 +39,7 @@ def _nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_order, "SPAN_ROWS", 4)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(data=st.data())
 def test_every_frozen_array_is_what_the_array_was(data: st.DataObject) -> None:
     live = np.arange(SIZE + 4)
@@ -134,7 +135,7 @@ def work(backend: HeapKeyedStateBackend, data: st.DataObject, keys: st.SearchStr
 
 
 @pytest.mark.parametrize("keys", KEYS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_a_snapshot_is_encoded_as_a_copy_made_when_it_was_taken(keys: str, data: st.DataObject) -> None:
     key_type, key = KEYS[keys]
@@ -177,7 +178,7 @@ def test_the_spans_of_a_large_state_make_no_difference(span: int, monkeypatch: p
     assert len(at_once) == 3 * MAXIMUM
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_an_order_that_is_remembered_is_that_of_rows_sorted_anew(data: st.DataObject) -> None:
     """Rows come, and go and come again in slots of others; snapshots are encoded in any order."""

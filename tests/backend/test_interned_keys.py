@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kit.core.state.errors import StateTypeError
 from kit.stream.backend.keys.key_codec import UNKNOWN, codec_for
 from kit.stream.backend.keys.key_store import hash_of_text
+from tests.properties import examples
 
 NESTED = pa.struct(
     [
@@ -61,7 +62,7 @@ def batches(arrow_type: pa.DataType) -> st.SearchStrategy[list[tuple[str, list[A
 
 @pytest.mark.parametrize("arrow_type", KEYS, ids=str)
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_as_a_dict_would(arrow_type: pa.DataType, data: st.DataObject) -> None:
     codec = codec_for(arrow_type)
     codes: dict[Any, int] = {}

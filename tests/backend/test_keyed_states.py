@@ -23,6 +23,7 @@ from kit.stream.backend.states.descriptors import (
     ValueStateDescriptor,
 )
 from tests.backend.conftest import written
+from tests.properties import examples
 
 TOTALS = pa.struct([("total", pa.int64()), ("count", pa.int64())])
 
@@ -59,7 +60,7 @@ def backend(key_type: pa.DataType | None = None) -> HeapKeyedStateBackend:
 
 
 @pytest.mark.parametrize("namespace", [None, 7, "w"])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_states_behave_like_dicts(namespace: Any, data: st.DataObject) -> None:
     state = backend()

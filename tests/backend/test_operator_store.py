@@ -18,6 +18,7 @@ from kit.core.state.handles import (
 )
 from kit.stream.backend.operator_store import OperatorStateStore
 from kit.stream.backend.states.descriptors import ListStateDescriptor, MapStateDescriptor
+from tests.properties import examples
 
 SPLIT = pa.struct([("path", pa.string()), ("offset", pa.int64())])
 SPLITS = ListStateDescriptor("splits", SPLIT)
@@ -112,7 +113,7 @@ def test_empty_state_restores_as_empty() -> None:
 
 
 @pytest.mark.flink("OperatorStateRestoreOperationTest.testRepartitionOperatorState")
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_entries_dealt_out_anew_are_the_entries_there_were(data: st.DataObject) -> None:
     old, new = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
@@ -211,7 +212,7 @@ def test_files_that_disagree_are_refused() -> None:
         OperatorStateStore().restore([written(one, "one"), written(other, "two")])
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data())
 def test_every_changed_byte_is_noticed(data: st.DataObject) -> None:
     handle, good = written(example(), "chk-7/source")

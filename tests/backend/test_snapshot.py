@@ -24,6 +24,7 @@ from kit.stream.backend.states.descriptors import (
     ValueStateDescriptor,
 )
 from tests.backend.conftest import KEYS, contents, plain, written
+from tests.properties import examples
 
 MAXIMUM = 32
 VALUE = ValueStateDescriptor("value", pa.string())
@@ -253,7 +254,7 @@ def test_one_key_group_in_two_files_is_refused() -> None:
         backend.restore(part(example(), "one") + part(example(), "two"))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(data=st.data())
 def test_every_changed_byte_is_noticed(data: st.DataObject) -> None:
     (handle, good) = part(example(), "chk-7/agg")[0]
@@ -265,7 +266,7 @@ def test_every_changed_byte_is_noticed(data: st.DataObject) -> None:
         backend.restore([(handle, bytes(bad))])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_a_file_cut_short_is_noticed(data: st.DataObject) -> None:
     (handle, good) = part(example(), "chk-7/agg")[0]

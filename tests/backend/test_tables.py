@@ -26,6 +26,7 @@ from kit.stream.backend.states.descriptors import (
 )
 from kit.stream.backend.states.keyed_states import KINDS
 from tests.backend.conftest import KEYS, contents, plain
+from tests.properties import examples
 
 DELAYS = pa.struct([("flights", pa.int64()), ("delay", pa.float64()), ("worst", pa.int32()), ("first", pa.int16())])
 REDUCE = {"flights": "count", "delay": "sum", "worst": "max", "first": "min"}
@@ -46,7 +47,7 @@ def reduced(before: dict[str, Any] | None, row: dict[str, Any]) -> dict[str, Any
 
 
 @pytest.mark.parametrize("keys", KEYS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_tables_behave_like_dicts(keys: str, data: st.DataObject) -> None:
     key_type, key = KEYS[keys]

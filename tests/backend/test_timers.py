@@ -15,6 +15,7 @@ from kit.core.state.handles import KeyGroupRange
 from kit.stream.backend.heap import HeapKeyedStateBackend
 from kit.stream.backend.keys.key_hashing import assign_to_key_group
 from kit.stream.backend.timers import TimerService
+from tests.properties import examples
 
 MAXIMUM = 16
 
@@ -29,7 +30,7 @@ def rows(due: Any) -> list[tuple[int, str, Any]]:
     return list(zip(due.timestamps_ms.tolist(), due.keys.to_pylist(), namespaces, strict=True))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_timers_behave_like_a_set(data: st.DataObject) -> None:
     by_namespace = data.draw(st.booleans())

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kit import CsvSource
 from kit.stream.connectors import csv_files
 from kit.stream.operators.spec import SchemaError
+from tests.properties import examples
 
 WORDS = st.text(st.sampled_from("ab é,;\"'"), min_size=1, max_size=5).map(lambda word: f"w{word}")
 VALUES = {
@@ -44,7 +45,7 @@ def frame(source: CsvSource, max_rows: int = 7, seek: bool = False) -> pd.DataFr
     return pa.Table.from_batches(batches, source.schema).to_pandas()
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), kinds=st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=4), rows=st.integers(1, 12))
 def test_what_pandas_writes_is_read_as_pandas_reads_it(tmp_path, data, kinds, rows) -> None:
     columns: dict[str, list[Any]] = {}

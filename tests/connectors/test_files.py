@@ -14,6 +14,7 @@ from kit.core.protocol.snapshots import Effect
 from kit.stream.connectors import CommitError, CsvSource, ParquetSink, ParquetSource, SinkSpec, files
 from kit.stream.operators.spec import SchemaError
 from tests.operators.harness import Harness
+from tests.properties import examples
 
 ROWS = pa.schema([("row", pa.int64()), ("name", pa.string())])
 
@@ -44,7 +45,7 @@ def read_all(source, max_rows: int = 7) -> list[int]:
 # --- Parquet ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 50), st.integers(1, 20), st.none() | st.integers(1, 9), st.data())
 def test_parquet_is_read_from_any_position(tmp_path, rows, group, splits, data) -> None:
     source = ParquetSource(write(tmp_path / "flights.parquet", rows, group), splits=splits)

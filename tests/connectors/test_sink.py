@@ -14,6 +14,7 @@ from kit.core.protocol.snapshots import Effect
 from kit.stream.connectors import CollectSink, CommitError, ParquetSink, RollingPolicy, Sink, SinkSpec
 from kit.stream.connectors.files import staging_directory
 from tests.operators.harness import Harness, Snapshot, restored
+from tests.properties import examples
 
 ROWS = pa.schema([("number", pa.int64())])
 SPEC = SinkSpec(ROWS, CollectSink("lesson"))
@@ -227,7 +228,7 @@ class Sinking(RuleBasedStateMachine):
 
 
 TestSinking = Sinking.TestCase
-TestSinking.settings = settings(max_examples=150, stateful_step_count=20, deadline=None)
+TestSinking.settings = settings(max_examples=examples(150), stateful_step_count=20, deadline=None)
 
 HELD, LARGEST = 2, 5
 
@@ -247,7 +248,7 @@ class SinkingInFiles(Sinking):
 
 
 TestSinkingInFiles = SinkingInFiles.TestCase
-TestSinkingInFiles.settings = settings(max_examples=150, stateful_step_count=20, deadline=None)
+TestSinkingInFiles.settings = settings(max_examples=examples(150), stateful_step_count=20, deadline=None)
 
 
 def test_directories_that_cannot_be_written_are_refused_at_once(tmp_path) -> None:

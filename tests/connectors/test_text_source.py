@@ -14,8 +14,11 @@ from kit import TextSource
 from kit.stream.connectors import text_files
 from kit.stream.connectors.file_versions import version_of
 from kit.stream.operators.spec import SchemaError
+from tests.properties import examples
 
-settings_ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+settings_ = settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 LINES = st.lists(
     st.text(st.sampled_from("aé\r 語\ufeff"), max_size=6).map(lambda text: text.removesuffix("\r")), max_size=12
 )

@@ -30,6 +30,7 @@ from kit.machines.coordinator.master_hooks import MasterHooks
 from kit.stream.connectors import files
 from kit.stream.connectors.sink import Sink
 from tests.coordinator.harness import graph
+from tests.properties import examples
 from tests.spark.jobs import ThreadGang, await_rows, generator, totals_job
 
 JOB = "0" * 32
@@ -115,7 +116,7 @@ STEPS = st.sampled_from(["..", ".", "", "shared", "taskowned", "chk-1", "job", "
 
 
 @given(steps=st.lists(STEPS, max_size=9), relative=st.booleans(), claims=st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_combination_of_names_leads_outside(
     tmp_path_factory: pytest.TempPathFactory, savepoint: Path, steps: list[str], relative: bool, claims: bool
 ) -> None:

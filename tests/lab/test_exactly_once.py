@@ -13,6 +13,7 @@ from kit.hosts.lab import lab as lab_module
 from kit.hosts.lab.lab import Lab, LabError
 from kit.machines.job.status import JobStatus
 from tests.lab.jobs import WAYS, Shape, environment, failure, referenced_files, settle, state_files, wrong
+from tests.properties import examples
 
 SHAPES = st.builds(
     Shape,
@@ -82,7 +83,7 @@ def stop_and_resume(lab: Lab, shape: Shape, parallelism: int) -> tuple[Lab, Shap
 
 
 @given(SHAPES, DEEDS, st.integers(0, 2**32))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_committed_output_is_the_batch_result(shape: Shape, deeds: list[tuple[str, int]], seed: int) -> None:
     lab = Lab(environment(shape), seed=seed)
     for deed, argument in deeds:
@@ -95,7 +96,7 @@ def test_committed_output_is_the_batch_result(shape: Shape, deeds: list[tuple[st
 
 
 @given(SHAPES, DEEDS, st.integers(0, 2**32))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_nothing_is_left_on_the_disk_and_nothing_is_missing(
     shape: Shape, deeds: list[tuple[str, int]], seed: int
 ) -> None:

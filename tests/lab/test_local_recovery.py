@@ -14,6 +14,7 @@ from kit.hosts.lab.world.edge import LOCAL_STATE
 from kit.machines.job.status import JobStatus
 from tests.lab.jobs import Shape, environment, settle, state_files, wrong
 from tests.lab.test_exactly_once import DEEDS, LONG, SHAPES
+from tests.properties import examples
 
 
 def copies(lab: Lab) -> list[str]:
@@ -160,7 +161,7 @@ def test_a_lab_that_is_rewound_has_the_copies_it_had() -> None:
 
 
 @given(SHAPES, DEEDS, st.integers(0, 2**32), st.booleans())
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_whatever_happens_no_row_is_lost_and_no_copy_left(
     shape: Shape, deeds: list[tuple[str, int]], seed: int, cancelled: bool
 ) -> None:

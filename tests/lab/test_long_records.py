@@ -20,6 +20,7 @@ from kit.machines.job.status import JobStatus
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors import CollectionSource, CollectSink
 from kit.stream.settings.job_settings import CheckpointConfig, FixedDelay
+from tests.properties import examples
 
 BUFFER_BYTES = 64
 FRAGMENTS = 100
@@ -256,7 +257,7 @@ def play(job: Job, deeds: list[tuple[int, str | int]], seed: int) -> None:
 
 
 @given(JOBS, DEEDS, st.integers(0, 2**32 - 1))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_every_record_is_there_once_whatever_is_cut_and_whatever_happens(
     job: Job, deeds: list[tuple[int, str | int]], seed: int
 ) -> None:

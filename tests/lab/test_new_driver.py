@@ -24,6 +24,7 @@ from kit.stream.api.environment import StreamEnvironment
 from kit.stream.connectors.sink import Sink
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, referenced_files, settle, state_files, wrong
 from tests.lab.test_exactly_once import SHAPES
+from tests.properties import examples
 
 LIVES = st.lists(
     st.lists(
@@ -86,7 +87,7 @@ def orphans(lab: Lab) -> set[str]:
 
 
 @given(SHAPES, LIVES, st.integers(0, 2**32), st.integers(1, 3))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_drivers_in_turn(shape: Shape, lives: list[list[tuple[str, int]]], seed: int, most: int) -> None:
     env = durable(shape, max_retained=most)
     lab = Lab(env, seed=seed)
@@ -113,7 +114,7 @@ def test_drivers_in_turn(shape: Shape, lives: list[list[tuple[str, int]]], seed:
 
 
 @given(SHAPES, LIVES, st.integers(0, 2**32), st.sampled_from([1, 3]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_what_is_retained_when_the_job_is_cancelled_is_whole(
     shape: Shape, lives: list[list[tuple[str, int]]], seed: int, most: int
 ) -> None:

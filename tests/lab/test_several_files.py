@@ -28,6 +28,7 @@ from kit import (
 from kit.hosts.lab.errors import LabJobFailedError
 from kit.hosts.spark import SparkJob
 from kit.stream.operators.sources.source import Source
+from tests.properties import examples
 from tests.spark.jobs import ThreadGang
 
 Rows = list[tuple[str, int]]
@@ -114,7 +115,7 @@ def test_files_that_follow_each_other_in_time_are_read_one_after_the_other(tmp_p
 TIMES = st.lists(st.integers(0, 60), max_size=15).map(sorted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(TIMES, min_size=1, max_size=5),
     st.integers(1, 4),

@@ -23,6 +23,7 @@ from kit.run import reading
 from kit.run.kinds import BULK, level_of
 from kit.run.moments.moment import moment_at
 from tests.lab.jobs import Shape, environment, settle, wrong
+from tests.properties import examples
 
 SHAPE = Shape("totals", rows=12, splits=2, batch_rows=3, parallelism=2)
 
@@ -89,7 +90,7 @@ def walk(lab: Lab, deed: str, argument: int) -> Lab:
 
 
 @given(st.integers(0, 1_000), WALKS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_any_walk_leaves_what_its_actions_give(seed: int, deeds: list[tuple[str, int]]) -> None:
     lab = a_lab(seed)
     for deed, argument in deeds:
@@ -130,7 +131,7 @@ def test_the_lab_stands_where_an_invariant_broke(monkeypatch: pytest.MonkeyPatch
 
 
 @given(st.integers(0, 1_000), st.integers(1, 150), st.integers(1, 60), st.integers(0, 5))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_the_present_moment_is_what_the_whole_trace_says(seed: int, steps: int, back: int, choice: int) -> None:
     """Whatever was kept of earlier looks, also when the lab has gone back and as far on another way since."""
     with pytest.MonkeyPatch.context() as patch:

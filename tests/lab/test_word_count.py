@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit import CheckpointConfig, CollectSink, FixedDelay, Lab, StreamEnvironment, TextSource, count
+from tests.properties import examples
 
 POEM = """the rose is a rose
 and was always a rose\r
@@ -37,7 +38,7 @@ def counted(lab: Lab) -> Counter[str]:
     return Counter(dict(zip(found["word"], found["n"], strict=True)))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     parallelism=st.integers(1, 3),
     splits=st.none() | st.integers(1, 9),

@@ -15,6 +15,7 @@ from kit.stream.operators.aggregate import KeyedAggregate
 from kit.stream.operators.aggregates import avg, count, max_, min_, sum_
 from kit.stream.operators.spec import SchemaError
 from tests.operators.harness import Harness, Row, restored
+from tests.properties import examples
 
 FLIGHTS = pa.schema(
     [("carrier", pa.string()), ("number", pa.int32()), ("delay", pa.int64()), ("distance", pa.float64())]
@@ -74,7 +75,7 @@ def latest(emitted: list[Row], keys: list[str]) -> dict[Any, Row]:
     return {tuple(row[key] for key in keys): row for row in emitted}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rows, st.lists(st.integers(0, 10), max_size=6), st.data(), st.sampled_from([["carrier"], ["carrier", "number"]]))
 def test_totals_are_those_of_pandas_for_any_batches_failures_and_rescales(given_rows, cuts, data, keys) -> None:
     spec = KeyedAggregate(FLIGHTS, tuple(keys), TOTALS)

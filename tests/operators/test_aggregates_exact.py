@@ -22,6 +22,7 @@ from kit.stream.operators.spec import SchemaError, keys_of
 from kit.stream.operators.windows.window import WindowAggregate
 from kit.stream.operators.windows.window_assigners import EventTimeSessionWindows
 from tests.operators.harness import Harness, restored
+from tests.properties import examples
 
 EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 
@@ -151,7 +152,7 @@ def given_values(batch: pa.RecordBatch) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_sums_and_means_are_exact_for_any_batches_failures_and_rescales(name: str, data: st.DataObject) -> None:
     arrow_type, values = NUMBERS[name]

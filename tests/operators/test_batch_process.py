@@ -24,6 +24,7 @@ from kit.stream.operators.functions.process import KeyedProcess, KeyedProcessFun
 from kit.stream.operators.side_output import OutputTag
 from kit.stream.operators.spec import UserFunctionError
 from tests.operators.harness import Fleet, Harness, Row
+from tests.properties import examples
 
 EVENTS = pa.schema([("plane", pa.string()), ("at", pa.int64()), ("n", pa.int64())])
 FIRSTS = OutputTag("firsts", EVENTS)
@@ -89,7 +90,7 @@ steps = st.lists(st.tuples(rows, st.integers(-30, 80), st.integers(0, 3)), max_s
 
 
 @given(given_steps=steps, parallelism=st.integers(1, 3))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_same_as_row_by_row(given_steps, parallelism) -> None:
     row_spec = KeyedProcess((FunctionInput(EVENTS, ("plane",), "at"),), SilenceByRow, EVENTS)
     fleets = [Fleet(row_spec, parallelism), Fleet(by_batch(SilenceInColumns), parallelism)]

@@ -22,6 +22,7 @@ from kit import (
     sum_,
 )
 from tests.operators.test_window_kinds import RowByRow, hold_to, steps
+from tests.properties import examples
 
 HOUR_MS = 3_600_000
 
@@ -62,7 +63,7 @@ assigners = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(assigners, steps, st.integers(0, 15), st.integers(1, 3))
 def test_they_are_those_of_an_operator_that_takes_row_by_row(assigner, given_steps, lateness, parallelism) -> None:
     hold_to(CumulativeRowByRow(assigner, lateness), given_steps, parallelism)

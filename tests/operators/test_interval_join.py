@@ -16,6 +16,7 @@ from kit.stream.operators.side_output import OutputTag
 from kit.stream.operators.spec import SchemaError
 from kit.stream.operators.windows.interval_join import IntervalJoin
 from tests.operators.harness import Fleet, Harness, Row
+from tests.properties import examples
 
 ORDERS = pa.schema([("id", pa.string()), ("at", pa.int64()), ("n", pa.int64()), ("note", pa.string())])
 PAYMENTS = pa.schema([("order", pa.string()), ("paid_at", pa.int64()), ("m", pa.int64())])
@@ -70,7 +71,7 @@ def counted(rows: list[Row]) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row.items()) for row in rows)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.tuples(st.integers(-15, 15), st.integers(-15, 15)).map(sorted), steps, st.integers(1, 3))
 def test_the_pairs_are_those_of_a_loop_over_all_rows(bounds, given_steps, parallelism) -> None:
     fleet, loop, number = Fleet(IntervalJoin(LEFT, RIGHT, *bounds), parallelism), Loop(*bounds), 0

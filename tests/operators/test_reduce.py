@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kit.stream.operators.reduce import KeyedReduce
 from kit.stream.operators.spec import UserFunctionError
 from tests.operators.harness import Fleet, Harness, Row
+from tests.properties import examples
 
 FLIGHTS = pa.schema([("dest", pa.string()), ("delay", pa.int64()), ("tails", pa.list_(pa.string()))])
 
@@ -38,7 +39,7 @@ def both(one: Row, other: Row) -> Row:
     return {"dest": one["dest"], "delay": sum(delays) if delays else None, "tails": one["tails"] + other["tails"]}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(batches, st.integers(1, 3))
 def test_each_row_gives_what_its_key_came_to(given_batches, parallelism) -> None:
     fleet = Fleet(KeyedReduce(FLIGHTS, "dest", both), parallelism)

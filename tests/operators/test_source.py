@@ -14,6 +14,7 @@ from kit.stream.operators.sources.source_operator import Exhausted, ReadRequest,
 from kit.stream.operators.sources.source_spec import SourceSpec
 from kit.stream.operators.sources.split_enumerator import SplitEnumerator
 from tests.operators.harness import SourceHarness, restored_sources
+from tests.properties import examples
 
 
 def numbered(rows: int, splits: int = 1, **settings_) -> CollectionSource:
@@ -83,7 +84,7 @@ def test_less_than_a_row_a_second_is_one_row_at_a_time() -> None:
     assert harness.turn(0) == WaitUntil(2_000)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.integers(0, 30), st.integers(1, 9), st.integers(1, 4), st.integers(1, 3), st.data())
 def test_any_failures_and_rescales_leave_every_row_once_and_splits_ascending(rows, splits, parallelism, batch, data):
     """Rows read after the last checkpoint are read again; those before it never; no reader ever goes back."""
@@ -184,7 +185,7 @@ def test_what_it_does_not_know_is_refused() -> None:
 # --- sources in memory ------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(1, 200_000), st.sampled_from([1, 7, 1_000, 100_000, 5_000_000]), st.integers(0, 3), st.data())
 def test_generated_rows_are_a_function_of_their_number(rows, key_count, seed, data) -> None:
     source = GeneratorSource(rows, key_count, seed, splits=data.draw(st.integers(1, 4)))

@@ -16,6 +16,7 @@ from kit.stream.operators.spec import SchemaError
 from kit.stream.operators.windows.window import WindowAggregate
 from kit.stream.operators.windows.window_assigners import TumblingEventTimeWindows, WindowAssigner
 from tests.operators.harness import Harness, Row, restored
+from tests.properties import examples
 
 FLIGHTS = pa.schema([("dest", pa.string()), ("at", pa.int64()), ("delay", pa.int64())])
 
@@ -55,7 +56,7 @@ def by_window(emitted: list[Row]) -> list[Row]:
     return sorted(emitted, key=lambda row: (row["window_end"], row["dest"]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps, st.integers(1, 20), st.data())
 def test_windows_are_those_of_pandas_and_late_rows_are_counted(given_steps, size, data) -> None:
     offset = data.draw(st.integers(1 - size, size - 1))

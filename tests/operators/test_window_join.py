@@ -17,6 +17,7 @@ from kit.stream.operators.windows.window_assigners import (
 from kit.stream.operators.windows.window_join import WindowJoin
 from tests.operators.harness import Fleet, Harness
 from tests.operators.test_interval_join import LEFT, RIGHT, rows_of, steps
+from tests.properties import examples
 
 assigners = st.one_of(
     st.builds(TumblingEventTimeWindows, st.integers(1, 20)),
@@ -30,7 +31,7 @@ def windows_of(at: int, assigner: object) -> set[int]:
     return {start for start in range(at - size + 1, at + 1) if start % slide == 0}
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(assigners, steps, st.integers(1, 3))
 def test_the_pairs_are_those_of_a_loop_over_windows(assigner, given_steps, parallelism) -> None:
     fleet, number, watermark_ms = Fleet(WindowJoin(LEFT, RIGHT, assigner), parallelism), 0, MIN_WATERMARK_MS

@@ -24,6 +24,7 @@ from kit.stream.operators.windows.window_assigners import (
     WindowAssigner,
 )
 from tests.operators.harness import Fleet, Harness, Row, restored
+from tests.properties import examples
 
 FLIGHTS = pa.schema([("dest", pa.string()), ("at", pa.int64()), ("delay", pa.int64())])
 LATE = OutputTag("late", FLIGHTS)
@@ -196,7 +197,7 @@ def hold_to(
     assert fleet.is_empty
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(assigners, steps, st.integers(0, 15), st.integers(1, 3), st.sampled_from([1, 1, 6]))
 def test_windows_of_every_kind_are_those_of_an_operator_that_takes_row_by_row(
     assigner, given_steps, lateness, parallelism, times
@@ -212,7 +213,7 @@ late_steps = st.lists(
 """Rows at a time before or after the watermark, how far the watermark then goes on, and perhaps a restore."""
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(late_steps, st.integers(1, 12), st.integers(0, 8), st.lists(st.sampled_from([0, 0, 3, 8]), max_size=4))
 def test_late_rows_join_the_sessions_that_they_join_row_by_row(given_steps, gap, lateness, latenesses) -> None:
     watermark, made = 0, []

@@ -12,6 +12,7 @@ from hypothesis import settings as example_settings
 from hypothesis import strategies as st
 
 from tests.lab.jobs import CHECKPOINTS, Shape
+from tests.properties import examples
 from tests.stories.story import DRIVER_DIES, FAULTS, STOP, Fault, Life, Story, tell
 
 DURABLE = {"store": "filesystem", "directory": CHECKPOINTS}
@@ -76,7 +77,8 @@ def tell_random(stories: int, **how: bool | None) -> Counter[str]:
 
 
 def test_random_stories_end_in_the_batch_result() -> None:
-    happened = tell_random(60, derandomize=True, database=None)  # so few that it may be chance what happens in them
+    # So few that it may be chance what happens in them.
+    happened = tell_random(examples(60), derandomize=True, database=None)
     assert happened["stopped with a savepoint"] > 5
     assert happened["failed, goes on from its savepoint"] > 0
 
