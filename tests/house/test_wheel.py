@@ -117,6 +117,31 @@ def test_the_wheel_has_what_is_no_python(python: Path, tmp_path: Path) -> None:
     assert [name for name in shipped if not (installed / name).is_file()] == []
 
 
+def installed_by(extra: str) -> set[str]:
+    """The packages that an extra of the wheel installs, with those of the extras that it names."""
+    declares = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
+    found: set[str] = set()
+    for line in declares[extra]:
+        requirement = Requirement(line)
+        others = [installed_by(each) for each in requirement.extras if requirement.name == "checkpoint-kit"]
+        found |= set().union(*others) if others else {requirement.name.lower()}
+    return found
+
+
+def test_the_explorer_opens_with_what_the_labs_install(python: Path, tmp_path: Path) -> None:
+    packages = installed_by("labs")
+    assert "jupyterlab" in packages
+    blocked = {module for module in EXTRAS if COMES_WITH.get(module, module) not in packages}
+    assert {"pyspark", "matplotlib"} <= blocked
+    code = (
+        WITHOUT_EXTRAS.format(blocked=blocked)
+        + IN_THE_LAB
+        + "explorer, dot = lab.show(), lab.why('job').dot()\n"
+        + "print(type(explorer).__name__, '<svg' in lab.look.svg(), dot.source[:7])"
+    )
+    assert run([str(python), "-c", code], tmp_path).splitlines()[-1] == "Explorer True digraph"
+
+
 def copied(python: Path, directory: Path) -> str:
     """What `kit course` prints, without any extra."""
     blocked = {*EXTRAS, "tqdm"}
