@@ -15,6 +15,7 @@ from kit.advice import read_flink, save_flink
 from kit.cli.commands import NOT_RESTORABLE, Follow, Json, Parquet, app, errors
 from kit.cli.commands import Path as CheckpointPath
 from kit.cli.printing import as_table, for_programs
+from kit.files.storage import StateFiles
 from kit.restore_check.job_shape import Job
 from kit.snapshots.checkpoints import Checkpoint, Outside, open_checkpoint
 
@@ -47,6 +48,9 @@ def check(
     ] = None,
     age_ms: Annotated[Optional[int], typer.Option(help="The time since the checkpoint.")] = None,  # noqa: UP045
     transaction_timeout_ms: Annotated[Optional[int], typer.Option(help="The broker's timeout.")] = None,  # noqa: UP045
+    files: Annotated[
+        bool, typer.Option("--files", help="Look whether the files of sources and sinks are there; none is opened.")
+    ] = False,
     as_lines: Json = False,
     parquet: Parquet = None,
     follow: Follow = False,
@@ -64,7 +68,7 @@ def check(
             parallelism,
             max_parallelism=max_parallelism,
             allow_non_restored_state=allow_non_restored_state,
-            outside=Outside(offsets, transaction_timeout_ms, age_ms),
+            outside=Outside(offsets, transaction_timeout_ms, age_ms, StateFiles().exists if files else None),
         )
     findings = answer.to_pandas()
     if not for_programs(findings, parquet, as_lines=as_lines):

@@ -95,6 +95,31 @@ def test_part_files_that_are_gone_are_lost(tmp_path: Path) -> None:
         assert found.effect is effect, there
 
 
+def file_split(name: str, offset: int) -> bytes:
+    def text(value: str | None) -> bytes:
+        return b"\0" if value is None else b"\1" + bytes([len(value) + 1]) + value.encode()
+
+    path = b"\1" + text("file") + text(None) + text(None) + struct.pack(">i", -1) + text(f"/in/{name}")
+    rest = struct.pack(">qqqqi?qq", 0, 900, 1_000, 900, 0, True, offset, 3)
+    return item(utf(f"split-{name}") + path + text(None) + text(None) + rest)
+
+
+def test_files_of_a_source_that_are_gone_are_lost(tmp_path: Path) -> None:
+    states = {("files", "SourceReaderState"): [file_split("a", 100), file_split("b", 0)]}
+    savepoint = kit.open_checkpoint(lists(tmp_path / "savepoint", states))
+    assert savepoint.state("files", "SourceReaderState")["path"].to_pylist() == ["file:/in/a", "file:/in/b"]
+    for there, effect, said in (
+        ({"file:/in/a", "file:/in/b"}, Effect.EXACTLY_ONCE, "all 2 splits are there"),
+        ({"file:/in/b"}, Effect.LOST, "file:/in/a is missing"),
+    ):
+        check = savepoint.check({"files": 1}, outside=Outside(exists=there.__contains__))
+        (found,) = [each for each in check.findings if each.operator == "files"]
+        assert found.effect is effect
+        assert said in found.found
+    found_in_shell = CliRunner().invoke(app, ["check", savepoint.directory, "--uid", "files=1", "--files"])
+    assert "file:/in/a is missing" in found_in_shell.stdout
+
+
 def test_offsets_of_another_form_are_refused(savepoint: kit.Checkpoint) -> None:
     with pytest.raises(ValueError, match="expected \\(first offset, end offset\\)"):
         savepoint.check(JOB, outside=Outside({"orders": {0: (9, 3)}}))

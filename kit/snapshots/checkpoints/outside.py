@@ -22,6 +22,7 @@ BEFORE_READING = {
     COMMITTED: "the group's committed offset",
 }
 """The offsets of a split that was not read yet, and where its reading begins."""
+_BY_FILES = "the splits in the checkpoint, and the files that are there"
 _BY_POSITIONS = "the positions in the checkpoint, and the offsets given"
 _BY_COMMITTABLES = "the committables in the checkpoint"
 MOST_NAMED = 3
@@ -33,7 +34,7 @@ class Outside:
 
     `retained` gives for a topic and a partition the first offset in the log and the one behind the last, or None if the
     partition does not exist; a mapping `{topic: {partition: (first, end)}}` will do. `age_ms` is the time since the
-    checkpoint, `transaction_timeout_ms` the broker's. `exists` says whether a file is there.
+    checkpoint, `transaction_timeout_ms` the broker's. `exists` says whether a file of a source or a sink is there.
     """
 
     retained: Retained | Mapping[str, Mapping[Any, Any]] | None = None
@@ -59,11 +60,16 @@ class Outside:
 
 
 def of_source(operator: str, rows: Iterable[Mapping[str, Any]], outside: Outside) -> Iterator[Finding]:
-    """Yield findings about the positions of a source in the logs that it reads. Raises ValueError."""
+    """Yield findings about the positions of a source in the logs and the files that it reads. Raises ValueError."""
     by_topic: dict[str, list[Mapping[str, Any]]] = {}
+    splits_of_files = []
     for row in rows:
-        if "topic" in row and row["topic"] is not None:
+        if row.get("topic") is not None:
             by_topic.setdefault(row["topic"], []).append(row)
+        elif row.get("path"):
+            splits_of_files.append(row)
+    if splits_of_files and outside.exists is not None:
+        yield from _files_read(operator, splits_of_files, outside.exists)
     for topic, splits in by_topic.items():
         if outside.retained is None:
             yield Finding(
@@ -79,6 +85,18 @@ def of_source(operator: str, rows: Iterable[Mapping[str, Any]], outside: Outside
         yield from bad
         if not bad:
             yield _all_positions(operator, topic, splits, outside)
+
+
+def _files_read(operator: str, rows: list[Mapping[str, Any]], exists: Callable[[str], bool]) -> Iterator[Finding]:
+    """Yield findings about the files of splits that are not read to their end."""
+    gone = [row for row in rows if not exists(row["path"])]
+    if not gone:
+        told = f"The files of all {len(rows)} splits are there; each is read on from its position."
+        yield Finding(Severity.TELLS, operator, told, "", Effect.EXACTLY_ONCE, _BY_FILES)
+    for row in gone[:MOST_NAMED]:
+        missing = f"The file {row['path']} is missing: it was to be read on from its position, and the job fails."
+        fix = "Put the file back under this path, or restore a newer checkpoint."
+        yield Finding(Severity.WARNS, operator, missing, fix, Effect.LOST, _BY_FILES)
 
 
 def _position(operator: str, topic: str, row: Mapping[str, Any], outside: Outside) -> Iterator[Finding]:
