@@ -12,10 +12,10 @@ import pytest
 
 import kit
 from kit import Lab
-from kit.stream.graph.hashing import operator_id_of_uid
 from tests.cli.test_commands import SAVEPOINTS, ran
 from tests.flink_data import value_cases, values
 from tests.snapshots.test_check import job
+from tests.snapshots.truth import called
 from tests.snapshots.written import longs
 
 CHANGES = ["added", "removed", "changed"]
@@ -34,13 +34,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[kit.Checkpoint, kit.C
         lab.look.files.export(directory, lab.savepoint(wait=True))
         opened.append(kit.open_checkpoint(directory))
     return opened[0], opened[1]
-
-
-def called(checkpoint: kit.Checkpoint, uid: str) -> str:
-    """Give what tables call an operator: its id, if the version of Flink stored no uid."""
-    operators = checkpoint.operators
-    (name,) = operators[operators["operator_id"] == operator_id_of_uid(uid)]["operator"]
-    return str(name)
 
 
 def totals(checkpoint: kit.Checkpoint, name: str) -> dict[object, object]:

@@ -12,8 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kit.snapshots.checkpoints import Checkpoint
+from kit.stream.graph.hashing import operator_id_of_uid
+
 SAFE = 1 << 53
 PLACES = re.compile(r"f\d+")
+
+
+def called(checkpoint: Checkpoint, uid: str) -> str:
+    """Give what tables and errors call an operator: its uid, or its id where the checkpoint stores no uids."""
+    return uid if checkpoint.operators["uid"].any() else operator_id_of_uid(uid)
 
 
 def told(array: pa.Array | pa.ChunkedArray) -> list[Any]:

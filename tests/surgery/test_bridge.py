@@ -12,6 +12,7 @@ import kit
 from kit.snapshots.checkpoints import Checkpoint
 from kit.stream.graph.hashing import operator_id_of_uid
 from tests.flink_data import value_cases, values
+from tests.snapshots.truth import called
 
 VERSION = value_cases()[-1][0]
 STATE = "long"
@@ -42,7 +43,7 @@ def only_scalars(checkpoint: Checkpoint) -> Any:
     for operator in checkpoint.metadata.operator_states:
         if operator.operator_id != operator_id_of_uid("scalars"):
             edited = edited.drop(operator.operator_id)
-    states = checkpoint.states[checkpoint.states["operator"] == "scalars"]
+    states = checkpoint.states[checkpoint.states["operator"] == called(checkpoint, "scalars")]
     for name in states["name"]:
         if name != STATE:
             edited = edited.drop("scalars", name)
