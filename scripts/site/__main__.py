@@ -63,7 +63,8 @@ class Site:
         for name, text in course_pages.lab_pages():
             self._write(name, text)
         for name, text in pages.documents():
-            self._write(f"{name}.md", text)
+            is_list = name == "scenarios/index"
+            self._write(f"{name}.md", pages.gallery(text, has_pictures=not self._is_quick) if is_list else text)
         self._write("guide/settings.md", pages.settings())
         self._write("reference/behaviours.md", pages.behaviours())
         for name, text in pages.scenarios_as_stored() if self._is_quick else pages.scenarios(self._runs):

@@ -7,12 +7,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from html import escape
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from kit.core.display import Picture
 from kit.draw.assets import asset, light_block
 from kit.draw.ideas.ideas import alignment, cuts, key_groups, lifetime, overtaking
 from kit.draw.views.state_machines import StateMachine
@@ -148,19 +150,22 @@ def _cell(value: object, is_code: bool) -> str:
 
 
 def scenarios(runs: Path, chosen: Iterable[ScenarioText] | None = None) -> Iterator[tuple[str, str]]:
-    """Yield a page for each scenario as it came out; write pages to step through into `runs`, one for each run of it.
+    """Yield a page for each scenario as it came out. Write its picture and pages to step through, one for each run of
+    it, into `runs`.
 
     `chosen` are some scenarios instead of all.
     """
     runs.mkdir(parents=True, exist_ok=True)
     for scenario in all_scenarios().values() if chosen is None else chosen:
         whole = open_scenario(scenario.name)
-        picture = _picture(whole)
+        drawn = _picture(whole)
         whole.run()
         steps = [f"{scenario.name}{f'-{n}' if n else ''}.html" for n in range(len(whole.runs))]
         for name, page in zip(steps, whole.pages(), strict=True):
             (runs / name).write_text(page, encoding="utf-8")
-        yield scenario.name, _scenario(whole.as_run, steps, picture)
+        if drawn is not None:
+            drawn.save(runs / f"{scenario.name}.svg")
+        yield scenario.name, _scenario(whole.as_run, steps, in_page(str(drawn)) if drawn is not None else "")
 
 
 def scenarios_as_stored() -> Iterator[tuple[str, str]]:
@@ -168,18 +173,37 @@ def scenarios_as_stored() -> Iterator[tuple[str, str]]:
     yield from ((scenario.name, _scenario(scenario, [])) for scenario in all_scenarios().values())
 
 
-def _picture(whole: Scenario) -> str:
+def _picture(whole: Scenario) -> Picture | None:
     """Run a scenario to the last block in which its job still runs, and return the job's picture there."""
-    found = ""
+    found = None
     for _ in whole.text.blocks:
         whole.next()
         lab = whole.lab
-        if lab is not None and (not found or not lab.ended):
-            found = in_page(str(lab.look.svg()))
+        if lab is not None and (found is None or not lab.ended):
+            found = lab.look.svg()
     return found
 
 
-def _scenario(scenario: ScenarioText, steps: list[str], picture: str = "") -> str:
+def gallery(text: str, *, has_pictures: bool) -> str:
+    """Return the page of scenarios with a card for each in place of the table: its picture, title and question.
+
+    The pictures are those that `scenarios` writes; without them, a card has only words.
+    """
+    cards = "\n".join(_card(each, has_pictures=has_pictures) for each in all_scenarios().values())
+    before, head, _ = text.partition("| scenario | question |\n")
+    if not head:
+        raise ValueError("the page of scenarios has no table of them: run python -m scripts.scenarios --rewrite")
+    return f'{before}```{{raw}} html\n<div class="kit-gallery">\n{cards}\n</div>\n```\n'
+
+
+def _card(scenario: ScenarioText, *, has_pictures: bool) -> str:
+    title, question = escape(scenario.title), escape(scenario.question)
+    source = f"../runs/{scenario.name}.svg"
+    shown = f'<img src="{source}" alt="The job in: {title}" loading="lazy">' if has_pictures else ""
+    return f'<a href="{scenario.name}.html">{shown}<b>{title}</b><span>{question}</span></a>'
+
+
+def _scenario(scenario: ScenarioText, steps: list[str], shown: str = "") -> str:
     lines = [f"---\norphan: true\n---\n\n# {scenario.title}\n\n**{scenario.question}**\n"]
     for n, name in enumerate(steps, 1):
         which = f", run {n} of {len(steps)}" if len(steps) > 1 else ""
@@ -188,8 +212,8 @@ def _scenario(scenario: ScenarioText, steps: list[str], picture: str = "") -> st
         f'\n`open_scenario("{scenario.name}")` runs it in a notebook, on the job `{scenario.job}`. '
         "[All scenarios](index.md)\n"
     )
-    if picture:
-        lines.append(f"{picture}\n\n*The job at the last moment of the scenario at which it runs.*\n")
+    if shown:
+        lines.append(f"{shown}\n\n*The job at the last moment of the scenario at which it runs.*\n")
     for block in scenario.blocks:
         lines.append(f"{plain(block.prose)}\n")
         commands = "\n".join(command.text for command in block.commands)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,16 @@ def test_a_page_of_a_scenario_has_a_picture(tmp_path: Path) -> None:
     one = {"late-ack": pages.all_scenarios()["late-ack"]}
     found = dict(pages.scenarios(tmp_path, one.values()))
     assert found["late-ack"].count("<svg") == 1
+    assert (tmp_path / "late-ack.svg").read_text("utf-8").startswith("<svg")
+
+
+def test_the_gallery_has_a_card_for_each_scenario() -> None:
+    listed = dict(pages.documents())["scenarios/index"]
+    found = pages.gallery(listed, has_pictures=True)
+    for scenario in pages.all_scenarios().values():
+        assert f'<a href="{scenario.name}.html"><img src="../runs/{scenario.name}.svg"' in found
+        assert escape(scenario.question) in found
+    assert "| scenario |" not in found
+    assert "<img" not in pages.gallery(listed, has_pictures=False)
+    with pytest.raises(ValueError, match="has no table"):
+        pages.gallery("# Scenarios", has_pictures=True)
