@@ -101,7 +101,7 @@ class Compared:
         lists = f"to_delete is {found!r}. Expected, in any order: {sorted(self._useless)!r}."
         if kept := sorted(self._useless - set(found)):
             why = "it will never complete" if step == "abort" else "only this acknowledgement says where it is"
-            raise NotYet(f"{lists} Nobody needs {kept[0]!r}, for {why}: its files would lie there for ever.")
+            raise NotYet(f"{lists} Nobody needs {kept[0]!r}, because {why}: its files would stay on the disk.")
         if gone := [each for each in found if each not in self._useless]:
             raise NotYet(f"{lists} {gone[0]!r} is needed: a duplicate brings the very state that is kept.")
         if len(found) > len(set(found)) and not self._again:
