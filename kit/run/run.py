@@ -24,7 +24,7 @@ class Run:
     """A trace and the shapes of its epochs.
 
     `notes` are for the reader, each with the number of records before the one that it is about. `step_of` returns the
-    lab's step after which the trace had a number of records; it is None unless a lab is shown live.
+    lab's step after which the trace had a number of records; it is None for any other run.
     """
 
     trace: Trace
@@ -54,7 +54,9 @@ def run_of(thing: Any) -> Run:
         return Run(thing, _stages(thing))
     trace = getattr(thing, "trace", None)
     if isinstance(trace, Trace):
-        return Run(trace, _stages(trace) or (shape_of(thing.job),), tuple(getattr(thing, "notes", ())))
+        past = getattr(getattr(thing, "lab", thing), "past", None)
+        known, notes = _stages(trace) or (shape_of(thing.job),), tuple(getattr(thing, "notes", ()))
+        return Run(trace, known, notes, getattr(past, "position_of", None))
     if isinstance(thing, Iterable) and not isinstance(thing, str | bytes):
         records = list(thing)
         if all(isinstance(record, TraceRecord) for record in records):

@@ -209,6 +209,14 @@ def test_a_checkpoint_says_who_acknowledged_when(page: Page, tmp_path: Path) -> 
     assert all(re.search(r"\d+ ms", row) for row in rows)
 
 
+def test_a_page_counts_the_steps_of_its_lab(page: Page, tmp_path: Path) -> None:
+    lab = lab_of(seed=1)
+    lab.run_until(checkpoint=1)
+    page.goto(export_html(lab, tmp_path / "lab.html").as_uri())
+    page.keyboard.press("End")
+    expect(page.locator(".kit-count")).to_contain_text(f"step {lab.position} of {lab.position}, ")
+
+
 def transform(page: Page) -> str:
     return page.locator(".kit-world").get_attribute("transform") or ""
 

@@ -122,8 +122,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         with uncollected():
             run.trace.since(self._records)
         self._records = len(run.trace)
-        past = getattr(getattr(self._run, "lab", self._run), "past", None)
-        return replace(run, trace=run.trace[:], step_of=getattr(past, "position_of", None))
+        return replace(run, trace=run.trace[:])
 
     @property
     def frame(self) -> Frame:
