@@ -16,6 +16,7 @@ from tests.draw.labs import lab_of, letters
 from tests.widgets.test_explorer import run, until
 from widgets import Explorer
 from widgets.runs.details import offers, what_if
+from widgets.runs.next_actions import next_items
 
 ANOTHER = "Another run"
 
@@ -53,6 +54,19 @@ def midway() -> Explorer:
     until(explorer, "a checkpoint begins")
     until(explorer, "totals/1 has its barrier")
     return explorer
+
+
+def test_what_may_arrive_is_said_in_words() -> None:
+    lab = Lab(ready_job("flights", rows=12), seed=1)
+    lab.run_until(record="AllTasksRunning")
+    lab.trigger_checkpoint()
+    said: set[str] = set()
+    while not lab.ended:
+        labels = [each.label for each in next_items(lab) if " receive " in each.label]
+        said |= {re.sub(r"-?\d[\d,]*", "n", label.partition(" receive ")[2].partition(" from ")[0]) for label in labels}
+        lab.step()
+    assert {"a buffer of n row", "barrier n", "watermark n ms", "the end of data", "the end of the stream"} <= said
+    assert [each for each in said if "(" in each] == []
 
 
 def test_a_task_tells_why_it_waits_what_it_holds_and_what_it_did(midway: Explorer) -> None:

@@ -14,7 +14,15 @@ from widgets.runs.branch import Branch
 
 JOB = "job"
 WORKER = "Worker "
-BUFFER = re.compile(r"\bBuffer\((\d+) rows\)")
+ELEMENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"\bBuffer\((\d+) rows\)"), lambda found: f"a buffer of {counted(int(found[1]))}"),
+    (re.compile(r"\bCheckpointBarrier\((\d+), \w+\)"), lambda found: f"barrier {found[1]}"),
+    (re.compile(r"\bWatermark\(timestamp_ms=(-?\d+)\)"), lambda found: f"watermark {int(found[1]):,} ms"),
+    (re.compile(r"\bWatermark\(end of event time\)"), lambda _: "the last watermark"),
+    (re.compile(r"\bEndOfData\(.*?\)"), lambda _: "the end of data"),
+    (re.compile(r"\bEndOfPartition\(\)"), lambda _: "the end of the stream"),
+)
+"""How an element of a channel is written in an action, and how it is said to a reader."""
 
 
 def next_items(lab: Lab) -> list[Item]:
@@ -85,7 +93,9 @@ def _items(actions: Iterable[tuple[Action, str]], group: Callable[[Action], str]
 
 def label_of(action: Action) -> str:
     """Return the action as a sentence for a button."""
-    text = BUFFER.sub(lambda found: f"a buffer of {counted(int(found[1]))}", action.text)
+    text = action.text
+    for written, said in ELEMENTS:
+        text = written.sub(said, text)
     return text[:1].upper() + text[1:]
 
 
