@@ -10,7 +10,7 @@ import pytest
 
 import kit
 from kit.core.trace.trace import Trace
-from kit.hosts.lab import Lab, LabError, open_scenario
+from kit.hosts.lab import Lab, LabError, open_scenario, ready_job
 from kit.hosts.lab.faults.faults import KillWorker
 from tests.draw.labs import lab_of, letters
 from widgets import Explorer
@@ -36,6 +36,25 @@ def until(explorer: Explorer, what: str) -> None:
 def keys(explorer: Explorer, title: str) -> list[str]:
     """What can be pressed in a panel."""
     return [item.key for item in explorer.panel(title).list.items if not item.why_not]
+
+
+def test_a_step_that_records_nothing_does_not_look_like_a_dead_button() -> None:
+    """The step after it is taken as well, and the page counts as the lab does."""
+    lab = Lab(ready_job("keyed-sum", rows=40), seed=1)
+    lab.run_until(record="AllTasksRunning")
+    lab.trigger_checkpoint(wait=True)
+    lab.faults.lose("NotifyCheckpointComplete sums/1")
+    lab.trigger_checkpoint()
+    lab.run_until(lambda lab: any("DropEffects" in each.text for each in lab.enabled()))
+    explorer = Explorer(lab)
+    steps = 0
+    while any("DropEffects" in each.text for each in lab.enabled()):
+        records, steps = len(lab.trace), steps - lab.position
+        explorer.step()
+        steps += lab.position
+        assert len(lab.trace) > records
+        assert explorer.stepper.film["frames"][-1]["step"] == lab.position
+    assert f"for _ in range({steps}):\n    lab.step()" in explorer.code
 
 
 def test_each_door_opens_it_on_the_run(tmp_path: Path) -> None:

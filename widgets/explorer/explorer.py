@@ -61,6 +61,8 @@ SOON_S = 0.06
 """The time for which the cursor must rest before the panels are updated."""
 LOOK_EVERY_S = 1.0
 """The interval at which a running job on Spark is read."""
+MOST_UNSEEN = 20
+"""The most steps that one press of the button takes, if they record nothing."""
 LONGEST_ERROR = 400
 
 
@@ -303,8 +305,15 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             self._update()
 
     def step(self) -> None:
-        """Take one step, chosen by the scheduler, as the stage does at the end of the run."""
-        self.do(lambda lab: lab.step(), "lab.step()")
+        """Take one step, chosen by the scheduler, as the stage does at the end of the run.
+
+        A step that records nothing changes no picture; the next one is taken as well.
+        """
+        for _ in range(MOST_UNSEEN):
+            before = self._branch.n
+            self.do(lambda lab: lab.step(), "lab.step()")
+            if self.told or self.lab is None or not can_go_on(self.lab) or len(self.lab.trace) > before:
+                break
 
     def go_to_next(self, mark: str) -> None:
         """Run the lab to the next checkpoint, requested at the end of the run; do nothing for other marks."""
