@@ -15,6 +15,7 @@ STAGE_JS = (
     "scenes.js",
     "picture.js",
     "camera.js",
+    "scrollers.js",
     "details.js",
     "job_panel.js",
     "player.js",

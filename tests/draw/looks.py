@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -73,6 +74,17 @@ def run_of_job(name: str) -> Lab:
     return lab
 
 
+def are_kept() -> bool:
+    """Return True if screenshots are asked for, with `KIT_LOOKS`."""
+    return bool(os.environ.get("KIT_LOOKS"))
+
+
+def photograph(part: Any, *named: object, **options: Any) -> None:
+    """Take a screenshot of a page or a part of it, if screenshots are asked for; `options` are playwright's."""
+    if are_kept():
+        part.screenshot(path=picture_file(Path(), *named), **options)
+
+
 def picture_file(folder: Path, *named: object) -> Path:
     """Where a screenshot goes: below the folder that is asked for, or a test's own."""
     asked = os.environ.get("KIT_LOOKS")
@@ -113,7 +125,8 @@ WRONG = """
     const parent = node.parentElement;
     if (!node.data.trim() || parent.closest("style, script, template, noscript, title, option")) continue;
     if (parent.tagName === "DETAILS" && !parent.open) continue;
-    if (parent.closest(".kit-announcer, .kit-st-live, .kit-tip, .kit-st-tip, [data-layer=elements], .fa")) continue;
+    if (parent.closest(".kit-announcer, .kit-st-live, .kit-named > .widget-label")) continue; // for screen readers
+    if (parent.closest(".kit-tip, .kit-st-tip, [data-layer=elements], .fa")) continue;
     if (!parent.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
     const inSvg = parent.closest("svg");
     const stage = parent.closest(".kit-viewport");

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.draw.accessible import barriers
 from tests.draw.looks import JOBS, KEEP_TEXTS, SETTLED, THEMES, WIDTHS, WRONG, picture_file
 from tests.widgets import five_questions
 from tests.widgets.five_questions import QUESTIONS
@@ -254,7 +255,7 @@ def test_a_dead_kernel_is_one_sentence(address: str, browser: Browser, tmp_path:
 def test_the_five_questions_of_a_new_user_are_answered_without_scrolling(
     address: str, browser: Browser, tmp_path: Path
 ) -> None:
-    """The words of each answer lie within a small screen."""
+    """The words of each answer lie within a small screen, and axe finds no barrier to reading them."""
     wrong: list[str] = []
     page = new_page(browser, wrong)
     page.set_viewport_size({"width": 1366, "height": 768})
@@ -272,6 +273,16 @@ def test_the_five_questions_of_a_new_user_are_answered_without_scrolling(
         assert told["x"] + told["width"] <= 1366, question.asks
         page.screenshot(path=picture_file(tmp_path, "question", number))
         wrong += [f"{question.asks} {each}" for each in player.app.evaluate(WRONG)]
+        wrong += [f"{question.asks} {each}" for each in barriers(page, ".kit-explorer")]
+    for theme in THEMES:
+        notebook.theme(theme.title())
+        player.app.locator('.kit-viewport [data-name^="t:"]').first.dispatch_event("click")
+        expect(player.app.locator(".kit-told")).to_contain_text("What it holds")
+        wrong += [f"{theme} details: {each}" for each in barriers(page, ".kit-explorer")]
+        for title in ("Missions", "Look closer", "Save"):
+            tab(player.app, title)
+            page.evaluate(SETTLED)
+            wrong += [f"{theme} {title}: {each}" for each in barriers(page, ".kit-explorer")]
     page.close()
     assert wrong == []
 
@@ -356,7 +367,8 @@ def test_everything_can_be_read(  # one size in every run of the tests; all in t
             tab(app, title)
             page.evaluate(SETTLED)
             app.screenshot(path=picture_file(tmp_path, "app", name, width, theme, title))
-            found += [f"{width} {theme} {title}: {each}" for each in app.evaluate(WRONG)]
+            said = [*app.evaluate(WRONG), *barriers(page, ".kit-explorer")]
+            found += [f"{width} {theme} {title}: {each}" for each in said]
     page.close()
     assert found == []
     assert wrong == []

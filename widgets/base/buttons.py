@@ -41,3 +41,10 @@ def dropdown(name: str, hint: str, options: Any, **more: Any) -> ipywidgets.Drop
         style={"description_width": "initial"},
         **more,
     )
+
+
+def named(widget: Any, name: str) -> Any:
+    """Give a field without a visible name one for screen readers, and return it."""
+    widget.description = name
+    widget.add_class("kit-named")
+    return widget

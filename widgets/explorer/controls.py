@@ -10,7 +10,7 @@ import ipywidgets
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab
 from kit.run.moments.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
-from widgets.base.buttons import ROW, button, dropdown, icon_button
+from widgets.base.buttons import ROW, button, dropdown, icon_button, named
 from widgets.panels.app import App
 from widgets.runs.branch import Branch
 from widgets.runs.deeds import AT_POSITION
@@ -37,6 +37,7 @@ class Controls:
             tooltip="the directory of the next savepoints",
             layout={"width": "250px"},
         )
+        named(self.target, "the directory of the next savepoints")
         self.checkpoint = self._ask("Checkpoint", "flag", "trigger a checkpoint now", "trigger_checkpoint")
         self.savepoint = self._ask("Savepoint", "bookmark", "trigger a savepoint", "savepoint", target=True)
         self.stop = self._ask(

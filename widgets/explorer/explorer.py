@@ -37,7 +37,7 @@ from kit.run.run import run_of
 from kit.run.subject import Subject
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
-from widgets.base.buttons import ROW, button, dropdown
+from widgets.base.buttons import ROW, button, dropdown, named
 from widgets.base.deferred import Deferred, Ticker
 from widgets.base.static_form import StaysInNotebook
 from widgets.explorer.controls import NEXT_CHECKPOINT, Controls
@@ -88,7 +88,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._panels = PanelTabs(self._kinds_of_panels())
         self._head = ipywidgets.HTML()
         self._notice = Notice()
-        self.runs = dropdown("", "the run that is shown", [])
+        self.runs = named(dropdown("", "the run that is shown", []), "the run that is shown")
         self.runs.layout.display = "none"
         self._past = self._make_past()
         self._stage = ipywidgets.Box([self.stepper], layout={"display": "block"})

@@ -43,10 +43,23 @@ function render({ model, el }) {
   end.setAttribute("role", "alert");
   el.replaceChildren(root, end);
   let at = null;
+  let panels = null;
+  let soon = 0;
 
+  // The panels, which are shown by a click, get wide tables and pictures by themselves.
+  const changes = new MutationObserver(() => {
+    cancelAnimationFrame(soon);
+    soon = requestAnimationFrame(() => reach(panels, ".widget-html, .widget-html-content"));
+  });
+  const watchPanels = (app) => {
+    if (panels?.isConnected) return;
+    panels = app.querySelector(".jupyter-widget-tab");
+    if (panels) changes.observe(panels, { childList: true, subtree: true });
+  };
   const clicked = (event) => {
     const app = el.closest(".kit-explorer");
     if (!app?.contains(event.target) || root.contains(event.target)) return;
+    watchPanels(app);
     const [room, box] = [app.getBoundingClientRect(), event.target.getBoundingClientRect()];
     const byMouse = event.detail > 0;
     at = [(byMouse ? event.clientX : box.left) - room.left, (byMouse ? event.clientY + GAP_PX : box.bottom) - room.top];
@@ -73,6 +86,7 @@ function render({ model, el }) {
   show();
   return () => {
     unwatch();
+    changes.disconnect();
     document.removeEventListener("click", clicked, true);
     model.off("change:text", show);
     model.off("change:is_error", show);

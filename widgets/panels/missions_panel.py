@@ -10,7 +10,7 @@ from kit.core.markup import Markup
 from kit.course.missions.mission import Mission
 from kit.course.missions.mission_page import mission_notes
 from kit.course.missions.missions import MISSIONS
-from widgets.base.buttons import ROW, button
+from widgets.base.buttons import ROW, button, named
 from widgets.panels.app import App
 from widgets.panels.place import Place
 from widgets.runs.branch import Branch
@@ -40,6 +40,7 @@ class MissionsPanel:
         self.choice = ipywidgets.Select(
             options=self._options(), rows=6, tooltip="the missions", layout={"width": "100%", "max_width": "100%"}
         )
+        named(self.choice, "missions")
         self.start = button("Start", "start a run for this mission", self._start, "play", "primary")
         self.hint = button("Hint", "show one more hint", self._hint, "lightbulb-o")
         self.show = button("Show me", "carry out the next line of the solution", self._show, "magic")

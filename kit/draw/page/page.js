@@ -42,6 +42,7 @@ function follow() {
     panel.querySelector(".kit-piece").replaceChildren(now.content.cloneNode(true));
   }
   tellWhen(panel, now);
+  reach(document);
 }
 
 // If a picture is of an earlier moment than the cursor's, say so in a prominent place.
@@ -84,4 +85,7 @@ model.on("change:value", () => {
 
 stage.render({ model, el: document.getElementById("stage") });
 if (tabs.length) open(tabs[0]);
+addEventListener("resize", () => reach(document));
+document.addEventListener("toggle", () => reach(document), true); // a fold shows more
+reach(document);
 document.querySelector(".kit-player").focus({ preventScroll: true });

@@ -86,7 +86,7 @@ export class SpaceTimePane {
         <div class="kit-st-view"><canvas role="img"></canvas>
           <div class="kit-st-scroll" aria-hidden="true"><div></div></div></div>
       </div>
-      <div class="kit-st-legend" aria-label="Legend"></div>
+      <div class="kit-st-legend" role="group" aria-label="Legend"></div>
       <p class="kit-st-hint">Drag to pan, Ctrl and wheel or pinch to zoom, drag the ruler to move the cursor. ${KEYS}.</p>
       <div class="kit-st-tip" role="tooltip" hidden></div>
       <div class="kit-st-live" aria-live="polite"></div>`;

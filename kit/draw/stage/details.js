@@ -184,6 +184,8 @@ class Details {
       return;
     }
     const top = this.root.scrollTop;
+    const unfolded = picked === this.picked && this.root.querySelector(".kit-offers details")?.open;
+    this.picked = picked;
     const hadFocus = this.root.matches(":focus-within");
     this.known = known;
     const [kind, name] = split(picked);
@@ -193,12 +195,13 @@ class Details {
     const close = make("button", { type: "button", class: "kit-close", "aria-label": "close the details", title: "close (Escape)", click: () => this.hands.pick("") }, "×");
     this.root.replaceChildren(
       make("div", { class: "kit-details-head" }, make("b", {}, this.title(kind, name)), close),
-      this.offered(picked, offers ?? []),
+      this.offered(picked, offers ?? [], unfolded),
       said,
       ...body,
       ...this.last(picked),
     );
     this.root.scrollTop = top;
+    reach(this.root);
     if (hadFocus) this.root.focus({ preventScroll: true }); // the pressed button is gone, but this panel keeps the focus
   }
 
@@ -216,7 +219,7 @@ class Details {
   }
 
   // The possible actions on the item, and the others with the reasons; the first few at once. The outcome is at the top.
-  offered(picked, offers) {
+  offered(picked, offers, unfolded) {
     const act = (key) => () => {
       this.root.scrollTop = 0;
       this.hands.act(key);
@@ -226,7 +229,7 @@ class Details {
     const more = acts.splice(split(picked)[0] === "checkpoint" ? 0 : FIRST_OFFERS);
     const label = acts.length ? `${more.length} more` : `${more.length} things that may fail`;
     return make("div", { class: "kit-offers" }, ...acts,
-      more.length ? make("details", {}, make("summary", {}, label), make("div", { class: "kit-offers" }, ...more)) : "");
+      more.length ? make("details", { open: unfolded }, make("summary", {}, label), make("div", { class: "kit-offers" }, ...more)) : "");
   }
 
   link(picked, label = split(picked)[1]) {

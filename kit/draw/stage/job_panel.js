@@ -28,7 +28,7 @@ class JobPanel {
       make("span", { class: bad ? "bad" : "" }, said.join(", ")));
     const all = known.all("checkpoint:").sort(([a], [b]) => a - b);
     const pending = all.filter(([, { status: now }]) => now === "pending");
-    const rows = error ? [make("div", { class: "kit-pending bad", title: error }, error)] : pending.slice(0, 2).map(([id, fact]) => this.progress(id, fact));
+    const rows = error ? [make("div", { class: "kit-pending bad", title: error }, make("span", { class: "kit-line" }, error))] : pending.slice(0, 2).map(([id, fact]) => this.progress(id, fact));
     if (!rows.length) rows.push(make("div", { class: "kit-pending quiet" }, "no checkpoint under way"));
     if (!error && pending.length > 2) rows.at(-1).append(make("span", { class: "quiet" }, `and ${pending.length - 2} more`));
     this.root.classList.toggle("acting", frame.by === "job");
@@ -69,7 +69,7 @@ class JobPanel {
 // The legend: the signs in the picture at the moment.
 class Legend {
   constructor() {
-    this.root = make("div", { class: "kit-legend", "aria-label": "legend" });
+    this.root = make("div", { class: "kit-legend", role: "group", "aria-label": "legend" });
     this.last = "";
   }
 
