@@ -45,7 +45,7 @@ def advise(figures: CheckpointFigures) -> Advice:
         )
     found = _Found(figures)
     remedies = [remedy for rule in RULES if (remedy := rule(found)) is not None]
-    return Advice(figures.name, _verdict(found), found.shares, tuple(remedies))
+    return Advice(figures.name, _verdict(found), found.shares, tuple(remedies), found.cost_ms)
 
 
 class _Found:
@@ -73,6 +73,17 @@ class _Found:
     def median_ms(self) -> float:
         """The median of how long the slowest subtask of a checkpoint took."""
         return float(self.slowest["duration_ms"].median()) if len(self.slowest) else 0.0
+
+    @property
+    def cost_ms(self) -> float | None:
+        """How long rows stand still for a checkpoint, on average; None if no completed checkpoint says so.
+
+        While an unaligned barrier waits for the others, rows are processed.
+        """
+        parts = self.parts[self.parts["checkpoint_id"].isin(self.completed["checkpoint_id"])]
+        waits = parts["alignment_ms"].where(~parts["unaligned"].fillna(False).astype(bool), 0)
+        longest = (waits + parts["sync_ms"]).groupby(parts["checkpoint_id"]).max().dropna()
+        return float(longest.mean()) if len(longest) else None
 
     @property
     def where(self) -> str:

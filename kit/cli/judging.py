@@ -152,6 +152,11 @@ def _uid(text: str) -> tuple[str, dict[str, object]]:
 def advise(
     job: Annotated[str, typer.Argument(help="The URL of a job of Flink's REST API, or a file that --save wrote.")],
     save: Annotated[Optional[Path], typer.Option(help="Save the answers to this file, to read them elsewhere.")] = None,  # noqa: UP045
+    failures_every_s: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Show the best checkpoint interval instead, for a failure this often (Young, Daly)."),
+    ] = None,
+    restart_s: Annotated[float, typer.Option(help="How long a recovery takes, for the best interval.")] = 0.0,
     as_lines: Json = False,
     parquet: Parquet = None,
 ) -> None:
@@ -161,6 +166,11 @@ def advise(
     """
     with errors():
         answer = advice_on(read_flink(save_flink(job, save) if save is not None else job))
+        if failures_every_s is not None:
+            intervals = answer.intervals(1_000 * failures_every_s, restart_ms=1_000 * restart_s)
+            if not for_programs(intervals, parquet, as_lines=as_lines):
+                as_table(intervals, f"Rows stand still for {answer.cost_ms:,.0f} ms in a checkpoint, on average")
+            return
     remedies = answer.to_pandas()
     if not for_programs(remedies, parquet, as_lines=as_lines):
         typer.echo(answer)

@@ -15,6 +15,7 @@ from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvi
 from kit.advice import CheckpointFigures, advise, checkpoint_interval, figures_of, read_flink, save_flink
 from kit.advice.figures import PHASES, tables
 from kit.advice.flink_rest import FlinkRestError
+from tests.cli.test_commands import ran
 
 SAVED = Path(__file__).parents[1] / "data" / "flink_rest"
 MB = 1_000_000
@@ -67,6 +68,30 @@ def test_the_numbers_are_in_the_words() -> None:
     assert list(advice.to_pandas()["symptom"]) == ["expired", "backpressure"]
     for shown in (str(advice), advice._repr_html_()):
         assert "12 of 24 subtasks were not done" in shown
+
+
+@pytest.mark.parametrize("job", ["backpressured", "large", "unaligned"])
+def test_the_best_interval_comes_from_what_checkpoints_cost(job: str) -> None:
+    figures = read_flink(SAVED / f"{job}.json")
+    completed = figures.checkpoints.query("status == 'COMPLETED' and kind == 'CHECKPOINT'")["checkpoint_id"]
+    costs = []
+    for number in completed:
+        parts = figures.subtasks[figures.subtasks["checkpoint_id"] == number].to_dict("records")
+        costs.append(max(each["sync_ms"] + (0 if each["unaligned"] else each["alignment_ms"]) for each in parts))
+    advice = advise(figures)
+    assert advice.cost_ms == pytest.approx(sum(costs) / len(costs))
+    hours = 6 * 3_600_000
+    wanted = checkpoint_interval(max(advice.cost_ms, 1), hours, restart_ms=5_000)
+    assert advice.intervals(hours, restart_ms=5_000).equals(wanted)
+    arguments = ["advise", SAVED / f"{job}.json", "--failures-every-s", 6 * 3_600, "--restart-s", 5, "--json"]
+    code, out, _ = ran(*arguments)
+    best = [row["interval_ms"] for row in map(json.loads, out.splitlines()) if row["best"]]
+    assert (code, best) == (0, wanted.query("best")["interval_ms"].tolist())
+
+
+def test_without_a_completed_checkpoint_there_is_no_cost() -> None:
+    with pytest.raises(ValueError, match="no completed checkpoint of 'new'"):
+        advise(tables("new", [], [], {})).intervals(1_000)
 
 
 # --- a live API -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import kit
 from kit.advice import plan_key_groups, plan_parallelism
 from kit.core.state.key_groups import operator_index_for_key_group
 from kit.stream.backend.keys.key_hashing import assign_to_key_group
-from tests.flink_data import value_cases, values
+from tests.flink_data import value_cases, values, values_truth
 
 
 def test_each_subtask_has_the_keys_that_flink_sends_it() -> None:
@@ -91,7 +91,7 @@ def test_a_checkpoint_is_planned_by_the_keys_in_it(version: str, case: str) -> N
 @pytest.mark.parametrize(("version", "case"), [each for each in value_cases() if each[1] == "savepoint-canonical"])
 def test_keys_of_sql_are_planned_by_their_key_groups(version: str, case: str) -> None:
     checkpoint = kit.open_checkpoint(values(version) / case)
-    sql = next(each for each in checkpoint.operators["operator"] if each.endswith("group-aggregate"))
+    sql = next(each for each in values_truth(version, case)["operators"] if each.endswith("group-aggregate"))
     assert set(checkpoint.plan(sql, [2]).loads) == {128}
     with pytest.raises(ValueError, match="cannot be computed here"):
         checkpoint.plan(sql, [2], [256])

@@ -126,6 +126,10 @@ class Stream:
             yield
         except DamagedError as error:
             raise error.moved(offset).of_file(self.name, self._first_byte()) from error
+        except CheckpointError as error:
+            if repr(self.name) in str(error):
+                raise
+            raise error.about(repr(self.name)) from error
 
     def _first_byte(self) -> int:
         """Return the place of the first byte in the file; if it is the metadata, its bytes are searched."""
