@@ -35,6 +35,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print a JSON object for each
 Parquet = Annotated[Optional[str], typer.Option("--parquet", help="Write the rows to this file instead.")]  # noqa: UP045
 OperatorName = Annotated[str, typer.Argument(help="The operator's uid, its name, or its id in hexadecimal.")]
 Limit = Annotated[int, typer.Option(help="Print this number of rows at most; 0 for all.")]
+Uids = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        envvar="KIT_UIDS", help="The job's uids, as in a,b: tables name operators of Flink before 2.0 by them."
+    ),
+]
 Follow = Annotated[bool, typer.Option("--follow", help="Read files outside the checkpoint's own directories too.")]
 
 
@@ -102,6 +108,7 @@ def show(
     as_lines: Json = False,
     parquet: Parquet = None,
     html: Annotated[Optional[str], typer.Option(help="Write a page to browse to this file.")] = None,  # noqa: UP045
+    uids: Uids = None,
     follow: Follow = False,
 ) -> None:
     """Show the operators and states of a checkpoint.
@@ -109,7 +116,7 @@ def show(
     Exits with 1 if a file that it refers to is missing or cut off, or if the states in it cannot be read.
     """
     with errors():
-        checkpoint = open_checkpoint(path, follow=follow)
+        checkpoint = opened(path, follow, uids)
         chosen = Table.OPERATORS if table is None and (as_lines or parquet is not None) else table
         frames = _frames(checkpoint, chosen)
         problems = [each for each in checkpoint.files["problem"] if each]
@@ -130,8 +137,14 @@ def show(
         raise typer.Exit(NOT_RESTORABLE)
 
 
+def opened(path: str, follow: bool, uids: str | None) -> Checkpoint:
+    """Open a checkpoint, with the uids of an option `Uids`. Raises as `open_checkpoint` does."""
+    named = [each.strip() for each in (uids or "").split(",") if each.strip()]
+    return open_checkpoint(path, follow=follow, uids=named)
+
+
 _NO_NAMES = """Flink before 2.0 stores no names of operators, only ids, which are hashes of their uids.
-Where an operator is asked for, its uid will do: kit state PATH UID STATE."""
+Where an operator is asked for, its uid will do: kit state PATH UID STATE. Give --uids, and tables have them."""
 
 
 def _frames(checkpoint: Checkpoint, table: Table | None) -> dict[str, Any]:

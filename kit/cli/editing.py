@@ -9,10 +9,9 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from kit.cli.commands import Follow, Json, Path, errors
+from kit.cli.commands import Follow, Json, Path, Uids, errors, opened
 from kit.cli.planning import app
 from kit.cli.printing import as_json, as_table
-from kit.snapshots.checkpoints import open_checkpoint
 from kit.snapshots.surgery.edit import Edit
 
 __all__ = ["app", "edit"]
@@ -62,6 +61,7 @@ def edit(
     no_copy: Annotated[bool, NoCopy] = False,
     dry_run: Annotated[bool, DryRun] = False,
     as_lines: Json = False,
+    uids: Uids = None,
     follow: Follow = False,
 ) -> None:
     """Change a checkpoint, and write the result as a new savepoint. The old one is never changed.
@@ -69,7 +69,7 @@ def edit(
     States and keys are changed before operators are renamed, so an operator always goes by its old name.
     """
     with errors():
-        plan = open_checkpoint(path, follow=follow).edit()
+        plan = opened(path, follow, uids).edit()
         plan = _keyed(plan, drop or (), drop_state or (), delete_key or (), max_parallelism)
         plan = _with_offsets(plan, set_offset or ())
         plan = plan.to_canonical() if canonical else plan

@@ -12,12 +12,12 @@ import typer
 
 from kit.advice import advise as advice_on
 from kit.advice import read_flink, save_flink
-from kit.cli.commands import NOT_RESTORABLE, Follow, Json, Parquet, app, errors
+from kit.cli.commands import NOT_RESTORABLE, Follow, Json, Parquet, Uids, app, errors, opened
 from kit.cli.commands import Path as CheckpointPath
 from kit.cli.printing import as_table, for_programs
 from kit.files.storage import StateFiles
 from kit.restore_check.job_shape import Job
-from kit.snapshots.checkpoints import Checkpoint, Outside, open_checkpoint
+from kit.snapshots.checkpoints import Checkpoint, Outside
 
 __all__ = ["advise", "app", "check", "diff"]
 
@@ -53,6 +53,7 @@ def check(
     ] = False,
     as_lines: Json = False,
     parquet: Parquet = None,
+    uids: Uids = None,
     follow: Follow = False,
 ) -> None:
     """Check whether a checkpoint restores to a job.
@@ -60,8 +61,8 @@ def check(
     Exits with 1 if it does not.
     """
     with errors():
-        checkpoint = open_checkpoint(path, follow=follow)
-        job = _job(checkpoint, against, uid, type_, follow)
+        checkpoint = opened(path, follow, uids)
+        job = _job(checkpoint, against, uid, type_)
         offsets = None if retained is None else json.loads(retained.read_text(encoding="utf-8"))
         answer = checkpoint.check(
             job,
@@ -92,6 +93,7 @@ def diff(
     by_subtask: Annotated[bool, typer.Option("--subtasks", help="Print bytes and rows of each subtask.")] = False,
     as_lines: Json = False,
     parquet: Parquet = None,
+    uids: Uids = None,
     follow: Follow = False,
 ) -> None:
     """Show which rows of which states changed between checkpoints.
@@ -99,7 +101,8 @@ def diff(
     Exits with 1 if something changed.
     """
     with errors():
-        found = open_checkpoint(before, follow=follow).diff(open_checkpoint(after, follow=follow))
+        old = opened(before, follow, uids)
+        found = old.diff(old.open_other(after))
         states = found.states
         frame = found.values(*values) if values else states[states[["added", "removed", "changed"]].sum(axis=1) > 0]
         if by_subtask:
@@ -111,12 +114,12 @@ def diff(
 
 
 def _job(
-    checkpoint: Checkpoint, against: str | None, uids: list[str] | None, types: list[str] | None, follow: bool
+    checkpoint: Checkpoint, against: str | None, uids: list[str] | None, types: list[str] | None
 ) -> Job | Checkpoint:
     if against is not None and uids:
         raise typer.BadParameter("give --against or --uid, not both")
     if against is not None:
-        return open_checkpoint(against, follow=follow)
+        return checkpoint.open_other(against)
     if not uids:
         if types:
             raise typer.BadParameter("give --type only beside --uid, which names the operators of the job")

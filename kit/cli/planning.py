@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import typer
 
 from kit.advice import ParallelismPlan, plan_parallelism
-from kit.cli.commands import FAILED, Follow, Json, Parquet, Path, errors
+from kit.cli.commands import FAILED, Follow, Json, Parquet, Path, Uids, errors, opened
 from kit.cli.judging import app
 from kit.cli.printing import as_table, as_tables, for_programs
 from kit.core.state.errors import SavepointNotFoundError
@@ -25,6 +25,7 @@ def size(
     ] = False,
     as_lines: Json = False,
     parquet: Parquet = None,
+    uids: Uids = None,
     follow: Follow = False,
 ) -> None:
     """Show which state has how many bytes.
@@ -32,7 +33,7 @@ def size(
     Of a directory of several checkpoints, show how they grow. With --incremental, all their values are compared.
     """
     with errors():
-        found = _opened(path, follow)
+        found = _opened(path, follow, uids)
         if incremental and not isinstance(found, Checkpoints):
             raise typer.BadParameter(
                 f"--incremental compares several checkpoints, and {path!r} is one: give its parent"
@@ -53,9 +54,9 @@ def size(
             as_tables(storage.title, {**tables, **({"savings": storage.savings} if len(storage.savings) else {})})
 
 
-def _opened(path: str, follow: bool) -> Checkpoint | Checkpoints:
+def _opened(path: str, follow: bool, uids: str | None) -> Checkpoint | Checkpoints:
     try:
-        return open_checkpoint(path, follow=follow)
+        return opened(path, follow, uids)
     except SavepointNotFoundError:
         found = open_checkpoints(path, follow=follow)
         if not len(found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import kit
 from kit.core.state.errors import SavepointNotFoundError
 from kit.hosts.lab import Lab
 from kit.hosts.lab.jobs.ready_jobs import ready_job
+from tests.cli.test_commands import ran
 from tests.flink_data import checkpoint_cases, checkpoints, value_cases, values, values_truth
 from tests.snapshots.written import longs
 
@@ -43,6 +45,28 @@ def test_its_tables_are_what_is_in_it(version: str, case: str) -> None:
     html = checkpoint._repr_html_()
     assert checkpoint.title in html
     assert "window-contents" in html
+
+
+@pytest.mark.parametrize(("version", "case"), [each for each in value_cases() if each[1] == "savepoint-canonical"])
+def test_uids_name_operators_of_which_only_the_ids_are_stored(version: str, case: str, tmp_path: Path) -> None:
+    folder, uids = values(version) / case, list(values_truth(version, case)["operators"])
+    plain, named = kit.open_checkpoint(folder), kit.open_checkpoint(folder, uids=[*uids, "nobody"])
+    assert set(uids) <= set(named.operators["operator"])
+    assert set(named.states["operator"]) <= set(uids)
+    assert named.operators.drop(columns=["operator", "uid"]).equals(plain.operators.drop(columns=["operator", "uid"]))
+    with pytest.raises(KeyError, match="operator 'scalars' has no state 'nothing'"):
+        named.state("scalars", "nothing")
+    assert {each.operator for each in named.check({"scalars": 2}).findings} >= set(uids) - {"scalars"}
+    again = named.open_other(named.edit().drop("scalars", "long").write(tmp_path / "new").directory)
+    (change,) = named.diff(again).states.query("removed > 0").to_dict("records")
+    assert (change["operator"], change["name"]) == ("scalars", "long")
+    renamed, same = (each.edit().rename("scalars", "sums").rehearse().operator_states for each in (plain, named))
+    assert [each.operator_id for each in renamed] == [each.operator_id for each in same]
+    with pytest.raises(TypeError, match="must be a list of the uids"):
+        kit.open_checkpoint(folder, uids="scalars")
+    code, out, _ = ran("show", folder, "--uids", ", ".join(uids), "--table", "operators", "--json")
+    assert code == 0
+    assert set(uids) <= {json.loads(line)["operator"] for line in out.splitlines()}
 
 
 @pytest.mark.parametrize(("version", "case"), checkpoint_cases())

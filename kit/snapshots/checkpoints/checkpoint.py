@@ -30,7 +30,7 @@ from kit.snapshots.checkpoints.in_flight import records_in_flight
 from kit.snapshots.checkpoints.key_plan import plan_of
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
 from kit.snapshots.checkpoints.located import groups_of, keyed_bytes, keyed_handles, list_names, located
-from kit.snapshots.checkpoints.naming import label, operator_named
+from kit.snapshots.checkpoints.naming import label, operator_named, with_uids
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
 from kit.snapshots.checkpoints.outside import Outside, of_sink, of_source
 from kit.snapshots.checkpoints.state_bytes import StateBytes
@@ -66,6 +66,7 @@ def open_checkpoint(
     follow: bool = False,
     decoders: Decoders | None = None,
     file_system: fs.FileSystem | None = None,
+    uids: Iterable[str] = (),
 ) -> Checkpoint:
     """Open a checkpoint or savepoint that the kit or Flink (1.3 to 2.3) wrote. Only its `_metadata` is read at first.
 
@@ -74,6 +75,8 @@ def open_checkpoint(
         follow: read files outside the checkpoint's own directories too, if the metadata refers to any.
         decoders: for classes that only Java code can read, by class name: the bytes of a value in, the value out.
         file_system: the file system of all paths, instead of the one that `path` names.
+        uids: those of the job. Flink before 2.0 stores ids only, which are hashes of uids: tables and errors then have
+            the uids instead.
 
     Raises:
         SavepointNotFoundError: there is no checkpoint at the path; the error says what is there.
@@ -83,13 +86,15 @@ def open_checkpoint(
     flag_given("follow", follow)
     if not isinstance(decoders, Mapping | None):
         raise TypeError(f"decoders is {decoders!r}, but must be a mapping of class names to functions of bytes")
-    return _opened(path, files, decoders or {}, follow=follow)
+    return _opened(path, files, decoders or {}, tuple(uids) if not isinstance(uids, str) else uids, follow=follow)
 
 
-def _opened(path: str | os.PathLike[str], files: StateFiles, decoders: Decoders, *, follow: bool) -> Checkpoint:
+def _opened(
+    path: str | os.PathLike[str], files: StateFiles, decoders: Decoders, uids: Iterable[str], *, follow: bool
+) -> Checkpoint:
     found = located(path, files)
     source = StateBytes(files, found.directory, follow=follow)
-    return Checkpoint(found.metadata, found.layout, found.data, source, decoders)
+    return Checkpoint(with_uids(found.metadata, uids), found.layout, found.data, source, decoders, uids)
 
 
 class Checkpoint:
@@ -107,18 +112,19 @@ class Checkpoint:
         data: bytes,
         source: StateBytes,
         decoders: Decoders,
+        uids: Iterable[str] = (),
     ) -> None:
         self.metadata, self.metadata_version, self._layout = metadata, layout.number, layout
-        self._data, self._source, self._decoders = data, source, decoders
+        self._data, self._source, self._decoders, self._uids = data, source, decoders, uids
         self._keyed: dict[tuple[str, int], list[KeyedPart | OwnPart]] = {}
         self._lists: dict[tuple[str, int], list[OperatorPart | OwnOperatorPart]] = {}
 
     def open_other(self, path: str | os.PathLike[str]) -> Checkpoint:
-        """Open another checkpoint as this one was opened: with its file system, its decoders, and its `follow`.
+        """Open another checkpoint as this one was opened: with its file system, decoders, uids, and `follow`.
 
         Raises SavepointNotFoundError and CheckpointError as `open_checkpoint` does.
         """
-        return _opened(path, self._source.files, self._decoders, follow=self._source.follow)
+        return _opened(path, self._source.files, self._decoders, self._uids, follow=self._source.follow)
 
     @property
     def directory(self) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from kit.core.metadata import CheckpointMetadata
 from kit.core.state.operator_state import OperatorState
 from kit.stream.graph.hashing import operator_id_of_uid
 
@@ -14,6 +16,22 @@ MOST_NAMED = 12
 def label(operator: OperatorState) -> str:
     """Return what an operator is called in tables: its uid, else its name, else its id."""
     return operator.uid or operator.name or operator.operator_id
+
+
+def with_uids(metadata: CheckpointMetadata, uids: Iterable[str]) -> CheckpointMetadata:
+    """Return the metadata with these uids for the operators whose ids are their hashes and that have no uid.
+
+    Raises TypeError unless the uids are texts.
+    """
+    listed = list(uids)
+    if isinstance(uids, str) or not all(isinstance(each, str) for each in listed):
+        raise TypeError(f"uids is {uids!r}, but must be a list of the uids of operators")
+    of_id = {operator_id_of_uid(uid): uid for uid in listed}
+    states = (
+        replace(each, uid=of_id[each.operator_id]) if each.uid is None and each.operator_id in of_id else each
+        for each in metadata.operator_states
+    )
+    return replace(metadata, operator_states=tuple(states)) if of_id else metadata
 
 
 def operator_named(operators: Sequence[OperatorState], name: str) -> OperatorState:
