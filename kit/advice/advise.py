@@ -76,7 +76,7 @@ class _Found:
 
     @property
     def cost_ms(self) -> float | None:
-        """How long rows stand still for a checkpoint, on average; None if no completed checkpoint says so.
+        """The average time in ms for which rows stand still in a checkpoint; None if no completed one says so.
 
         While an unaligned barrier waits for the others, rows are processed.
         """
