@@ -28,12 +28,12 @@ from tests.explore.jobs import collects, counts, hears, overtakes
 Drawn = tuple[Callable[..., Any], tuple[tuple[str, Any], ...], int, str]
 """A job's function and what it is given, the checkpoints asked for, and the kind of fault."""
 APPLIED: dict[str, Drawn] = {
-    "turns": (overtakes, (), 1, ""),
+    "turns": (overtakes, (), 0, ""),
     "deployment": (counts, (), 0, ""),
     "splits": (collects, (), 1, ""),
     "beginnings": (collects, (), 1, ""),
     "clean_up": (collects, (), 1, "repeat"),
-    "ignored_completions": (counts, (), 1, ""),
+    "ignored_completions": (collects, (), 1, ""),
     "marks": (counts, (("rows", 2), ("sources", 2)), 0, ""),
     "choices": (counts, (("rows", 2), ("sources", 2)), 0, ""),
     "own_affairs": (collects, (("rows", 2),), 1, ""),

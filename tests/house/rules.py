@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import PurePosixPath
 
 # From the ground up: a floor imports floors below it, never above. `kit` is kit/__init__.py, which hands on names.
@@ -230,11 +231,13 @@ def covers(general: str, name: str) -> bool:
     return name == general or name.startswith(general + ".")
 
 
+@cache
 def floor_of(name: str) -> str | None:
     """Give the floor that a dotted name is on, the most particular one; None for what is not ours."""
     return max((floor for floor in FLOORS if covers(floor, name)), key=len, default=None)
 
 
+@cache
 def kind_of(name: str) -> str | None:
     """Say what is refused about a name, or None."""
     if any(covers(harmless, name) for harmless in HARMLESS):
