@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from examples.external_log import ExternalLog, in_the_lab, letters_job
+from examples.external_log import ExternalLog, in_the_lab, letters_job, main
 from kit import Lab
 from tests.house.files import ROOT
+from tests.spark.conftest import spark_session
 
 
 def test_in_the_lab_what_was_written_after_the_checkpoint_is_cut_off(tmp_path: Path) -> None:
@@ -32,10 +35,22 @@ def test_a_log_of_another_version_fails_the_restore(tmp_path: Path) -> None:
     assert "the position is of version 1, expected 2" in lab.error
 
 
-@pytest.mark.parametrize(
-    "on_spark", [pytest.param(False, id="in_the_lab"), pytest.param(True, marks=pytest.mark.spark)]
-)
-def test_the_example_is_run_by_its_name(on_spark: bool) -> None:
-    command = [sys.executable, "-m", "examples.external_log", *(["--spark"] if on_spark else [])]
+def test_the_example_is_run_by_its_name() -> None:
+    command = [sys.executable, "-m", "examples.external_log"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "the job is over"
+
+
+@pytest.fixture
+def spark() -> Iterator[SparkSession]:
+    """The session that the example finds: one of its own would take another JVM."""
+    yield from spark_session(slots=2)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_on_spark_the_log_ends_with_the_job(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--spark"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "checkpoint 1"
+    assert lines[-1] == "the job is over"
