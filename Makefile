@@ -43,8 +43,8 @@ scenarios:  ## run all scenarios of the lab and report differences; REWRITE=1 wr
 
 test:  ## run every check: style, types, tests, notebooks
 	@scripts/setup.sh java browser zookeeper
-	@# The Spark tests are two processes that often wait, for workers to start and to be missed: the others have the cores
-	@# meanwhile. The notebooks begin when the first of the three is done.
+	@# The Spark tests are two processes that often wait, for workers to start and to be missed. The others have the cores
+	@# meanwhile, and give way (nice) when these go on: they would end last. The notebooks begin when one of the three is done.
 	@$(MAKE) --no-print-directory -j 3 sparktests quicktests quickdocs notebooktests
 
 test-oldest:  ## run the tests of the core with the oldest versions of its dependencies, in build/oldest (ARGS= are pytest's)
@@ -64,12 +64,12 @@ notebooks:  ## run the notebooks in place and store their outputs (ARGS= names s
 
 # Build every page and check every link, without running the scenarios (scripts/site/__main__.py lists what else is left out).
 quickdocs:
-	$(PYTHON) -m scripts.site --quick
+	nice -n 5 $(PYTHON) -m scripts.site --quick
 
 quicktests: lint
 	@# In a fresh checkout one process compiles the tests, which three would compile at once, each for itself.
 	@[[ -d tests/api/__pycache__ ]] || $(PYTHON) -m pytest -q --collect-only >/dev/null
-	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
+	HYPOTHESIS_PROFILE=ci nice -n 5 $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "not spark and not soak and not signals"
 
 sparktests:
