@@ -23,9 +23,9 @@ LABS_PAGE = """# The labs
 In a lab you write one part of the protocol, or find a bug in it. Each is a class hour and ten points. A check explains
 what is wrong, and shows the run in which it happened.
 
-In a checkout, `make classroom` writes the notebooks to `build/classroom/courses/<lab>/release/`; in a class, a teacher
-hands them out. [In a class](../guide/classroom.md) says how to install what they need, and
-[the teacher's guide](../guide/teaching.md) how they are graded.
+`kit course DIRECTORY` copies the notebooks from the wheel. In a class with nbgrader, a teacher hands them out.
+[In a class](../guide/classroom.md) says how to install what they need, and [the teacher's guide](../guide/teaching.md)
+how they are graded.
 """
 MINUTES = re.compile(r"\{\{minutes ([\d ]+)\}\}")
 
@@ -37,8 +37,8 @@ def index(course: list[Path]) -> str:
     toc = "\n".join(path.stem for path in course)
     return (
         "# The course\n\nEach notebook opens with a question, and ends with questions and with what to try. Here you "
-        "read them; `make lab` opens them to be run. The minutes are those of reading the text and the cells; the "
-        "experiments at the end come on top.\n\n"
+        "read them. `make lab` opens them in a checkout, and `kit course DIRECTORY` copies them from the wheel. The "
+        "minutes are those of reading the text and the cells; the experiments at the end come on top.\n\n"
         "New to checkpointing? Read 00 to 04 and 08 in this order: about three hours. In production? Begin with 30 and "
         "31. The [labs](../labs/index.md) go with the notebooks.\n\n"
         "| notebook | question | minutes | afterwards you can | read before |\n|---|---|---|---|---|\n"
