@@ -21,6 +21,9 @@ from kit.snapshots.checkpoints import Checkpoint, Outside
 
 __all__ = ["advise", "app", "check", "diff"]
 
+SHARES = ("checkpoints", "repeated", "restarts", "lost")
+"""The columns of intervals that are shares of time."""
+
 
 @app.command(epilog="Example: kit check /savepoints/savepoint-d0b5c2-1a2b3c4d5e6f --parallelism 4 --max-parallelism 64")
 def check(
@@ -172,7 +175,9 @@ def advise(
         if failures_every_s is not None:
             intervals = answer.intervals(1_000 * failures_every_s, restart_ms=1_000 * restart_s)
             if not for_programs(intervals, parquet, as_lines=as_lines):
-                as_table(intervals, f"Rows stand still for {answer.cost_ms:,.0f} ms in a checkpoint, on average")
+                shares = {name: [f"{share:.2%}" for share in intervals[name]] for name in SHARES}
+                told = f"Rows stand still for {answer.cost_ms:,.0f} ms in a checkpoint, on average; shares of time"
+                as_table(intervals.assign(**shares), told)
             return
     remedies = answer.to_pandas()
     if not for_programs(remedies, parquet, as_lines=as_lines):

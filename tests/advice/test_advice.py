@@ -83,8 +83,10 @@ def test_the_best_interval_comes_from_what_checkpoints_cost(job: str) -> None:
     hours = 6 * 3_600_000
     wanted = checkpoint_interval(max(advice.cost_ms, 1), hours, restart_ms=5_000)
     assert advice.intervals(hours, restart_ms=5_000).equals(wanted)
-    arguments = ["advise", SAVED / f"{job}.json", "--failures-every-s", 6 * 3_600, "--restart-s", 5, "--json"]
-    code, out, _ = ran(*arguments)
+    arguments = ["advise", SAVED / f"{job}.json", "--failures-every-s", 6 * 3_600, "--restart-s", 5]
+    lost = float(wanted.query("best")["lost"].iloc[0])
+    assert f" {lost:.2%} " in ran(*arguments)[1]
+    code, out, _ = ran(*arguments, "--json")
     best = [row["interval_ms"] for row in map(json.loads, out.splitlines()) if row["best"]]
     assert (code, best) == (0, wanted.query("best")["interval_ms"].tolist())
 
