@@ -52,8 +52,8 @@ class Site:
             if path.is_file() and path.suffix in (".md", ".py", ".css", ".js"):
                 text = course_pages.with_minutes(path.read_text(encoding="utf-8"))
                 self._write(path.relative_to(WRITTEN).as_posix(), text)
-        self._write("_static/kit-theme.css", theme())
-        self._write("_static/kit-terms.css", pages.terms_css())
+        for name, text in static_files().items():
+            self._write(name, text)
         for picture in sorted((ROOT / "docs").glob("explorer-*.png")):
             self._made.add(self._source / picture.name)
             shutil.copyfile(picture, self._source / picture.name)
@@ -90,6 +90,15 @@ class Site:
         elif self._runs.exists():
             shutil.copytree(self._runs, self.html / "runs", dirs_exist_ok=True)
         return failed
+
+
+def static_files() -> dict[str, str]:
+    """Return the style sheets and scripts that are made of the kit's own, by their places in the source."""
+    return {
+        "_static/kit-theme.css": theme(),
+        "_static/kit-terms.css": pages.terms_css(),
+        "_static/scrollers.js": asset("scrollers.js"),
+    }
 
 
 def theme() -> str:

@@ -23,6 +23,8 @@ LETTER = 6.2
 ROOM = 12.0
 """The least space around what is marked."""
 LEAST_HEIGHT, MOST_HEIGHT = 84.0, 150.0
+_OPENER = re.compile(r'<g class="opener".*?</g>', re.DOTALL)
+"""A sign to press, which does nothing in a still picture; browsers would give it the focus all the same."""
 _PLACE = re.compile(r"translate\(([-\d.]+) ([-\d.]+)\)")
 
 
@@ -53,7 +55,7 @@ class Shot:
         x = min(max(x, 0.0), layout.width - WIDTH, all_.x - ROOM / 2)
         y = all_.y + all_.height / 2 - height / 2
         frame = Box(x, y, WIDTH, height)
-        drawn = backdrop(_titled(layout, frame), _within(sprites, frame))
+        drawn = _OPENER.sub("", backdrop(_titled(layout, frame), _within(sprites, frame)))
         rings = "".join(_ring(layout, item, box) for item, box in zip(self.marked, boxes, strict=True))
         drawn = drawn.replace("kit-lock", f"kit-lock-of-{term.replace(' ', '-')}")  # ids are unique in a page
         return framed("kit-stage", frame, drawn + rings, f"{says}: a moment of a run. {what}")
