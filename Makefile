@@ -18,7 +18,7 @@ CORE_TESTS := api backend channel connectors coordinator explore files graph job
 marked = $(shell grep -rl --include='test_*.py' 'mark\.$(1)\b' tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab looks scenarios test test-oldest docs notebooks bench lint format behaviours mutants swarm interop soak classroom slides wheelhouse lock clean
+.PHONY: help demo lab looks missions scenarios test test-oldest docs notebooks bench lint format behaviours mutants swarm interop soak classroom slides wheelhouse lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ looks:  ## measure six jobs at three sizes in two themes, as a page and in Jupyt
 	@scripts/setup.sh browser
 	KIT_LOOKS=$(CURDIR)/build/looks $(PYTHON) -m pytest -q -m "soak or not soak" -k can_be_read $(ARGS) \
 	  tests/draw/test_stage_page.py tests/widgets/test_explorer_in_jupyterlab.py
+
+missions:  ## play the twelve missions in JupyterLab and on pages, and record them in build/missions
+	@scripts/setup.sh browser
+	KIT_LOOKS=$(CURDIR)/build/missions $(PYTHON) -m pytest -q -m soak $(ARGS) tests/widgets/test_missions_in_jupyterlab.py
 
 scenarios:  ## run all scenarios of the lab and report differences; REWRITE=1 writes the actual outcomes (ARGS= names some)
 	@scripts/setup.sh

@@ -38,6 +38,7 @@ collected and imported.
 LONGEST_FIRST = (
     "tests/widgets/test_jupyterlab",
     "tests/widgets/test_explorer_in_jupyterlab",
+    "tests/widgets/test_missions_in_jupyterlab",
     "tests/spark/test_two_drivers",
     "tests/benchmarks/",
     "tests/spark/test_cluster",

@@ -9,6 +9,7 @@ import re
 from PIL import Image
 from playwright.sync_api import Locator, expect
 
+from tests.draw.looks import are_kept
 from tests.widgets.jupyter import Notebook
 
 ASK = """
@@ -19,6 +20,8 @@ async (code) => {
 }
 """
 """Ask the kernel for a value. It may be in the middle of what was pressed before."""
+FOLDED = re.compile(r"^\d+ (more|things that may fail)$")
+"""The summary of the offers that are shown on request."""
 MOST_STEPS, MOST_LOOKS, LOOK_MS = 300, 400, 50
 RUNNING, COMPLETE = "all tasks are running", "the next checkpoint is complete"
 ACKNOWLEDGED, ABORTED = "an acknowledgement is in flight", "a checkpoint ends badly"
@@ -35,7 +38,7 @@ class Player:
         """The step at which the last move ended."""
 
     def ask(self, code: str) -> object:
-        """What an expression is in the kernel."""
+        """Return the value of an expression in the kernel."""
         return ast.literal_eval(str(self.page.evaluate(ASK, code)))
 
     def done(self, *, moved: bool = True) -> None:
@@ -53,6 +56,9 @@ class Player:
         self.look()
 
     def look(self) -> None:
+        """Take a picture for the film, if screenshots are asked for."""
+        if not are_kept():
+            return
         shot = Image.open(io.BytesIO(self.page.screenshot()))
         self.frames.append(shot.convert("RGB"))
 
@@ -65,7 +71,7 @@ class Player:
         self.app.locator(within).and_(self.app.get_by_role("button", name=name)).first.click()
 
     def until(self, condition: str) -> None:
-        self.app.get_by_label("until").select_option(condition)
+        self.app.get_by_label("until", exact=True).select_option(condition)
         self.press("Go")
         self.done()
 
@@ -90,9 +96,14 @@ class Player:
         self.app.get_by_role("button", name="close the details").click()
 
     def offered(self, item: str, name: str | re.Pattern[str], *, moved: bool = True) -> None:
-        """Click an item of the stage, and what its details offer."""
+        """Click an item of the stage, and what its details offer; unfold the offers that are folded."""
         self.app.locator(f".kit-viewport {item}").first.dispatch_event("click")
-        self.app.locator(".kit-details").get_by_role("button", name=name).first.click()
+        details = self.app.locator(".kit-details")
+        action = details.get_by_role("button", name=name, include_hidden=True).first
+        action.wait_for(state="attached")
+        if not action.is_visible():
+            details.locator(".kit-offers summary", has_text=FOLDED).click()
+        action.click()
         if not moved:
             expect(self.app.locator(".kit-details")).to_contain_text("Let it go again")
         self.done(moved=moved)

@@ -8,6 +8,7 @@ from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.course.missions.mission import Verdict
 from kit.hosts.lab import Lab
+from kit.run.checkpoint_words import ended_because
 from kit.run.moments.job_state import ABORTED, COMPLETED, PENDING
 from kit.stream.operators.sources.source_spec import SourceSpec
 
@@ -175,7 +176,7 @@ def _now(lab: Lab, checkpoint_id: int) -> str:
         return f"is pending: {len(known.acked)} of {len(known.expected)} tasks have acknowledged"
     if known.status == COMPLETED:
         return "is complete"
-    return f"was aborted: {known.reason.replace('_', ' ').lower()}"
+    return f"was aborted: {ended_because(known.reason)}"
 
 
 def _named(ids: tuple[int, ...]) -> str:
