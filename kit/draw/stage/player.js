@@ -286,6 +286,7 @@ class Player {
     this.camera.showMap();
     if (this.follow.checked && frame.by && frame.by !== "job") this.camera.reveal(this.boxOf(`task:${frame.by}`), this.timer !== null);
     if (this.model.get("picked")) this.detail();
+    this.tip.hidden = true; // it was about another moment
     clearTimeout(this.later);
     this.later = setTimeout(() => this.afterwards(frame), SAVE_AFTER_MS);
   }
