@@ -102,11 +102,14 @@ EVERY_STEP = [
 ]
 
 
+@pytest.mark.parametrize("every", [pytest.param(30, id="some"), pytest.param(5, id="all", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("unaligned", [False, True], ids=["aligned", "unaligned"])
 @pytest.mark.parametrize("way", ["windows", "sessions", "aside", "waits", "idle"])
-def test_event_time_timers_and_side_outputs_outlive_a_stop_a_kill_and_two_rescales(way: str, unaligned: bool) -> None:
+def test_event_time_timers_and_side_outputs_outlive_a_stop_a_kill_and_two_rescales(
+    way: str, unaligned: bool, every: int
+) -> None:
     happened: Counter[str] = Counter()
-    for step in range(10, 100, 15):
+    for step in range(10, 100, every):
         shape = Shape(way, rows=40, splits=3, batch_rows=2)
         settings = {"interval_ms": 40, "unaligned": unaligned}
         lives = (Life(40 + step, "suspend"), Life(40, "", (Fault("kill 1", step), Fault("rescale twice", step))))
