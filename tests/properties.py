@@ -8,5 +8,8 @@ IN_CI = 20
 
 
 def examples(count: int) -> int:
-    """As many as a test asks for; `make test` tries at most twenty, since each only adds to what others have shown."""
+    """Return the number of examples for a property that takes seconds: `count`, and at most twenty in `make test`.
+
+    Properties of the machines have fixed numbers. They take a second, and planted bugs hide from twenty examples.
+    """
     return min(count, IN_CI) if settings.get_current_profile_name() == "ci" else count

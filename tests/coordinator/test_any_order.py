@@ -14,7 +14,6 @@ from kit.core.protocol.reasons import CheckpointFailureReason as Reason
 from kit.core.protocol.tasks import ExecutionState
 from kit.core.protocol.words import Word
 from tests.coordinator.harness import Harness, keyed_state, operator_id
-from tests.properties import examples
 
 TASKS = ("source/0", "source/1", "sums/0", "sums/1")
 ASKING = (
@@ -233,4 +232,4 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(stateful_step_count=40, max_examples=examples(60))
+TestAnyOrder.settings = settings(stateful_step_count=40, max_examples=60)

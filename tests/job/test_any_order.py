@@ -23,7 +23,6 @@ from kit.machines.job.status import PHASES, JobStatus
 from kit.stream.settings.job_settings import FixedDelay
 from tests.coordinator.harness import JOB, keyed_state
 from tests.job.harness import ANSWERED, JobHarness
-from tests.properties import examples
 
 TASKS = ("source/0", "source/1", "sums/0", "sums/1")
 LIFE = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED)
@@ -299,4 +298,4 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(stateful_step_count=40, max_examples=examples(60))
+TestAnyOrder.settings = settings(stateful_step_count=40, max_examples=60)

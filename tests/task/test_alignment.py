@@ -13,7 +13,6 @@ from kit.core.protocol.commands import WriteSnapshot
 from kit.core.protocol.elements import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfData, EndOfPartition
 from kit.core.protocol.messages import AcknowledgeCheckpoint
 from kit.machines.channel.input_channel import InputChannel
-from tests.properties import examples
 from tests.task.barrier_harness import BarrierHarness
 from tests.task.harness import SUSPEND, TaskHarness, buffer, fan_in, options
 
@@ -340,7 +339,7 @@ STREAMS = st.lists(
 
 @pytest.mark.flink("AlignedCheckpointsMassiveRandomTest.testWithTwoChannelsAndRandomBarriers")
 @given(STREAMS, st.randoms(use_true_random=False))
-@settings(max_examples=examples(80))
+@settings(max_examples=80)
 def test_random_barriers_never_leave_anything_blocked_or_behind(streams: list[list[str]], random: Any) -> None:
     task = a_task(len(streams))
     waiting, rows = [], 0

@@ -14,7 +14,6 @@ from kit.core.protocol.events import SnapshotFailed, TimerFired
 from kit.core.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint
 from kit.core.protocol.options import AlignmentType
 from kit.core.protocol.tasks import ExecutionState
-from tests.properties import examples
 from tests.task.harness import buffer
 from tests.task.slot_harness import FORCED_ALIGNED, UNALIGNED, SlotHarness, unaligned_job
 
@@ -112,7 +111,7 @@ class Walk:
                 self.step(name, 0)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=5), steps=STEPS)
 def test_every_checkpoint_has_one_end_and_leaves_nothing_but_what_was_acknowledged(
     kinds: list[dict[str, Any]], steps: list[tuple[str, int]]

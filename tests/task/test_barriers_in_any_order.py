@@ -20,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.protocol.elements import CheckpointBarrier, Element
-from tests.properties import examples
 from tests.task.barrier_harness import SAVEPOINT, UNALIGNED, BarrierHarness, with_timeout
 
 TIMEOUT_MS = 20
@@ -122,7 +121,7 @@ def check(play: Play, *, exactly_once: bool) -> None:
 
 
 @given(plays("aligned"), st.randoms(use_true_random=False))
-@settings(max_examples=examples(60))
+@settings(max_examples=60)
 def test_aligned(play: Play, random: Random) -> None:
     run(play, random)
     check(play, exactly_once=True)
@@ -130,21 +129,21 @@ def test_aligned(play: Play, random: Random) -> None:
 
 
 @given(plays("unaligned"), st.randoms(use_true_random=False))
-@settings(max_examples=examples(60))
+@settings(max_examples=60)
 def test_unaligned(play: Play, random: Random) -> None:
     run(play, random)
     check(play, exactly_once=True)
 
 
 @given(plays("alternating"), st.randoms(use_true_random=False))
-@settings(max_examples=examples(150))
+@settings(max_examples=150)
 def test_aligned_until_it_takes_too_long(play: Play, random: Random) -> None:
     run(play, random)
     check(play, exactly_once=True)
 
 
 @given(plays("tracker"), st.randoms(use_true_random=False))
-@settings(max_examples=examples(60))
+@settings(max_examples=60)
 def test_at_least_once(play: Play, random: Random) -> None:
     run(play, random)
     check(play, exactly_once=False)

@@ -40,7 +40,6 @@ from kit.stream.operators.functions.function_operator import KeyedProcessFunctio
 from kit.stream.operators.functions.process import KeyedProcessFunction, ProcessFunction
 from kit.stream.operators.side_output import OutputTag
 from kit.stream.settings.job_settings import CheckpointConfig
-from tests.properties import examples
 from tests.task.harness import SCHEMA, buffer
 from tests.task.slot_harness import ALONE, SlotHarness, unaligned_job
 
@@ -421,7 +420,7 @@ def test_event_time_of_senders_that_were_rescaled_is_not_recovered(tmp_path: Pat
 
 
 @given(first=IN_FLIGHT, second=IN_FLIGHT, rescaled=st.booleans())
-@settings(max_examples=examples(40))
+@settings(max_examples=40)
 def test_what_was_in_flight_has_the_same_effect_as_if_it_were_sent_again(
     tmp_path_factory: pytest.TempPathFactory, first: list[Element], second: list[Element], rescaled: bool
 ) -> None:
