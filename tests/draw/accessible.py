@@ -9,10 +9,13 @@ from playwright.sync_api import Page
 
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 """The rules that are checked, by axe's tags: all for WCAG 2.2, levels A and AA. Rules of taste are left out."""
+ALSO = ("label-title-only",)
+"""Other rules: a tooltip does not name a field, because it is not seen."""
 
 RUN = """
-async ([part, rules]) => {
-  const options = { resultTypes: ["violations"], runOnly: { type: "tag", values: rules } };
+async ([part, tags, also]) => {
+  const rules = Object.fromEntries(also.map((rule) => [rule, { enabled: true }]));
+  const options = { resultTypes: ["violations"], runOnly: { type: "tag", values: tags }, rules };
   const { violations } = await axe.run(part ?? document, options);
   const told = (text, most) => text.replace(/\\s+/g, " ").slice(0, most);
   return violations.flatMap(({ id, nodes }) => nodes.slice(0, 3).map(({ html, target, failureSummary }) =>
@@ -30,5 +33,5 @@ def barriers(page: Page, part: str | None = None) -> list[str]:
     """Return axe's violations in a part of the page, given by its selector, or in all of it."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(_axe())
-    found: list[str] = page.evaluate(RUN, [part, RULES])
+    found: list[str] = page.evaluate(RUN, [part, RULES, ALSO])
     return found
