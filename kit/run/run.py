@@ -6,7 +6,7 @@ Every public function of `kit.draw` and of the widgets uses `run_of`, or `shape_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kit.core.trace.trace import Trace, TraceRecord
@@ -24,7 +24,7 @@ class Run:
     """A trace and the shapes of its epochs.
 
     `notes` are for the reader, each with the number of records before the one that it is about. `step_of` returns the
-    lab's step after which the trace had a number of records; it is None for any other run.
+    lab's step after which the trace had a number of records (`stepped_run_of`); it is None for any other run.
     """
 
     trace: Trace
@@ -54,9 +54,7 @@ def run_of(thing: Any) -> Run:
         return Run(thing, _stages(thing))
     trace = getattr(thing, "trace", None)
     if isinstance(trace, Trace):
-        past = getattr(getattr(thing, "lab", thing), "past", None)
-        known, notes = _stages(trace) or (shape_of(thing.job),), tuple(getattr(thing, "notes", ()))
-        return Run(trace, known, notes, getattr(past, "position_of", None))
+        return Run(trace, _stages(trace) or (shape_of(thing.job),), tuple(getattr(thing, "notes", ())))
     if isinstance(thing, Iterable) and not isinstance(thing, str | bytes):
         records = list(thing)
         if all(isinstance(record, TraceRecord) for record in records):
@@ -66,6 +64,12 @@ def run_of(thing: Any) -> Run:
     kind = type(thing).__name__
     article = "an" if kind[0] in "AEIOUaeiou" else "a"
     raise TypeError(f"{given} is {article} {kind}, not a run: expected a Lab, a SparkJob or a Trace{hint}")
+
+
+def stepped_run_of(thing: Any) -> Run:
+    """Return a run as `run_of` does, which counts steps as the lab does if it is that of a lab or of a scenario."""
+    run, past = run_of(thing), getattr(getattr(thing, "lab", thing), "past", None)
+    return run if past is None else replace(run, step_of=past.position_of)
 
 
 def now_ms_of(thing: Any) -> int:

@@ -118,7 +118,8 @@ def as_data(made: Any) -> Any:
 
 
 def test_in_another_process_a_saved_trace_is_all_that_is_needed(lab: Lab, tmp_path: Path) -> None:
-    assert shown_elsewhere(lab.trace.save(tmp_path / "run.jsonl")) == shown(lab)
+    """The page of a lab counts the lab's steps; that of its trace counts records."""
+    assert shown_elsewhere(lab.trace.save(tmp_path / "run.jsonl")) == shown(lab.trace)
 
 
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from kit.draw.picture import Svg
 from kit.draw.stage.film import DEFER_FROM, MOST_FRAMES, Reel
 from kit.draw.stage.frames import Frame
 from kit.run.moments.job_state import Moment
-from kit.run.run import Run, run_of
+from kit.run.run import Run, run_of, stepped_run_of
 from kit.run.uncollected import uncollected
 from widgets.base.deferred import Ticker, running_loop
 from widgets.base.listening import ListeningWidget, listening
@@ -118,7 +118,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
 
     def _look(self) -> Run:
         """Return the present run. A lab's own trace grows, and makes new records once."""
-        run = run_of(self._run)
+        run = stepped_run_of(self._run)
         with uncollected():
             run.trace.since(self._records)
         self._records = len(run.trace)

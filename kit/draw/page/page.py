@@ -27,7 +27,7 @@ from kit.draw.views.view import View
 from kit.draw.views.views import VIEWS
 from kit.run.moments.job_state import Moment
 from kit.run.redistribution import redistribution
-from kit.run.run import Run, run_of
+from kit.run.run import Run, stepped_run_of
 from kit.run.subject import Folds, Subject
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -110,7 +110,7 @@ def page_html(
     notes: str = "",
 ) -> str:
     """Return the page that `export_html` writes; if `views` is None, only the stage and the tables."""
-    thing, run = run, run_of(run)
+    thing, run = run, stepped_run_of(run)
     reel = Reel()
     reel.take(run)
     made, whole = reel.film, reel.film["frames"][-1]["n"]
