@@ -15,6 +15,7 @@ from kit.run.durations import duration
 from kit.run.element_kinds import element_kind
 from kit.run.kinds import kind_of
 from kit.run.moments.job_state import Moment, is_of_the_job_master, task_of
+from kit.run.reason_words import ended_in_short
 
 
 class _Fields(dict[str, Any]):
@@ -141,7 +142,7 @@ def _reason(data: Mapping[str, Any]) -> str:
 
 
 def _sentence(name: str) -> str:
-    return name.replace("_", " ").lower() if name.isupper() else name
+    return ended_in_short(name) if name.isupper() else name
 
 
 MOST_TASKS, MOST_VERTICES, FIRST_VERTICES = 8, 6, 3

@@ -11,6 +11,7 @@ from kit.run.checkpoint_path import BARRIER, EITHER, PHASES, TRIGGER, Path, Span
 from kit.run.durations import duration
 from kit.run.journeys import Journeys
 from kit.run.moments.job_state import ABORTED, PENDING, CheckpointMoment, Moment
+from kit.run.reason_words import ended_in_short
 
 OUTLIER = 2.0
 """The factor over the median of the operator's subtasks from which a time is marked, if it also exceeds the median by
@@ -31,24 +32,6 @@ DOING = {
     "ack": "its acknowledgement was under way",
 }
 """What a subtask spent its time on, by look; `PHASE_WORDS` describes a subtask that is still in the phase."""
-
-
-ENDED_BECAUSE = {
-    "CHECKPOINT_ASYNC_EXCEPTION": "a task could not write its snapshot",
-    "CHECKPOINT_COORDINATOR_SHUTDOWN": "the job ended",
-    "CHECKPOINT_DECLINED": "a task declined it",
-    "CHECKPOINT_EXPIRED": "it took longer than its timeout",
-    "CHECKPOINT_SUBSUMED": "a later one is complete",
-    "FINALIZE_CHECKPOINT_FAILURE": "its metadata could not be written",
-    "IO_EXCEPTION": "its directory could not be made",
-    "JOB_FAILOVER_REGION": "the job was restarted",
-}
-"""Why a checkpoint ended without completing, by the name of the reason."""
-
-
-def ended_because(reason: str) -> str:
-    """Return a reason in words; a reason without words of its own is its name in lower case."""
-    return ENDED_BECAUSE.get(reason, reason.replace("_", " ").lower())
 
 
 class Crossed(NamedTuple):
@@ -94,7 +77,7 @@ def how_it_went(found: Journeys, known: CheckpointMoment) -> str:
         missing = len(known.missing)
         return f"under way: {missing} of {len(known.expected)} acknowledgements are still to come"
     if known.status == ABORTED:
-        return f"aborted after {duration(known.duration_ms)}: {known.reason.replace('_', ' ').lower()}"
+        return f"aborted after {duration(known.duration_ms)}: {ended_in_short(known.reason)}"
     took = took_ms(found, known)
     last = max(took, key=lambda task: took[task], default="")
     if not last:

@@ -56,7 +56,7 @@ def test_the_chart_has_a_bar_for_every_phase_and_names_the_end() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == list(phases(story(), 1).task)
     figure.savefig(BytesIO(), format="png")
     (axes,) = gantt(story()).figure.axes
-    assert axes.get_title(loc="left") == "Checkpoint 2: aborted after 61 ms, job failover region"
+    assert axes.get_title(loc="left") == "Checkpoint 2: aborted after 61 ms, job restarted"
     waits = phases(story(), 2).set_index("task")["waits_for"]
     unfinished = waits[waits != ""]
     assert list(unfinished.index) == ["source/1", "count/0", "count/1", "sink/0"]

@@ -87,7 +87,7 @@ def test_ended_checkpoints_stay_as_chips() -> None:
     sprites = at("CheckpointAborted", 2)
     assert sprites["chip0:text"]["text"] == "✓ 1: 59 ms, 600 B"
     assert sprites["chip1"]["class"] == "chip lost"
-    assert sprites["chip1:text"]["text"] == "✗ 2: job failover region"
+    assert sprites["chip1:text"]["text"] == "✗ 2: job restarted"
 
 
 def test_a_lost_task_is_marked() -> None:

@@ -8,8 +8,8 @@ from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.course.missions.mission import Verdict
 from kit.hosts.lab import Lab
-from kit.run.checkpoint_words import ended_because
 from kit.run.moments.job_state import ABORTED, COMPLETED, PENDING
+from kit.run.reason_words import ended_because
 from kit.stream.operators.sources.source_spec import SourceSpec
 
 Check = Callable[[Lab], Verdict]

@@ -12,6 +12,7 @@ from kit.run.checkpoint_words import slow_phases, spans_of_task
 from kit.run.durations import duration
 from kit.run.journeys import Journeys, journeys
 from kit.run.moments.job_state import COMPLETED, CheckpointMoment
+from kit.run.reason_words import ended_in_short
 from kit.run.run import run_of
 from kit.why.phases import phases_of, waits_for
 
@@ -105,7 +106,7 @@ def _title(known: CheckpointMoment) -> str:
     if known.status == COMPLETED:
         return f"{kind} {number}: complete after {duration(known.duration_ms)}"
     if known.finished_ms is not None:
-        return f"{kind} {number}: aborted after {duration(known.duration_ms)}, {known.reason.replace('_', ' ').lower()}"
+        return f"{kind} {number}: aborted after {duration(known.duration_ms)}, {ended_in_short(known.reason)}"
     return f"{kind} {number}: under way, {len(known.missing)} of {len(known.expected)} still to come"
 
 

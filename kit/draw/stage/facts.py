@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from kit.draw.stage.drawing import Touched
-from kit.run.checkpoint_words import ended_because
 from kit.run.moments.job_state import ChannelMoment, CheckpointMoment, Item, MessageMoment, Moment, TaskMoment
+from kit.run.reason_words import ended_because
 
 Facts = dict[str, Any]
 """Facts by name; None for an item that was removed."""

@@ -13,6 +13,7 @@ from kit.draw.stage.scene import Named, colour, cut, fit, fit_line, most_charact
 from kit.run.captions import caption_of, caption_of_moment, listed, lower_first
 from kit.run.durations import duration
 from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, is_of_the_job_master
+from kit.run.reason_words import ended_in_short
 from kit.run.sizes import size_text
 from kit.run.stage import Stage
 
@@ -141,7 +142,7 @@ def _history(layout: Layout, moment: Moment) -> Named:
     for slot, checkpoint in enumerate(ended[-room:]):
         x = 38 + slot * (CHIP_WIDTH + 6)
         completed = checkpoint.status == COMPLETED
-        sign, what = ("✓", _size(checkpoint)) if completed else ("✗", checkpoint.reason.replace("_", " ").lower())
+        sign, what = ("✓", _size(checkpoint)) if completed else ("✗", ended_in_short(checkpoint.reason))
         what = what.replace("checkpoint ", "")
         yield f"chip{slot}", rect("panel", x, y, CHIP_WIDTH, 18, "chip " + ("completed" if completed else "lost"), 9)
         line = fit(f"{sign} {checkpoint.checkpoint_id}: {what}", CHIP_WIDTH - 12, 10.5)
