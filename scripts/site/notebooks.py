@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.site.places import relinked
+from widgets.base.static_form import MARK
 
 WIDGET, PICTURE, HTML = "application/vnd.jupyter.widget-view+json", "image/svg+xml", "text/html"
 
@@ -29,8 +30,13 @@ def as_shown(path: Path) -> str:
 
 
 def _shown(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    has_picture = any(PICTURE in output.get("data", {}) for output in outputs)
-    return [_in_page(output) for output in outputs if not (has_picture and _is_bare_widget(output))]
+    has_form = any(_is_form(output.get("data", {})) for output in outputs)
+    return [_in_page(output) for output in outputs if not (has_form and _is_bare_widget(output))]
+
+
+def _is_form(data: dict[str, Any]) -> bool:
+    """True for the picture or the text that a widget left."""
+    return PICTURE in data or f'class="{MARK}"' in "".join(data.get(HTML, ""))
 
 
 def _is_bare_widget(output: dict[str, Any]) -> bool:

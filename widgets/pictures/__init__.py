@@ -1,1 +1,1 @@
-"""The widgets that stand alone: the stepper, the space-time diagram, the monitor, the rescale planner."""
+"""The widgets that stand alone: the stepper, the space-time diagram, the monitor, the planner, a prediction."""
