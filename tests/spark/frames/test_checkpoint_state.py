@@ -102,7 +102,7 @@ def test_filters_on_key_groups_and_keys_choose_key_groups(
 
 
 def test_a_large_subtask_is_read_in_several_partitions(tmp_path: Path) -> None:
-    keys = np.arange(1_500_000, dtype=np.int64)
+    keys = np.arange(3_000_000, dtype=np.int64)
     source = CheckpointState({"path": str(longs(tmp_path / "large", keys)), "operator": "sums", "state": "total"})
     partitions = source.reader(source.schema()).partitions()
     assert len(partitions) == 2
@@ -110,7 +110,7 @@ def test_a_large_subtask_is_read_in_several_partitions(tmp_path: Path) -> None:
 
 
 def test_columns_without_the_key_group_are_read_in_as_many_partitions(tmp_path: Path) -> None:
-    keys = np.arange(1_500_000, dtype=np.int64)
+    keys = np.arange(3_000_000, dtype=np.int64)
     source = CheckpointState({"path": str(longs(tmp_path / "large", keys)), "operator": "sums", "state": "total"})
     reader = source.reader(StructType([StructField("value", LongType())]))
     partitions = reader.partitions()

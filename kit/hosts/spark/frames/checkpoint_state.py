@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kit.snapshots.checkpoints.checkpoint import Checkpoint
 
 GROUP, KEY = "key_group", "key"
-PART_BYTES = 1 << 25
+PART_BYTES = 1 << 26
 """The bytes of state that one partition reads."""
 Test = Callable[[Any], bool]
 
