@@ -42,7 +42,7 @@ class Prediction(StaysInNotebook, ipywidgets.VBox):
         self.chosen = self.answers.value
         self.answers.disabled = self.commit.disabled = True
         verdict = "Yes." if self.chosen == self.asked.right else f"No: {self.asked.right}."
-        self.told.value = str(element("p", element("b", verdict), f" {self.asked.why}"))
+        self.told.value = str(element("p", element("b", verdict), f" {self.asked.why}", style="line-height: 1.5"))
 
     def _still(self) -> dict[str, str]:
         asked = element("p", element("b", self.asked.text))
