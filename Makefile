@@ -120,6 +120,8 @@ interop:  ## let Flink read the kit's checkpoints (needs javac; downloads Flink'
 soak:  ## run the long tests: random runs, all rescales in all modes (hours; ARGS=, KIT_SOAK_MINUTES=60)
 	@scripts/setup.sh java databases
 	@$(MAKE) --no-print-directory test-oldest ARGS=
+	@# The properties with all their examples, at random: `make test` has time for twenty of most.
+	$(PYTHON) -m pytest -q -n 2 -m "hypothesis and not soak and not spark" $(ARGS)
 	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m "soak and not signals" $(ARGS)
 	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m "soak and signals" $(ARGS)
 
