@@ -49,7 +49,7 @@ test:  ## run every check: style, types, tests, notebooks
 	@scripts/setup.sh java browser zookeeper
 	@# The Spark tests are two processes that often wait, for workers to start and to be missed. The others have the cores
 	@# meanwhile, and give way (nice) when these go on: they would end last. The notebooks begin when one of the three is done.
-	@$(MAKE) --no-print-directory -j 3 sparktests quicktests quickdocs notebooktests
+	@$(MAKE) --no-print-directory --keep-going -j 3 sparktests quicktests quickdocs notebooktests
 
 test-oldest:  ## run the tests of the core with the oldest versions of its dependencies, in build/oldest (ARGS= are pytest's)
 	@scripts/setup.sh oldest
@@ -70,7 +70,9 @@ notebooks:  ## run the notebooks in place and store their outputs (ARGS= names s
 quickdocs:
 	nice -n 5 $(PYTHON) -m scripts.site --quick
 
-quicktests: lint
+quicktests:
+	@# Not a prerequisite: the notebooks would then begin in its place as soon as it ends.
+	@$(MAKE) --no-print-directory lint
 	@# In a fresh checkout one process compiles the tests, which three would compile at once, each for itself.
 	@[[ -d tests/api/__pycache__ ]] || $(PYTHON) -m pytest -q --collect-only >/dev/null
 	HYPOTHESIS_PROFILE=ci nice -n 5 $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
