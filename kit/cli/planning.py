@@ -34,13 +34,14 @@ def size(
     """
     with errors():
         found = _opened(path, follow, uids)
-        if incremental and not isinstance(found, Checkpoints):
+        if isinstance(found, Checkpoints):
+            frame = found.incremental if incremental else found.growth
+        elif incremental:
             raise typer.BadParameter(
                 f"--incremental compares several checkpoints, and {path!r} is one: give its parent"
             )
-        frame = found.storage.states if isinstance(found, Checkpoint) else found.growth
-        if incremental and isinstance(found, Checkpoints):
-            frame = found.incremental
+        else:
+            frame = found.storage.states
         if for_programs(frame, parquet, as_lines=as_lines):
             return
         if isinstance(found, Checkpoints):

@@ -42,6 +42,14 @@ class CheckpointError(StateError, ValueError):
         """Return the same error with what it is about in front."""
         return CheckpointError(f"{what}: {self}")
 
+    def moved(self, by: int) -> CheckpointError:
+        """Return this error, which has no place (`DamagedError` has one)."""
+        return self
+
+    def inside(self, what: str) -> CheckpointError:
+        """Return this error, which has no place."""
+        return self
+
 
 class DamagedError(CheckpointError):
     """Bytes of a checkpoint that do not have their layout: what they are, their file and place, and what to do.

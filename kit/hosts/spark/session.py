@@ -43,7 +43,6 @@ ASKING_ONCE = "-Darrow.enable_null_check_for_get=false"
 QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()} {LESS_COMPILING} {ASKING_ONCE}",
-    "spark.executor.extraJavaOptions": ASKING_ONCE,
 }
 PUSHING_FILTERS = {"spark.sql.python.filterPushdown.enabled": "true"}
 """The setting without which Spark's format "checkpoint" cannot be read (`kit.hosts.spark.frames.checkpoint_state`)."""

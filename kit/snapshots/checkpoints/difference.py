@@ -224,11 +224,12 @@ def _side_by_side(before: pd.DataFrame | None, after: pd.DataFrame | None) -> pd
     keys = [column for column in template.columns if column not in (*VALUES, GROUP)]
     sides = [_keyed(side if side is not None else template.head(0), keys) for side in (before, after)]
     merged = sides[0].merge(sides[1], on="_key", how="outer", suffixes=("_before", "_after"), indicator=True)
-    shown = {
-        column: merged[f"{column}_after"].where(merged["_merge"] != "left_only", merged[f"{column}_before"])
-        for column in (*keys, *([GROUP] if GROUP in template.columns else []))
-    }
-    groups = shown.pop(GROUP, pd.Series(0, index=merged.index))
+
+    def either(column: str) -> pd.Series:
+        return merged[f"{column}_after"].where(merged["_merge"] != "left_only", merged[f"{column}_before"])
+
+    shown = {column: either(column) for column in keys}
+    groups = either(GROUP) if GROUP in template.columns else 0
     values = [column for column in VALUES if f"{column}_before" in merged]
     same = pd.Series(True, index=merged.index)
     for column in values:

@@ -163,36 +163,29 @@ class KeyGroupsPart(KeyedPart):
         """Yield key groups with the entries and the bytes of each state, not compressed."""
         decoder = self._decoder
         for group, held in self._bytes_of(self._places):
-            with self._of_group(group) as uncompressed:
-                if isinstance(decoder, CanonicalGroups):
-                    found = decoder.measure(uncompressed(held))
-                else:
-                    found = decoder.measure(group, held)
+            with self._of_group(group, held) as plain:
+                found = (
+                    decoder.measure(plain) if isinstance(decoder, CanonicalGroups) else decoder.measure(group, plain)
+                )
             yield group, found
 
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
         for group, held in self._bytes_of(groups):
-            with self._of_group(group) as uncompressed:
-                self._decoder.decode(group, uncompressed(held), (name,), {name: into(group)})
+            with self._of_group(group, held) as plain:
+                self._decoder.decode(group, plain, (name,), {name: into(group)})
 
     @contextmanager
-    def _of_group(self, group: int) -> Iterator[Callable[[bytes], bytes]]:
-        """Name the file and the place in it in an error of a key group, whose bytes the yielded function prepares."""
-        is_plain = True
-
-        def uncompressed(held: bytes) -> bytes:
-            nonlocal is_plain
-            if not self.header.is_compressed or not isinstance(self._decoder, CanonicalGroups):
-                return held
-            found = decompressed(held)
-            is_plain = False
-            return found
-
+    def _of_group(self, group: int, held: bytes) -> Iterator[bytes]:
+        """Yield the bytes of a key group as its decoder takes them; errors name the file and the place in it."""
         with self._stream.damage_from(self._places[group][0]):
+            if not self.header.is_compressed or not isinstance(self._decoder, CanonicalGroups):
+                yield held
+                return
+            plain = decompressed(held)
             try:
-                yield uncompressed
+                yield plain
             except DamagedError as error:
-                raise (error if is_plain else error.inside(UNCOMPRESSED)) from None
+                raise error.inside(UNCOMPRESSED) from None
 
     def _bytes_of(self, groups: Collection[int]) -> Iterator[tuple[int, bytes]]:
         """Yield key groups with their bytes, in the order of the stream."""
@@ -206,11 +199,8 @@ class KeyGroupsPart(KeyedPart):
     def pairs(self, group: int) -> Iterator[tuple[KeyedState, list[Pair]]]:
         start, end = self._places[group]
         held, decoder = self._stream.read(start, end - start), self._decoder
-        with self._of_group(group) as uncompressed:
-            if isinstance(decoder, CanonicalGroups):
-                yield from decoder.pairs(uncompressed(held))
-            else:
-                yield from decoder.pairs(group, held)
+        with self._of_group(group, held) as plain:
+            yield from decoder.pairs(plain) if isinstance(decoder, CanonicalGroups) else decoder.pairs(group, plain)
 
     def _windows(self, groups: list[int]) -> Iterator[list[int]]:
         """Yield key groups that follow one another in the stream and are read at once."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kit.core.state.errors import CheckpointError, DamagedError
+from kit.core.state.errors import CheckpointError
 from kit.snapshots.formats.headers import KeyedHeader, KeyedState, keyed_header
 from kit.snapshots.formats.rows import SIZE_BYTES, PairDecoder, Rows, pair_layout
 from kit.snapshots.serializers.reading import Reader
@@ -83,10 +83,8 @@ class CanonicalGroups:
             value = reader.blob("bytes of a value")
             try:
                 decoder.add(rows, group, key, value)
-            except DamagedError as error:
-                raise error.moved(start + SIZE_BYTES).about(f"state {state.name!r}, key group {group}") from error
             except CheckpointError as error:
-                raise error.about(f"state {state.name!r}, key group {group}") from error
+                raise error.moved(start + SIZE_BYTES).about(f"state {state.name!r}, key group {group}") from error
 
     def pairs(self, data: bytes) -> Iterator[tuple[KeyedState, list[Pair]]]:
         """Yield the states in one key group with their pairs, as they are. Raises CheckpointError."""

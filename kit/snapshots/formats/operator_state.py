@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.core.state.errors import CheckpointError, DamagedError
+from kit.core.state.errors import CheckpointError
 from kit.snapshots.formats.compression import UNCOMPRESSED, decompressed
 from kit.snapshots.formats.headers import OperatorHeader, OperatorState
 from kit.snapshots.serializers.reading import Reader
@@ -21,7 +21,7 @@ def read_entry(header: OperatorHeader, state: OperatorState, data: bytes) -> Any
     """
     try:
         reader = Reader(decompressed(data) if header.is_compressed else data)
-    except DamagedError as error:
+    except CheckpointError as error:
         raise error.about(f"operator state {state.name!r}") from error
     try:
         if state.key is None:
@@ -30,8 +30,6 @@ def read_entry(header: OperatorHeader, state: OperatorState, data: bytes) -> Any
             raise reader.error(f"a map of {state.key.name} and {state.value.name}", "types that are decoded here")
         many = reader.count("entries", 0)
         return [(state.key.read(reader), state.value.read(reader)) for _ in bounded(reader, many)]
-    except DamagedError as error:
+    except CheckpointError as error:
         found = error.inside(UNCOMPRESSED) if header.is_compressed else error
         raise found.about(f"operator state {state.name!r}") from error
-    except CheckpointError as error:
-        raise error.about(f"operator state {state.name!r}") from error

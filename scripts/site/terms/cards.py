@@ -24,6 +24,15 @@ def _card(height: float, parts: Sequence[Markup], says: str) -> str:
     return framed("kit-idea", Box(0, 0, WIDTH, height), "".join(parts), says)
 
 
+def _filled(x: float, y: float, width: float, look: str, words: str, rx: float) -> list[Markup]:
+    """Draw a box with words in the middle, which are light on the dark looks."""
+    on = "small on" if look in ("record", "stored", "barrier") else "small"
+    return [
+        shapes.rect(look, round(x, 1), y, round(width, 1), 22, rx=rx),
+        shapes.text(x + width / 2, y + 15, on, words, "middle"),
+    ]
+
+
 # --- a job ------------------------------------------------------------------------------------------------------------
 
 COLUMNS = (("east", "west"), ("accounts/0", "accounts/1"), ("book/0", "book/1"))
@@ -142,9 +151,7 @@ class Line:
             parts.append(shapes.path("task", f"M{first:g} {y + 11:g}H{WIDTH - EDGE:g}"))
             for bar in bars:
                 x, width = first + bar.start * scale, (bar.end - bar.start) * scale
-                parts.append(shapes.rect(bar.look, round(x, 1), y, round(width, 1), 22, rx=4))
-                on = "small on" if bar.look in ("record", "stored", "barrier") else "small"
-                parts.append(shapes.text(x + width / 2, y + 15, on, bar.words, "middle"))
+                parts += _filled(x, y, width, bar.look, bar.words, rx=4)
                 if bar.is_marked:
                     parts.append(mark(x - 4, y - 4, width + 8, 30))
             for at, row, sign, look in self.signs:
@@ -211,9 +218,7 @@ class Files:
             for words, look in files:
                 text = words.removeprefix("*")
                 width = 12 + 6.3 * len(text)
-                parts.append(shapes.rect(look, round(x, 1), y, round(width, 1), 22, rx=3))
-                on = "small on" if look in ("record", "stored", "barrier") else "small"
-                parts.append(shapes.text(x + width / 2, y + 15, on, text, "middle"))
+                parts += _filled(x, y, width, look, text, rx=3)
                 if words.startswith("*"):
                     parts.append(mark(x - 3, y - 3, width + 6, 28))
                 x += width + 8

@@ -188,7 +188,7 @@ def _column(table: pa.Table, column: pa.Field) -> pa.ChunkedArray | pa.Array:
     """Return a column of a table in the type that Spark was told; null if the table does not have it."""
     has_column = column.name in table.column_names
     found = table.column(column.name) if has_column else pa.nulls(table.num_rows, column.type)
-    if found.null_count and not column.nullable:
+    if not column.nullable and found.null_count:
         raise ValueError(
             f"column {column.name!r} was declared NOT NULL and has {found.null_count} nulls in {table.num_rows} rows: "
             "declare it without NOT NULL in spark.read.schema(...)"
