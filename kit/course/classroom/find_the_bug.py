@@ -139,7 +139,10 @@ def finds(find: Find, name: str) -> str:
         raise NotYet(f"«{never[0]}» holds in no state of the sound job, so it cannot be missed in the broken one.")
     example = _counterexample(find, name)
     _decides_by_the_state(name, example)
-    return _said(sound, example)
+    return (
+        f"«{example.property}» holds in all {sound.states:,} states of the sound job, and in the broken one it is "
+        f"violated after {len(example)} moves"
+    )
 
 
 def _decides_by_the_state(name: str, example: Counterexample) -> None:
@@ -186,13 +189,6 @@ def _on_the_way(lab: Lab, example: Counterexample, quantifier: Quantifier) -> It
             break
     lab.run()
     yield lab
-
-
-def _said(sound: Exploration, example: Counterexample) -> str:
-    return (
-        f"«{example.property}» holds in all {sound.states:,} states of the sound job, and in the broken one it is "
-        f"violated after {len(example)} moves"
-    )
 
 
 def _counterexample(find: Find, name: str) -> Counterexample:
@@ -288,14 +284,10 @@ def _hint(example: Counterexample, name: str, step: int, right: Difference, last
         )
     if step >= last:
         return f"Step {step} is where the violation becomes visible; the error happened earlier. Go back from there."
-    if example.moves[_move_at(name, example, step)].step.kind == "kill":
+    replayed = Steps(name, example)._replayed[1]
+    if example.moves[next(number for number, (end, _) in enumerate(replayed) if step <= end)].step.kind == "kill":
         return f"Step {step} is not an error of the kit: a worker may die at any time."
     return f"Step {step}: " + ("the error happened before." if step > right.step else "up to there all is correct.")
-
-
-def _move_at(name: str, example: Counterexample, step: int) -> int:
-    steps = Steps(name, example)._replayed[1]
-    return next(number for number, (last, _) in enumerate(steps) if step <= last)
 
 
 @check

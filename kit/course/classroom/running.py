@@ -27,8 +27,6 @@ WANTED = {(letter, total) for letter in "abc" for total in range(1, 9)}
 """The rows that the job publishes: for each letter the sum after each row."""
 MOST_STEPS = 1_500
 """A limit far above what any of these jobs needs, with failures."""
-
-
 MOST_STATES = 60_000
 """A limit above the number of states that a check explores with a correct part."""
 
@@ -121,14 +119,10 @@ def _why(lab: Lab, error: Exception) -> Exception:
 def _stuck(lab: Lab) -> str:
     pending = sorted(lab.look.master.checkpoints.pending)
     waits = f" Checkpoint {pending[0]} is pending and does not complete." if pending else ""
-    blocked = [channel for channel in _channels(lab) if channel.blocked]
+    blocked = [channel for task in lab.look.tasks.values() for channel in task.inputs if channel.blocked]
     if blocked:
         waits += f" The channel from {blocked[0].source_task} is still blocked."
     return f"The job does not come to its end: it stands at step {lab.position}.{waits}"
-
-
-def _channels(lab: Lab) -> list[Any]:
-    return [channel for task in lab.look.tasks.values() for channel in task.inputs]
 
 
 def every_schedule(parts: Parts | None = None, *, sink: Sink | None = None, **given: Any) -> str:

@@ -190,7 +190,10 @@ class SinkBench:
         for each in effects:
             if each.staged not in self._files and each.final not in self._published:
                 raise NotYet(f"{_file(each.staged)} is to be published: it was dropped, or never staged.")
-            if checkpoint is not None and each.staged not in {*checkpoint.staged, *_staged_in(checkpoint)}:
+            if checkpoint is not None and each.staged not in {
+                *checkpoint.staged,
+                *(entry["staged"] for entry in checkpoint.state),
+            }:
                 raise NotYet(
                     f"{_file(each.staged)} is published for checkpoint {checkpoint_id}, which did not stage it."
                 )
@@ -299,10 +302,6 @@ class SinkBench:
             raise NotYet(f"row {twice[0]} is published twice: it is in two files.")
 
 
-def _staged_in(checkpoint: _Checkpoint) -> set[str]:
-    return {entry["staged"] for entry in checkpoint.state}
-
-
 def _file(path: str) -> str:
     return f"the file {path.rpartition('/')[2]}"
 
@@ -323,7 +322,7 @@ def publishes_nothing_too_early(operator: type[SinkFrame]) -> str:
 
     def look(lab: Lab) -> None:
         published = sum(output(lab).values())
-        if published and not _completed(lab):
+        if published and "COMPLETED" not in lab.look.master.checkpoints.ledger.ended.values():
             raise NotYet(
                 f"{published} rows are published and no checkpoint is complete. If a worker dies now the job begins "
                 "again from nothing, and publishes them a second time: staged files are published in "
@@ -335,10 +334,6 @@ def publishes_nothing_too_early(operator: type[SinkFrame]) -> str:
     for seed in seeds:
         walked(Lab(job(operator), seed=seed), look)
     return f"looked at after each step, in {len(seeds)} orders"
-
-
-def _completed(lab: Lab) -> bool:
-    return "COMPLETED" in lab.look.master.checkpoints.ledger.ended.values()
 
 
 @check

@@ -64,14 +64,10 @@ class Ref:
         return f"<{self._classes[0]} {self._values or ''}>"
 
     def __reduce__(self) -> Any:
-        return _ref, (self._number, self._classes, self._values, self._surface)
+        return Ref, (self._number, self._classes, self._values, self._surface)
 
     def __deepcopy__(self, memo: Any) -> Ref:
         return self
-
-
-def _ref(*given: Any) -> Ref:
-    return Ref(*given)
 
 
 class KindOf(type):

@@ -56,8 +56,10 @@ def grade(notebook: Mapping[str, Any], checks: str, *, seed: int = 0) -> dict[st
     try:
         with Student() as student:
             errors = list(_run(student, notebook))
-            for cell in _graded(notebook):
-                mark = cell["metadata"]["nbgrader"]
+            for cell in notebook["cells"]:
+                mark = _mark(cell)
+                if not (cell["cell_type"] == "code" and mark.get("grade") and mark.get("grade_id")):
+                    continue  # a cell that a student has added lost its id to nbgrader
                 most = float(mark["points"])
                 text, passed = _checked(module, checks, student, _text(cell), errors)
                 verdicts[mark["grade_id"]] = Verdict(mark["grade_id"], most if passed else 0, most, text)
@@ -93,17 +95,11 @@ def _checked(module: Any, checks: str, student: Student, text: str, errors: list
         check, names = _read(module, text)
         given = [part_of(student, checks, each.id) if isinstance(each, ast.Name) else each.value for each in names]
         found = check(*given)
-    except NotYet as error:
-        return _with_errors(str(error), errors), False
     except Exception as error:
-        return _with_errors(str(error), errors), False
+        return "\n".join([str(error), *(f"Before that: {each}" for each in errors[:3])]), False
     if not isinstance(found, Passed):
         return "The check has no result.", False
     return repr(found), True
-
-
-def _with_errors(text: str, errors: list[str]) -> str:
-    return "\n".join([text, *(f"Before that: {each}" for each in errors[:3])])
 
 
 def _read(module: Any, text: str) -> tuple[Callable[..., Passed], list[Any]]:
@@ -122,13 +118,6 @@ def _read(module: Any, text: str) -> tuple[Callable[..., Passed], list[Any]]:
     except (AssertionError, AttributeError, SyntaxError, ValueError):
         raise NotYet(f"The graded cell is {text!r}. Expected: `check.<name>(...)`, as in the lab.") from None
     return found, call.args
-
-
-def _graded(notebook: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the graded cells; nbgrader takes the id from one that a student has added."""
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code" and _mark(cell).get("grade") and _mark(cell).get("grade_id"):
-            yield cell
 
 
 def _mark(cell: Any) -> Any:

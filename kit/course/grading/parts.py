@@ -7,7 +7,7 @@ state in the student's process, so the lab can go back and `explore` knows equal
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -57,33 +57,35 @@ class Remote:
         return self._student.digest(self._table, self._number)
 
 
+def _method(path: str) -> Any:
+    """Return a method that calls the student's."""
+
+    def call(self: Any, *given: Any, **named: Any) -> Any:
+        return self._remote.call(path, *given, **named)
+
+    return call
+
+
+def _attribute(path: str) -> Any:
+    """Return a property that reads the student's attribute."""
+    return property(lambda self: self._remote.get(path))
+
+
 class Handler(CheckpointBarrierHandler):
     """Lab 1."""
 
     student: Student
     name: str
+    process_barrier = _method("process_barrier")
+    process_cancellation = _method("process_cancellation")
+    process_end_of_partition = _method("process_end_of_partition")
+    pending_checkpoint_id = _attribute("pending_checkpoint_id")
+    awaited_channels = _attribute("awaited_channels")
 
     def __init__(self, gates: Any, actions: Any, **settings: Any) -> None:
         super().__init__(gates, actions, **settings)
         given = Given(gates, GATES), Given(actions, ACTIONS)
         self._remote = Remote(self.student, self.name, self, HANDLER, given, settings)
-
-    def process_barrier(self, barrier: Any, channel: Any, *, is_rpc: bool = False) -> None:
-        self._remote.call("process_barrier", barrier, channel, is_rpc=is_rpc)
-
-    def process_cancellation(self, marker: Any, channel: Any) -> None:
-        self._remote.call("process_cancellation", marker, channel)
-
-    def process_end_of_partition(self, channel: Any) -> None:
-        self._remote.call("process_end_of_partition", channel)
-
-    @property
-    def pending_checkpoint_id(self) -> Any:
-        return self._remote.get("pending_checkpoint_id")
-
-    @property
-    def awaited_channels(self) -> Any:
-        return self._remote.get("awaited_channels")
 
 
 class Part:
@@ -99,58 +101,26 @@ class Part:
 class Decider(Part):
     """Lab 2."""
 
+    queue = _attribute("queue")
+    add = _method("add")
+    choose = _method("choose")
+    abort_all = _method("abort_all")
+
     def __init__(self, max_concurrent: int, min_pause_ms: int, refuse: Any, reschedule: Any) -> None:
         super().__init__(max_concurrent, min_pause_ms, Given(refuse, FUNCTION), Given(reschedule, FUNCTION))
 
-    @property
-    def queue(self) -> Any:
-        """The requests that wait."""
-        return self._remote.get("queue")
-
-    def add(self, request: Any) -> Any:
-        """Add a request."""
-        return self._remote.call("add", request)
-
-    def choose(self, **facts: Any) -> Any:
-        """Choose a request."""
-        return self._remote.call("choose", **facts)
-
-    def abort_all(self, why: Any) -> None:
-        """Refuse all requests."""
-        self._remote.call("abort_all", why)
-
     def validate(self) -> None:
-        """Check the invariants."""
+        """Do nothing: the student's process has the state."""
 
 
 class Pending(Part):
     """Lab 3."""
 
-    def __init__(self, tasks: list[str]) -> None:
-        super().__init__(tasks)
-
-    @property
-    def states(self) -> Any:
-        """The states that are kept."""
-        return self._remote.get("states")
-
-    @property
-    def to_delete(self) -> Any:
-        """The states that are not needed."""
-        return self._remote.get("to_delete")
-
-    @property
-    def is_complete(self) -> Any:
-        """True if all have acknowledged."""
-        return self._remote.get("is_complete")
-
-    def acknowledge(self, task: str, state: Any) -> Any:
-        """Record an acknowledgement."""
-        return self._remote.call("acknowledge", task, state)
-
-    def abort(self) -> None:
-        """Abort the checkpoint."""
-        self._remote.call("abort")
+    states = _attribute("states")
+    to_delete = _attribute("to_delete")
+    is_complete = _attribute("is_complete")
+    acknowledge = _method("acknowledge")
+    abort = _method("abort")
 
 
 class Repartitioner(Part):
@@ -167,6 +137,9 @@ class Capture(ChannelStateCapture):
 
     student: Student
     name: str
+    element_received = _method("element_received")
+    checkpoint_stopped = _method("checkpoint_stopped")
+    barrier_overtakes = _method("barrier_overtakes")
 
     def __init__(self, writer: Any) -> None:
         super().__init__(writer)
@@ -177,130 +150,63 @@ class Capture(ChannelStateCapture):
             "checkpoint_started", checkpoint_id, channel, queue if isinstance(queue, list) else list(queue)
         )
 
-    def element_received(self, channel: Any, element: Any) -> None:
-        self._remote.call("element_received", channel, element)
-
-    def checkpoint_stopped(self, checkpoint_id: int, channel: Any) -> None:
-        self._remote.call("checkpoint_stopped", checkpoint_id, channel)
-
-    def barrier_overtakes(self, checkpoint_id: int, subpartition: Any, queue: Any) -> None:
-        self._remote.call("barrier_overtakes", checkpoint_id, subpartition, queue)
-
 
 class Sink(SinkFrame):
     """Lab 6."""
 
     student: Student
     name: str
+    process_batch = _method("process_batch")
+    snapshot_state = _method("snapshot_state")
+    notify_checkpoint_complete = _method("notify_checkpoint_complete")
+    notify_checkpoint_aborted = _method("notify_checkpoint_aborted")
+    effects_committed = _method("effects_committed")
+    restored = _method("restored")
+    open = _method("open")
 
     def __init__(self, spec: Any) -> None:
         super().__init__(spec)
         self._remote = Remote(self.student, self.name, self, SINK, [Given(spec, OPAQUE)], {})
 
-    def process_batch(self, batch: Any, input_index: int = 0) -> None:
-        self._remote.call("process_batch", batch, input_index)
-
-    def snapshot_state(self, checkpoint_id: int) -> None:
-        self._remote.call("snapshot_state", checkpoint_id)
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._remote.call("notify_checkpoint_complete", checkpoint_id)
-
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._remote.call("notify_checkpoint_aborted", checkpoint_id)
-
-    def effects_committed(self, checkpoint_id: int) -> None:
-        self._remote.call("effects_committed", checkpoint_id)
-
-    def restored(self) -> None:
-        self._remote.call("restored")
-
-    def open(self) -> None:
-        self._remote.call("open")
-
 
 class Hook(Part):
     """Lab 7."""
 
+    identifier = _attribute("identifier")
+    trigger_checkpoint = _method("trigger_checkpoint")
+    restore_checkpoint = _method("restore_checkpoint")
+    reset = _method("reset")
+    close = _method("close")
+
     def __init__(self, ledger: Any) -> None:
         super().__init__(Given(ledger, LEDGER))
-
-    @property
-    def identifier(self) -> Any:
-        """The hook's name."""
-        return self._remote.get("identifier")
 
     @property
     def serializer(self) -> Any:
         """The serializer of its values, if it has one."""
         return Serializer(self._remote) if isinstance(self._remote.get("serializer"), Foreign) else None
 
-    def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> Any:
-        """Return the value of a checkpoint."""
-        return self._remote.call("trigger_checkpoint", checkpoint_id, timestamp_ms)
-
-    def restore_checkpoint(self, checkpoint_id: int, value: Any) -> None:
-        """Go back to a checkpoint."""
-        self._remote.call("restore_checkpoint", checkpoint_id, value)
-
-    def reset(self) -> None:
-        """Begin from nothing."""
-        self._remote.call("reset")
-
-    def close(self) -> None:
-        """End."""
-        self._remote.call("close")
-
 
 class Rescale(Part):
     """Lab 9."""
 
-    def __init__(self) -> None:
-        super().__init__()
-
-    def owner(self, key_group: int, max_parallelism: int, parallelism: int) -> Any:
-        """Return the owner of a key group."""
-        return self._remote.call("owner", key_group, max_parallelism, parallelism)
-
-    def key_groups(self, subtask: int, max_parallelism: int, parallelism: int) -> Any:
-        """Return the key groups of a subtask."""
-        return self._remote.call("key_groups", subtask, max_parallelism, parallelism)
-
-    def state(self, old: Sequence[tuple[int, int]], mine: tuple[int, int]) -> Any:
-        """Return the parts of old files that a new subtask reads."""
-        return self._remote.call("state", old, mine)
-
-    def buffers(self, old: Sequence[tuple[int, int]], mine: tuple[int, int]) -> Any:
-        """Return the old subtasks whose channels a new one reads."""
-        return self._remote.call("buffers", old, mine)
-
-    def keeps(self, key_group: int, mine: tuple[int, int]) -> Any:
-        """Return True if a new subtask keeps such a record."""
-        return self._remote.call("keeps", key_group, mine)
-
-    def senders(self, subtask: int, old_parallelism: int, new_parallelism: int) -> Any:
-        """Return the old senders that a new one takes over."""
-        return self._remote.call("senders", subtask, old_parallelism, new_parallelism)
+    owner = _method("owner")
+    key_groups = _method("key_groups")
+    state = _method("state")
+    buffers = _method("buffers")
+    keeps = _method("keeps")
+    senders = _method("senders")
 
 
 class Serializer:
     """The serializer of a hook."""
 
+    version = _attribute("serializer.version")
+    serialize = _method("serializer.serialize")
+    deserialize = _method("serializer.deserialize")
+
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
-
-    @property
-    def version(self) -> Any:
-        """The version of the bytes."""
-        return self._remote.get("serializer.version")
-
-    def serialize(self, value: Any) -> Any:
-        """Return a value as bytes."""
-        return self._remote.call("serializer.serialize", value)
-
-    def deserialize(self, version: int, data: bytes) -> Any:
-        """Return the value of these bytes."""
-        return self._remote.call("serializer.deserialize", version, data)
 
 
 PARTS: dict[str, type] = {
@@ -321,8 +227,4 @@ def part_of(student: Student, checks: str, name: str) -> Any:
     if checks in PARTS:
         return type(name, (PARTS[checks],), {"student": student, "name": name, "__module__": __name__})
     found = student.value(name)
-    return _function(student, name) if callable(found) else found
-
-
-def _function(student: Student, name: str) -> Callable[..., Any]:
-    return partial(student.apply, name)
+    return partial(student.apply, name) if callable(found) else found

@@ -76,12 +76,8 @@ class Table:
         """Record that this object has this number."""
         self._numbers[(type(value), value) if isinstance(value, EQUAL) else id(value)] = number
 
-    def reordered(self, order: Sequence[int]) -> list[tuple[Any, Surface | None]]:
-        """Return the objects with these numbers. Raises StudentError for a number that was not given."""
-        return [self.item(number) for number in order]
-
     def item(self, number: object) -> tuple[Any, Surface | None]:
-        """Return an object with its surface."""
+        """Return an object with its surface. Raises StudentError for a number that was not given."""
         if not isinstance(number, int) or not 0 <= number < len(self.items):
             raise StudentError("the process named an object that it was not given")
         return self.items[number]
@@ -177,12 +173,12 @@ class Student:
     def copy(self, table: Table, part: int) -> tuple[int, list[tuple[Any, Surface | None]]]:
         """Copy a part; return the copy's number, and the objects that it knows."""
         number, order = self._request(table, "copy", part)
-        return number, table.reordered(order)
+        return number, [table.item(each) for each in order]
 
     def digest(self, table: Table, part: int) -> tuple[str, list[Any]]:
         """Return the state of a part as text, with the objects that it knows, except itself."""
         text, order = self._request(table, "digest", part)
-        return text, [value for value, _ in table.reordered(order)[1:]]
+        return text, [value for value, _ in map(table.item, order)][1:]
 
     def free(self, part: int) -> None:
         """Forget a part, with the next message."""
@@ -349,15 +345,14 @@ class Student:
         if tag == "d":
             return {self._decoded(table, key): self._decoded(table, each) for key, each in given}
         if tag == "c":
-            return VALUES[given][0](**{name: _hashable(self._decoded(table, each)) for name, each in more[0]})
+            fields = {name: self._decoded(table, each) for name, each in more[0]}
+            return VALUES[given][0](
+                **{name: tuple(each) if isinstance(each, list) else each for name, each in fields.items()}
+            )
         if tag == "x":
             return Foreign(given)
         made = [self._decoded(table, each) for each in given]
         return {"l": list, "t": tuple, "s": set}[tag](made)
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

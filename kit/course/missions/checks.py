@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kit.core.trace.record_kinds import RecordKind
-from kit.core.trace.trace import TraceRecord
 from kit.course.missions.mission import Verdict
 from kit.hosts.lab import Lab
 from kit.run.moments.job_state import ABORTED, COMPLETED, PENDING
@@ -33,8 +32,9 @@ def completed(*ids: int) -> Check:
     """Return a check that these checkpoints are complete."""
 
     def check(lab: Lab) -> Verdict:
+        known = lab.look.moment().checkpoints
         for each in ids:
-            if _status(lab, each) != COMPLETED:
+            if each not in known or known[each].status != COMPLETED:
                 return Verdict(False, f"Checkpoint {each} {_now(lab, each)}.")
         return Verdict(True, f"{_named(ids)} complete.")
 
@@ -133,7 +133,11 @@ def late_acknowledgement(lab: Lab) -> Verdict:
     for record in lab.trace:
         if record.kind == RecordKind.CHECKPOINT_ABORTED:
             ended.add(record.checkpoint_id)
-        elif record.checkpoint_id in ended and _is_acknowledgement(record):
+        elif (
+            record.checkpoint_id in ended
+            and record.kind == RecordKind.ACKNOWLEDGE_CHECKPOINT
+            and (record.machine, record.role) == ("job", "event")
+        ):
             return Verdict(True, f"An acknowledgement arrived after checkpoint {record.checkpoint_id} had expired.")
     return Verdict(False, "No acknowledgement has arrived too late yet.")
 
@@ -163,11 +167,6 @@ def parallelism(vertex: str, wanted: int) -> Check:
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def _status(lab: Lab, checkpoint_id: int) -> str | None:
-    known = lab.look.moment().checkpoints.get(checkpoint_id)
-    return None if known is None else known.status
-
-
 def _now(lab: Lab, checkpoint_id: int) -> str:
     known = lab.look.moment().checkpoints.get(checkpoint_id)
     if known is None:
@@ -183,10 +182,6 @@ def _named(ids: tuple[int, ...]) -> str:
     if len(ids) == 1:
         return f"Checkpoint {ids[0]} is"
     return f"Checkpoints {', '.join(map(str, ids[:-1]))} and {ids[-1]} are"
-
-
-def _is_acknowledgement(record: TraceRecord) -> bool:
-    return record.kind == RecordKind.ACKNOWLEDGE_CHECKPOINT and record.machine == "job" and record.role == "event"
 
 
 def _counted(lab: Lab) -> int:
