@@ -54,7 +54,10 @@ class Why:
 
     def __str__(self) -> str:
         lines, width = [self.question], len(str(len(self.told)))
-        lines += [f"{'   ' * each.depth}{each.number:>{width}}. {_line(each)}" for each in self.told]
+        for each in self.told:
+            record = each.fact.record
+            when = "" if record is None else f"[{duration(each.at_ms)}, {record.machine}] "
+            lines.append(f"{'   ' * each.depth}{each.number:>{width}}. {each.link}{when}{each.says}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -98,9 +101,3 @@ def _html_row(each: Told) -> Markup:
             style=f"{LEFT};padding-left:{1 + 2 * each.depth}em",
         ),
     )
-
-
-def _line(each: Told) -> str:
-    record = each.fact.record
-    when = "" if record is None else f"[{duration(each.at_ms)}, {record.machine}] "
-    return f"{each.link}{when}{each.says}"

@@ -43,17 +43,13 @@ def blocked(inquiry: Inquiry, number: int) -> Fact:
     awaited = [other for other in evidence.inputs[target] if evidence.channel(other).awaited == channel.held]
     others = named(evidence.ends[other][0] for other in awaited)
     since = "" if taken is None else f" {duration(evidence.at_ms - taken.at_ms)} ago"
+    kept = f"; {contents(channel.arrived)} kept back here" if channel.arrived and evidence.detailed else ""
     return fact(
         f"{target} took barrier {channel.held} of {source}{since} and reads nothing more of it before barrier "
-        f"{channel.held} of {others or 'the others'} has come"
-        f"{_kept(channel.arrived, evidence)}",
+        f"{channel.held} of {others or 'the others'} has come{kept}",
         *some([inquiry.ask(Topic.BARRIER, channel.held, other) for other in awaited], "channels"),
         record=taken,
     )
-
-
-def _kept(items: Sequence[Item], evidence: Evidence) -> str:
-    return f"; {contents(items)} kept back here" if items and evidence.detailed else ""
 
 
 def barrier(inquiry: Inquiry, checkpoint_id: int, number: int) -> Fact:
@@ -64,10 +60,10 @@ def barrier(inquiry: Inquiry, checkpoint_id: int, number: int) -> Fact:
     what = (
         f"the end of {source}'s stream, its last barrier," if found.is_end else f"barrier {checkpoint_id} of {source}"
     )
-    behind, sent_with = (
-        _behind(found.before, evidence),
-        None if found.item is None else evidence.find(found.item.sent_as),
-    )
+    behind = f" behind {contents(found.before)}" if found.before else ", the first there"
+    if not evidence.detailed:
+        behind = " (which buffers are before it the trace does not tell)"
+    sent_with = None if found.item is None else evidence.find(found.item.sent_as)
     if found.place == ARRIVED:
         because = inquiry.ask(Topic.CHANNEL, number) if is_blocked else inquiry.ask(Topic.TURN, target)
         return fact(f"{what} is in the queue of {target}{behind}", because, record=sent_with)
@@ -84,12 +80,6 @@ def barrier(inquiry: Inquiry, checkpoint_id: int, number: int) -> Fact:
     if found.place == ENDED:
         return fact(f"{source} has ended its stream to {target}, which is as good as its barrier")
     return inquiry.ask(Topic.BEGIN, source, checkpoint_id)
-
-
-def _behind(items: Sequence[Item], evidence: Evidence) -> str:
-    if not evidence.detailed:
-        return " (which buffers are before it the trace does not tell)"
-    return f" behind {contents(items)}" if items else ", the first there"
 
 
 def contents(items: Sequence[Item]) -> str:

@@ -133,21 +133,11 @@ def _chained(evidence: Evidence, records: Sequence[TraceRecord]) -> Fact:
     """Return a chain of facts, each because of the next record."""
     told: Fact | None = None
     for record in reversed(records):
-        told = fact(_told(evidence, record), told, record=record)
+        first, _, _ = str(record.data.get("traceback") or "").partition("\nThe above exception was the direct cause of")
+        places = [line.strip() for line in first.splitlines() if line.startswith('  File "')]
+        place = f" ({places[-1]})" if places else ""  # at which a task's own code failed
+        told = fact(f"{evidence.caption(record)}{place}", told, record=record)
     return told or untold("what led to it")
-
-
-def _told(evidence: Evidence, record: TraceRecord) -> str:
-    """Describe a record as a cause, with the place at which a task's own code failed."""
-    place = _place(str(record.data.get("traceback") or ""))
-    return evidence.caption(record) + (f" ({place})" if place else "")
-
-
-def _place(traceback: str) -> str:
-    """Return the innermost place of the first exception in a traceback."""
-    first = traceback.partition("\nThe above exception was the direct cause of")[0]
-    lines = [line.strip() for line in first.splitlines() if line.startswith('  File "')]
-    return lines[-1] if lines else ""
 
 
 # --- complete ---------------------------------------------------------------------------------------------------------

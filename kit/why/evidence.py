@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from kit.core.protocol.commands import CancelTimer, ScheduleTimer
 from kit.core.protocol.duties import Duty
 from kit.core.protocol.vocabulary import COMMANDS
 from kit.core.trace.record_kinds import RecordKind
@@ -182,11 +181,10 @@ class Evidence:
 
     def timer(self, machine: str, name: str) -> TraceRecord | None:
         """Return the command that set a pending timer; None if it is not set."""
-        kinds = (ScheduleTimer.__name__, CancelTimer.__name__)
+        kinds = (RecordKind.SCHEDULE_TIMER, RecordKind.CANCEL_TIMER)
         told = (each for kind in kinds for each in self.of_kind(kind, machine=machine, timer=name))
-        set_or_not = [each for each in told if self.is_present(each)]
-        last = max(set_or_not, key=self.position, default=None)
-        return None if last is None or last.kind != kinds[0] or self.answers(last) else last
+        last = max(filter(self.is_present, told), key=self.position, default=None)
+        return None if last is None or last.kind != RecordKind.SCHEDULE_TIMER or self.answers(last) else last
 
     # --- who is who -----------------------------------------------------------------------------------------------
 

@@ -34,17 +34,15 @@ def dropped(inquiry: Inquiry, tasks: Collection[str] = (), operator: str = "") -
     evidence = inquiry.evidence
     notes = [each for each in counts(evidence, DROPPED) if not tasks or each.machine in tasks]
     notes = [each for each in notes if not operator or each.data["operator"] == operator]
+    if not notes and not (tasks or operator):
+        return Fact(NO_LATE_ROWS)
     if not notes:
-        return Fact(NO_LATE_ROWS if not (tasks or operator) else f"no row was dropped as late {_by(tasks, operator)}")
+        return Fact(f"no row was dropped as late by {repr(operator) if operator else ', '.join(tasks)}")
     facts = [_dropped_by(evidence, note) for note in notes]
     if len(facts) == 1:
         return facts[0]
     total = late_rows_counted(sum(note.data["rows"] for note in notes))
     return fact(f"{total} by {len(notes)} subtasks", *some(facts, "subtasks"))
-
-
-def _by(tasks: Collection[str], operator: str) -> str:
-    return f"by {operator!r}" if operator else f"by {', '.join(tasks)}"
 
 
 def counts(evidence: Evidence, kind: str) -> list[TraceRecord]:
@@ -63,7 +61,9 @@ def _dropped_by(evidence: Evidence, note: TraceRecord) -> Fact:
         f"{data['operator']!r} in {task} has dropped {_rows(data['rows'])} as late: its watermark, "
         f"{event_time(data['watermark_ms'])}, had passed their time, by up to {duration(data['behind_ms'])}"
     )
-    return fact(says, *_watermark(evidence, note), *_rows_behind(evidence, task), record=note)
+    before = upstream(evidence, task)
+    late_there = [_behind(each) for each in counts(evidence, BEHIND) if each.machine in before]
+    return fact(says, *_watermark(evidence, note), *some(late_there, "splits"), record=note)
 
 
 def _rows(rows: int) -> str:
@@ -118,14 +118,8 @@ def _row_origin(evidence: Evidence, note: TraceRecord) -> Fact | None:
 # --- where watermarks are made ----------------------------------------------------------------------------------------
 
 
-def _rows_behind(evidence: Evidence, task: str) -> tuple[Fact, ...]:
-    """Return the upstream tasks in which rows arrived behind the watermark made there."""
-    before = upstream(evidence, task)
-    notes = [note for note in counts(evidence, BEHIND) if note.machine in before]
-    return some([_behind(note) for note in notes], "splits")
-
-
 def _behind(note: TraceRecord) -> Fact:
+    """Return the fact that rows arrived behind the watermark which their task made."""
     data = note.data
     split = f" of {data['split']}" if data.get("split") else ""
     says = (

@@ -25,16 +25,13 @@ def lacking(inquiry: Inquiry, sink: str = "") -> Fact:
     sinks = subtasks_of(evidence, sink) if sink else []
     before = upstream(evidence, *sinks) if sinks else set(evidence.moment.tasks)
     what = f"the output of {sink}" if sink else "the output"
-    facts = [*_dropped(inquiry, before), *_not_published(inquiry, before), *_held(evidence, before)]
+    dropped = tuple(sorted({note.machine for note in counts(evidence, DROPPED) if note.machine in before}))
+    late = [inquiry.ask(Topic.LATE, dropped)] if dropped else []
+    facts = [*late, *_not_published(inquiry, before), *_held(evidence, before)]
     if not facts:
         says = f"no row was dropped as late, and all that reached {what} is published: look at what the functions emit"
         return Fact(says)
     return fact(f"rows may be missing from {what} for {len(facts)} reason{'s' * (len(facts) > 1)}", *facts)
-
-
-def _dropped(inquiry: Inquiry, before: Collection[str]) -> list[Fact]:
-    tasks = tuple(sorted({note.machine for note in counts(inquiry.evidence, DROPPED) if note.machine in before}))
-    return [inquiry.ask(Topic.LATE, tasks)] if tasks else []
 
 
 def _not_published(inquiry: Inquiry, before: Collection[str]) -> Iterator[Fact]:

@@ -125,12 +125,9 @@ def acknowledgement(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
         return _writing(inquiry, waits)
     if waits.phase == ABORTED:
         return fact(f"{task} has given checkpoint {checkpoint_id} up", inquiry.ask(Topic.ENDED, checkpoint_id))
-    return _before_its_snapshot(inquiry, waits) if waits.phase == BARRIERS else _on_its_way(evidence, waits)
-
-
-def _on_its_way(evidence: Evidence, waits: Missing) -> Fact:
-    word = "refusal" if waits.phase == DECLINED else "acknowledgement"
-    what = f"the {word} of {waits.task} to the JobMaster"
+    if waits.phase == BARRIERS:
+        return _before_its_snapshot(inquiry, waits)
+    what = f"the {'refusal' if waits.phase == DECLINED else 'acknowledgement'} of {task} to the JobMaster"
     return untold(what) if waits.record is None else sent(evidence, waits.record, what)
 
 

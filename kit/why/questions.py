@@ -173,7 +173,9 @@ def _question(evidence: Evidence, subject: Subject) -> Question:
     if subject.channel is not None:
         return Question(Topic.CHANNEL, (subject.channel,), f"Why is {evidence.named(subject.channel)} blocked?")
     if subject.word == _LATE:
-        return _about_late_rows(subject)
+        who = " in ".join(filter(None, [subject.operator, subject.task or ""]))
+        words = f"Why has {who} dropped rows as late?" if who else "Why were rows dropped as late?"
+        return Question(Topic.LATE, ((subject.task,) if subject.task else (), subject.operator), words)
     if subject.word == _OUTPUT:
         of = f" of {subject.operator}" if subject.operator else ""
         return Question(Topic.OUTPUT, (subject.operator,), f"Why does the output{of} lack rows?")
@@ -186,12 +188,6 @@ def _question(evidence: Evidence, subject: Subject) -> Question:
     if subject.request is not None:
         return Question(Topic.REQUEST, (subject.request,), f"What became of request {subject.request}, and why?")
     return _about_job(evidence, subject)
-
-
-def _about_late_rows(subject: Subject) -> Question:
-    who = " in ".join(filter(None, [subject.operator, subject.task or ""]))
-    words = f"Why has {who} dropped rows as late?" if who else "Why were rows dropped as late?"
-    return Question(Topic.LATE, ((subject.task,) if subject.task else (), subject.operator), words)
 
 
 def _about_task(evidence: Evidence, task: str) -> Question:

@@ -160,7 +160,7 @@ def state(inquiry: Inquiry, task: str) -> Fact:
     evidence = inquiry.evidence
     known = evidence.moment.tasks.get(task)
     if known is None:
-        return _no_task(inquiry, task)
+        return fact(f"{task} does not exist yet", inquiry.ask(Topic.JOB))
     if known.lost:
         lost = [
             each for each in evidence.of_kind(RecordKind.SLOT_LOST) if str(each.data["slot"]) == task.rpartition("/")[2]
@@ -176,10 +176,6 @@ def state(inquiry: Inquiry, task: str) -> Fact:
     if known.state == "RUNNING":
         return fact(f"{task} is running", record=changed)
     return _deploying(inquiry, task, known)
-
-
-def _no_task(inquiry: Inquiry, task: str) -> Fact:
-    return fact(f"{task} does not exist yet", inquiry.ask(Topic.JOB))
 
 
 def _failed_by(inquiry: Inquiry, records: list[TraceRecord]) -> list[Fact]:
@@ -230,24 +226,19 @@ def end(inquiry: Inquiry, task: str) -> Fact:
         return inquiry.ask(Topic.TURN, task)
     work = [asked(evidence, each) for each in evidence.under_way(task)]
     inputs = [number for number in evidence.inputs.get(task, []) if not evidence.channel(number).ended]
-    waits = [_not_ended(inquiry, number) for number in inputs]
-    busy = [number for number in evidence.outputs.get(task, []) if _has_buffers(evidence, number)]
-    untaken = [inquiry.ask(Topic.QUEUE, number) for number in busy]
+    sources = [evidence.ends[number][0] for number in inputs]
+    waits = [fact(f"{source} has not ended its stream", inquiry.ask(Topic.END, source)) for source in sources]
+    outputs = {number: evidence.channel(number) for number in evidence.outputs.get(task, [])}
+    untaken = [
+        inquiry.ask(Topic.QUEUE, number)
+        for number, channel in outputs.items()
+        if any(item.kind == "buffer" for item in (*channel.queued, *channel.wire, *channel.arrived))
+    ]
     last = [] if work else _last_checkpoint(inquiry, task, ended)
     stopped = ended.kind == RecordKind.WRITE_SNAPSHOT
     what = f"has stopped at savepoint {ended.checkpoint_id}" if stopped else "has processed all its input"
     says = f"{task} {what}, {duration(evidence.at_ms - ended.at_ms)} ago, and has not finished"
     return fact(says, *some([*last, *work, *untaken, *waits], "causes"), record=ended)
-
-
-def _has_buffers(evidence: Evidence, number: int) -> bool:
-    channel = evidence.channel(number)
-    return any(item.kind == "buffer" for item in (*channel.queued, *channel.wire, *channel.arrived))
-
-
-def _not_ended(inquiry: Inquiry, number: int) -> Fact:
-    source, _ = inquiry.evidence.ends[number]
-    return fact(f"{source} has not ended its stream", inquiry.ask(Topic.END, source))
 
 
 def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fact]:
@@ -261,15 +252,10 @@ def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fa
     if not taken:
         says = f"no checkpoint has begun at {task} since then; what it made last is published with the next one"
         pending = [inquiry.ask(Topic.ACK, task, each.checkpoint_id) for each in evidence.moment.pending]
-        return [fact(says, *pending or [_next_checkpoint(inquiry)])]
+        return [fact(says, *pending or [inquiry.ask(Topic.NEXT)])]
     checkpoint_id = taken[0].checkpoint_id
     heard = evidence.last(RecordKind.NOTIFY_CHECKPOINT_COMPLETE, role="event", machine=task)
     if heard is not None and (heard.checkpoint_id or -1) >= (checkpoint_id or 0):
         return []
     says = f"{task} stays until it is notified that checkpoint {checkpoint_id} is complete"
     return [fact(says, inquiry.ask(Topic.CHECKPOINT, checkpoint_id), record=taken[0])]
-
-
-def _next_checkpoint(inquiry: Inquiry) -> Fact:
-    """Explain why no checkpoint is pending."""
-    return inquiry.ask(Topic.NEXT)

@@ -58,7 +58,9 @@ class WaitFor:
 
     def size(self, items: Iterable[Item]) -> int:
         """Return the bytes in these elements."""
-        return sum(_bytes_in(self.evidence.reading.exactly(item.sent_as)) for item in items)
+        records = (self.evidence.reading.exactly(item.sent_as) for item in items)
+        batches = (record.data["element"].get("batch") for record in records if record is not None)
+        return sum(int(batch.get("bytes") or 0) for batch in batches if batch is not None)
 
     def contents(self, items: Sequence[Item]) -> str:
         """Describe elements: `2 buffers (5 records, 65 B)`."""
@@ -120,7 +122,8 @@ class WaitFor:
         elif wait.place == WIRE:
             sent = None if wait.item is None else self.evidence.find(wait.item.sent_as)
             since = "" if sent is None else f" for {self._since(sent)}"
-            yield End(task, "on the wire", f"{_named(wait)} has been on the wire{since}")
+            what = f"the {'end of the stream' if wait.is_end else 'barrier'} of {wait.source}"
+            yield End(task, "on the wire", f"{what} has been on the wire{since}")
         else:
             yield End(task, "no credit", self._no_credit(wait))
 
@@ -176,13 +179,3 @@ class WaitFor:
         """Describe the fault that froze a task's worker, if any."""
         frozen = self.evidence.frozen(task)
         return "" if frozen is None else lower_first(self.evidence.caption(frozen))
-
-
-def _named(barrier: Barrier) -> str:
-    return f"the {'end of the stream' if barrier.is_end else 'barrier'} of {barrier.source}"
-
-
-def _bytes_in(record: TraceRecord | None) -> int:
-    """Return the bytes of the buffer in a record."""
-    batch = None if record is None else record.data["element"].get("batch")
-    return 0 if batch is None else int(batch.get("bytes") or 0)
