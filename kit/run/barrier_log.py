@@ -80,16 +80,14 @@ class BarrierLog:
 
     def _taken(self, record: TraceRecord) -> None:
         """Note a barrier that was taken from its channel."""
-        checkpoint_id = record.checkpoint_id or -1
-        path, task = self.path(checkpoint_id, record.data["channel"]), self.task(checkpoint_id, task_of(record))
+        path = self.path(record.checkpoint_id or -1, record.data["channel"])
         path.taken_ms = record.at_ms
         path.blocks = record.kind == RecordKind.BARRIER_ALIGNED and bool(record.data.get("awaited"))
-        self._met(task, record)
+        self._met(record)
 
-    def _ended(self, record: TraceRecord) -> None:
-        self._met(self.task(record.checkpoint_id or -1, task_of(record)), record)
-
-    def _met(self, task: TaskBarriers, record: TraceRecord) -> None:
+    def _met(self, record: TraceRecord) -> None:
+        """Note that the task has a barrier, or the end that counts as one."""
+        task = self.task(record.checkpoint_id or -1, task_of(record))
         if task.first_ms is None:
             task.first_ms = record.at_ms
         if not record.data.get("awaited", True):
@@ -101,7 +99,7 @@ _HANDLERS: dict[str, Callable[[BarrierLog, TraceRecord], None]] = {
     RecordKind.SEND_ELEMENT: BarrierLog._element,
     RecordKind.BARRIER_ALIGNED: BarrierLog._taken,
     RecordKind.BARRIER_COUNTED: BarrierLog._taken,
-    RecordKind.END_COUNTED: BarrierLog._ended,
+    RecordKind.END_COUNTED: BarrierLog._met,
 }
 
 

@@ -32,8 +32,10 @@ def caption_of(record: TraceRecord, ends: Ends | None = None) -> str:
     side = kind_of(record).side(record.role)
     if side is None:
         about = "" if record.checkpoint_id is None else f" (checkpoint {record.checkpoint_id})"
-        return f"{_who(record)}: {_spelled(record.kind)}{about}"
-    return _upper_first(side.caption.format_map(_fields(record, ends or {})))
+        spelled = re.sub(r"(?<!^)([A-Z])", lambda match: " " + match[1].lower(), record.kind)
+        return f"{_who(record)}: {spelled}{about}"
+    text = side.caption.format_map(_fields(record, ends or {}))
+    return text if "/" in text.partition(" ")[0] else text[:1].upper() + text[1:]  # a task's name stays unchanged
 
 
 def caption_of_moment(moment: Moment) -> str:
@@ -46,6 +48,7 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
     fields = _Fields(data)
     checkpoint_id = record.checkpoint_id if record.checkpoint_id is not None else data.get("checkpoint_id", "?")
     error = str(data.get("error") or "")
+    tasks, restore = data.get("tasks"), data.get("restore")
     channel = data.get("channel")
     source, to = ends.get(channel, (f"channel {channel}", f"channel {channel}")) if isinstance(channel, int) else "??"
     fields |= {
@@ -58,14 +61,16 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
         "kind_of": "Savepoint" if "avepoint" in str(data.get("snapshot", "")) else "Checkpoint",
         "why": _reason(data),
         "detail_or_reason": data.get("detail") or _reason(data),
-        "sources": _names(data.get("tasks")),
+        "sources": listed(list(map(str, tasks))) if isinstance(tasks, list | tuple) else "the sources",
         "now": str(data.get("state") or data.get("status") or "?").lower(),
         "files": "files that no checkpoint needs"
         if checkpoint_id in (None, "?")
         else f"files of checkpoint {checkpoint_id}",
         "rows": _rows(data.get("batch")),
         "late_rows": _rows(data),
-        "with_state": _with_state(data.get("restore")),
+        "with_state": f"with state of checkpoint {restore['checkpoint_id']}"
+        if isinstance(restore, Mapping)
+        else "without state",
         "and_waits": _and_waits(data.get("awaited"), ends),
         "overtaking": ", past what is still waiting" if data.get("priority") else "",
         "goes_back": "starts again from scratch"
@@ -136,13 +141,10 @@ def _who(record: TraceRecord) -> str:
 
 
 def _reason(data: Mapping[str, Any]) -> str:
-    reason = _sentence(str(data.get("reason") or "no reason given"))
+    reason = str(data.get("reason") or "no reason given")
+    reason = ended_in_short(reason) if reason.isupper() else reason
     detail = str(data.get("detail") or "")
     return f"{reason} ({detail})" if detail else reason
-
-
-def _sentence(name: str) -> str:
-    return ended_in_short(name) if name.isupper() else name
 
 
 MOST_TASKS, MOST_VERTICES, FIRST_VERTICES = 8, 6, 3
@@ -167,17 +169,9 @@ def listed(tasks: Sequence[str]) -> str:
     return ", ".join(f"{vertex}/{', '.join(subtasks)}" for vertex, subtasks in by_vertex.items())
 
 
-def _names(tasks: object) -> str:
-    return listed([str(task) for task in tasks]) if isinstance(tasks, list | tuple) else "the sources"
-
-
 def _rows(batch: object) -> str:
     rows = batch.get("rows") if isinstance(batch, Mapping) else None
     return "nothing" if rows is None else "1 record" if rows == 1 else f"{rows} records"
-
-
-def _with_state(restore: object) -> str:
-    return f"with state of checkpoint {restore['checkpoint_id']}" if isinstance(restore, Mapping) else "without state"
 
 
 def _and_waits(awaited: object, ends: Ends) -> str:
@@ -190,16 +184,7 @@ def _and_waits(awaited: object, ends: Ends) -> str:
     return f", blocks that channel and waits for {others}"
 
 
-def _spelled(kind: str) -> str:
-    return re.sub(r"(?<!^)([A-Z])", lambda match: " " + match[1].lower(), kind)
-
-
 def lower_first(text: str) -> str:
     """Return the caption as it reads in the middle of a sentence."""
     first = text.partition(" ")[0]
     return text if "/" in first or first[1:].lower() != first[1:] else text[:1].lower() + text[1:]
-
-
-def _upper_first(text: str) -> str:
-    """Capitalize the first letter of a sentence, unless it begins with a task's name."""
-    return text if "/" in text.partition(" ")[0] else text[:1].upper() + text[1:]

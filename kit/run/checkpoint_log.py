@@ -122,18 +122,14 @@ class CheckpointLog:
         """The checkpoint that was chosen to start and has no number yet."""
         self.moment = reading.moment_at(n)
         for record in reading.of_kinds(_KINDS, n):
-            if self._is_of_another_run(record):
-                continue
+            number = record.checkpoint_id
+            if number is not None and number not in self.lives and record.kind not in _BEGIN:
+                continue  # it is about the checkpoint that the job was started from, not one of this run
             handler = _HANDLERS.get((record.role, record.kind))
             if handler is not None and is_of_the_job_master(record):
                 handler(self, record)
             elif record.kind == RecordKind.NOTIFY_CHECKPOINT_COMPLETE and record.role == "event":
                 self._answered(NOTIFY, record, record.machine)
-
-    def _is_of_another_run(self, record: TraceRecord) -> bool:
-        """Return True if the record is about the checkpoint that the job was started from, not one of this run."""
-        number = record.checkpoint_id
-        return number is not None and number not in self.lives and record.kind not in _BEGIN
 
     def _life(self, record: TraceRecord) -> CheckpointLife:
         number = record.checkpoint_id if record.checkpoint_id is not None else record.data["checkpoint_id"]
@@ -164,9 +160,6 @@ class CheckpointLog:
     def _failed_to_start(self, record: TraceRecord) -> None:
         self._left(record)
         self.starting = None
-
-    def _refused(self, record: TraceRecord) -> None:
-        self._left(record)
 
     def _new_driver(self, record: TraceRecord) -> None:
         """Discard the plans of the previous driver."""
@@ -208,20 +201,6 @@ class CheckpointLog:
             life.enter(CheckpointState.HOOKS, at_ms)
         if life.state is CheckpointState.HOOKS and life.answered(HOOK) == life.hooks:
             life.enter(CheckpointState.TRIGGERING, at_ms)
-
-    def _to_coordinator(self, record: TraceRecord) -> None:
-        self._asked(COORDINATOR, record, record.data["operator_id"])
-
-    def _to_hook(self, record: TraceRecord) -> None:
-        self._asked(HOOK, record, record.data["hook"])
-
-    def _from_coordinator(self, record: TraceRecord) -> None:
-        self._answered(COORDINATOR, record, record.data["operator_id"])
-        self._go_on(self._life(record), record.at_ms)
-
-    def _from_hook(self, record: TraceRecord) -> None:
-        self._answered(HOOK, record, record.data["hook"])
-        self._go_on(self._life(record), record.at_ms)
 
     def _triggered(self, record: TraceRecord) -> None:
         life, expected = self._life(record), self.moment.checkpoints[record.checkpoint_id or -1].expected
@@ -293,15 +272,22 @@ class CheckpointLog:
 
 _BEGIN = frozenset({RecordKind.CHECKPOINT_ID_ALLOCATED, RecordKind.CHECKPOINT_PENDING})
 
-_Handler = Callable[[CheckpointLog, TraceRecord], None]
+_Handler = Callable[[CheckpointLog, TraceRecord], object]
 
 
-def _step(kind: str) -> _Handler:
-    return lambda log, record: log._asked(kind, record)
+def _step(kind: str, who: str = "") -> _Handler:
+    """Return the handler of a request for a step; `who` is the field that names the one who answers."""
+    return lambda log, record: log._asked(kind, record, record.data[who] if who else "")
 
 
-def _of_task(kind: str) -> _Handler:
-    return lambda log, record: log._asked(kind, record, record.data["task"])
+def _part(kind: str, who: str) -> _Handler:
+    """Return the handler of an answer after which the checkpoint may go on."""
+
+    def handle(log: CheckpointLog, record: TraceRecord) -> None:
+        log._answered(kind, record, record.data[who])
+        log._go_on(log._life(record), record.at_ms)
+
+    return handle
 
 
 def _failed(kind: str, who: str = "") -> _Handler:
@@ -317,7 +303,7 @@ _HANDLERS: dict[tuple[str, str], _Handler] = {
     ("command", RecordKind.SCHEDULE_TIMER): CheckpointLog._timer_set,
     ("command", RecordKind.PERIODIC_TRIGGER_SCHEDULED): CheckpointLog._periodic,
     ("command", RecordKind.REQUEST_QUEUED): CheckpointLog._queued,
-    ("command", RecordKind.REQUEST_REFUSED): CheckpointLog._refused,
+    ("command", RecordKind.REQUEST_REFUSED): CheckpointLog._left,
     ("command", RecordKind.TRIGGERING_STARTED): CheckpointLog._started,
     ("command", RecordKind.TRIGGERING_FAILED): CheckpointLog._failed_to_start,
     ("event", RecordKind.CHECKPOINT_ID_ALLOCATED): CheckpointLog._numbered,
@@ -325,10 +311,10 @@ _HANDLERS: dict[tuple[str, str], _Handler] = {
     ("command", RecordKind.INITIALIZE_LOCATION): _step(LOCATION),
     ("event", RecordKind.LOCATION_INITIALIZED): CheckpointLog._located,
     ("event", RecordKind.LOCATION_FAILED): _failed(LOCATION),
-    ("command", RecordKind.SCHEDULE_COORDINATOR_CHECKPOINT): CheckpointLog._to_coordinator,
-    ("command", RecordKind.COORDINATOR_ACKNOWLEDGED): CheckpointLog._from_coordinator,
-    ("command", RecordKind.TRIGGER_MASTER_HOOK): CheckpointLog._to_hook,
-    ("command", RecordKind.MASTER_HOOK_ACKNOWLEDGED): CheckpointLog._from_hook,
+    ("command", RecordKind.SCHEDULE_COORDINATOR_CHECKPOINT): _step(COORDINATOR, "operator_id"),
+    ("command", RecordKind.COORDINATOR_ACKNOWLEDGED): _part(COORDINATOR, "operator_id"),
+    ("command", RecordKind.TRIGGER_MASTER_HOOK): _step(HOOK, "hook"),
+    ("command", RecordKind.MASTER_HOOK_ACKNOWLEDGED): _part(HOOK, "hook"),
     ("event", RecordKind.MASTER_HOOK_FAILED): _failed(HOOK, "hook"),
     ("command", RecordKind.CHECKPOINT_TRIGGERED): CheckpointLog._triggered,
     ("command", RecordKind.TASK_ACKNOWLEDGED): CheckpointLog._acked,
@@ -337,7 +323,7 @@ _HANDLERS: dict[tuple[str, str], _Handler] = {
     ("event", RecordKind.METADATA_FAILED): _failed(METADATA),
     ("command", RecordKind.STORE_CHECKPOINT): _step(STORE),
     ("event", RecordKind.CHECKPOINT_STORE_FAILED): _failed(STORE),
-    ("command", RecordKind.NOTIFY_CHECKPOINT_COMPLETE): _of_task(NOTIFY),
+    ("command", RecordKind.NOTIFY_CHECKPOINT_COMPLETE): _step(NOTIFY, "task"),
     ("command", RecordKind.CHECKPOINT_COMPLETED): CheckpointLog._completed,
     ("command", RecordKind.CHECKPOINT_ABORTED): CheckpointLog._aborted,
 }

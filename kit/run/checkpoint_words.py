@@ -84,13 +84,10 @@ def how_it_went(found: Journeys, known: CheckpointMoment) -> str:
         return f"complete after {duration(known.duration_ms)}"
     spans = spans_of_task(found, known, last)
     longest = max(spans, key=lambda span: span.end_ms - span.start_ms, default=None)
-    phase = "" if longest is None else _longest(longest, took[last])
+    phase = ""
+    if longest is not None and longest.is_seen:
+        phase = f": {duration(longest.end_ms - longest.start_ms)} of its {duration(took[last])} {DOING[longest.look]}"
     return f"complete after {duration(known.duration_ms)}; {last} was the last to acknowledge{phase}"
-
-
-def _longest(span: Span, took: float) -> str:
-    length = span.end_ms - span.start_ms
-    return f": {duration(length)} of its {duration(took)} {DOING[span.look]}" if length > 0 else ""
 
 
 def took_ms(found: Journeys, known: CheckpointMoment) -> dict[str, float]:

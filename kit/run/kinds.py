@@ -27,7 +27,7 @@ from kit.core.trace.trace import TraceRecord
 from kit.run.checkpoint_path import Path, PathStep
 from kit.run.moments import channel_meanings as channels
 from kit.run.moments import meanings
-from kit.run.moments.job_state import ABORTED, ALIGNING, DECLINED, SENT
+from kit.run.moments.job_state import ABORTED, ALIGNING, SENT, WRITING
 from kit.run.moments.meanings import Meaning
 
 BULK, PLUMBING, DETAIL, MAIN, MILESTONE = range(5)
@@ -100,17 +100,7 @@ def _event(
 
 
 def _command(
-    word: type[Word], level: _Level, caption: str, *, means: Meaning | None = None, path: PathStep | None = None
-) -> Kind:
-    return Kind(word.__name__, level, command=Side(caption, means, path))
-
-
-def _message(word: type[Word], level: _Level, *, command: Side, event: Side, mail: str = "") -> Kind:
-    return Kind(word.__name__, level, command, event, mail=mail)
-
-
-def _note(
-    kind: NoteKind,
+    word: type[Word] | NoteKind,
     level: _Level,
     caption: str,
     *,
@@ -119,7 +109,13 @@ def _note(
     mark: str = "",
     span: str = "",
 ) -> Kind:
-    return Kind(kind, level, command=Side(caption, means, path), mark=mark, span=span)
+    """Return the entry of a command, or of a note, which a trace records like one."""
+    name = word if isinstance(word, str) else word.__name__
+    return Kind(name, level, command=Side(caption, means, path), mark=mark, span=span)
+
+
+def _message(word: type[Word], level: _Level, *, command: Side, event: Side, mail: str = "") -> Kind:
+    return Kind(word.__name__, level, command, event, mail=mail)
 
 
 _EVENTS = (
@@ -273,7 +269,7 @@ _COMMANDS = (
         commands.WriteSnapshot,
         MAIN,
         "{who} has copied its state for checkpoint {cp}; the copy is being written",
-        means=meanings.writing,
+        means=meanings.own_phase(WRITING),
         path=Path.copied,
     ),
     _command(
@@ -360,7 +356,7 @@ _MESSAGES = (
     _message(
         messages.DeclineCheckpoint,
         MAIN,
-        command=Side("{who} declines checkpoint {cp}: {why}", means=meanings.gave_up(DECLINED), path=Path.declined),
+        command=Side("{who} declines checkpoint {cp}: {why}", means=meanings.declined, path=Path.declined),
         event=Side("{who} learns that {task} declined checkpoint {cp}: {why}"),
         mail="decline",
     ),
@@ -406,109 +402,111 @@ _WITHIN_A_SLOT = (
 )
 
 _NOTES = (
-    _note(
+    _command(
         "StateAssigned",
         MILESTONE,
         "{who} has assigned the state of checkpoint {cp} to the tasks",
         means=meanings.state_assigned,
         mark="restore",
     ),
-    _note("AllTasksRunning", MAIN, "All tasks of epoch {epoch} are running", span="ends"),
-    _note("RescalePhaseChanged", MAIN, "{rescale_phase}: {moment}"),
-    _note(
+    _command("AllTasksRunning", MAIN, "All tasks of epoch {epoch} are running", span="ends"),
+    _command("RescalePhaseChanged", MAIN, "{rescale_phase}: {moment}"),
+    _command(
         "JobRescaled",
         MILESTONE,
         "The job continues at another parallelism, from {rescaled}: {moment}",
         mark="restore",
     ),
-    _note("RescaleRefused", MILESTONE, "The job is not rescaled: {error}"),
-    _note(
+    _command("RescaleRefused", MILESTONE, "The job is not rescaled: {error}"),
+    _command(
         "WaitingForSlots", MILESTONE, "{who} waits for slots: {slots} are available, {least} are needed", mark="failure"
     ),
-    _note("PeriodicTriggerScheduled", BULK, "The next periodic checkpoint is due in {due_in}"),
-    _note("RequestQueued", DETAIL, "{request} is queued"),
-    _note("RequestRefused", MILESTONE, "{request} is refused: {detail_or_reason}"),
-    _note("TriggeringStarted", PLUMBING, "{who} begins a checkpoint", means=meanings.planned),
-    _note("TriggeringFailed", MILESTONE, "A checkpoint could not be triggered: {detail_or_reason}"),
-    _note("CoordinatorAcknowledged", PLUMBING, "An operator coordinator has acknowledged checkpoint {cp}"),
-    _note("CoordinatorReset", DETAIL, "The operator coordinator of {operator} {goes_back}"),
-    _note(
+    _command("PeriodicTriggerScheduled", BULK, "The next periodic checkpoint is due in {due_in}"),
+    _command("RequestQueued", DETAIL, "{request} is queued"),
+    _command("RequestRefused", MILESTONE, "{request} is refused: {detail_or_reason}"),
+    _command("TriggeringStarted", PLUMBING, "{who} begins a checkpoint", means=meanings.planned),
+    _command("TriggeringFailed", MILESTONE, "A checkpoint could not be triggered: {detail_or_reason}"),
+    _command("CoordinatorAcknowledged", PLUMBING, "An operator coordinator has acknowledged checkpoint {cp}"),
+    _command("CoordinatorReset", DETAIL, "The operator coordinator of {operator} {goes_back}"),
+    _command(
         "CoordinatorNotified",
         PLUMBING,
         "The operator coordinator of {operator} is notified that checkpoint {cp} is {outcome}",
     ),
-    _note(
+    _command(
         "ListenerNotified",
         DETAIL,
         "The user's listener at {operator} in {who} is notified that checkpoint {cp} is {outcome}",
     ),
-    _note("MasterHookAcknowledged", PLUMBING, "The hook {hook} has acknowledged checkpoint {cp}"),
-    _note(
+    _command("MasterHookAcknowledged", PLUMBING, "The hook {hook} has acknowledged checkpoint {cp}"),
+    _command(
         "CheckpointPending",
         PLUMBING,
         "{kind_of} {cp} is pending: every task must acknowledge it",
         means=meanings.pending,
     ),
-    _note(
+    _command(
         "CheckpointPlannedAgain",
         PLUMBING,
         "Tasks have finished meanwhile: {who} continues checkpoint {cp} without them",
         means=meanings.planned_again,
     ),
-    _note("CheckpointTriggered", MILESTONE, "Checkpoint {cp} is triggered: {sources} begin", mark="checkpoint"),
-    _note(
+    _command("CheckpointTriggered", MILESTONE, "Checkpoint {cp} is triggered: {sources} begin", mark="checkpoint"),
+    _command(
         "TaskAcknowledged",
         PLUMBING,
         "{task} has acknowledged checkpoint {cp}",
         means=meanings.acknowledged,
         path=Path.acknowledged,
     ),
-    _note("AcknowledgeIgnored", PLUMBING, "An acknowledgement of checkpoint {cp} from {task} is ignored: {result}"),
-    _note("DeclineIgnored", PLUMBING, "A decline of checkpoint {cp} from {task} is ignored: {result}"),
-    _note("MetricsIgnored", PLUMBING, "The metrics of {task} for checkpoint {cp} are ignored: {result}"),
-    _note("CheckpointFinalizing", PLUMBING, "Checkpoint {cp} has all acknowledgements"),
-    _note("CheckpointCompleted", MILESTONE, "{kind_of} {cp} is complete", means=meanings.completed, mark="checkpoint"),
-    _note(
+    _command("AcknowledgeIgnored", PLUMBING, "An acknowledgement of checkpoint {cp} from {task} is ignored: {result}"),
+    _command("DeclineIgnored", PLUMBING, "A decline of checkpoint {cp} from {task} is ignored: {result}"),
+    _command("MetricsIgnored", PLUMBING, "The metrics of {task} for checkpoint {cp} are ignored: {result}"),
+    _command("CheckpointFinalizing", PLUMBING, "Checkpoint {cp} has all acknowledgements"),
+    _command(
+        "CheckpointCompleted", MILESTONE, "{kind_of} {cp} is complete", means=meanings.completed, mark="checkpoint"
+    ),
+    _command(
         "CheckpointAborted",
         MILESTONE,
         "Checkpoint {cp} is aborted: {detail_or_reason}",
         means=meanings.aborted,
         mark="checkpoint",
     ),
-    _note("CheckpointSubsumed", DETAIL, "Checkpoint {cp} is subsumed by a newer one"),
-    _note("CheckpointDiscarded", PLUMBING, "Checkpoint {cp} is deleted"),
-    _note("CheckpointRestored", MILESTONE, "The job goes back to checkpoint {cp}", span="begins", mark="restore"),
-    _note(
+    _command("CheckpointSubsumed", DETAIL, "Checkpoint {cp} is subsumed by a newer one"),
+    _command("CheckpointDiscarded", PLUMBING, "Checkpoint {cp} is deleted"),
+    _command("CheckpointRestored", MILESTONE, "The job goes back to checkpoint {cp}", span="begins", mark="restore"),
+    _command(
         "BarrierAnnounced",
         DETAIL,
         "Barrier {cp} from {source} is announced to {who}: data is queued ahead of it",
         path=Path.reached,
     ),
-    _note(
+    _command(
         "BarrierPrioritized",
         MAIN,
         "{who} takes barrier {cp} from {source} before the data ahead of it",
         means=channels.barrier_prioritized,
     ),
-    _note(
+    _command(
         "BarrierAligned",
         MAIN,
         "{who} takes barrier {cp} from {source}{and_waits}",
         means=channels.barrier_aligned,
         path=Path.reached,
     ),
-    _note(
+    _command(
         "BarrierCounted",
         MAIN,
         "{who} counts barrier {cp} from {source} and continues to read that channel",
         means=channels.barrier_counted,
         path=Path.reached,
     ),
-    _note("EndCounted", DETAIL, "{who} counts the end of {source} as its barrier {cp}", means=channels.end_counted),
-    _note("AlignmentTimedOut", MAIN, "{who} has reached the alignment timeout: barrier {cp} overtakes from now on"),
-    _note("RowsBehindWatermark", PLUMBING, "{who}: {late_rows} so far behind the watermark of {operator}"),
-    _note("LateRowsDropped", DETAIL, "{who}: {late_rows} dropped by {operator} so far, as late"),
-    _note(
+    _command("EndCounted", DETAIL, "{who} counts the end of {source} as its barrier {cp}", means=channels.end_counted),
+    _command("AlignmentTimedOut", MAIN, "{who} has reached the alignment timeout: barrier {cp} overtakes from now on"),
+    _command("RowsBehindWatermark", PLUMBING, "{who}: {late_rows} so far behind the watermark of {operator}"),
+    _command("LateRowsDropped", DETAIL, "{who}: {late_rows} dropped by {operator} so far, as late"),
+    _command(
         "BarrierIgnored",
         PLUMBING,
         "{who} ignores barrier {cp} from {source}: this checkpoint has ended for it",
@@ -532,5 +530,4 @@ def kind_of(record: TraceRecord) -> Kind:
 
 def level_of(record: TraceRecord) -> int:
     """Return how much a record matters."""
-    level = kind_of(record).level
-    return level if isinstance(level, int) else level(record)
+    return kind_of(record).level_of(record)

@@ -238,13 +238,7 @@ def _common(records: Sequence[TraceRecord], trace: Sequence[TraceRecord]) -> int
 
     After the first difference nothing is the same, so the search can bisect.
     """
-    low, high = 0, min(len(records), len(trace))
-    if high and trace[high - 1] is records[high - 1]:
-        return high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if trace[middle - 1] is records[middle - 1]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    most = min(len(records), len(trace))
+    if most and trace[most - 1] is records[most - 1]:
+        return most
+    return bisect_left(range(most), True, key=lambda at: trace[at] is not records[at])

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kit.core.display import display
@@ -31,20 +32,21 @@ from kit.stream.settings.setting_rules import RULES
 if TYPE_CHECKING:
     import pandas as pd
 
-HISTORY = (
-    "id",
-    "kind",
-    "status",
-    "acknowledged",
-    "subtasks",
-    "triggered_at_ms",
-    "latest_ack_at_ms",
-    "duration_ms",
-    "checkpointed_bytes",
-    "full_bytes",
-    "processed_bytes",
-    "persisted_bytes",
-)
+HISTORY = {
+    "id": "checkpoint_id",
+    "kind": "properties.snapshot_type.name",
+    "status": "status.name",
+    "acknowledged": "acked",
+    "subtasks": "total",
+    "triggered_at_ms": "triggered_at_ms",
+    "latest_ack_at_ms": "last_ack_at_ms",
+    "duration_ms": "duration_ms",
+    "checkpointed_bytes": "checkpointed_size",
+    "full_bytes": "state_size",
+    "processed_bytes": "processed_data",
+    "persisted_bytes": "persisted_data",
+}
+"""The columns of the history, and the attribute of `CheckpointStats` that each shows."""
 SUBTASKS = (
     "task",
     "vertex",
@@ -63,16 +65,6 @@ SUBTASKS = (
     "start_delay_ms",
     "unaligned",
     "waits_for",
-)
-INITIALIZATION = (
-    "task",
-    "attempt",
-    "status",
-    "deployed_at_ms",
-    "duration_ms",
-    "read_state_ms",
-    "gate_restore_ms",
-    "restored_bytes",
 )
 FROM_TRACE = ("sync_ms", "async_ms", "alignment_ms", "start_delay_ms")
 OF_SUBTASKS = (50, 90, 99)
@@ -122,69 +114,18 @@ class CheckpointStatistics:
             "failed": snapshot.latest_failed,
             "savepoint": snapshot.latest_savepoint,
         }
-        rows: dict[str, tuple[Any, ...]] = {
-            name: (
-                stats.checkpoint_id,
-                stats.properties.snapshot_type.name,
-                stats.ended_at_ms,
-                stats.duration_ms,
-                stats.checkpointed_size,
-                stats.state_size,
-                _format(stats),
-                stats.path,
-                stats.failure,
-            )
-            for name, stats in found.items()
-            if stats is not None
-        }
+        rows = {name: _latest_row(stats) for name, stats in found.items() if stats is not None}
         back = snapshot.restored
         if back is not None:
-            kind = back.properties.snapshot_type.name
-            rows["restore"] = (
-                back.checkpoint_id,
-                kind,
-                back.restored_at_ms,
-                None,
-                None,
-                back.state_size,
-                "",
-                back.path,
-                "",
-            )
-        columns = [
-            "id",
-            "kind",
-            "at_ms",
-            "duration_ms",
-            "checkpointed_bytes",
-            "full_bytes",
-            "format",
-            "path",
-            "failure",
-        ]
-        return _table(rows.values(), columns, index=list(rows))
+            whence = (back.checkpoint_id, back.properties.snapshot_type.name, back.restored_at_ms)
+            rows["restore"] = (*whence, None, None, back.state_size, "", back.path, "")
+        figures = ["duration_ms", "checkpointed_bytes", "full_bytes"]
+        return _table(rows.values(), ["id", "kind", "at_ms", *figures, "format", "path", "failure"], index=list(rows))
 
     @property
     def history(self) -> pd.DataFrame:
         """One row per checkpoint, newest first, with the columns of `HISTORY`."""
-        rows = (
-            (
-                stats.checkpoint_id,
-                stats.properties.snapshot_type.name,
-                stats.status.name,
-                stats.acked,
-                stats.total,
-                stats.triggered_at_ms,
-                stats.last_ack_at_ms,
-                stats.duration_ms,
-                stats.checkpointed_size,
-                stats.state_size,
-                stats.processed_data,
-                stats.persisted_data,
-            )
-            for stats in self._snapshot.checkpoints
-        )
-        return _table(rows, HISTORY)
+        return _table(map(attrgetter(*HISTORY.values()), self._snapshot.checkpoints), [*HISTORY])
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -195,10 +136,8 @@ class CheckpointStatistics:
 
         found = self._snapshot.summary
         figures = ("end_to_end_ms", "checkpointed_bytes", "full_bytes", "processed_bytes", "persisted_bytes")
-        rows = []
-        for figure in figures:
-            each = getattr(found, figure)
-            rows.append((each.count, each.least, each.average, each.most, *each.percentiles()))
+        summaries = (getattr(found, figure) for figure in figures)
+        rows = [(each.count, each.least, each.average, each.most, *each.percentiles()) for each in summaries]
         columns = ["count", "min", "average", "max", *(f"p{percent:g}" for percent in PERCENTILES)]
         return pd.DataFrame(rows, columns=columns, index=list(figures))
 
@@ -300,20 +239,17 @@ class CheckpointStatistics:
         Columns: task, attempt, status, deployed_at_ms, duration_ms (until it ran), read_state_ms, gate_restore_ms
         (processing what had been in flight), restored_bytes.
         """
+        figures = ("deployed_at_ms", "duration_ms", "read_state_ms", "gate_restore_ms", "restored_bytes")
         rows = (
             (
                 each.task,
                 each.attempt,
                 "COMPLETED" if each.metrics.completed else "FAILED",
-                each.metrics.deployed_at_ms,
-                each.metrics.duration_ms,
-                each.metrics.read_state_ms,
-                each.metrics.gate_restore_ms,
-                each.metrics.restored_bytes,
+                *attrgetter(*figures)(each.metrics),
             )
             for each in self._snapshot.initialization
         )
-        return _table(rows, INITIALIZATION)
+        return _table(rows, ["task", "attempt", "status", *figures])
 
     # --- metrics ----------------------------------------------------------------------------------------------------
 
@@ -356,18 +292,9 @@ class CheckpointStatistics:
         Columns: name (Checkpoint, JobInitialization), start_ms, end_ms, checkpoint_id, full_bytes, status.
         """
         columns = ["name", "start_ms", "end_ms", "checkpoint_id", "full_bytes", "status"]
-        rows = [
-            (
-                "Checkpoint",
-                each.triggered_at_ms,
-                each.ended_at_ms,
-                each.checkpoint_id,
-                each.state_size,
-                each.status.name,
-            )
-            for each in reversed(self._snapshot.checkpoints)
-            if each.ended_at_ms != NOT_YET
-        ]
+        shown = attrgetter("triggered_at_ms", "ended_at_ms", "checkpoint_id", "state_size", "status.name")
+        ended = (each for each in reversed(self._snapshot.checkpoints) if each.ended_at_ms != NOT_YET)
+        rows = [("Checkpoint", *shown(each)) for each in ended]
         return _table(sorted([*rows, *self._initializations()], key=lambda row: row[1]), columns)
 
     def _initializations(self) -> Iterator[tuple[Any, ...]]:
@@ -418,6 +345,12 @@ def _reports(stats: CheckpointStats) -> Iterator[tuple[str, SubtaskStats | None]
 def _format(stats: CheckpointStats) -> str:
     kind = stats.properties.snapshot_type
     return kind.format.name if isinstance(kind, SavepointType) else ""
+
+
+def _latest_row(stats: CheckpointStats) -> tuple[Any, ...]:
+    figures = attrgetter("ended_at_ms", "duration_ms", "checkpointed_size", "state_size")(stats)
+    kind = stats.properties.snapshot_type.name
+    return (stats.checkpoint_id, kind, *figures, _format(stats), stats.path, stats.failure)
 
 
 def _nanos(ms: int) -> int:

@@ -67,7 +67,7 @@ def test_the_overview(ended: Lab) -> None:
 
 def test_the_history(ended: Lab) -> None:
     history = ended.look.statistics.history
-    assert tuple(history.columns) == HISTORY
+    assert tuple(history.columns) == tuple(HISTORY)
     assert list(history["id"]) == [4, 3, 2, 1]
     assert list(history["status"]) == ["FAILED", "COMPLETED", "COMPLETED", "COMPLETED"]
     assert list(history["acknowledged"])[1:] == [4, 4, 4]

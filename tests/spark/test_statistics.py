@@ -38,7 +38,7 @@ def test_statistics_tell_the_life_of_a_job_and_do_not_change_once_taken(tmp_path
     assert statistics.latest.loc["savepoint", "path"] == savepoint
 
     history = statistics.history
-    assert tuple(history.columns) == HISTORY
+    assert tuple(history.columns) == tuple(HISTORY)
     assert list(history["id"]) == sorted(history["id"], reverse=True)
     done = history[history["status"] == "COMPLETED"]
     assert set(done["id"]) == set(job.checkpoints().query("status == 'COMPLETED'")["id"])

@@ -160,7 +160,7 @@ def barrier_counted(moment: Moment, record: TraceRecord) -> Moment:
     checkpoint_id, task = record.checkpoint_id, task_of(record)
     moment = _collecting(moment, task, checkpoint_id)
     moment = _take_barrier(moment, record.data["channel"], checkpoint_id)
-    return _await_others(moment, record) if "awaited" in record.data else moment
+    return end_counted(moment, record) if "awaited" in record.data else moment
 
 
 def _collecting(moment: Moment, task: str, checkpoint_id: int | None) -> Moment:
@@ -172,11 +172,7 @@ def _collecting(moment: Moment, task: str, checkpoint_id: int | None) -> Moment:
 
 
 def end_counted(moment: Moment, record: TraceRecord) -> Moment:
-    """End a channel during alignment, which counts as its barrier."""
-    return _await_others(moment, record)
-
-
-def _await_others(moment: Moment, record: TraceRecord) -> Moment:
+    """Count the end of a channel, or a barrier that blocks nothing: only the others are still awaited."""
     checkpoint_id, task = record.checkpoint_id, task_of(record)
     if not record.data["awaited"]:
         return release(moment, checkpoint_id, task)

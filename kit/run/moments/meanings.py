@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kit.core.protocol.options import NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
+from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
 from kit.run.moments import channel_meanings
 from kit.run.moments.job_state import (
@@ -18,6 +19,7 @@ from kit.run.moments.job_state import (
     BEGUN,
     CAPTURING,
     COMPLETED,
+    DECLINED,
     PENDING,
     UNHEARD,
     WRITING,
@@ -116,20 +118,11 @@ def slot_lost(moment: Moment, record: TraceRecord) -> Moment:
     return moment
 
 
-def worker_frozen(moment: Moment, record: TraceRecord) -> Moment:
-    """Freeze the tasks of a worker, which cannot notice it themselves."""
-    return _of_worker(moment, record, frozen=True)
-
-
-def worker_thawed(moment: Moment, record: TraceRecord) -> Moment:
-    """Let the tasks of a worker continue."""
-    return _of_worker(moment, record, frozen=False)
-
-
-def _of_worker(moment: Moment, record: TraceRecord, *, frozen: bool) -> Moment:
+def worker_frozen_or_thawed(moment: Moment, record: TraceRecord) -> Moment:
+    """Freeze the tasks of a worker, which cannot notice it themselves, or let them continue."""
     for name in moment.tasks:
         if name.rpartition("/")[2] == str(record.data["worker"]):
-            moment = with_task(moment, name, frozen=frozen)
+            moment = with_task(moment, name, frozen=record.kind == RecordKind.FREEZE_WORKER)
     return moment
 
 
@@ -161,7 +154,11 @@ def fault(moment: Moment, record: TraceRecord) -> Moment:
     return moment if change is None else change(moment, record)
 
 
-_OF_FAULTS = {"DropMessage": message_lost, "FreezeWorker": worker_frozen, "ThawWorker": worker_thawed}
+_OF_FAULTS: dict[str, Meaning] = {
+    RecordKind.DROP_MESSAGE: message_lost,
+    RecordKind.FREEZE_WORKER: worker_frozen_or_thawed,
+    RecordKind.THAW_WORKER: worker_frozen_or_thawed,
+}
 
 
 def task_gone(moment: Moment, record: TraceRecord) -> Moment:
@@ -286,11 +283,6 @@ def own_phase(phase: str) -> Meaning:
     return meaning
 
 
-def writing(moment: Moment, record: TraceRecord) -> Moment:
-    """Note that the snapshot is copied. All barriers have arrived, unless the checkpoint is unaligned."""
-    return with_phase(moment, task_of(record), record.checkpoint_id, WRITING)
-
-
 def written(moment: Moment, record: TraceRecord) -> Moment:
     """Note that the state is written. In-flight data that the checkpoint also keeps may still be incomplete."""
     task, number = task_of(record), record.checkpoint_id or -1
@@ -300,16 +292,10 @@ def written(moment: Moment, record: TraceRecord) -> Moment:
     return with_phase(moment, task, number, CAPTURING)
 
 
-def gave_up(phase: str) -> Meaning:
-    """Return a meaning by which a task enters this phase and reads its blocked channels again."""
-
-    def meaning(moment: Moment, record: TraceRecord) -> Moment:
-        task = task_of(record)
-        return channel_meanings.release(
-            with_phase(moment, task, record.checkpoint_id, phase), record.checkpoint_id, task
-        )
-
-    return meaning
+def declined(moment: Moment, record: TraceRecord) -> Moment:
+    """Note that a task declines a checkpoint, and reads its blocked channels again."""
+    task, number = task_of(record), record.checkpoint_id
+    return channel_meanings.release(with_phase(moment, task, number, DECLINED), number, task)
 
 
 def notified_of_abort(moment: Moment, record: TraceRecord) -> Moment:
