@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -113,6 +114,25 @@ def test_a_slot_that_is_found_silent_when_the_gang_is_over_has_it_end_again(ende
     assert gang.give_up(1)
     ended.get(timeout=10)
     assert spark.replaced == ["b"]
+
+
+def test_a_gang_that_ends_before_its_cancellation_has_begun_is_over(
+    ended: queue.Queue[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark, start, late = PlayedSpark(), threading.Thread.start, threading.Event()
+
+    def starts_late(thread: threading.Thread) -> None:
+        if thread.name == "kit-cancel":
+            spark.cancelled.set()
+            while "over" not in repr(gang):
+                time.sleep(0.001)
+            late.wait(0.1)  # the gang, which is over, looks for its cancellation meanwhile
+        start(thread)
+
+    gang = gang_on(spark, ended)
+    monkeypatch.setattr(threading.Thread, "start", starts_late)
+    gang.cancel()
+    assert ended.get(timeout=10) == "Job 0 cancelled"
 
 
 @pytest.mark.parametrize("reason", [silence(3.1, 3.0), f"tcp://there:1 {TAKES_NOTHING}", WITHOUT_END])

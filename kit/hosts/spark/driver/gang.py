@@ -70,9 +70,11 @@ class SparkGang:
 
     def cancel(self) -> None:
         """Have Spark end the job; its workers detect that by themselves."""
-        if self._canceller is None and not self._over.is_set():
-            self._canceller = threading.Thread(target=self._cancel, name="kit-cancel", daemon=True)
-            self._canceller.start()
+        with self._lock:
+            if self._canceller is None and not self._over.is_set():
+                canceller = threading.Thread(target=self._cancel, name="kit-cancel", daemon=True)
+                canceller.start()
+                self._canceller = canceller
 
     def give_up(self, slot: int) -> bool:
         """Give up a silent slot: its executor is not used again if its task does not end with the others.
@@ -94,9 +96,10 @@ class SparkGang:
             with self._lock:
                 slots, self._silent = self._silent, set()
                 self._settled = not slots
+                canceller = self._canceller
             if not slots:
-                if self._canceller is not None:
-                    self._canceller.join(LAST_CANCEL_S)
+                if canceller is not None:
+                    canceller.join(LAST_CANCEL_S)
                 self._ended(self._error)
                 return
             replace_silent(self._spark, self.group, slots)
