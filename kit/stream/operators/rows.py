@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from kit.stream.backend.types.arrow_types import type_in_rows
-from kit.stream.backend.types.exact_values import InexactError, exact_array
+from kit.stream.backend.types.exact_values import InexactError, exact_array, types_of
 from kit.stream.operators.spec import UserFunctionError, batch_of, column_list, function_name, shorten
 
 Row = dict[str, Any]
@@ -70,7 +70,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
 
 def _columns_of(rows: Sequence[Any], names: Sequence[str]) -> Columns | None:
     """Return the values by column of rows that are dicts with exactly these keys; None for others."""
-    if set(map(type, rows)) != {dict} or set(map(len, rows)) != {len(names)}:
+    if types_of(rows) != {dict} or set(map(len, rows)) != {len(names)}:
         return None
     try:
         return [[row[name] for row in rows] for name in names]
@@ -80,7 +80,7 @@ def _columns_of(rows: Sequence[Any], names: Sequence[str]) -> Columns | None:
 
 def _columns_of_tuples(rows: Sequence[Any], width: int) -> Columns | None:
     """Return the values by column of rows that are tuples of this many values; None for others."""
-    if set(map(type, rows)) != {tuple}:
+    if types_of(rows) != {tuple}:
         return None
     try:
         columns = list(zip(*rows, strict=True))
