@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 STAGE_JS = (
+    "elements.js",
     "durations.js",
     "scenes.js",
     "picture.js",

@@ -1,21 +1,11 @@
 // Draws a list of actions as buttons under headings, and reports clicks. It decides nothing.
 
-function node(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
 function render({ model, el }) {
-  const root = node("div", "kit-picture kit-actions");
-  const search = node("input", "kit-actions-search");
-  search.type = "search";
-  search.placeholder = "search: a task, a checkpoint, a word";
-  const note = node("p", "kit-actions-note");
-  const list = node("div", "kit-actions-list");
-  const more = node("p", "kit-actions-note");
-  root.append(search, note, list, more);
+  const search = make("input", { type: "search", class: "kit-actions-search", placeholder: "search: a task, a checkpoint, a word" });
+  const note = make("p", { class: "kit-actions-note" });
+  const list = make("div", { class: "kit-actions-list" });
+  const more = make("p", { class: "kit-actions-note" });
+  const root = make("div", { class: "kit-picture kit-actions", role: "group" }, search, note, list, more);
   el.replaceChildren(root);
 
   let asked = null;
@@ -31,36 +21,19 @@ function render({ model, el }) {
     if (!event.ctrlKey && !event.metaKey && !event.altKey && event.key !== "Tab") event.stopPropagation();
   });
 
-  const item = ({ key, label, hint = "", why_not = "" }) => {
-    const button = node("button", "kit-action", label);
-    button.type = "button";
-    button.title = why_not || hint || label;
-    if (!why_not) {
-      button.addEventListener("click", () => model.send({ do: key }));
-      return button;
-    }
-    button.disabled = true;
-    const row = node("span", "kit-action-not");
-    row.append(button, node("span", "kit-action-why", why_not));
-    return row;
+  const item = ({ key, label, hint, why_not: not }) => {
+    const press = () => model.send({ do: key });
+    const button = make("button", { type: "button", class: "kit-action", title: not || hint || label, disabled: Boolean(not), click: press }, label);
+    return not ? make("span", { class: "kit-action-not" }, button, make("span", { class: "kit-action-why" }, not)) : button;
   };
 
   const draw = () => {
     const focused = root.contains(document.activeElement) ? document.activeElement.textContent : null;
-    list.replaceChildren(
-      ...model.get("groups").map(({ title, items }) => {
-        const group = node("section", "kit-actions-group");
-        if (title) group.append(node("h4", "", title));
-        const buttons = node("div", "kit-actions-buttons");
-        buttons.append(...items.map(item));
-        group.append(buttons);
-        return group;
-      }),
-    );
+    list.replaceChildren(...model.get("groups").map(({ title, items }) => make("section", { class: "kit-actions-group" },
+      title ? make("h4", {}, title) : "", make("div", { class: "kit-actions-buttons" }, ...items.map(item)))));
     if (focused) [...list.querySelectorAll("button")].find((each) => each.textContent === focused)?.focus();
   };
   const say = () => {
-    root.setAttribute("role", "group");
     root.setAttribute("aria-label", model.get("name"));
     search.setAttribute("aria-label", `search ${model.get("name")}`);
     note.textContent = model.get("note");

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import traitlets
 
+from kit.draw.assets import asset
 from widgets.base.listening import ListeningWidget, listening
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -37,7 +38,7 @@ class ActionList(ListeningWidget):
     item must all contain.
     """
 
-    _esm = listening((Path(__file__).parent / "action_list.js").read_text(encoding="utf-8"))
+    _esm = listening(asset("elements.js") + (Path(__file__).parent / "action_list.js").read_text(encoding="utf-8"))
     name = traitlets.Unicode("Actions").tag(sync=True)
     groups: Any = traitlets.List().tag(sync=True)
     more = traitlets.Unicode("").tag(sync=True)
@@ -87,7 +88,8 @@ class ActionList(ListeningWidget):
         shown = found[:MOST_SHOWN]
         groups: dict[str, list[dict[str, str]]] = {}
         for each in shown:
-            groups.setdefault(each.group, []).append(_drawn(each))
+            told = {name: value for name, value in each._asdict().items() if value and name != "group"}
+            groups.setdefault(each.group, []).append(told)
         with self.hold_sync():
             self.groups = [{"title": title, "items": items} for title, items in groups.items()]
             left = len(found) - len(shown)
@@ -113,13 +115,3 @@ def _text(item: Item) -> str:
 def _has(text: str, word: str) -> bool:
     """Return True if a word of the text has this prefix: `ack` is in `AcknowledgeCheckpoint`, not in `back`."""
     return re.search(rf"(?<![a-z0-9]){re.escape(word)}" if word[0].isalnum() else re.escape(word), text) is not None
-
-
-def _drawn(item: Item) -> dict[str, str]:
-    drawn = {"key": item.key, "label": item.label, "hint": item.hint, "why_not": item.why_not}
-    return {name: value for name, value in drawn.items() if value}
-
-
-def labels(items: Sequence[Item]) -> list[str]:
-    """Return the labels of the buttons."""
-    return [each.label for each in items]

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import traitlets
 
+from kit.draw.assets import asset
 from widgets.base.listening import ListeningWidget, listening
 
 
 class CodeBox(ListeningWidget):
     """`text`, with a button that copies it."""
 
-    _esm = listening("""
+    _esm = listening(
+        asset("elements.js")
+        + """
     function render({ model, el }) {
-      const root = document.createElement("div");
-      root.className = "kit-picture kit-code";
-      const code = document.createElement("pre");
-      code.tabIndex = 0;
-      const copy = document.createElement("button");
-      copy.type = "button";
-      copy.className = "kit-action";
+      const code = make("pre", { tabindex: 0 });
+      const copy = make("button", { type: "button", class: "kit-action" });
+      const root = make("div", { class: "kit-picture kit-code" }, copy, code);
       const label = () => { copy.textContent = model.get("label"); };
       const show = () => { code.textContent = model.get("text"); };
       copy.addEventListener("click", async () => {
@@ -37,7 +34,6 @@ class CodeBox(ListeningWidget):
       root.addEventListener("keydown", (event) => {
         if (!event.ctrlKey && !event.metaKey && !event.altKey && event.key !== "Tab") event.stopPropagation();
       });
-      root.append(copy, code);
       el.replaceChildren(root);
       label();
       show();
@@ -45,12 +41,10 @@ class CodeBox(ListeningWidget):
       return () => model.off("change:text", show);
     }
     export default { render };
-    """)
+    """
+    )
     text = traitlets.Unicode("").tag(sync=True)
     label = traitlets.Unicode("Copy").tag(sync=True)
-
-    def __init__(self, text: str = "", **traits: Any) -> None:
-        super().__init__(text=text, **traits)
 
     def __repr__(self) -> str:
         return f"CodeBox({len(self.text.splitlines())} lines)"

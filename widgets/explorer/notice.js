@@ -29,18 +29,10 @@ function watchKernel(model, gone) {
 }
 
 function render({ model, el }) {
-  const root = document.createElement("div");
-  root.className = "kit-notice";
-  const text = document.createElement("p");
-  const close = document.createElement("button");
-  close.type = "button";
-  close.textContent = "×";
-  close.title = "close this message";
-  root.append(text, close);
-  const end = document.createElement("p");
-  end.className = "kit-gone";
-  end.hidden = true;
-  end.setAttribute("role", "alert");
+  const text = make("p");
+  const close = () => { root.hidden = true; };
+  const root = make("div", { class: "kit-notice" }, text, make("button", { type: "button", title: "close this message", click: close }, "×"));
+  const end = make("p", { class: "kit-gone", hidden: true, role: "alert" });
   el.replaceChildren(root, end);
   let at = null;
   let panels = null;
@@ -75,7 +67,6 @@ function render({ model, el }) {
     root.style.left = `${Math.max(0, Math.min(x, width - Math.min(WIDEST_PX, width)))}px`;
     root.style.top = `${y + GAP_PX}px`;
   };
-  close.addEventListener("click", () => { root.hidden = true; });
   const unwatch = watchKernel(model, () => {
     [root.hidden, end.hidden, end.textContent] = [true, false, GONE];
     for (const part of el.closest(".kit-explorer")?.querySelectorAll(PARTS) ?? []) part.inert = true;

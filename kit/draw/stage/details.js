@@ -27,18 +27,6 @@ const ELEMENTS = {
 };
 const PLACES = [["arrived", "receiver's queue"], ["wire", "on the wire"], ["queued", "sender's queue"]];
 
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value === undefined || value === false) continue;
-    if (key === "class") node.className = value;
-    else if (key === "click") node.addEventListener("click", value);
-    else node.setAttribute(key, value === true ? "" : value);
-  }
-  node.append(...children.filter((child) => child !== undefined && child !== ""));
-  return node;
-}
-
 function bytes(size) {
   const unit = ["B", "kB", "MB", "GB"].findIndex((_, n) => size < 1000 ** (n + 1));
   const n = unit < 0 ? 3 : unit;

@@ -84,9 +84,7 @@ class Legend {
     this.root.replaceChildren(...shown.map(({ svg: sign, width, says, colour }) => {
       const picture = svgNode("svg", { class: "kit-stage", width: width + 2, height: 18, viewBox: `-1 -9 ${width + 2} 18`, "aria-hidden": "true" });
       picture.innerHTML = sign.replaceAll("cp0", colour); // in its colours in the picture
-      const item = make("span", {});
-      item.append(picture, says);
-      return item;
+      return make("span", {}, picture, says);
     }));
   }
 }

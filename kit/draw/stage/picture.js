@@ -170,7 +170,7 @@ function pickOf(node, stage) {
 
 // Return the sprite of an item.
 function spriteOf(picked, stage) {
-  const [kind, name] = [picked.slice(0, picked.indexOf(":")), picked.slice(picked.indexOf(":") + 1)];
+  const [kind, name] = split(picked);
   if (kind === "task" || kind === "vertex") return `t:${name}`;
   if (kind === "lane") return name;
   if (kind !== "channel") return "";
