@@ -691,17 +691,4 @@ export class SpaceTimePane {
     if (crossing) lines.push(`Checkpoint ${this.chosen}: ${run.words.crossings[crossing]}`);
     return lines;
   }
-
-  // Count the buffers on each side of the chosen cut, by the names of `Crossing`.
-  counts() {
-    const { run } = this;
-    const known = run.checkpoints.get(this.chosen);
-    const found = {};
-    run.elements.made.forEach((_, i) => {
-      if (run.elements.kind[i] !== run.BUFFER || !known) return;
-      const crossing = run.crossing(i, this.cut, known.epoch);
-      if (crossing) found[crossing] = (found[crossing] ?? 0) + 1;
-    });
-    return found;
-  }
 }

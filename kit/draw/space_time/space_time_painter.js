@@ -100,6 +100,31 @@ export class Painter {
     return this.scene.top + this.scene.lanes.job - 8;
   }
 
+  // Begin a path through these points.
+  path(points) {
+    this.ctx.beginPath();
+    for (const [x, y] of points) this.ctx.lineTo(x, y);
+  }
+
+  line(...points) {
+    this.path(points);
+    this.ctx.stroke();
+  }
+
+  // Draw the number of a checkpoint on its colour.
+  plate(number, x, y, half, height, radius, size, hue) {
+    const { ctx } = this;
+    ctx.fillStyle = hue;
+    ctx.beginPath();
+    ctx.roundRect(x - half, y - height / 2, 2 * half, height, radius);
+    ctx.fill();
+    ctx.font = `700 ${size}px ${this.font}`;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    ctx.fillStyle = this.inks["on-cp"];
+    ctx.fillText(String(number), x, y + 0.5);
+  }
+
   text(text, x, y, { ink = "ink", size = 11, weight = 400, align = "left", most = Infinity } = {}) {
     const { ctx } = this;
     ctx.font = `${weight} ${size}px ${this.font}`;
@@ -134,10 +159,7 @@ export class Painter {
     for (const { x, label } of scene.ticks) {
       ctx.strokeStyle = this.inks.faint;
       ctx.lineWidth = 1;
-      ctx.beginPath();
-      ctx.moveTo(x, scene.top);
-      ctx.lineTo(x, scene.height);
-      ctx.stroke();
+      this.line([x, scene.top], [x, scene.height]);
       this.text(label, x, base, { ink: "quiet", size: 10.5, align: "center" });
     }
     for (const each of scene.run.epochs) {
@@ -146,10 +168,7 @@ export class Painter {
       if (x < -5 || x > scene.width + 5) continue;
       ctx.strokeStyle = this.inks.quiet;
       ctx.setLineDash([2, 4]);
-      ctx.beginPath();
-      ctx.moveTo(x, scene.top);
-      ctx.lineTo(x, scene.height);
-      ctx.stroke();
+      this.line([x, scene.top], [x, scene.height]);
       ctx.setLineDash([]);
       const back = each.restored === NEVER ? "" : `, from checkpoint ${each.restored}`;
       const told = `epoch ${each.epoch}${back}`;
@@ -173,11 +192,7 @@ export class Painter {
     const begin = Math.max(-10, scene.x(scene.epoch?.since ?? 0));
     ctx.fillStyle = this.ofCheckpoint(scene.chosen);
     ctx.globalAlpha = 0.07;
-    ctx.beginPath();
-    ctx.moveTo(begin, points[0][1] - 12);
-    for (const [x, y] of this.withEnds(points)) ctx.lineTo(x, y);
-    ctx.lineTo(begin, points.at(-1)[1] + 12);
-    ctx.closePath();
+    this.path([[begin, points[0][1] - 12], ...this.withEnds(points), [begin, points.at(-1)[1] + 12]]);
     ctx.fill();
     ctx.globalAlpha = 1;
   }
@@ -234,10 +249,7 @@ export class Painter {
     const { ctx, scene } = this;
     ctx.strokeStyle = this.inks["ink-2"];
     ctx.lineWidth = 1.6;
-    ctx.beginPath();
-    ctx.moveTo(0, this.jobY);
-    ctx.lineTo(scene.width, this.jobY);
-    ctx.stroke();
+    this.line([0, this.jobY], [scene.width, this.jobY]);
   }
 
   // --- checkpoints -------------------------------------------------------------------------------------------------
@@ -252,9 +264,7 @@ export class Painter {
       ctx.strokeStyle = this.ofCheckpoint(each.id);
       ctx.lineWidth = isChosen ? 9 : 5;
       ctx.globalAlpha = isChosen ? 0.34 : 0.2;
-      ctx.beginPath();
-      this.withEnds(points).forEach(([x, y], i) => (i ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
-      ctx.stroke();
+      this.line(...this.withEnds(points));
       ctx.globalAlpha = 1;
     }
   }
@@ -355,23 +365,12 @@ export class Painter {
       ctx.strokeStyle = ink;
       ctx.lineWidth = isChosen ? 6 : 3;
       ctx.globalAlpha = isChosen ? 0.5 : 0.3;
-      ctx.beginPath();
-      ctx.moveTo(x, y);
-      ctx.lineTo(end, y);
-      ctx.stroke();
+      this.line([x, y], [end, y]);
       ctx.globalAlpha = 1;
       const told = `${each.said}. ${each.went[0]?.toUpperCase() ?? ""}${each.went.slice(1)}`;
       const pick = `checkpoint:${each.id}`;
       const size = 9 + 7 * String(each.id).length;
-      ctx.fillStyle = ink;
-      ctx.beginPath();
-      ctx.roundRect(x - size / 2, y - 9, size, 18, 3);
-      ctx.fill();
-      ctx.font = `700 11px ${this.font}`;
-      ctx.fillStyle = this.inks["on-cp"];
-      ctx.textAlign = "center";
-      ctx.textBaseline = "middle";
-      ctx.fillText(String(each.id), x, y + 0.5);
+      this.plate(each.id, x, y, size / 2, 18, 3, 11, ink);
       this.spots.push({ x: x - size / 2, y: y - 9, w: size, h: 18, told, pick });
       if (each.finished === NEVER) continue;
       const done = each.status === "completed";
@@ -409,10 +408,7 @@ export class Painter {
       ctx.fillStyle = ink;
       ctx.strokeStyle = this.inks.paper;
       ctx.lineWidth = 1.2;
-      ctx.beginPath();
-      ctx.moveTo(x - 6.5, y - 7);
-      ctx.lineTo(x + 6.5, y - 7);
-      ctx.lineTo(x, y + 6);
+      this.path([[x - 6.5, y - 7], [x + 6.5, y - 7], [x, y + 6]]);
       ctx.closePath();
       ctx.fill();
       ctx.stroke();
@@ -538,41 +534,37 @@ export class Painter {
     ctx.lineCap = "round";
     ctx.globalAlpha = looks.fade * crowd;
     if (isBarrier && rows.length <= NUMBERED) this.numbers(shapes, Number(style.slice(8)));
-    if (rows.length <= MOST_HEADS) {
-      const size = isBarrier || looks.width > 1.5 ? 7 : 5.5;
-      ctx.beginPath();
-      for (const { over, yt, sign, taken } of shapes) {
-        if (!taken) continue;
-        ctx.moveTo(over, yt);
-        ctx.lineTo(over - size / 2, yt - sign * size);
-        ctx.lineTo(over + size / 2, yt - sign * size);
-      }
-      ctx.fill();
-      for (const each of shapes) if (each.lost) this.text("✗", each.over, each.leaves ? each.to : each.ys + each.away, { ink: "bad", size: 10, align: "center" });
-    }
+    this.heads(shapes, isBarrier || looks.width > 1.5 ? 7 : 5.5, 10);
     ctx.globalAlpha = 1;
     this.visible.push(...shapes);
   }
 
+  // Draw the heads of arrows that were taken, and a sign where an item was lost.
+  heads(shapes, size, lostSize) {
+    const { ctx } = this;
+    if (shapes.length > MOST_HEADS) return;
+    ctx.beginPath();
+    for (const { over, yt, sign, taken } of shapes) {
+      if (!taken) continue;
+      ctx.moveTo(over, yt);
+      ctx.lineTo(over - size / 2, yt - sign * size);
+      ctx.lineTo(over + size / 2, yt - sign * size);
+    }
+    ctx.fill();
+    for (const { lost, over, leaves, to, ys, away } of shapes) {
+      if (lost) this.text("✗", over, leaves ? to : ys + away, { ink: "bad", size: lostSize, align: "center" });
+    }
+  }
+
   // Draw a barrier's number on its arrow.
   numbers(shapes, hue) {
-    const { ctx, scene } = this;
     for (const { i, sent, received, ys, to, leaves } of shapes) {
       if (!leaves) continue;
-      const x = sent + 0.35 * (received - sent), y = ys + 0.35 * (to - ys);
-      const text = String(scene.run.elements.checkpoint[i]);
-      const half = 3 + 3.5 * text.length;
-      ctx.fillStyle = this.inks[`cp${hue}`];
-      ctx.beginPath();
-      ctx.roundRect(x - half, y - 7, 2 * half, 14, 2);
-      ctx.fill();
-      ctx.font = `700 10px ${this.font}`;
-      ctx.textAlign = "center";
-      ctx.textBaseline = "middle";
-      ctx.fillStyle = this.inks["on-cp"];
-      ctx.fillText(text, x, y + 0.5);
+      const number = this.scene.run.elements.checkpoint[i];
+      const half = 3 + 3.5 * String(number).length;
+      this.plate(number, sent + 0.35 * (received - sent), ys + 0.35 * (to - ys), half, 14, 2, 10, this.inks[`cp${hue}`]);
     }
-    ctx.fillStyle = this.inks[`cp${hue}`];
+    this.ctx.fillStyle = this.inks[`cp${hue}`];
   }
 
   letters() {
@@ -591,24 +583,14 @@ export class Painter {
       const arrives = letters.over[i] !== NEVER && !letters.lost[i];
       const [ys, yt] = letters.out[i] ? [job, task] : [task, job];
       const x = scene.x(letters.over[i] === NEVER ? scene.run.n : letters.over[i]);
-      return { i, sent: scene.x(letters.sent[i]), received: x, over: x, ys, to: arrives ? yt : (ys + yt) / 2, arrives,
-        lost: letters.lost[i], leaves: true, made: scene.x(letters.sent[i]), sign: yt > ys ? 1 : -1, away: 0, style: "letter" };
+      return { i, sent: scene.x(letters.sent[i]), received: x, over: x, ys, yt, to: arrives ? yt : (ys + yt) / 2, arrives,
+        taken: arrives, lost: letters.lost[i], leaves: true, sign: yt > ys ? 1 : -1, style: "letter" };
     });
     ctx.beginPath();
     for (const each of this.letterShapes) { ctx.moveTo(each.sent, each.ys); ctx.lineTo(each.over, each.to); }
     ctx.stroke();
     ctx.setLineDash([]);
-    if (rows.length <= MOST_HEADS) {
-      ctx.beginPath();
-      for (const { over, to, sign, arrives } of this.letterShapes) {
-        if (!arrives) continue;
-        ctx.moveTo(over, to);
-        ctx.lineTo(over - 2.5, to - sign * 5);
-        ctx.lineTo(over + 2.5, to - sign * 5);
-      }
-      ctx.fill();
-      for (const each of this.letterShapes) if (each.lost) this.text("✗", each.over, each.to, { ink: "bad", size: 11, align: "center" });
-    }
+    this.heads(this.letterShapes, 5, 11);
     ctx.globalAlpha = 1;
   }
 
@@ -626,18 +608,10 @@ export class Painter {
     if (x < -1 || x > scene.width + 1) return;
     ctx.strokeStyle = this.inks.strong;
     ctx.lineWidth = 1.4;
-    ctx.beginPath();
-    ctx.moveTo(x, scene.top - 20);
-    ctx.lineTo(x, scene.height);
-    ctx.stroke();
+    const { top } = scene;
+    this.line([x, top - 20], [x, scene.height]);
     ctx.fillStyle = this.inks.strong;
-    ctx.beginPath();
-    ctx.moveTo(x - 6, scene.top - 22);
-    ctx.lineTo(x + 6, scene.top - 22);
-    ctx.lineTo(x + 6, scene.top - 14);
-    ctx.lineTo(x, scene.top - 7);
-    ctx.lineTo(x - 6, scene.top - 14);
-    ctx.closePath();
+    this.path([[x - 6, top - 22], [x + 6, top - 22], [x + 6, top - 14], [x, top - 7], [x - 6, top - 14]]);
     ctx.fill();
   }
 

@@ -122,10 +122,4 @@ export class SpaceTimeRun {
     }
     return (found ?? first)?.id ?? null;
   }
-
-  epochAt(n) {
-    let found = null;
-    for (const each of this.epochs) if (each.since <= n) found = each;
-    return found ?? this.epochs[0] ?? null;
-  }
 }
