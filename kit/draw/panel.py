@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit.core.markup import Markup, element, table
 from kit.core.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS, event_time_text
-from kit.draw.themed import themed
+from kit.draw.assets import asset
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,9 +23,12 @@ FITS, LONGEST = 30, 300
 
 def panel(title: str, *parts: str, under: str = "", styles: tuple[str, ...] = ()) -> str:
     """Return one complete fragment; `title` and `under` are text, `parts` HTML, `styles` files of this package."""
+    rules = "".join(asset(name) for name in ("theme.css", "panel.css", *styles))
     told = f"<p>{escape(under)}</p>" if under else ""
-    body = f'<div class="kit-panel"><h3>{escape(title)}</h3>{told}{"".join(parts)}</div>'
-    return themed(body, "panel.css", *styles, label=title)
+    return (
+        f'<div class="kit-picture" role="group" aria-label="{escape(title)}"><style>{rules}</style>'
+        f'<div class="kit-panel"><h3>{escape(title)}</h3>{told}{"".join(parts)}</div></div>'
+    )
 
 
 def drawing_html(width: float, height: float, drawn: str, label: str) -> str:
@@ -37,22 +40,17 @@ def drawing_html(width: float, height: float, drawn: str, label: str) -> str:
     )
 
 
-def frame_html(frame: pd.DataFrame, most: int = ROWS, lit: Any = None) -> str:
-    """Return a DataFrame as a table of at most `most` rows. Rows for which `lit` (a bool per row) is True are
-    highlighted and come first.
-    """
+def frame_html(frame: pd.DataFrame, most: int = ROWS) -> str:
+    """Return a DataFrame as a table of at most `most` rows."""
     import pandas as pd
 
-    if lit is not None:
-        order = sorted(range(len(frame)), key=lambda place: not lit[place])
-        frame, lit = frame.iloc[order], [lit[place] for place in order]
     told = [_time_told if str(name).endswith("_ms") else _told for name in frame.columns]
     texts = [not pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes]
     head = Markup("".join(_cell("th", str(name), text) for name, text in zip(frame.columns, texts)))
-    rows = []
-    for place, row in enumerate(frame.head(most).itertuples(index=False, name=None)):
-        shown = (_cell("td", tell(value), text) for value, tell, text in zip(row, told, texts))
-        rows.append(element("tr", *shown, class_="kit-lit" if lit is not None and lit[place] else ""))
+    rows = (
+        element("tr", *(_cell("td", tell(value), text) for value, tell, text in zip(row, told, texts)))
+        for row in frame.head(most).itertuples(index=False, name=None)
+    )
     more = len(frame) - most
     rest = f'<p class="kit-note">… and {more:,} more</p>' if more > 0 else ""
     return element("div", table(head, rows), class_="kit-scroll") + Markup(rest)

@@ -43,12 +43,9 @@ def in_theme(picture: str) -> str:
 
 def recoloured(picture: str) -> str:
     """Replace black and the light theme's colours, in a drawing by another library, with the theme's variables."""
-    names = {"#000000": "ink"} | {value: name for name, value in reversed(light_colours().items())}
-    return re.sub("#[0-9a-f]{6}", lambda found: _variable(names, found[0]), picture)
-
-
-def _variable(names: dict[str, str], colour: str) -> str:
-    return f"var(--kit-{names[colour]})" if colour in names else colour
+    variables = {value: f"var(--kit-{name})" for name, value in reversed(light_colours().items())}
+    variables["#000000"] = "var(--kit-ink)"
+    return re.sub("#[0-9a-f]{6}", lambda found: variables.get(found[0], found[0]), picture)
 
 
 def page_html(drawing: str, caption: str, least_width: float = 0.0) -> str:
@@ -112,6 +109,18 @@ class Svg(str):
         return f"Svg({self.caption!r})"
 
 
+def light_svg(width: float, height: float, drawn: str, title: str, *styles: str) -> Svg:
+    """Return a drawing as a document of its own, on a light card; `styles` are files of this package."""
+    rules = light_block() + "".join(asset(name) for name in styles)
+    most = width if width < LEAST_WIDTH else width * MOST_GROWTH
+    return Svg.of(
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-picture" viewBox="0 0 {width:g} {height:g}" '
+        f'width="100%" style="max-width:{most:g}px" role="img" aria-label="{escape(title)}">'
+        f"<style>{rules}</style>{CARD}{drawn}</svg>",
+        title,
+    )
+
+
 class Chart:
     """A chart that a notebook shows as a picture; `figure` is the matplotlib figure."""
 
@@ -144,11 +153,8 @@ class Chart:
 
     def _repr_html_(self) -> str:
         # matplotlib's rules would apply to the whole page; limit them to this drawing
-        own = (
-            self._repr_svg_()
-            .replace("*{", ".kit-chart *{", 1)
-            .replace("<svg", '<svg class="kit-chart" fill="var(--kit-ink)"', 1)
-        )
+        own = self._repr_svg_().replace("*{", ".kit-chart *{", 1)
+        own = own.replace("<svg", '<svg class="kit-chart" fill="var(--kit-ink)"', 1)
         return page_html(in_theme(recoloured(own)), self.caption, LEAST_WIDTH)
 
     def __repr__(self) -> str:

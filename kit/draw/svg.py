@@ -77,13 +77,10 @@ def backdrop(layout: Layout, sprites: Scene | None = None) -> str:
     return "".join(parts)
 
 
-_NO_ATTRIBUTES = ("tag", "layer", "text", "title")
-
-
 def element(name: str, sprite: Sprite) -> str:
     """Return a sprite as an SVG element."""
     attributes = " ".join(
-        f'{key}="{escape(_value(value))}"'
+        f'{key}="{escape(value if isinstance(value, str) else f"{value:g}")}"'
         for key, value in sprite.items()
         if key not in ("tag", "layer", "text", "title")
     )
@@ -91,10 +88,6 @@ def element(name: str, sprite: Sprite) -> str:
     if "title" in sprite:
         text += f"<title>{escape(str(sprite['title']), quote=False)}</title>"
     return f'<{sprite["tag"]} data-name="{escape(name)}" {attributes}>{text}</{sprite["tag"]}>'
-
-
-def _value(value: str | float) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
 
 
 _DEFS = (
@@ -115,9 +108,8 @@ def _titles(layout: Layout) -> list[str]:
         names = " → ".join(vertex.operators) or vertex.name
         room = box.width + (0 if many else 2 * (layout.margin - 6))
         facts = f"{vertex.parallelism} {'subtasks' if many else 'subtask'}, max parallelism {vertex.max_parallelism}"
-        parts.append(
-            f'<g data-pick="{escape("vertex:" + vertex.name)}" data-left="{box.x:g}" data-full="{escape(names)}">'
-        )
+        pick = escape(f"vertex:{vertex.name}")
+        parts.append(f'<g data-pick="{pick}" data-left="{box.x:g}" data-full="{escape(names)}">')
         parts.append(f"<title>{escape(names)}</title>")
         for dy, classes, line in ((14, "vertex-title", fit(names, room, 12, bold=True)), (30, "vertex-facts", facts)):
             parts.append(

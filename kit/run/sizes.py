@@ -1,4 +1,4 @@
-"""Sizes in bytes as people read them."""
+"""Sizes in bytes and counts as people read them."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ def size_text(size_bytes: float) -> str:
             return f"{size_bytes:.3g} {unit}"
         size_bytes /= 1000
     return f"{size_bytes:.3g} GB"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number with the noun that it counts, in the plural unless it is 1: `1 record`, `2,000 records`."""
+    return f"{number:,} {what}{'s' * (number != 1)}"

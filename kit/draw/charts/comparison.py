@@ -31,22 +31,8 @@ from kit.run.journeys import Crossing, journeys
 from kit.run.moments.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, only_last, task_of
 from kit.run.moments.moment import advance
 from kit.run.run import Run, run_of
+from kit.run.sizes import counted
 from kit.run.steps import steps
-
-COLUMNS = [
-    "run",
-    "status",
-    "took_ms",
-    "completed",
-    "aborted",
-    "duration_ms",
-    "blocked_ms",
-    "in_flight_bytes",
-    "files",
-    "bytes",
-    "failures",
-    "repeated",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +85,7 @@ class Compared:
         return sum(each.channels * (each.until_ms - each.since_ms) for each in self.blocked)
 
     def row(self) -> dict[str, Any]:
-        """Return the values of `COLUMNS`."""
+        """Return the values of the run's row in `Comparison.to_pandas`."""
         kept = [self.kept.get(each.checkpoint_id, Kept()) for each in self.completed]
         return {
             "run": self.name,
@@ -138,7 +124,7 @@ class Comparison:
         the sum over all channels; `files` and `bytes` are sums over completed checkpoints. `failures` counts restarts.
         `repeated` counts records that a task processed again although the checkpoint contained their effect.
         """
-        frame = pd.DataFrame([each.row() for each in self.runs], columns=COLUMNS)
+        frame = pd.DataFrame([each.row() for each in self.runs])
         return frame.astype({"repeated": "Int64", "duration_ms": "Float64"})
 
     @cached_property
@@ -164,13 +150,15 @@ class Comparison:
         repeated = {run.name: run.repeated for run in self.runs if run.repeated}
         parts = []
         if len(set(ended.values())) > 1:  # their outcomes say more than their costs
-            parts = [f"{run.name} is {run.status.lower()}, {_many(len(run.completed))}" for run in self.runs]
+            parts = [
+                f"{run.name} is {run.status.lower()}, {counted(len(run.completed), 'checkpoint')} complete"
+                for run in self.runs
+            ]
         elif len(set(blocked.values())) > 1:
             most = max(blocked, key=lambda name: blocked[name])
             parts.append(f"{most}: channels blocked longest ({duration(blocked[most])})")
-        parts += [f"{name}: {_records(rows)} repeated" for name, rows in repeated.items()]
-        parts = parts or [f"{len(self.runs)} runs on one time axis"]
-        return "; ".join(parts)
+        parts += [f"{name}: {counted(rows, 'record')} repeated" for name, rows in repeated.items()]
+        return "; ".join(parts) or f"{len(self.runs)} runs on one time axis"
 
     def svg(self) -> Svg:
         """The picture."""
@@ -236,23 +224,21 @@ class _BlockedChannels:
         for number in list(self._blocked):
             channel = moment.channels.get(number)
             if channel is None or not channel.blocked:
-                self._change(moment, self._blocked - {number})
+                self._change(moment.elapsed_ms, self._blocked - {number})
         named = record.data.get("channel")
         if isinstance(named, int) and named not in self._blocked:
             channel = moment.channels.get(named)
             if channel is not None and channel.blocked and channel.receiver in (own, ""):
-                self._change(moment, self._blocked | {named})
+                self._change(moment.elapsed_ms, self._blocked | {named})
 
-    def _change(self, moment: Moment, blocked: set[int]) -> None:
-        now_ms = moment.elapsed_ms
+    def _change(self, now_ms: int, blocked: set[int]) -> None:
         if self._blocked and now_ms > self._since_ms:
             self._stretches.append(Blocked(self._since_ms, now_ms, len(self._blocked)))
         self._blocked, self._since_ms = blocked, now_ms
 
     def end(self, at_ms: int) -> list[Blocked]:
         """Return all intervals in which channels were blocked; open ones end at `at_ms`."""
-        if self._blocked and at_ms > self._since_ms:
-            self._stretches.append(Blocked(self._since_ms, at_ms, len(self._blocked)))
+        self._change(at_ms, set())
         return self._stretches
 
 
@@ -331,10 +317,6 @@ def _axis(longest: int, scale: float, bottom: float) -> Iterator[str]:
         yield f'<text class="tick" x="{x:.1f}" y="{bottom + 14:g}" text-anchor="middle">{duration(at_ms)}</text>'
 
 
-def _records(count: int) -> str:
-    return f"{count:,} record{'s' * (count != 1)}"
-
-
 def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
     name = fit_line(run.name, LEFT - 2 * INSET, 13, bold=True)
     yield f'<text class="run" x="{INSET:g}" y="{top + 22:g}">{escape(name)}<title>{escape(run.name)}</title></text>'
@@ -348,7 +330,7 @@ def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
     yield f'<text class="fact" x="{INSET:g}" y="{top + 56:g}">channels blocked {duration(run.blocked_ms)}</text>'
     repeated = ""
     if run.repeated is not None and run.failures:
-        repeated = f"{_records(run.repeated)} repeated" if run.repeated else "none counted twice"
+        repeated = f"{counted(run.repeated, 'record')} repeated" if run.repeated else "none counted twice"
     bad = " bad" if run.repeated else ""
     yield f'<text class="fact{bad}" x="{INSET:g}" y="{top + 72:g}">{repeated}</text>'
     end = LEFT + run.took_ms * scale
@@ -369,10 +351,6 @@ def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
         last = x + 3 + text_width(sign, 11) > WIDTH  # it would be cut off, so it goes to the left of its line
         place = f'x="{x - 3:.1f}" text-anchor="end"' if last else f'x="{x + 3:.1f}"'
         yield f'<text class="restore-sign" {place} y="{base + 13:g}">{sign}</text>'
-
-
-def _many(completed: int) -> str:
-    return f"{completed} checkpoint{'' if completed == 1 else 's'} complete"
 
 
 def _checkpoint(run: Compared, each: CheckpointMoment, top: float, scale: float) -> str:
@@ -408,29 +386,19 @@ def _blocked(run: Compared, each: Blocked, base: float, scale: float) -> str:
 
 def _legend(runs: tuple[Compared, ...], y: float) -> list[list[str]]:
     """Return the entries of the legend that occur in the picture, line by line."""
+    bar, line = 'y="-10" width="18" height="12"', 'd="M9 -11V3"'
+    aborted = any(each.status == ABORTED for run in runs for each in run.checkpoints)
     shown = [
-        (
-            '<rect class="checkpoint cp0 completed" y="-10" width="18" height="12" rx="3"/>',
-            "checkpoint completed",
-            True,
-        ),
-        (
-            '<rect class="checkpoint cp0 aborted" y="-10" width="18" height="12" rx="3"/>',
-            "aborted",
-            any(each.status == ABORTED for run in runs for each in run.checkpoints),
-        ),
-        (
-            '<rect class="blocked" y="-10" width="18" height="12"/>',
-            "channels blocked (full height: all)",
-            any(run.blocked for run in runs),
-        ),
-        ('<path class="failure" d="M9 -11V3"/>', "failure", any(run.failures for run in runs)),
-        ('<path class="restore" d="M9 -11V3"/>', "restored, from which checkpoint", any(run.restores for run in runs)),
+        (f'<rect class="checkpoint cp0 completed" {bar} rx="3"/>', "checkpoint completed", True),
+        (f'<rect class="checkpoint cp0 aborted" {bar} rx="3"/>', "aborted", aborted),
+        (f'<rect class="blocked" {bar}/>', "channels blocked (full height: all)", any(run.blocked for run in runs)),
+        (f'<path class="failure" {line}/>', "failure", any(run.failures for run in runs)),
+        (f'<path class="restore" {line}/>', "restored, from which checkpoint", any(run.restores for run in runs)),
     ]
     lines: list[list[str]] = [[]]
     x = INSET
-    for sign, text, there in shown:
-        if not there:
+    for sign, text, is_there in shown:
+        if not is_there:
             continue
         width = 24 + text_width(text, 11)
         if x + width > WIDTH - INSET:
@@ -468,19 +436,19 @@ def _table(comparison: Comparison) -> str:
     most = {name: frame[name].max() for name in differs}
     rows = []
     for row in frame.to_dict("records"):
-        shown = [element("th", row["run"], scope="row")]
-        for name in differs:
-            value = row[name]
-            if pd.isna(value):
-                shown.append(element("td", "·", title="the trace does not record it"))
-                continue
-            part = 100 * value / most[name] if most[name] else 0
-            shown.append(element("td", element("i", style=f"width:{part:.0f}%"), element("span", _number(value))))
-        rows.append(element("tr", *shown))
+        values = (_bar(row[name], most[name]) for name in differs)
+        rows.append(element("tr", element("th", row["run"], scope="row"), *values))
     head = Markup("".join(element("th", text, scope="col") for text in ("run", *(_HEADINGS[name] for name in differs))))
     same = "; ".join(f"{_HEADINGS[name]}: {_number(value)}" for name, value in alike.items())
     under = element("p", f"Equal in all runs: {same}.", class_="alike") if same else ""
     return element("div", table(head, rows), under, class_="wide")
+
+
+def _bar(value: Any, most: Any) -> Markup:
+    if pd.isna(value):
+        return element("td", "·", title="the trace does not record it")
+    part = 100 * value / most if most else 0
+    return element("td", element("i", style=f"width:{part:.0f}%"), element("span", _number(value)))
 
 
 def _number(value: Any) -> str:

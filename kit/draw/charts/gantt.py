@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kit.draw.assets import light_colours
 from kit.draw.picture import Chart
 from kit.run.checkpoint_path import Span, legend_of
 from kit.run.checkpoint_words import slow_phases, spans_of_task
 from kit.run.durations import duration
-from kit.run.journeys import Journeys, journeys
+from kit.run.journeys import journeys
 from kit.run.moments.job_state import COMPLETED, CheckpointMoment
 from kit.run.reason_words import ended_in_short
 from kit.run.run import run_of
 from kit.why.phases import phases_of, waits_for
-
-if TYPE_CHECKING:
-    pass
 
 PHASE_INKS = {
     "start_delay": "line-2",
@@ -51,7 +48,10 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
     known = last.checkpoints[number]
     until = known.finished_ms if known.finished_ms is not None else last.at_ms
     table = phases_of(found, number).set_index("task")
-    slow = _slow(found, known)
+    slow = {
+        task: f"{phase.replace('_', ' ')} {duration(length)}, the others {duration(usual)}"
+        for (task, phase), (length, usual) in slow_phases(found, known).items()
+    }
     figure = Figure(
         figsize=(9.4, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
     )
@@ -71,24 +71,13 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
     axes.set_title(_title(known), loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     seen = [span for spans in drawn.values() for span in spans if span.is_seen]
-    handles = [
-        Patch(facecolor=light_colours()[PHASE_INKS[phase]], label=f"{phase}: {words}")
-        for phase, words in legend_of(seen)
-    ]
+    inks = light_colours()
+    handles = [Patch(facecolor=inks[PHASE_INKS[phase]], label=f"{phase}: {words}") for phase, words in legend_of(seen)]
     if any(span.open for span in seen):
-        quiet = light_colours()["quiet"]
-        handles.append(Patch(facecolor="white", edgecolor=quiet, hatch="////", label="hatched: not finished"))
+        handles.append(Patch(facecolor="white", edgecolor=inks["quiet"], hatch="////", label="hatched: not finished"))
     if handles:
         figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
     return Chart(figure, _title(known))
-
-
-def _slow(found: Journeys, known: CheckpointMoment) -> dict[str, str]:
-    """Return a note on the slow phase of each subtask that was much slower than the others of its operator."""
-    return {
-        task: f"{phase.replace('_', ' ')} {duration(length)}, the others {duration(usual)}"
-        for (task, phase), (length, usual) in slow_phases(found, known).items()
-    }
 
 
 def _note(axes: Any, row: int, ends_ms: float, until_ms: float, note: str) -> None:
@@ -111,15 +100,17 @@ def _title(known: CheckpointMoment) -> str:
 
 
 def _bars(axes: Any, row: int, spans: Sequence[Span], start_ms: int) -> None:
-    inks = light_colours()
-    for span in filter(lambda each: each.is_seen, spans):
+    for span in spans:
+        if not span.is_seen:
+            continue
+        ink = light_colours()[PHASE_INKS[span.phase]]
         axes.barh(
             row,
             span.end_ms - span.start_ms,
             left=span.start_ms - start_ms,
             height=0.68,
-            color=inks[PHASE_INKS[span.phase]] if not span.open else "white",
-            edgecolor=inks[PHASE_INKS[span.phase]] if span.open else "white",
+            color="white" if span.open else ink,
+            edgecolor=ink if span.open else "white",
             hatch="////" if span.open else None,
             linewidth=0.8,
         )

@@ -33,10 +33,9 @@ def list_growth(runs: Mapping[str, Any], states: Collection[str] | None = None) 
 
     `states` are the names of the states to count, by default all, including those of sources and sinks.
     """
-    rows = [row for name, run in runs.items() for row in _rows(name, run)]
+    rows = (row for name, run in runs.items() for row in _rows(name, run))
     frame = pd.DataFrame([row for row in rows if states is None or row[3] in states], columns=COLUMNS)
-    grouped = frame.groupby(["run", "checkpoint", "restores", "state", "mode"], as_index=False, sort=False)
-    return ListGrowth(grouped["entries"].sum())
+    return ListGrowth(frame.groupby(COLUMNS[:-1], as_index=False, sort=False)["entries"].sum())
 
 
 def _rows(name: str, run: Any) -> Iterator[tuple[Any, ...]]:
@@ -82,14 +81,11 @@ class ListGrowth:
         most = max(grown, key=lambda key: grown[key], default=None)
         if most is None:
             return "No list state is in more than one checkpoint"
-        line = self.lines[most]
+        (_, _, first), *_, (restores, _, last) = self.lines[most]
         if grown[most] <= 1:
-            return f"No list state grew over {line[-1][0]} restores"
+            return f"No list state grew over {restores} restores"
         _, state, mode = most
-        return (
-            f"{mode.capitalize()} state {state!r} grew from {line[0][2]:,} to {line[-1][2]:,} entries "
-            f"over {line[-1][0]} restores"
-        )
+        return f"{mode.capitalize()} state {state!r} grew from {first:,} to {last:,} entries over {restores} restores"
 
     def svg(self) -> Svg:
         """The picture."""

@@ -26,6 +26,7 @@ from kit.run.captions import caption_of
 from kit.run.checkpoint_path import EITHER, WHOLE_ASYNC, Span
 from kit.run.durations import duration
 from kit.run.kinds import MILESTONE, level_of
+from kit.run.sizes import counted
 from kit.stream.operators.metrics import SPLITS_LEFT
 from kit.stream.operators.windows.late_rows import late_rows_counted
 
@@ -133,8 +134,9 @@ class Live:
             self.checkpoints_html(),
             self.subtasks_html(),
             self.story_html(),
+            self.log_html(),
         )
-        return page_part("".join((*parts, self.log_html())))
+        return page_part("".join(parts))
 
     def __repr__(self) -> str:
         return f"Live({self.summary['name']}, {self.summary['status']}, epoch {self.summary['epoch']})"
@@ -146,7 +148,7 @@ class Live:
         table = self.to_pandas()
         rate = table["records_in_per_s"].iloc[0] if len(table) else float("nan")
         restarts = self.summary["restarts"]
-        facts = [f"epoch {self.summary['epoch']}", "1 restart" if restarts == 1 else f"{restarts} restarts"]
+        facts = [f"epoch {self.summary['epoch']}", counted(restarts, "restart")]
         facts.append(f"last complete checkpoint: {self.summary['checkpoint']}")
         if not pd.isna(rate):
             facts.append(f"{rate:,.0f} records/s read")
@@ -158,7 +160,7 @@ class Live:
         return (
             f'<p class="head"><b>{escape(self.summary["name"])}</b> '
             f'<span class="status {look}">{status.lower()}</span> '
-            f"{' · '.join(map(escape, map(str, facts)))}</p>{error}"
+            f"{escape(' · '.join(facts))}</p>{error}"
         )
 
     def tasks_html(self) -> str:
@@ -167,7 +169,8 @@ class Live:
             return '<p class="quiet">no task has said yet what it does</p>'
         columns: dict[int, list[str]] = {}
         for row in self.to_pandas().to_dict("records"):
-            box = _vertex(row, self._of(row["vertex"]), self.after.get(row["vertex"], ()))
+            own = self.meters[[vertex_of(task) == row["vertex"] for task in self.meters["task"]]]
+            box = _vertex(row, own, self.after.get(row["vertex"], ()))
             columns.setdefault(self._depth(row["vertex"]), []).append(box)
         arrow = '<span class="arrow" aria-hidden="true">→</span>'
         drawn = arrow.join(f'<div class="column">{"".join(columns[depth])}</div>' for depth in sorted(columns))
@@ -189,9 +192,6 @@ class Live:
     def _depth(self, vertex: str) -> int:
         """Return the length of the longest path from a source to this vertex."""
         return max((1 + self._depth(each) for each in self.after.get(vertex, ())), default=0)
-
-    def _of(self, vertex: str) -> pd.DataFrame:
-        return self.meters[[vertex_of(task) == vertex for task in self.meters["task"]]]
 
     def checkpoints_html(self) -> str:
         """Return the newest checkpoints as a table."""
@@ -251,8 +251,7 @@ def _vertex(row: dict[str, Any], subtasks: pd.DataFrame, after: Sequence[str]) -
     bars = "".join(_times(each) for each in rows[:MOST_SUBTASKS])
     sample = next((each["sample"] for each in rows if each["sample"]), "")
     drawn = f'<code title="{escape(sample)}">{escape(sample)}</code>' if sample else ""
-    many = "1 subtask" if row["subtasks"] == 1 else f"{row['subtasks']} subtasks"
-    many += f", from {escape(', '.join(after))}" if after else ""
+    many = counted(row["subtasks"], "subtask") + (f", from {escape(', '.join(after))}" if after else "")
     name = escape(row["vertex"])
     return (
         f'<section aria-label="{name}"><h5 title="{name}">{name}</h5>'
@@ -289,8 +288,8 @@ def _times(row: dict[str, Any]) -> str:
 def _checkpoint(row: dict[str, Any], chosen: int | None) -> Markup:
     status = str(row["status"]).lower()
     took = "" if pd.isna(row["duration_ms"]) else duration(row["duration_ms"])
-    stored = "" if pd.isna(row["checkpointed_bytes"]) else f"{row['checkpointed_bytes']:,} B"
-    in_flight = "" if pd.isna(row["persisted_bytes"]) else f"{row['persisted_bytes']:,} B"
+    sizes = (row[name] for name in ("checkpointed_bytes", "persisted_bytes"))
+    stored, in_flight = ("" if pd.isna(size) else f"{size:,} B" for size in sizes)
     look = "good" if status == "completed" else "bad" if status == "failed" else ""
     flag = element("b", row["id"], class_=f"flag {colour(row['id'])}") + f" {str(row['kind']).lower()}"
     said = element("span", status.replace("_", " "), class_=look)

@@ -9,7 +9,7 @@ default maximum, and what another parallelism would move.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -29,14 +29,14 @@ from kit.core.state.key_groups import (
 from kit.draw import shapes
 from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
-from kit.draw.picture import Svg
+from kit.draw.picture import Svg, light_svg
 from kit.draw.stage.scene import short
-from kit.draw.themed import light_svg
 from kit.stream.backend.keys.key_hashing import assign_to_key_group, java_hash, key_groups_for_hashes
 
 STYLE = "rescale_plan.css"
 WIDTH, LEFT, RIGHT, TOP, CHART = 840.0, 64.0, 24.0, 34.0, 150.0
 STRIP = 26.0
+HEIGHT = TOP + CHART + STRIP + 62
 NAMED = 40
 """The most subtasks that are drawn with their number and their number of keys."""
 
@@ -55,7 +55,8 @@ def rescale_plan(
     most = default_max_parallelism(before or parallelism) if max_parallelism is None else max_parallelism
     for each in filter(None, (parallelism, before)):
         key_group_partitions(most, each)  # raises for invalid values
-    column = _column(keys)
+    column = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    column = column if isinstance(column, pa.Array) else pa.array(column)
     hashes = java_hash(column) if len(column) else np.empty(0, np.int32)
     return RescalePlan(parallelism, most, _counts(hashes, most), column.type, before, hashes)
 
@@ -63,12 +64,6 @@ def rescale_plan(
 def _counts(hashes: npt.NDArray[np.int32], most: int) -> npt.NDArray[np.int64]:
     groups = key_groups_for_hashes(hashes, most) if len(hashes) else np.empty(0, np.uint16)
     return np.bincount(groups, minlength=most).astype(np.int64)
-
-
-def _column(keys: Any) -> pa.Array:
-    if isinstance(keys, pa.ChunkedArray):
-        return keys.combine_chunks()
-    return keys if isinstance(keys, pa.Array) else pa.array(keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +95,12 @@ class RescalePlan:
             raise ValueError("this plan knows its keys by key group only: make it with rescale_plan(keys, ...)")
         else:
             counts = _counts(self.hashes, most)
-        return RescalePlan(new, most, counts, self.key_type, old, self.hashes)
+        return replace(self, parallelism=new, max_parallelism=most, counts=counts, before=old)
 
     @cached_property
     def default(self) -> RescalePlan | None:
         """The plan with Flink's default maximum; None if this plan has it, or if it is below the parallelism."""
-        if self.flinks_default in (self.max_parallelism,) or self.hashes is None:
+        if self.flinks_default == self.max_parallelism or self.hashes is None:
             return None
         try:
             return self.replaced(max_parallelism=self.flinks_default)
@@ -164,6 +159,11 @@ class RescalePlan:
         return float(self._by_subtask(self.counts).max()) * self.parallelism / max(self.keys, 1)
 
     @property
+    def _idle(self) -> int:
+        """The number of subtasks without a key."""
+        return int((self._by_subtask(self.counts) == 0).sum())
+
+    @property
     def headroom(self) -> float:
         """The factor by which the parallelism can still grow."""
         return self.max_parallelism / self.parallelism
@@ -187,13 +187,8 @@ class RescalePlan:
         """The same keys at other parallelisms: parallelism, group_imbalance, imbalance, idle (subtasks without a key),
         moved (keys that change their subtask from here).
         """
-        rows = []
-        for parallelism in parallelisms:
-            other = RescalePlan(
-                parallelism, self.max_parallelism, self.counts, self.key_type, self.parallelism, self.hashes
-            )
-            idle = int((other._by_subtask(self.counts) == 0).sum())
-            rows.append((parallelism, other.group_imbalance, other.imbalance, idle, other.moved))
+        others = (replace(self, parallelism=each, before=self.parallelism) for each in parallelisms)
+        rows = [(each.parallelism, each.group_imbalance, each.imbalance, each._idle, each.moved) for each in others]
         return pd.DataFrame(rows, columns=["parallelism", "group_imbalance", "imbalance", "idle", "moved"])
 
     @property
@@ -211,16 +206,14 @@ class RescalePlan:
         rows = []
         for name, plan in (("chosen", self), ("Flink's default", self.default)):
             if plan is not None:
-                idle = int((plan._by_subtask(plan.counts) == 0).sum())
                 numbers = (plan.imbalance, plan.group_imbalance, plan.headroom)
-                rows.append((name, plan.max_parallelism, *(round(each, 3) for each in numbers), idle, plan.moved))
+                rows.append((name, plan.max_parallelism, *(round(each, 3) for each in numbers), plan._idle, plan.moved))
         columns = ["plan", "max_parallelism", "imbalance", "group_imbalance", "headroom", "idle", "moved"]
         return pd.DataFrame(rows, columns=columns)
 
     def svg(self) -> Svg:
         """The picture: keys by subtask, and below them the key groups that they own."""
-        height, drawn = _drawn(self)
-        return light_svg(WIDTH, height, drawn, self.caption, STYLE)
+        return light_svg(WIDTH, HEIGHT, _drawn(self), self.caption, STYLE)
 
     def _repr_html_(self) -> str:
         pictures = [_picture(self, "")]
@@ -233,14 +226,12 @@ class RescalePlan:
 
 
 def _picture(plan: RescalePlan, heading: str) -> str:
-    height, drawn = _drawn(plan)
     head = f"<h4>{escape(heading)}</h4>" if heading else ""
-    return head + drawing_html(WIDTH, height, drawn, plan.caption)
+    return head + drawing_html(WIDTH, HEIGHT, _drawn(plan), plan.caption)
 
 
-def _drawn(plan: RescalePlan) -> tuple[float, str]:
-    height = TOP + CHART + STRIP + 62
-    return height, "".join((*_bars(plan), *_groups(plan), *_legend(plan, height - 16)))
+def _drawn(plan: RescalePlan) -> str:
+    return "".join((*_bars(plan), *_groups(plan), *_legend(plan, HEIGHT - 16)))
 
 
 def _under(plan: RescalePlan) -> str:

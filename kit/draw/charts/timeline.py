@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -45,10 +45,10 @@ def timeline(rows: Sequence[Row], start_ms: float, end_ms: float, *, axis: bool 
     """Draw the rows from `start_ms` to `end_ms`, with a legend and an axis in ms."""
     if not rows:
         return ""
-    marks = _marks(max(end_ms - start_ms, 1.0))
-    head = (
-        f'<span class="t-head"></span><span class="t-axis">{marks}</span><span class="t-head">ms</span>' if axis else ""
-    )
+    head = ""
+    if axis:
+        marks = _marks(max(end_ms - start_ms, 1.0))
+        head = f'<span class="t-head"></span><span class="t-axis">{marks}</span><span class="t-head">ms</span>'
     drawn = "".join(_row(row, start_ms, max(end_ms, start_ms + 1)) for row in rows)
     there = {bar.meaning for row in rows for bar in row.bars} | {TICK for row in rows if row.ticks_ms}
     return f'<div class="t-rows">{head}{drawn}</div>' + legend((kind, WORDS[kind]) for kind in WORDS if kind in there)
@@ -66,7 +66,7 @@ def _row(row: Row, start_ms: float, end_ms: float) -> str:
         return round(100 * min(max((at_ms - start_ms) / (end_ms - start_ms), 0.0), 1.0), 2)
 
     bars = "".join(_bar(bar, percent(bar.start_ms), percent(bar.end_ms)) for bar in row.bars)
-    ticks = "".join(f'<b style="left:min({percent(at):g}%, 100% - 2px)"></b>' for at in _apart(row.ticks_ms))
+    ticks = "".join(f'<b style="left:min({percent(at):g}%, 100% - 2px)"></b>' for at in sorted(set(row.ticks_ms)))
     says = escape(row.says)
     return (
         f'<span class="t-name">{escape(row.name)}</span>'
@@ -78,8 +78,3 @@ def _row(row: Row, start_ms: float, end_ms: float) -> str:
 def _bar(bar: Bar, left: float, right: float) -> str:
     """Draw a bar. One of no length at the right edge starts earlier, because it would be outside."""
     return f'<i class="{bar.meaning}" style="left:min({left:g}%, 100% - 3px);width:{max(right - left, 0):g}%"></i>'
-
-
-def _apart(at_ms: Iterable[float]) -> list[float]:
-    """Return the moments without duplicates."""
-    return sorted(set(at_ms))
