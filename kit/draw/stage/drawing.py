@@ -101,10 +101,7 @@ class Drawing:
             elif mine or not acting.isdisjoint(own):
                 self._replace(f"t:{vertex.name}", crowd_sprites(self.layout, vertex.name, own, now), changes)
                 for task in mine:
-                    subtask = int(task.rpartition("/")[2])
-                    self._replace(
-                        f"t:{task}", cell_sprites(self.layout, vertex.name, subtask, vertex.parallelism, now), changes
-                    )
+                    self._replace(f"t:{task}", cell_sprites(self.layout, task, vertex.parallelism, now), changes)
         self._lanes(moment, touched.channels, whole, changes)
         self._seen, self._begun = now, True
         return changes
@@ -129,7 +126,6 @@ class Drawing:
                 self._replace(name, lane_sprites(lane, channel, moment), changes)
 
     def _replace(self, part: str, sprites: Named, changes: Changes) -> None:
-        """Replace the sprites of a part."""
         before, now = self._parts.get(part, {}), dict(sprites)
         changed = difference(before, now)
         if not changed:

@@ -22,7 +22,9 @@ LAST_PHASES = 3
 
 def facts_of(moment: Moment, touched: Touched) -> Facts:
     """Return what is known of these items and of the job now."""
-    facts: Facts = {"job": _job(moment)}
+    restored = next((r.checkpoint_id for r in reversed(moment.restores) if r.epoch == moment.epoch), None)
+    job = {"status": moment.job, "epoch": moment.epoch, "restored": restored, "error": moment.error}
+    facts: Facts = {"job": _told(job)}
     for task in sorted(touched.tasks):
         known = moment.tasks.get(task)
         facts[f"task:{task}"] = None if known is None else _task(known, moment)
@@ -41,29 +43,15 @@ def facts_of(moment: Moment, touched: Touched) -> Facts:
     return facts
 
 
-def _job(moment: Moment) -> Facts:
-    restored = next((r.checkpoint_id for r in reversed(moment.restores) if r.epoch == moment.epoch), None)
-    known = {"status": moment.job, "epoch": moment.epoch, "restored": restored, "error": moment.error}
-    return _told(known)
-
-
 def _task(task: TaskMoment, moment: Moment) -> Facts:
     newest = sorted(task.phases_ms)[-LAST_PHASES:]
     phases = {
         str(number): [[phase, at_ms - moment.began_ms] for phase, at_ms in task.phases_ms[number].items()]
         for number in newest
     }
-    known = {
-        "state": task.state,
-        "attempt": task.attempt or None,
-        "restored": task.restored,
-        "published": task.published,
-        "error": task.error,
-        "lost": task.lost,
-        "frozen": task.frozen,
-        "phases": phases,
-    }
-    return _told(known)
+    names = ("state", "attempt", "restored", "published", "error", "lost", "frozen")
+    known = {name: getattr(task, name) for name in names}
+    return _told(known | {"attempt": task.attempt or None, "phases": phases})
 
 
 def _told(known: Facts) -> Facts:
@@ -72,16 +60,8 @@ def _told(known: Facts) -> Facts:
 
 
 def _channel(channel: ChannelMoment) -> Facts:
-    known: Facts = {}
-    for place, items in (("queued", channel.queued), ("wire", channel.wire), ("arrived", channel.arrived)):
-        if items:
-            known[place] = list(map(_item, items))
-    for name, value in (("held", channel.held), ("awaited", channel.awaited), ("taken", channel.taken)):
-        if value is not None:
-            known[name] = value
-    if channel.ended:
-        known["ended"] = True
-    return known
+    places = {name: list(map(_item, getattr(channel, name))) for name in ("queued", "wire", "arrived")}
+    return _told(places | {name: getattr(channel, name) for name in ("held", "awaited", "taken", "ended")})
 
 
 def _item(item: Item) -> list[Any]:
@@ -114,10 +94,5 @@ MOST_MISSING = 6
 
 
 def _message(message: MessageMoment, moment: Moment) -> list[Any]:
-    return [
-        message.mail,
-        message.task,
-        message.to_task,
-        message.checkpoint_id,
-        message.since_ms - moment.began_ms,
-    ]
+    since_ms = message.since_ms - moment.began_ms
+    return [message.mail, message.task, message.to_task, message.checkpoint_id, since_ms]

@@ -23,7 +23,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -178,7 +178,7 @@ class Reel:
         self._met = {number: epoch for number, epoch in self._met.items() if number in moment.checkpoints}
         self._go_on_from(moment)
         self._shape = frames[-1]["stage"]
-        self._pen.draw_whole(self._layout(self._shape), self._running)
+        self._pen.draw_whole(self._layouts[self._shape], self._running)
 
     def _least_level(self, new: Sequence[int]) -> int:
         """Return the least level of frames to show if there are too many."""
@@ -218,12 +218,12 @@ class Reel:
     def _tell(self, keep: int) -> dict[int, int]:
         """Choose the frames of the story; return those of the first `keep` for which the choice has changed."""
         changed: dict[int, int] = {}
-        for number, in_story in enumerate(story_of(self._told, self._met, self._running.checkpoints)):
-            frame = self.film["frames"][number]
-            if frame["told"] != int(in_story):
-                frame["told"] = int(in_story)
+        stories = map(int, story_of(self._told, self._met, self._running.checkpoints))
+        for number, (frame, told) in enumerate(zip(self.film["frames"], stories)):
+            if frame["told"] != told:
+                frame["told"] = told
                 if number < keep:
-                    changed[number] = int(in_story)
+                    changed[number] = told
         return changed
 
     # --- a frame ------------------------------------------------------------------------------------------------------
@@ -237,10 +237,10 @@ class Reel:
             self._met.setdefault(number, moment.epoch)
         packed, told = self._packed_frame(moment, stage, self._shape, group, skipped)
         if whole:
-            packed |= self._pen.draw_whole(self._layout(self._shape), moment)
+            packed |= self._pen.draw_whole(self._layouts[self._shape], moment)
             Touched.taken_from(moment)
         elif draw:
-            packed |= self._pen.draw(self._layout(self._shape), moment, Touched.taken_from(moment))
+            packed |= self._pen.draw(self._layouts[self._shape], moment, Touched.taken_from(moment))
         self.film["frames"].append(packed)
         self._told.append(told)
 
@@ -249,7 +249,6 @@ class Reel:
     ) -> tuple[Film, Told]:
         """Return a frame without its picture, and the criteria for including it in the story."""
         frame = Frame(moment, stage, tuple(group), self._reading.find(group[0].cause) if group else None)
-        words = frame.words
         packed: dict[str, Any] = {"stage": shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
         if self._step_of is not None:
             packed["step"] = self._step_of(moment.n) if moment.n else 0
@@ -260,11 +259,11 @@ class Reel:
         if group:
             packed["by"] = "job" if is_of_the_job_master(group[0]) else task_of(group[0])
             packed["about"] = _about(group)
+        words = frame.words
         packed["words"] = [words.what, words.then, words.because]
         return packed, Told(frame.level, frame.checkpoint_id, is_minor(group))
 
     def _stage_now(self, run: Run) -> Stage:
-        """Return the stage of the current epoch."""
         if self._stage is None or self._stage.epoch != self._running.epoch:
             self._stage = stage_for(run.stages, self._running.epoch)
             self._shape = self._shape_of(self._stage)
@@ -278,9 +277,6 @@ class Reel:
             self._layouts.append(film_layout(stage, self._closed(stage)))
             self.film["stages"].append(self._packed_stage(stage, self._layouts[-1]))
         return self._shapes[shape]
-
-    def _layout(self, shape: int) -> Layout:
-        return self._layouts[shape]
 
     def _closed(self, stage: Stage) -> frozenset[str]:
         closed = stage.closed_at_first()
@@ -326,7 +322,7 @@ class Reel:
         for number in range(count):
             frame = self.film["frames"][number]
             fold(moment, self._reading.records[moment.n : frame["n"]])
-            frame |= pen.draw(self._layout(frame["stage"]), moment, Touched.taken_from(moment))
+            frame |= pen.draw(self._layouts[frame["stage"]], moment, Touched.taken_from(moment))
             yield number
 
     def insert(self, number: int, n: int) -> Film:
@@ -343,7 +339,7 @@ class Reel:
         *groups, own = in_order(self._reading.records[before["n"] : after["n"]])
         first = _window(groups, n - before["n"])
         moment = Running.watched(self.moment(before["n"]))
-        layout, pen = self._layout(after["stage"]), Pen(self._looks)
+        layout, pen = self._layouts[after["stage"]], Pen(self._looks)
         stage = replace(self._stages[after["stage"]], epoch=moment.epoch)
         if before["stage"] == after["stage"]:
             pen.draw_whole(layout, moment)
@@ -377,17 +373,11 @@ class Reel:
 
     def frame_at(self, run: Run, n: int) -> Frame:
         """Return the frame that ends with the n-th record read from this run."""
-        moment = self.moment(n)
-        return Frame(moment, stage_for(run.stages, moment.epoch), *self._step_at(n))
-
-    def _step_at(self, n: int) -> tuple[tuple[TraceRecord, ...], TraceRecord | None]:
-        """Return the step that ends with the n-th record, and the record that caused it."""
-        group: list[TraceRecord] = []
-        for record in reversed(self._reading.records[:n]):
-            if group and event_of(record) != event_of(group[0]):
-                break
-            group.insert(0, record)
-        return tuple(group), self._reading.find(group[0].cause) if group else None
+        moment, records = self.moment(n), self._reading.records[:n]
+        event = event_of(records[-1]) if records else ""
+        group = tuple(takewhile(lambda record: event_of(record) == event, reversed(records)))[::-1]
+        cause = self._reading.find(group[0].cause) if group else None
+        return Frame(moment, stage_for(run.stages, moment.epoch), group, cause)
 
     def __repr__(self) -> str:
         return f"Reel({self._running.n} records in {len(self.film['frames'])} frames)"

@@ -7,8 +7,7 @@ important frames. `kit.draw.stage.film` stores the frames as differences between
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -19,12 +18,12 @@ from kit.draw.stage.drawing import scene
 from kit.draw.stage.job_master_panel import Words, words_at_the_end
 from kit.draw.stage.scene import Scene
 from kit.draw.svg import picture_layout, still
-from kit.run.captions import Ends, caption_of, caption_of_moment, lower_first
+from kit.run.captions import caption_of, caption_of_moment, lower_first
 from kit.run.durations import duration
 from kit.run.kinds import DETAIL, MAIN, MILESTONE, kind_of, level_of
-from kit.run.moments.job_state import COMPLETED, CheckpointMoment, Moment, Running, only_last
+from kit.run.moments.job_state import COMPLETED, CheckpointMoment, Moment, Running
 from kit.run.moments.moment import advance
-from kit.run.run import Run, run_of
+from kit.run.run import run_of
 from kit.run.stage import Stage, stage_for
 from kit.run.steps import event_of, steps
 
@@ -63,13 +62,16 @@ class Frame:
         if not self.records:
             return Words(caption_of_moment(self.moment))
         ends = self.stage.ends()
-        first = max(self.records, key=_weight)
+        first = max(self.records, key=lambda each: (level_of(each), kind_of(each).mark != "", each.role == "event"))
         least = min(DETAIL, level_of(first))
         told: dict[str, list[TraceRecord]] = {}
         for record in self.records:
             if record is not first and level_of(record) >= least:
                 told.setdefault(record.kind, []).append(record)
-        then = [_told(records, ends) for records in told.values()]
+        then = [
+            caption_of(records[0], ends) + (f" (and {len(records) - 1} more)" if len(records) > 1 else "")
+            for records in told.values()
+        ]
         because = "" if self.cause is None else lower_first(caption_of(self.cause, ends))
         words = Words(caption_of(first, ends), "; ".join([*then[:1], *map(lower_first, then[1:])]), because)
         return words_at_the_end(self.moment, words)
@@ -92,18 +94,18 @@ class Frame:
         return f"Frame({self.moment.n} records, {duration(self.moment.elapsed_ms)}: {self.words.what})"
 
 
-def _weight(record: TraceRecord) -> tuple[int, bool, bool]:
-    return level_of(record), kind_of(record).mark != "", record.role == "event"
-
-
-def _told(records: Sequence[TraceRecord], ends: Ends) -> str:
-    more = "" if len(records) == 1 else f" (and {len(records) - 1} more)"
-    return caption_of(records[0], ends) + more
-
-
 def frames(run: Any) -> list[Frame]:
     """Return the frames of a Lab, a SparkJob or a Trace. The first is the state before anything happened."""
-    return list(_frames_from(Moment(), run_of(run)))
+    run, moment = run_of(run), Moment()
+    made = [Frame(moment, stage_for(run.stages, moment.epoch))]
+    seen: dict[str, TraceRecord] = {}
+    for group in steps(run.trace):
+        cause = led_by(group[0].cause, seen.get)
+        for record in group:
+            moment = advance(moment, record, led_by(record.cause, seen.get))
+            seen[record.id] = record
+        made.append(Frame(moment, stage_for(run.stages, moment.epoch), tuple(group), cause))
+    return made
 
 
 def present_frame(lab: Any) -> Frame:
@@ -119,19 +121,7 @@ def present_frame(lab: Any) -> Frame:
 
 def last_frame(run: Any) -> Frame:
     """Return the last frame of a Lab, a SparkJob or a Trace: its present state."""
-    return deque(_frames_from(only_last(), run_of(run)), maxlen=1).pop()
-
-
-def _frames_from(moment: Moment, run: Run) -> Iterator[Frame]:
-    """Yield the frame before anything happened, and one for each step."""
-    yield Frame(moment, stage_for(run.stages, moment.epoch))
-    seen: dict[str, TraceRecord] = {}
-    for group in steps(run.trace):
-        cause = led_by(group[0].cause, seen.get)
-        for record in group:
-            moment = advance(moment, record, led_by(record.cause, seen.get))
-            seen[record.id] = record
-        yield Frame(moment, stage_for(run.stages, moment.epoch), tuple(group), cause)
+    return frame_at(run)
 
 
 def frame_at(run: Any, n: int | None = None) -> Frame:

@@ -134,21 +134,15 @@ def _progress(layout: Layout, checkpoint: CheckpointMoment, row: int, y: float) 
 def _history(layout: Layout, moment: Moment) -> Named:
     """Draw a chip for each checkpoint that ended, the newest on the right."""
     y = PANEL_TOP + PANEL_HEIGHT - 27
-    ended = sorted(
-        (checkpoint for checkpoint in moment.checkpoints.values() if checkpoint.status in (COMPLETED, ABORTED)),
-        key=lambda checkpoint: checkpoint.checkpoint_id,
-    )
+    ended = [each for _, each in sorted(moment.checkpoints.items()) if each.status in (COMPLETED, ABORTED)]
     room = int((layout.width - 24 * 2 - 28) // (CHIP_WIDTH + 6))
     for slot, checkpoint in enumerate(ended[-room:]):
         x = 38 + slot * (CHIP_WIDTH + 6)
-        completed = checkpoint.status == COMPLETED
-        sign, what = ("✓", _size(checkpoint)) if completed else ("✗", ended_in_short(checkpoint.reason))
-        what = what.replace("checkpoint ", "")
-        yield f"chip{slot}", rect("panel", x, y, CHIP_WIDTH, 18, "chip " + ("completed" if completed else "lost"), 9)
+        sign, look, what = "✗", "lost", ended_in_short(checkpoint.reason).replace("checkpoint ", "")
+        if checkpoint.status == COMPLETED:
+            took = "" if checkpoint.duration_ms is None else duration(checkpoint.duration_ms)
+            size = "" if checkpoint.size_bytes is None else f", {size_text(checkpoint.size_bytes)}"
+            sign, look, what = "✓", "completed", took + size
+        yield f"chip{slot}", rect("panel", x, y, CHIP_WIDTH, 18, f"chip {look}", 9)
         line = fit(f"{sign} {checkpoint.checkpoint_id}: {what}", CHIP_WIDTH - 12, 10.5)
         yield f"chip{slot}:text", text("panel", x + 8, y + 12.5, "chip-text", line)
-
-
-def _size(checkpoint: CheckpointMoment) -> str:
-    took = "" if checkpoint.duration_ms is None else duration(checkpoint.duration_ms)
-    return took if checkpoint.size_bytes is None else f"{took}, {size_text(checkpoint.size_bytes)}"

@@ -110,7 +110,7 @@ class Layout:
     lanes: tuple[Lane, ...]
     closed: frozenset[str]
     margin: float
-    incoming: Mapping[str, tuple[ShapeChannel, ...]]
+    incoming: Mapping[str, Sequence[ShapeChannel]]
 
 
 def place_of(stage: Stage, task: str) -> str:
@@ -143,7 +143,11 @@ def lay_out(
     right = max(box.x + box.width for box in vertices.values())
     shift = left + max(0.0, least_width - right - left - right_margin) / 2
     vertices = {name: Box(box.x + shift, box.y + top, box.width, box.height) for name, box in vertices.items()}
-    places = _place_boxes(names, vertices, columns)
+    places = {
+        name: columns[vertex].box(vertices[vertex], number)
+        for vertex, own in names.items()
+        for number, name in enumerate(own)
+    }
     rows = replace(rows, bottoms=tuple(bottom + top for bottom in rows.bottoms))
     lanes = _lanes(bundles, vertices, places, columns, rows)
     width = max(least_width, right + left + right_margin)
@@ -152,8 +156,7 @@ def lay_out(
     incoming: dict[str, list[ShapeChannel]] = {}
     for channel in stage.channels:
         incoming.setdefault(channel.target, []).append(channel)
-    by_target = {task: tuple(channels) for task, channels in incoming.items()}
-    return Layout(stage, width, height, real, places, lanes, closed, margin, by_target)
+    return Layout(stage, width, height, real, places, lanes, closed, margin, incoming)
 
 
 @lru_cache(maxsize=4096)
@@ -280,7 +283,7 @@ def _pitch(sizes: Sequence[int]) -> float:
     return PITCH if len(sizes) <= 4 else DENSE_PITCH
 
 
-def _ranks(stage: Stage) -> dict[str, int]:
+def ranks_of(stage: Stage) -> dict[str, int]:
     """Return the rank of each vertex: the length of its longest path from a source."""
     edges = {(_vertex_of_place(c.source), _vertex_of_place(c.target)) for c in stage.channels}
     ranks = {vertex.name: 0 for vertex in stage.vertices}
@@ -295,7 +298,7 @@ def _vertex_boxes(stage: Stage, columns: Mapping[str, _Columns]) -> dict[str, Bo
     import pygraphviz
 
     graph = pygraphviz.AGraph(directed=True, strict=True)
-    ranks = _ranks(stage)
+    ranks = ranks_of(stage)
     gap = OUT_LENGTH + (WIRE_LENGTH if max(ranks.values()) < RANKS_IN_A_ROW else WIRE_IN_ROWS) + IN_LENGTH
     graph.graph_attr.update(rankdir="LR", ranksep=str(gap / 72), nodesep=str(34 / 72))
     graph.node_attr.update(shape="box", fixedsize="true", label="")
@@ -339,7 +342,7 @@ class _Rows:
 
 def _in_rows(stage: Stage, bundles: Bundles, boxes: dict[str, Box]) -> tuple[dict[str, Box], _Rows]:
     """Break a job of many ranks into rows, like text, with space between two rows for the lanes to the next one."""
-    ranks = _ranks(stage)
+    ranks = ranks_of(stage)
     if max(ranks.values()) < MOST_RANKS:
         return boxes, _Rows()
     rank_of = {name: ranks[name] if name in ranks else _rank_of_bend(name) for name in boxes}
@@ -402,14 +405,6 @@ def _bend(source: str, target: str, rank: object) -> str:
     return f"\0{source}\0{target}\0{rank}"
 
 
-def _place_boxes(names: Names, vertices: Mapping[str, Box], columns: Mapping[str, _Columns]) -> dict[str, Box]:
-    return {
-        name: columns[vertex].box(vertices[vertex], number)
-        for vertex, own in names.items()
-        for number, name in enumerate(own)
-    }
-
-
 def _lanes(
     bundles: Bundles,
     vertices: Mapping[str, Box],
@@ -427,13 +422,13 @@ def _lanes(
     for others in (*leaving.values(), *reaching.values()):
         others.sort(key=lambda name: (order[name][1], -order[name][0]))
     every = []
-    pitches = {(source, target): _pitches(bundles, leaving, reaching, source, target) for source, target in bundles}
+    out_pitch = {source: _pitch([len(bundles[source, each]) for each in leaving[source]]) for source in leaving}
+    in_pitch = {target: _pitch([len(bundles[each, target]) for each in reaching[target]]) for target in reaching}
     for source, target in bundles:
         from_vertex, to_vertex = _vertex_of_place(source), _vertex_of_place(target)
         out, into = leaving[source].index(target), reaching[target].index(source)
-        out_pitch, in_pitch = pitches[source, target]
-        start = _port(places[source], len(leaving[source]), out, out_pitch, right=True)
-        end = _port(places[target], len(reaching[target]), into, in_pitch, right=False)
+        start = _port(places[source], len(leaving[source]), out, out_pitch[source], right=True)
+        end = _port(places[target], len(reaching[target]), into, in_pitch[target], right=False)
         corners: list[Point] = [start, (start[0] + OUT_LENGTH, start[1])]
         corners += columns[from_vertex].past(vertices[from_vertex], places[source], 1, out)
         between = _bend(from_vertex, to_vertex, "")
@@ -444,18 +439,10 @@ def _lanes(
         port = len(reaching[target]) - 1 - into
         corners += columns[to_vertex].past(vertices[to_vertex], places[target], 0, port)
         every.append([*corners, (end[0] - IN_LENGTH, end[1]), end])
-    lanes = []
-    for number, ((pair, channels), corners) in enumerate(zip(bundles.items(), _turned(every, rows))):
-        lanes.append(Lane(f"l{number}", *pair, tuple(channels), min(pitches[pair]), tuple(corners)))
-    return tuple(lanes)
-
-
-def _pitches(
-    bundles: Bundles, leaving: Mapping[str, list[str]], reaching: Mapping[str, list[str]], source: str, target: str
-) -> tuple[float, float]:
-    """Return the distance between lanes at the start and at the end of this one."""
-    out = _pitch([len(bundles[source, each]) for each in leaving[source]])
-    return out, _pitch([len(bundles[each, target]) for each in reaching[target]])
+    return tuple(
+        Lane(f"l{number}", *pair, tuple(channels), min(out_pitch[pair[0]], in_pitch[pair[1]]), tuple(corners))
+        for number, ((pair, channels), corners) in enumerate(zip(bundles.items(), _turned(every, rows)))
+    )
 
 
 def _port(box: Box, many: int, number: int, pitch: float, *, right: bool) -> Point:

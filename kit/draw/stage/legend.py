@@ -23,51 +23,34 @@ class Entry:
     says: str
 
 
+def _rect(look: str, width: float, height: float, radius: float) -> str:
+    return f'<rect x="0" y="{-height / 2:g}" width="{width:g}" height="{height:g}" rx="{radius:g}" class="{look}"/>'
+
+
+def _flag(look: str) -> str:
+    return _rect(look, 12, 14, 1.5) + '<text x="6" y="3.6" text-anchor="middle" class="barrier-number">n</text>'
+
+
 def _sign(text: str) -> str:
     return f'<text x="5" y="3.6" text-anchor="middle" class="sign">{text}</text>'
 
 
-def _badge(phase: str, sign: str, width: int = 22) -> str:
-    return (
-        f'<rect x="0" y="-8" width="{width}" height="16" rx="8" class="badge {phase}"/>'
-        f'<text x="{width / 2:g}" y="3.8" text-anchor="middle" class="badge-text {phase}">{sign}</text>'
-    )
+def _badge(phase: str, sign: str, says: str, width: int = 22) -> Entry:
+    text = f'<text x="{width / 2:g}" y="3.8" text-anchor="middle" class="badge-text {phase}">{sign}</text>'
+    return Entry(f"badge {phase}", _rect(f"badge {phase}", width, 16, 8) + text, width + 5, says)
+
+
+def _cell(phase: str, says: str) -> Entry:
+    look = f"cell-task {phase}"
+    return Entry(look, f'<rect x="0" y="-6" width="11" height="11" rx="2" class="{look}"/>', 16, f"subtask{says}")
 
 
 LEGEND = (
-    Entry(
-        "buffer before",
-        '<rect x="0" y="-6" width="12" height="12" rx="2" class="buffer before"/>',
-        17,
-        "buffer, and how many records are in it",
-    ),
-    Entry(
-        "buffer after",
-        '<rect x="0" y="-6" width="12" height="12" rx="2" class="buffer after"/>',
-        17,
-        "records behind a barrier: not in its checkpoint",
-    ),
-    Entry(
-        "barrier",
-        '<rect x="0" y="-7" width="12" height="14" rx="1.5" class="barrier cp0"/>'
-        '<text x="6" y="3.6" text-anchor="middle" class="barrier-number">n</text>',
-        17,
-        "barrier of checkpoint n",
-    ),
-    Entry(
-        "barrier unaligned",
-        '<rect x="0" y="-7" width="12" height="14" rx="1.5" class="barrier cp0 unaligned"/>'
-        '<text x="6" y="3.6" text-anchor="middle" class="barrier-number">n</text>',
-        17,
-        "barrier that overtakes",
-    ),
-    Entry(
-        "cancel",
-        '<rect x="0" y="-7" width="12" height="14" rx="1.5" class="cancel"/>'
-        '<text x="6" y="3.6" text-anchor="middle" class="barrier-number">n</text>',
-        17,
-        "cancel marker: checkpoint n is off",
-    ),
+    Entry("buffer before", _rect("buffer before", 12, 12, 2), 17, "buffer, and how many records are in it"),
+    Entry("buffer after", _rect("buffer after", 12, 12, 2), 17, "records behind a barrier: not in its checkpoint"),
+    Entry("barrier", _flag("barrier cp0"), 17, "barrier of checkpoint n"),
+    Entry("barrier unaligned", _flag("barrier cp0 unaligned"), 17, "barrier that overtakes"),
+    Entry("cancel", _flag("cancel"), 17, "cancel marker: checkpoint n is off"),
     Entry(
         "lock",
         '<path d="M0 0H26" class="lane blocked"/><use href="#kit-lock" x="20" y="0" class="lock"/>',
@@ -76,8 +59,7 @@ LEGEND = (
     ),
     Entry(
         "ring",
-        '<rect x="0" y="-6.5" width="18" height="13" rx="6.5" class="ring cp0"/>'
-        '<text x="9" y="3.4" text-anchor="middle" class="ring-text">n?</text>',
+        _rect("ring cp0", 18, 13, 6.5) + '<text x="9" y="3.4" text-anchor="middle" class="ring-text">n?</text>',
         23,
         "barrier n is awaited here",
     ),
@@ -87,54 +69,22 @@ LEGEND = (
     Entry("sign recovered", _sign("◂"), 14, "end of what was recovered"),
     Entry("sign end", _sign("▪"), 14, "end of data"),
     Entry("sign last", _sign("■"), 14, "end of the stream"),
-    Entry("badge aligning", _badge("aligning", "…"), 27, "barriers come in"),
-    Entry("badge writing", _badge("writing", "✎"), 27, "writes its state"),
-    Entry("badge capturing", _badge("capturing", "✎…", 32), 37, "captures in-flight data"),
-    Entry("badge sent", _badge("sent", "▴"), 27, "has sent its acknowledgement"),
-    Entry("badge acknowledged", _badge("acknowledged", "✓"), 27, "acknowledged"),
-    Entry("badge unheard", _badge("unheard", "?"), 27, "its acknowledgement was lost"),
-    Entry("badge declined", _badge("declined", "✗"), 27, "declined"),
-    Entry(
-        "cell-task aligning",
-        '<rect x="0" y="-6" width="11" height="11" rx="2" class="cell-task aligning"/>',
-        16,
-        "subtask: barriers come in",
-    ),
-    Entry(
-        "cell-task writing",
-        '<rect x="0" y="-6" width="11" height="11" rx="2" class="cell-task writing"/>',
-        16,
-        "subtask writes its state",
-    ),
-    Entry(
-        "cell-task capturing",
-        '<rect x="0" y="-6" width="11" height="11" rx="2" class="cell-task capturing"/>',
-        16,
-        "subtask captures in-flight data",
-    ),
-    Entry(
-        "cell-task sent",
-        '<rect x="0" y="-6" width="11" height="11" rx="2" class="cell-task sent"/>',
-        16,
-        "subtask has sent its acknowledgement",
-    ),
-    Entry(
-        "cell-task acknowledged",
-        '<rect x="0" y="-6" width="11" height="11" rx="2" class="cell-task acknowledged"/>',
-        16,
-        "subtask has acknowledged",
-    ),
-    Entry(
-        "cell-task running",
-        '<rect x="0" y="-6" width="11" height="11" rx="2" class="cell-task running"/>',
-        16,
-        "subtask runs",
-    ),
-    Entry("task failed", '<rect x="0" y="-7" width="14" height="14" rx="3" class="task failed"/>', 19, "failed"),
-    Entry("mail in", '<rect x="0" y="-6.5" width="18" height="13" rx="6.5" class="mail in"/>', 23, "message to a task"),
-    Entry(
-        "mail out", '<rect x="0" y="-6.5" width="18" height="13" rx="6.5" class="mail out"/>', 23, "message from a task"
-    ),
+    _badge("aligning", "…", "barriers come in"),
+    _badge("writing", "✎", "writes its state"),
+    _badge("capturing", "✎…", "captures in-flight data", 32),
+    _badge("sent", "▴", "has sent its acknowledgement"),
+    _badge("acknowledged", "✓", "acknowledged"),
+    _badge("unheard", "?", "its acknowledgement was lost"),
+    _badge("declined", "✗", "declined"),
+    _cell("aligning", ": barriers come in"),
+    _cell("writing", " writes its state"),
+    _cell("capturing", " captures in-flight data"),
+    _cell("sent", " has sent its acknowledgement"),
+    _cell("acknowledged", " has acknowledged"),
+    _cell("running", " runs"),
+    Entry("task failed", _rect("task failed", 14, 14, 3), 19, "failed"),
+    Entry("mail in", _rect("mail in", 18, 13, 6.5), 23, "message to a task"),
+    Entry("mail out", _rect("mail out", 18, 13, 6.5), 23, "message from a task"),
     Entry("times", '<text x="0" y="3.6" class="times">×3</text>', 20, "in so many channels"),
     Entry("more", '<text x="0" y="3.6" class="more">+3</text>', 20, "so many more"),
 )
@@ -142,9 +92,8 @@ LEGEND = (
 
 def legend_svg(sprites: Scene, width: float, top: float) -> tuple[str, float]:
     """Return the legend of these sprites, in rows below `top`, and the height of the picture with it."""
-    drawn = (
-        each for each in sprites.values() if each.get("layer") != "panel"
-    )  # the JobMaster's panel has its own words
+    # the JobMaster's panel has its own words
+    drawn = (each for each in sprites.values() if each.get("layer") != "panel")
     classes = dict.fromkeys(frozenset(str(sprite.get("class", "")).split()) for sprite in drawn)
     found = ((entry, next((e for e in classes if e >= set(entry.classes.split())), None)) for entry in LEGEND)
     shown = [(entry, like) for entry, like in found if like is not None]

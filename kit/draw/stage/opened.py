@@ -24,11 +24,8 @@ def opened(run: Run, film: Film) -> dict[str, str]:
     for vertex in dict.fromkeys(name for stage in film["stages"] for name in stage["closed"]):
         reel = Reel([vertex])
         reel.take(run)
-        told = {
-            "stages": reel.film["stages"],
-            "looks": reel.film["looks"],
-            "sets": [frame["set"] for frame in reel.film["frames"]],
-        }
+        told = {name: reel.film[name] for name in ("stages", "looks")}
+        told["sets"] = [frame["set"] for frame in reel.film["frames"]]
         written = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
         packed = b64encode(zlib.compress(written)).decode()
         room -= len(packed)

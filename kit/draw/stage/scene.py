@@ -112,7 +112,7 @@ def fit_name(name: str, end: str, width: float, size: float) -> str:
     return f"{name[: max(1, room - 1 - last)].rstrip('-_ ')}…{name[len(name) - last :]}{end}"
 
 
-def most_characters(width: float, size: float, *, bold: bool = False) -> int:
+def most_characters(width: float, size: float, *, bold: bool) -> int:
     """Return the number of characters that fit for certain."""
     return max(1, int(width / (size * (0.58 if bold else 0.53))))
 
@@ -269,17 +269,16 @@ def _mail(name: str, box: Box, messages: Sequence[MessageMoment]) -> Named:
         width = 12 + 6.2 * len(words)
         x = box.x + 8 if to_task else box.x + box.width - 8 - width
         side = "in" if to_task else "out"
-        yield f"m:{name}:{side}", rect("marks", x, box.y - 7, width, 13, f"mail {side}", 6.5)
-        yield (
-            f"m:{name}:{side}:text",
-            text("marks", x + width / 2, box.y + 3, "mail-text", words, "middle"),
-        )
+        tab = f"m:{name}:{side}"
+        yield tab, rect("marks", x, box.y - 7, width, 13, f"mail {side}", 6.5)
+        yield f"{tab}:text", text("marks", x + width / 2, box.y + 3, "mail-text", words, "middle")
 
 
-def cell_sprites(layout: Layout, vertex: str, subtask: int, many: int, sight: Sight) -> Named:
+def cell_sprites(layout: Layout, task: str, many: int, sight: Sight) -> Named:
     """Draw a subtask of a closed vertex as a cell in its box."""
-    box, task = layout.places[vertex], f"{vertex}/{subtask}"
-    row, column = divmod(subtask, cells_in_a_row(many))
+    vertex, _, subtask = task.rpartition("/")
+    box = layout.places[vertex]
+    row, column = divmod(int(subtask), cells_in_a_row(many))
     classes = _task_class(sight.task(task), sight).replace("task", "cell-task", 1)
     yield f"t:{task}", rect("tasks", box.x + 9 + column * CELL, box.y + 50 + row * CELL, CELL - 3, CELL - 3, classes, 2)
 
@@ -305,11 +304,21 @@ def crowd_sprites(layout: Layout, vertex: str, tasks: Sequence[str], sight: Sigh
 
 
 def lane_sprites(lane: Lane, channel: ChannelMoment, moment: Moment) -> Named:
-    """Draw a lane that is one channel: the line, the receiver's gate, and every element."""
+    """Draw a lane that is one channel: the line, the receiver's gate, the queues at the straight ends, and the wire
+    between them.
+    """
     classes = "lane" + (" blocked" if channel.blocked else " awaited" if channel.awaited is not None else "")
     yield lane.name, {"tag": "path", "layer": "lanes", "d": lane.path, "class": classes}
     yield from _gate(lane, channel.blocked, channel.awaited)
-    yield from _channel(lane, channel, moment)
+    x, y = lane.end
+    gate = 22 if channel.blocked or channel.awaited is not None else 3
+    yield from _queue(lane, channel.arrived, x - gate, y, IN_LENGTH - gate, "arrived", moment)
+    count = len(channel.wire)
+    for index, item in enumerate(channel.wire):
+        wire_x, wire_y = lane.on_wire(0.86 - index * min(0.16, 0.8 / count))
+        yield from _element(lane, item, wire_x, wire_y, moment)
+    x, y = lane.start
+    yield from _queue(lane, channel.queued, x + OUT_LENGTH, y, OUT_LENGTH - 2, "queued", moment)
 
 
 def _gate(lane: Lane, blocked: int, awaited: int | None, many: bool = False) -> Named:
@@ -323,19 +332,6 @@ def _gate(lane: Lane, blocked: int, awaited: int | None, many: bool = False) -> 
     elif awaited is not None:
         yield f"{lane.name}:gate", rect("marks", x - 19, y - 6.5, 18, 13, f"ring {colour(awaited)}", 6.5)
         yield f"{lane.name}:asks", text("marks", x - 10, y + 3.4, "ring-text", f"{awaited}?", "middle")
-
-
-def _channel(lane: Lane, channel: ChannelMoment, moment: Moment) -> Named:
-    """Draw every element: queues at the straight ends, the wire between them."""
-    x, y = lane.end
-    gate = 22 if channel.blocked or channel.awaited is not None else 3
-    yield from _queue(lane, channel.arrived, x - gate, y, IN_LENGTH - gate, "arrived", moment)
-    count = len(channel.wire)
-    for index, item in enumerate(channel.wire):
-        wire_x, wire_y = lane.on_wire(0.86 - index * min(0.16, 0.8 / count))
-        yield from _element(lane, item, wire_x, wire_y, moment)
-    x, y = lane.start
-    yield from _queue(lane, channel.queued, x + OUT_LENGTH, y, OUT_LENGTH - 2, "queued", moment)
 
 
 def _queue(lane: Lane, items: Sequence[Item], x: float, y: float, room: float, side: str, moment: Moment) -> Named:
@@ -373,8 +369,7 @@ def _element(lane: Lane, item: Item, x: float, y: float, moment: Moment) -> Name
         yield name, rect("elements", -width / 2, -height / 2, width, height, classes, 1.5) | place
         yield f"{name}t", text("elements", 0, 3.6, "barrier-number", str(item.checkpoint_id), "middle") | place
     else:
-        sign = SIGNS[item.kind]
-        yield name, text("elements", 0, 3.4, f"sign {item.kind}", sign, "middle") | place
+        yield name, text("elements", 0, 3.4, f"sign {item.kind}", SIGNS[item.kind], "middle") | place
 
 
 def _is_after(item: Item, moment: Moment) -> bool:
