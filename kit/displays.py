@@ -103,9 +103,9 @@ def block_run_html(block_run: BlockRun) -> str:
 
 def scenario_pages(scenario: Scenario) -> list[str]:
     """Return the pages on which a scenario can be stepped through, one for each of its runs."""
-    from kit.draw.page.scenario_pages import scenario_pages
+    from kit.draw.page.page import page_html
 
-    return scenario_pages(scenario)
+    return [page_html(run, scenario.text.title, intro=scenario.text.question) for run in scenario.runs]
 
 
 def state_html(state: StateTable | StateTables) -> str:

@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.draw.assets import light_colours
-from kit.draw.picture import Svg
+from kit.draw.picture import Svg, light_svg
 from kit.draw.stage.layout import Box, Point
-from kit.draw.themed import light_svg
 
 if TYPE_CHECKING:
     from kit.draw.graphviz_objects import Dot
@@ -173,6 +172,19 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
     """Return the greatest width of a text, in px: that in DejaVu Sans or Verdana, the theme's widest fonts."""
     ems = sum(0.4 if c in _NARROW else 1.0 if c in _WIDE else 0.76 if c.isupper() else 0.64 for c in text)
     return round(ems * size * (1.09 if bold else 1.0), 1)
+
+
+def wrapped(words: str, width: float, size: float) -> list[str]:
+    """Return the words in lines of at most this width, in px, at this font size."""
+    lines: list[str] = []
+    line = ""
+    for word in words.split():
+        longer = f"{line} {word}".strip()
+        if line and text_width(longer, size) > width:
+            lines.append(line)
+            longer = word
+        line = longer
+    return [*lines, line]
 
 
 # --- placing --------------------------------------------------------------------------------------------------------

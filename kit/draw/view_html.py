@@ -12,7 +12,6 @@ from kit.draw.graphs import STYLE as GRAPH_STYLE
 from kit.draw.graphs import Graph
 from kit.draw.panel import ROWS
 from kit.draw.svg import asset
-from kit.draw.themed import THEME
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,11 +27,10 @@ Cell = str | int | float | None
 
 def view_html(title: str, *parts: str, styles: Sequence[str] = ()) -> str:
     """Return a whole view as one element in the theme's colours. The caller shows the question that it answers."""
-    rules = "".join(asset(name) for name in (THEME, GRAPH_STYLE, STYLE, *styles))
-    head = f"<h3>{escape(title)}</h3>"
+    rules = "".join(asset(name) for name in ("theme.css", GRAPH_STYLE, STYLE, *styles))
     return (
         f'<div class="kit-picture kit-view" role="group" aria-label="{escape(title)}"><style>{rules}</style>'
-        f"{head}{''.join(parts)}</div>"
+        f"<h3>{escape(title)}</h3>{''.join(parts)}</div>"
     )
 
 
@@ -72,14 +70,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], meanings: Sequ
     numbers = [all(isinstance(row[at], int | float | None) for row in listed) for at in range(len(columns))]
     marks = ["n" if number else "" for number in numbers]
     head = [element("th", name, scope="col", class_=mark) for name, mark in zip(columns, marks)]
-    body = (
-        element(
-            "tr",
-            *(element("td", _cell(cell), class_=mark) for cell, mark in zip(row, marks)),
-            class_=meanings[number] if meanings else "",
-        )
-        for number, row in enumerate(listed)
-    )
+    body = []
+    for row, meaning in zip(listed, meanings or [""] * len(listed)):
+        cells = (element("td", _cell(cell), class_=mark) for cell, mark in zip(row, marks))
+        body.append(element("tr", *cells, class_=meaning))
     return element("div", markup_table(Markup("".join(head)), body, class_="v-table"), class_="v-scroll")
 
 

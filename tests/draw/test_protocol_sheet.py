@@ -11,8 +11,9 @@ from kit.core.protocol.messages import JobMessage, TaskMessage
 from kit.core.protocol.reasons import CheckpointFailureReason
 from kit.core.protocol.transitions import label
 from kit.core.protocol.vocabulary import COMMANDS
+from kit.draw.graphs import wrapped
 from kit.draw.protocol import rules
-from kit.draw.protocol.protocol_sheet import HEIGHT, WIDTH, protocol_sheet, reasons_on_the_sheet, wrapped
+from kit.draw.protocol.protocol_sheet import HEIGHT, SIZE, WIDTH, protocol_sheet, reasons_on_the_sheet
 from kit.machines.coordinator import checkpoint_state
 from kit.machines.coordinator.failure_manager import COUNTED
 from kit.machines.task import barrier_states
@@ -85,4 +86,4 @@ def test_the_sheet_fits_on_a_page_of_a4() -> None:
     sheet = str(protocol_sheet())
     assert abs(HEIGHT / WIDTH - 297 / 210) < 0.001
     assert max(float(y) for y in re.findall(r'<text[^>]* y="([\d.]+)"', sheet)) < HEIGHT - 10
-    assert wrapped("a sentence of some words", 60) != ["a sentence of some words"]
+    assert wrapped("a sentence of some words", 60, SIZE) != ["a sentence of some words"]

@@ -13,8 +13,7 @@ from kit.core.markup import Markup, element
 from kit.core.protocol.transitions import label
 from kit.core.state.key_groups import key_group_partitions, operator_index_for_key_group
 from kit.draw import shapes
-from kit.draw.picture import Svg
-from kit.draw.themed import light_svg
+from kit.draw.picture import Svg, light_svg
 from kit.machines.coordinator import checkpoint_state
 from kit.machines.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
 

@@ -48,7 +48,6 @@ function follow() {
 // If a picture is of an earlier moment than the cursor's, say so in a prominent place.
 function tellWhen(panel, piece) {
   const told = panel.querySelector(".kit-piece .kit-as-of");
-  if (!told) return;
   const [at, cursor] = [film.frames.findLast(({ n }) => n <= Number(piece.dataset.n)), film.frames[model.get("value")]];
   const isEarlier = at !== undefined && at.at < cursor.at;
   told.classList.toggle("kit-earlier", isEarlier);

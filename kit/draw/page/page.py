@@ -19,7 +19,7 @@ from kit.core.trace.json_lines import file_of
 from kit.draw.assets import asset, stage_css, stage_js
 from kit.draw.page.page_panels import PagePanel, milestones, panels_html, view_panel
 from kit.draw.space_time.space_time_data import space_time_data
-from kit.draw.space_time.space_time_page import space_time_script, space_time_styles
+from kit.draw.space_time.space_time_page import POLICY, space_time_script, space_time_styles
 from kit.draw.stage.film import Reel
 from kit.draw.stage.opened import opened
 from kit.draw.views.rescaling import rescaling
@@ -29,8 +29,6 @@ from kit.run.moments.job_state import Moment
 from kit.run.redistribution import redistribution
 from kit.run.run import Run, stepped_run_of
 from kit.run.subject import Folds, Subject
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 _PAGE_CSS = """
 body { margin: 18px auto; max-width: 1640px; padding: 0 14px; background: var(--kit-paper); color: var(--kit-ink); }
@@ -60,7 +58,7 @@ th { background: var(--kit-card); } td.text, th.text { text-align: left; }
   background: var(--kit-card); font-family: var(--kit-mono); }
 """
 
-SPACE_TIME = PagePanel("space-time", "Space-time", (), "Which record is in which checkpoint, and what was in flight?")
+SPACE_TIME = PagePanel("space-time", "Space-time", "Which record is in which checkpoint, and what was in flight?")
 _SPACE_TIME_JS = """
 const place = document.querySelector("#panel-space-time .kit-piece");
 const model = window.kitModel;
@@ -143,7 +141,7 @@ def document_html(title: str, styles: str, body: str, scripts: Iterable[str]) ->
     modules = "".join(f'<script type="module">{script}</script>' for script in scripts)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
         f"<style>{styles}{_PAGE_CSS}</style></head>"
         f'<body class="kit-picture"><div class="kit-page-head"><h1>{escape(title)}</h1>'
@@ -153,7 +151,6 @@ def document_html(title: str, styles: str, body: str, scripts: Iterable[str]) ->
 
 
 def _data(name: str, data: Any) -> str:
-    """Return data for the page's scripts."""
     written = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     return f'<script type="application/json" id="{name}">{written}</script>'
 
@@ -192,17 +189,13 @@ def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame], *, pictu
 
 def table_html(frame: pd.DataFrame) -> str:
     """Return a DataFrame as a plain table: numbers right-aligned, text left-aligned, missing values empty."""
-    kinds = [_kind(frame[name]) for name in frame.columns]
+    kinds = ["number" if pd.api.types.is_numeric_dtype(dtype) else "text" for dtype in frame.dtypes]
 
     def row(values: Iterable[Any], name: str) -> list[Markup]:
         return [element(name, value, class_=kind) for value, kind in zip(values, kinds, strict=True)]
 
     body = (element("tr", *row(map(_cell, values), "td")) for values in frame.itertuples(index=False))
     return element("div", table(Markup("".join(row(frame.columns, "th"))), body), class_="table")
-
-
-def _kind(column: pd.Series) -> str:
-    return "number" if pd.api.types.is_numeric_dtype(column) else "text"
 
 
 def _cell(value: Any) -> str:

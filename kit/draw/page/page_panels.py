@@ -2,8 +2,7 @@
 
 A view is drawn in advance, at the milestones of the run: its beginning and end, the beginning and end of each
 checkpoint, failures and restores. The page shows the last picture before its cursor, never a later one, and gives its
-time. The number of milestones and the size of their pictures are bounded. A view that does not depend on the moment is
-drawn once.
+time. The number of milestones and the size of their pictures are bounded.
 """
 
 from __future__ import annotations
@@ -24,30 +23,29 @@ MOST_BYTES = 1_500_000
 """The largest total size of the pictures of one view; the first and the last are always included."""
 
 FEWEST = 2
-
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A picture, and the number of records from which it is valid. `told` names its time, or is empty for any."""
+    """A picture, the number of records from which it is valid, and its time in words (`told`)."""
 
     n: int
     html: str
-    told: str = ""
+    told: str
 
 
 @dataclass(frozen=True, slots=True)
 class PagePanel:
-    """One panel: its pieces in order, the first valid from the beginning of the run."""
+    """One panel: its question, and its pieces in order, the first valid from the beginning of the run."""
 
     name: str
     title: str
-    pieces: tuple[Piece, ...]
-    lead: str = ""
+    question: str
+    pieces: tuple[Piece, ...] = ()
 
 
-def milestones(film: Mapping[str, Any], at: int = 0) -> dict[int, int]:
+def milestones(film: Mapping[str, Any], at: int) -> dict[int, int]:
     """Return the milestones of a film, a bounded number of them: by number of records, the time.
 
     They include the first frame, the last, and the one shown after `at` records.
@@ -64,17 +62,13 @@ def milestones(film: Mapping[str, Any], at: int = 0) -> dict[int, int]:
 
 def view_panel(view: View, subjects: Mapping[int, Subject], at: Mapping[int, int]) -> PagePanel:
     """Draw the view for each of these subjects, keyed by number of records; `at` gives their times."""
-    if not view.follows:
-        return PagePanel(view.name, view.title, (Piece(0, _drawn(view, subjects[max(at)])),), view.question)
-    drawn = [Piece(n, _drawn(view, subjects[n]), f"as it stood at {duration(at_ms)}") for n, at_ms in at.items()]
+    drawn = [
+        Piece(n, view.draw(subjects[n])._repr_html_(), f"as it stood at {duration(at_ms)}") for n, at_ms in at.items()
+    ]
     pieces = [drawn[0], *(piece for before, piece in pairwise(drawn) if piece.html != before.html)]
     while len(pieces) > FEWEST and sum(len(piece.html) for piece in pieces) > MOST_BYTES:
         pieces = [*pieces[:-1:2], pieces[-1]] if len(pieces) > FEWEST + 1 else [pieces[0], pieces[-1]]
-    return PagePanel(view.name, view.title, tuple(pieces), view.question)
-
-
-def _drawn(view: View, subject: Subject) -> str:
-    return view.draw(subject)._repr_html_()
+    return PagePanel(view.name, view.title, view.question, tuple(pieces))
 
 
 def panels_html(panels: Sequence[PagePanel], styles: set[str]) -> str:
@@ -89,20 +83,17 @@ def panels_html(panels: Sequence[PagePanel], styles: set[str]) -> str:
 def _tab(panel: PagePanel) -> str:
     return (
         f'<button type="button" role="tab" id="tab-{panel.name}" aria-controls="panel-{panel.name}" '
-        f'aria-selected="false" title="{escape(panel.lead or panel.title)}">{escape(panel.title)}</button>'
+        f'aria-selected="false" title="{escape(panel.question)}">{escape(panel.title)}</button>'
     )
 
 
 def _panel(panel: PagePanel, styles: set[str]) -> str:
-    lead = f'<p class="kit-question">{escape(panel.lead)}</p>' if panel.lead else ""
-    pieces = "".join(_template(piece, styles) for piece in panel.pieces)
+    pieces = ""
+    for piece in panel.pieces:
+        styles.update(_STYLE.findall(piece.html))
+        told = f'<p class="kit-as-of">{escape(piece.told)}</p>'
+        pieces += f'<template data-n="{piece.n}">{told}{_STYLE.sub("", piece.html)}</template>'
     return (
-        f'<section role="tabpanel" id="panel-{panel.name}" aria-labelledby="tab-{panel.name}" hidden>{lead}'
-        f'<div class="kit-piece"></div>{pieces}</section>'
+        f'<section role="tabpanel" id="panel-{panel.name}" aria-labelledby="tab-{panel.name}" hidden>'
+        f'<p class="kit-question">{escape(panel.question)}</p><div class="kit-piece"></div>{pieces}</section>'
     )
-
-
-def _template(piece: Piece, styles: set[str]) -> str:
-    styles.update(_STYLE.findall(piece.html))
-    told = f'<p class="kit-as-of">{escape(piece.told)}</p>' if piece.told else ""
-    return f'<template data-n="{piece.n}">{told}{_STYLE.sub("", piece.html)}</template>'

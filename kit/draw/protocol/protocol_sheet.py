@@ -7,17 +7,16 @@ picture; `python -m tests.house.protocol_sheet` writes both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import fields
 
 from kit.core.markup import Markup, element
 from kit.core.protocol.reasons import CheckpointFailureReason
-from kit.core.protocol.transitions import Transitions, label
+from kit.core.protocol.transitions import label
 from kit.draw import shapes
-from kit.draw.graphs import text_width
-from kit.draw.picture import Svg
+from kit.draw.graphs import text_width, wrapped
+from kit.draw.picture import Svg, light_svg
 from kit.draw.protocol.rules import AFTER_A_FAILURE, ASKED, GIVEN_BY, NOBODY, RULES
-from kit.draw.themed import light_svg
 from kit.machines.coordinator import checkpoint_state
 from kit.machines.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
 from kit.machines.coordinator.failure_manager import COUNTED
@@ -42,7 +41,7 @@ def protocol_sheet() -> Svg:
     """Return the protocol on one sheet: messages with the rules of their recipients, states, and reasons to abort."""
     left = _Column(MARGIN)
     left.box("What the recipient of a message does", _rules)
-    left.box("After a failure", lambda column: _sentences(column, AFTER_A_FAILURE))
+    left.box("After a failure", _after_a_failure)
     right = _Column(MARGIN + COLUMN + GAP)
     right.box("A checkpoint, in the JobMaster", _checkpoint)
     right.box("The barrier handler of a task", _handler)
@@ -74,42 +73,22 @@ class _Column:
         self.drawn.append(shapes.rect("box", self.x, top, COLUMN, self.y - top))
         self.y += GAP - 4
 
-    def line(self, parts: Sequence[_Part]) -> None:
-        """Add one line of texts that stand at their own places."""
-        for part in parts:
-            self.drawn.append(shapes.text(self.x + PAD + part.x, self.y + SIZE, part.look, part.words))
+    def line(self, *parts: tuple[float, str, str]) -> None:
+        """Add one line of texts, each with its place and its look."""
+        for x, look, words in parts:
+            self.drawn.append(shapes.text(self.x + PAD + x, self.y + SIZE, look, words))
         self.y += LEADING
 
-    def bullet(self, words: str, x: float = 0.0) -> None:
+    def bullet(self, words: str) -> None:
         """Add a sentence, wrapped."""
-        self.drawn.append(shapes.circle("dot", self.x + PAD + x + 2, self.y + SIZE - 2.6, 1.4))
-        for line in wrapped(words, COLUMN - 2 * PAD - x - 8):
-            self.line([_Part(x + 8, "plain", line)])
+        self.drawn.append(shapes.circle("dot", self.x + PAD + 2, self.y + SIZE - 2.6, 1.4))
+        for line in wrapped(words, COLUMN - 2 * PAD - 8, SIZE):
+            self.line((8, "plain", line))
 
     def gap(self) -> None:
         """Add a thin line between two entries."""
         self.drawn.append(shapes.path("rule", f"M{self.x + PAD:g} {self.y + 1.5:g}h{COLUMN - 2 * PAD:g}"))
         self.y += 4
-
-
-@dataclass(frozen=True)
-class _Part:
-    x: float
-    look: str
-    words: str
-
-
-def wrapped(words: str, width: float, size: float = SIZE) -> list[str]:
-    """Return the words in lines of at most this width, in px."""
-    lines: list[str] = []
-    line = ""
-    for word in words.split():
-        longer = f"{line} {word}".strip()
-        if line and text_width(longer, size) > width:
-            lines.append(line)
-            longer = word
-        line = longer
-    return [*lines, line]
 
 
 def _rules(column: _Column) -> None:
@@ -119,8 +98,8 @@ def _rules(column: _Column) -> None:
         name = rule.message.__name__
         carried = [each.name for each in fields(rule.message) if each.name not in HIDDEN]
         of_it = f"({', '.join(carried)})" if carried else ""
-        column.line([_Part(0, "name", name), _Part(text_width(name, SIZE, bold=True) + 3, "way", of_it)])
-        column.line([_Part(0, "way", rule.way)])
+        column.line((0, "name", name), (text_width(name, SIZE, bold=True) + 3, "way", of_it))
+        column.line((0, "way", rule.way))
         for sentence in rule.does:
             column.bullet(sentence)
 
@@ -129,13 +108,15 @@ def _checkpoint(column: _Column) -> None:
     table = checkpoint_state.TRANSITIONS
     for state in table:
         asked = ", ".join(each.__name__ for each in ASKED[state]) or "nothing: it waits"
-        column.line([_Part(0, "name", label(state)), _Part(100, "plain", f"asks for {asked}")])
+        column.line((0, "name", label(state)), (100, "plain", f"asks for {asked}"))
         for event in table.events(state):
             if event is not CheckpointEvent.ABORT:
                 (target,) = table.targets_at(state, event)
-                column.line([_Part(100, "way", f"{label(event)} → {label(target)}")])
+                column.line((100, "way", f"{label(event)} → {label(target)}"))
     column.gap()
-    safe = [label(state) for state in table if state not in _abortable(table) and not table.is_end(state)]
+    safe = [
+        label(state) for state in table if CheckpointEvent.ABORT not in table.events(state) and not table.is_end(state)
+    ]
     column.bullet(
         f"Any state but {', '.join(safe)} may be aborted: the timeout (from the id on), a decline, a failed step, a "
         "newer completed checkpoint, a failure of the job, or its end."
@@ -148,36 +129,30 @@ def _checkpoint(column: _Column) -> None:
     column.bullet("A restore takes the newest checkpoint of the store, for all tasks at once.")
 
 
-def _abortable(table: Transitions[CheckpointState]) -> list[CheckpointState]:
-    return [state for state in table if CheckpointEvent.ABORT in table.events(state)]
-
-
 def _handler(column: _Column) -> None:
     steps = barrier_states.TRANSITIONS.to_pandas()
     steps = steps[steps["state"] != steps["target"]]
     for state in dict.fromkeys(steps["state"]):
-        column.line([_Part(0, "name", state)])
+        column.line((0, "name", state))
         moves = steps[steps["state"] == state].groupby("target", sort=False)["event"].agg(", ".join)
         for target, events in moves.items():
-            for line in wrapped(f"{events} → {target}", COLUMN - 2 * PAD - 10):
-                column.line([_Part(10, "way", line)])
+            for line in wrapped(f"{events} → {target}", COLUMN - 2 * PAD - 10, SIZE):
+                column.line((10, "way", line))
     column.gap()
     column.bullet("The names with “Alternating” belong to jobs that allow unaligned checkpoints.")
 
 
 def _reasons(column: _Column) -> None:
     for early, heading in ((True, "Before any task is reached:"), (False, "While it is pending:")):
-        column.line([_Part(0, "under", heading)])
+        column.line((0, "under", heading))
         for reason in reasons_on_the_sheet():
             if reason.pre_flight is early:
-                counts = "counts" if reason in COUNTED else ""
-                places = (8.0, COLUMN - 112, COLUMN - 50)
-                looks = ("way", "plain", "bad")
-                column.line(list(map(_Part, places, looks, (reason.name, GIVEN_BY[reason], counts))))
+                counts = (COLUMN - 50, "bad", "counts" if reason in COUNTED else "")
+                column.line((8, "way", reason.name), (COLUMN - 112, "plain", GIVEN_BY[reason]), counts)
 
 
-def _sentences(column: _Column, sentences: Iterable[str]) -> None:
-    for sentence in sentences:
+def _after_a_failure(column: _Column) -> None:
+    for sentence in AFTER_A_FAILURE:
         column.bullet(sentence)
 
 
@@ -186,4 +161,4 @@ def reasons_on_the_sheet() -> list[CheckpointFailureReason]:
     return [reason for reason, who in GIVEN_BY.items() if who != NOBODY]
 
 
-__all__ = ["protocol_sheet", "reasons_on_the_sheet", "wrapped"]
+__all__ = ["protocol_sheet", "reasons_on_the_sheet"]

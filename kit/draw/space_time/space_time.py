@@ -19,9 +19,8 @@ import pandas as pd
 
 from kit.draw.charts.gantt import PHASE_INKS
 from kit.draw.charts.round_numbers import round_step
-from kit.draw.picture import LEAST_WIDTH, Svg
+from kit.draw.picture import LEAST_WIDTH, Svg, light_svg
 from kit.draw.stage.scene import colour, fit
-from kit.draw.themed import light_svg
 from kit.run.checkpoint_path import Span, legend_of
 from kit.run.checkpoint_words import Crossed, how_it_went, outliers, spans_of_task, took_ms, what_crossed
 from kit.run.durations import duration
@@ -71,8 +70,7 @@ def space_time(
     if checkpoint is not None and checkpoint not in last.checkpoints:
         there = ", ".join(map(str, last.checkpoints)) or "none"
         raise ValueError(f"the run has no checkpoint {checkpoint}; there are: {there}")
-    if checkpoint is None and found.cuts:
-        checkpoint = max(found.cuts)
+    checkpoint = max(found.cuts, default=None) if checkpoint is None else checkpoint
     known = run_of(run).known
     machines = tuple(known[-1].tasks() if known else sorted(last.tasks))
     waits = {} if checkpoint is None else waits_in(found, last.checkpoints[checkpoint])
@@ -149,7 +147,7 @@ class SpaceTime:
     def crossing(self, each: Journey) -> Crossing | None:
         """Return the direction in which a buffer of records crosses the cut, or None for any other element."""
         crossing = each.crossing(self.cut) if each.kind == "buffer" else None
-        return crossing if crossing in (Crossing.IN_FLIGHT, Crossing.AGAINST) else None
+        return crossing if crossing in _CROSSING_LOOKS else None
 
     @cached_property
     def letters(self) -> list[Letter]:
@@ -195,15 +193,11 @@ class SpaceTime:
         ]
 
     def _shows(self, begin: Instant | None, end: Instant | None) -> bool:
-        if begin is None or begin.at_ms > self.until_ms:
-            return False
-        return end is None or end.at_ms >= self.since_ms
+        return begin is not None and begin.at_ms <= self.until_ms and (end is None or end.at_ms >= self.since_ms)
 
     def spans(self, task: str) -> list[Span]:
         """Return the phases of a task on its path through the checkpoint."""
-        if self.known is None:
-            return []
-        return spans_of_task(self.found, self.known, task)
+        return [] if self.known is None else spans_of_task(self.found, self.known, task)
 
     # --- what is said ---------------------------------------------------------------------------------------------
 
@@ -213,10 +207,12 @@ class SpaceTime:
         if self.known is None:
             return "no task has copied its state for a checkpoint"
         buffers = [each for each in self.found.elements if each.kind == "buffer"]
-        crossed = Crossed(
-            *_counted(buffers, self.cut, Crossing.IN_FLIGHT), *_counted(buffers, self.cut, Crossing.AGAINST)
-        )
-        return what_crossed(self.known, crossed, {} if self.cut is None else self.cut.instants, bool(buffers))
+        counts = []
+        for crossing in (Crossing.IN_FLIGHT, Crossing.AGAINST):
+            rows = [each.rows for each in buffers if each.crossing(self.cut) is crossing]
+            counts += [len(rows), sum(rows)]
+        copied = {} if self.cut is None else self.cut.instants
+        return what_crossed(self.known, Crossed(*counts), copied, bool(buffers))
 
     @property
     def outcome(self) -> str:
@@ -240,12 +236,6 @@ def _first_and_last(barriers: Iterable[Journey]) -> list[Journey]:
         of_task.sort(key=lambda each: each.taken or Instant(0, 0))
         found += of_task[:1] + of_task[1:][-1:]
     return found
-
-
-def _counted(buffers: list[Journey], cut: Cut | None, crossing: Crossing) -> tuple[int, int]:
-    """Return the number of buffers that cross the cut in this direction, and of records in them."""
-    rows = [each.rows for each in buffers if each.crossing(cut) is crossing]
-    return len(rows), sum(rows)
 
 
 class _Drawing:
@@ -280,8 +270,10 @@ class _Drawing:
             "</g>",
             *self._outliers(),
             *self._checkpoints(),
-            *self._losses(),
         ]
+        for task, instant in shown.found.losses:
+            if task in self._rows and self._is_inside(instant.at_ms):
+                parts.append(_sign(self._x(instant.at_ms), self._y(self._rows[task]) + 4, "failed", "✗ lost"))
         legend, height = self._legend(bottom + 42)
         clip = (
             f'<clipPath id="kit-space-time-clip"><rect x="{LEFT:g}" y="{TOP - 30:g}" '
@@ -400,12 +392,9 @@ class _Drawing:
                 x = self._x(known.finished_ms)
                 row = sum(abs(x - other) < SIGN_WIDTH for other in taken[-2:])
                 taken.append(x)
-                yield _sign(x, y - 13 - 14 * row, *_end_of(known))
-
-    def _losses(self) -> Iterator[str]:
-        for task, instant in self._shown.found.losses:
-            if task in self._rows and self._is_inside(instant.at_ms):
-                yield _sign(self._x(instant.at_ms), self._y(self._rows[task]) + 4, "failed", "✗ lost")
+                is_done, number = known.status == COMPLETED, known.checkpoint_id
+                told = f"✓ {number} complete" if is_done else f"✗ {number} aborted"
+                yield _sign(x, y - 13 - 14 * row, "done" if is_done else "failed", told)
 
     # --- arrows ---------------------------------------------------------------------------------------------------
 
@@ -482,10 +471,8 @@ class _Drawing:
         hue = colour(0 if shown.checkpoint is None else shown.checkpoint)
         if "cut" in seen:
             mark = f'<rect class="mark {hue}" x="9" y="-5" width="10" height="10"/>'
-            yield (
-                f'<path class="cut {hue}" d="M6 0H22"/>{mark}',
-                f"cut of {shown.checkpoint}: each task copies its state",
-            )
+            words = f"cut of {shown.checkpoint}: each task copies its state"
+            yield f'<path class="cut {hue}" d="M6 0H22"/>{mark}', words
         for look, words in _ARROWS.items():
             if look in seen:
                 look = f"barrier {colour(shown.barriers[0].checkpoint_id)}" if look == "barrier" else look
@@ -543,18 +530,11 @@ def _sign(x: float, y: float, look: str, text: str) -> str:
     return _text(x, y, look, text, anchor)
 
 
-def _end_of(known: CheckpointMoment) -> tuple[str, str]:
-    """Return the style and the text of a checkpoint's end."""
-    if known.status == COMPLETED:
-        return "done", f"✓ {known.checkpoint_id} complete"
-    return "failed", f"✗ {known.checkpoint_id} aborted"
-
-
 def _told(each: Journey, began_ms: int) -> str:
     """Return the tooltip about an element's way."""
     what = each.kind if each.checkpoint_id is None else f"{each.kind} {each.checkpoint_id}"
     if each.kind == "buffer":
-        what = f"buffer with {each.rows} {'record' if each.rows == 1 else 'records'}"
+        what = f"buffer with {each.rows} record{'s' * (each.rows != 1)}"
     times = {"made": each.made, "sent": each.sent, "received": each.received, "taken": each.taken, "lost": each.lost}
     told = ", ".join(f"{name} at {duration(at.at_ms - began_ms)}" for name, at in times.items() if at is not None)
     return f"{what}, {each.sender} to {each.receiver}: {told}"

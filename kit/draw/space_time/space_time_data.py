@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,9 +48,6 @@ ELEMENTS = (
 """`over` is the time at which it was taken, or lost if `lost` is 1."""
 LETTERS = ("id", "mail", "task", "out", "checkpoint", "sent", "over", "lost")
 """`out` is 1 for a message to a task, 0 for one to the JobMaster."""
-PHASE = ("task", "phase", "since", "until", "since_ms", "until_ms", "open", "usual_ms", "waits")
-"""A row of a checkpoint's `phases`. `usual_ms` is -1 except for outliers; `waits` is the text about an open phase."""
-
 WORDS: Mapping[str, Mapping[str, str]] = {
     "crossings": {crossing.name: crossing.value for crossing in Crossing},
     "phases": PHASE_WORDS,
@@ -116,10 +114,7 @@ class SpaceTimeFeed:
 
     def _number_tasks(self, stages: Sequence[Stage], found: Journeys) -> None:
         """Number the tasks; they keep their numbers when a later epoch adds some."""
-        for stage in stages:
-            for task in stage.tasks():
-                self._tasks.setdefault(task, len(self._tasks))
-        for task in found.last.tasks:
+        for task in chain(*(stage.tasks() for stage in stages), found.last.tasks):
             self._tasks.setdefault(task, len(self._tasks))
 
     def _groups(self, stages: Sequence[Stage]) -> list[dict[str, Any]]:
@@ -212,6 +207,9 @@ class SpaceTimeFeed:
                 self._settled.add(number)
 
     def _phases(self, found: Journeys, known: CheckpointMoment, waiting: Waiting) -> Iterator[tuple[Any, ...]]:
+        """Yield task, phase, since, until, since_ms, until_ms, open, usual_ms (-1 except for outliers) and waits (the
+        text about an open phase).
+        """
         spans = {task: spans_of_task(found, known, task) for task in known.expected if task in self._tasks}
         usual = {each: usual_ms for each, (_, usual_ms) in slow_phases(found, known).items()}
         began, life = found.last.began_ms, found.lives[known.checkpoint_id]

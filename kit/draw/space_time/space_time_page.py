@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from kit.draw.svg import asset
 
 PARTS = ("space_time_run.js", "space_time_lanes.js", "space_time_painter.js", "space_time.js")
 _PAGE_CSS = "body { margin: 12px; } [data-theme=dark] { background: #0d1117; }"
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 @cache
@@ -41,13 +40,17 @@ def space_time_styles() -> str:
     return asset("theme.css") + asset("space_time_pane.css")
 
 
-def space_time_html(run: Any, title: str = "Space-time diagram") -> str:
-    """Return a page with only the diagram of a Lab, a SparkJob or a Trace; it works offline."""
+def export_space_time(run: Any, path: str | Path) -> Path:
+    """Write a page with only the diagram of a Lab, a SparkJob or a Trace, which works offline; returns its path.
+
+    Raises FileNotFoundError if its directory does not exist.
+    """
+    target = file_of(path)
     data = json.dumps(space_time_data(run), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width"><title>Space-time diagram</title>'
         f"<style>{_PAGE_CSS}{space_time_styles()}</style></head>"
         f'<body><main id="run"></main><script type="application/json" id="data">{data}</script>'
         f'<script type="module">{space_time_script()}\n'
@@ -55,10 +58,5 @@ def space_time_html(run: Any, title: str = "Space-time diagram") -> str:
         'window.pane = new SpaceTimePane(document.getElementById("run"), data,'
         " { go(n) { window.went = n; }, pick(name) { window.picked = name; } });</script></body></html>"
     )
-
-
-def export_space_time(run: Any, path: str | Path, title: str = "Space-time diagram") -> Path:
-    """Write the page and return its path. Raises FileNotFoundError if its directory does not exist."""
-    target = file_of(path)
-    target.write_text(space_time_html(run, title), encoding="utf-8")
+    target.write_text(page, encoding="utf-8")
     return target
