@@ -12,7 +12,7 @@ import pytest
 from kit.draw.assets import light_colours
 from kit.draw.graphs import Edge, Graph, Group, Node, text_width
 from kit.draw.graphviz_objects import Dot, drawn_in_process
-from kit.draw.themed import themed
+from kit.draw.panel import panel
 from tests.draw.geometry import crossings
 
 GRAPH = Graph(
@@ -57,7 +57,7 @@ def test_every_text_is_in_the_drawing_and_in_the_document_that_stands_alone() ->
 
 
 def test_a_fragment_carries_its_theme_and_a_document_only_the_light_one() -> None:
-    fragment = themed(GRAPH.drawing(), "graphs.css", label="waits")
+    fragment = panel("waits", GRAPH.drawing(), styles=("graphs.css",))
     assert fragment.startswith('<div class="kit-picture" role="group" aria-label="waits">')
     assert "kit-dark" in fragment
     assert "kit-dark" not in GRAPH.svg()

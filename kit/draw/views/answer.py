@@ -16,8 +16,6 @@ from kit.why.fact import Told
 LEFT, TOP, INDENT, GAP, PAD, LINE = 28.0, 56.0, 34.0, 16.0, 8.0, 15.0
 CHARACTER = 6.4
 """The width of a letter, about, in px."""
-FILL, ROOT_FILL = "var(--kit-paper)", "var(--kit-align-fill)"
-STROKE, ROOT_STROKE, ARROW = "var(--kit-line)", "var(--kit-align)", "var(--kit-quiet)"
 HEAD_PX = 16.0
 _DOT_WIDTH = 48
 
@@ -32,8 +30,7 @@ def facts_svg(question: str, told: Sequence[Told]) -> Svg:
         width = LEAST_WIDTH - x - LEFT
         lines = wrap(each.says, max(20, int((width - 2 * PAD) / CHARACTER))) or [""]
         height = 2 * PAD + LINE * (len(lines) + 1)
-        parent = boxes.get(each.because_of)
-        if parent is not None:
+        if (parent := boxes.get(each.because_of)) is not None:
             drawn.append(_arrow(*parent, x, y))
         drawn.append(_box(each, x, y, width, height, lines))
         boxes[each.number] = (x, y + height)
@@ -52,25 +49,20 @@ _HEAD = (
 def _arrow(parent_x: float, parent_y: float, x: float, y: float) -> str:
     down = parent_x + INDENT / 2
     way = f"M{down:g} {y:g}V{parent_y:g}" if x == parent_x else f"M{x:g} {y + 14:g}H{down:g}V{parent_y:g}"
-    return f'<path d="{way}" fill="none" stroke="{ARROW}" stroke-width="1.3" marker-end="url(#kit-because)"/>'
+    return f'<path d="{way}" fill="none" stroke="var(--kit-quiet)" stroke-width="1.3" marker-end="url(#kit-because)"/>'
 
 
 def _box(each: Told, x: float, y: float, width: float, height: float, lines: list[str]) -> str:
-    fact = each.fact
-    fill, stroke, heavy = (ROOT_FILL, ROOT_STROKE, 2.2) if fact.is_root else (FILL, STROKE, 1.2)
-    record = fact.record
-    where = (
-        f"{each.number}"
-        if record is None
-        else f"{each.number} · {duration(each.at_ms)} · {record.machine} · {record.kind}"
-    )
+    fill, stroke, heavy = ("align-fill", "align", 2.2) if each.fact.is_root else ("paper", "line", 1.2)
+    where = _where(each) + (f" · {each.fact.record.kind}" if each.fact.record else "")
     text = "".join(
         f'<text x="{x + PAD:g}" y="{y + PAD + 11 + LINE * (number + 1):g}" font-size="12">{escape(line)}</text>'
         for number, line in enumerate(lines)
     )
     return (
-        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="5" fill="{fill}" stroke="{stroke}" '
-        f'stroke-width="{heavy}"/><text x="{x + PAD:g}" y="{y + PAD + 10:g}" class="quiet">{escape(where)}</text>{text}'
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="5" '
+        f'fill="var(--kit-{fill})" stroke="var(--kit-{stroke})" stroke-width="{heavy}"/>'
+        f'<text x="{x + PAD:g}" y="{y + PAD + 10:g}" class="quiet">{escape(where)}</text>{text}'
     )
 
 
@@ -81,12 +73,13 @@ def facts_graph(question: str, told: Sequence[Told]) -> Graph:
     for each in told:
         name, target = f"f{each.before or each.number}", f"f{each.because_of}" if each.because_of else "q"
         if not each.before:
-            nodes.append(Node(name, _lines(each), "root" if each.fact.is_root else ""))
+            lines = (_where(each), *wrap(each.says, _DOT_WIDTH))
+            nodes.append(Node(name, lines, "root" if each.fact.is_root else ""))
         edges.append(Edge(name, target))
     return Graph("why", question, tuple(nodes), tuple(edges), direction="BT", rank_gap=24.0)
 
 
-def _lines(each: Told) -> tuple[str, ...]:
+def _where(each: Told) -> str:
+    """Return the number of a fact, with the time and the machine of its record."""
     record = each.fact.record
-    head = "" if record is None else f" · {duration(each.at_ms)} · {record.machine}"
-    return (f"{each.number}{head}", *wrap(each.says, _DOT_WIDTH))
+    return f"{each.number}" + (f" · {duration(each.at_ms)} · {record.machine}" if record else "")

@@ -8,10 +8,10 @@ that each task has taken since. Only a live lab can also list the state entries 
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -22,12 +22,13 @@ from kit.core.trace.trace import TraceRecord
 from kit.draw import shapes
 from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
-from kit.draw.picture import Svg
-from kit.draw.themed import light_svg
+from kit.draw.picture import Svg, light_svg
+from kit.draw.views.checkpoints.state_html import split_name
 from kit.draw.views.view import View
 from kit.run.captions import listed
 from kit.run.moments.job_state import COMPLETED, PENDING, task_of
 from kit.run.run import of_look
+from kit.run.sizes import counted
 from kit.run.subject import Subject
 from kit.snapshots import state_tables
 from kit.snapshots.source import looking_at, snapshot_of
@@ -57,17 +58,11 @@ def at_risk_view(subject: Subject) -> AtRisk:
     snapshot = None if base is None else snapshot_of(looking_at(subject, base))
     held = StateTables("", ()) if snapshot is None else values_of(snapshot)
     again = _read_again(subject, held)
-    for task, where in again.items():
-        if task in tasks:
-            tasks[task].again = where
     live = _live(subject)
-    if live is not None:
-        for task, count in _changed(held, live).items():
-            if task in tasks:
-                tasks[task].changed = count
-        for task, rows in _unpublished(live).items():
-            if task in tasks:
-                tasks[task].unpublished = rows
+    changed, unpublished = ({}, {}) if live is None else (_changed(held, live), _unpublished(live))
+    for task, each in tasks.items():
+        each.again = again.get(task, [])
+        each.changed, each.unpublished = changed.get(task), unpublished.get(task)
     return AtRisk(base, tuple(pending), tasks, live is not None, subject.moment.job)
 
 
@@ -118,7 +113,7 @@ class AtRisk:
         if not self.tasks:
             return "No task is running: there is nothing to lose"
         read = sum(each.read or 0 for each in self.tasks.values())
-        what = f"{read:,} record{'s' * (read != 1)} would be read again"
+        what = f"{counted(read, 'record')} would be read again"
         if all(each.read is None for each in self.tasks.values()):
             what = "what was read since would be read again"
         if self.checkpoint is None:
@@ -139,14 +134,12 @@ class AtRisk:
 
     def svg(self) -> Svg:
         """The picture alone, in light colours."""
-        height, drawn = self._drawn()
-        return light_svg(WIDTH, height, drawn, self.title, STYLE)
+        return light_svg(WIDTH, *self._drawn(), self.title, STYLE)
 
     def _repr_html_(self) -> str:
         if not self.tasks or self.job in _ENDED:
             return panel(self.title)
-        height, drawn = self._drawn()
-        picture = drawing_html(WIDTH, height, drawn, self.title)
+        picture = drawing_html(WIDTH, *self._drawn(), self.title)
         table = frame_html(self.to_pandas().dropna(axis=1, how="all"), most=200)
         table = f"<details><summary>In numbers</summary>{table}</details>"
         return panel(self.title, picture, table, under=self.under, styles=(STYLE,))
@@ -165,9 +158,8 @@ class AtRisk:
             y += ROW
         if len(tasks) > MOST_ROWS:
             rest = sum(each.records for _, each in tasks[MOST_ROWS:])
-            parts.append(
-                shapes.text(16, y + 14, "ar-note", f"and {len(tasks) - MOST_ROWS} tasks more, with {rest:,} records")
-            )
+            told = f"and {len(tasks) - MOST_ROWS} tasks more, with {rest:,} records"
+            parts.append(shapes.text(16, y + 14, "ar-note", told))
             y += ROW
         return y + 10, "".join(parts)
 
@@ -198,15 +190,14 @@ def _row(task: str, since: Since, most: int, y: float) -> Iterator[Markup]:
     if since.changed:
         besides.append(f"{since.changed:,} entr{'y' if since.changed == 1 else 'ies'} of state changed")
     if since.unpublished:
-        besides.append(f"{since.unpublished:,} row{'s' * (since.unpublished > 1)} not published")
+        besides.append(f"{counted(since.unpublished, 'row')} not published")
     besides += since.again[:1]
     if besides:
         text = "; ".join(besides)
         cut = text
         while text_width(cut, 11) > WIDTH - RIGHT - 40 and len(cut) > 4:
             cut = cut[:-2]
-        shown = cut if cut == text else cut + "…"
-        yield shapes.group(text, shapes.text(RIGHT + 30, y + 15, "ar-note", shown))
+        yield shapes.group(text, shapes.text(RIGHT + 30, y + 15, "ar-note", cut if cut == text else f"{cut}…"))
 
 
 # --- what has happened since ------------------------------------------------------------------------------------------
@@ -233,9 +224,11 @@ def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
         if record.kind == RecordKind.WRITE_SNAPSHOT and record.checkpoint_id == checkpoint:
             behind.add(task)
         elif record.kind == RecordKind.ELEMENT_RECEIVED:
-            rows = _rows(record.data["element"])
-            if rows is not None:
-                waiting[record.data["channel"]].append(rows)
+            element = record.data["element"]
+            if element["type"] == "Buffer":
+                waiting[record.data["channel"]].append(element["batch"]["rows"])
+            elif element["type"] == "RecordFragment":  # the last fragment completes a record
+                waiting[record.data["channel"]].append(int(element["last"]))
         elif record.kind == RecordKind.GRANT_CREDIT and record.role == "command" and waiting[record.data["channel"]]:
             rows = waiting[record.data["channel"]].popleft()
             if task in behind:
@@ -243,13 +236,6 @@ def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
         elif record.kind == RecordKind.SPLIT_READ and record.role == "event" and task in behind:
             found[task].read = (found[task].read or 0) + (record.data.get("batch") or {}).get("rows", 0)
     return found
-
-
-def _rows(element: Mapping[str, Any]) -> int | None:
-    """Return the number of records that a buffer completes; None for any other element."""
-    if element["type"] == "Buffer":
-        return int(element["batch"]["rows"])
-    return int(element["last"]) if element["type"] == "RecordFragment" else None
 
 
 def _of_epoch(subject: Subject) -> list[TraceRecord]:
@@ -267,9 +253,8 @@ def _read_again(subject: Subject, held: StateTables) -> dict[str, list[str]]:
     names = {operator.name: operator.vertex for operator in subject.stage.operators}
     for task, split, position in positions(held):
         operator, _, number = task.rpartition("/")
-        told = json.loads(split) if split.startswith("{") else {}
         vertex = names.get(operator, operator)
-        found.setdefault(f"{vertex}/{number}", []).append(f"{told.get('id', split)} from position {position:,}")
+        found.setdefault(f"{vertex}/{number}", []).append(f"{split_name(split)} from position {position:,}")
     return found
 
 
@@ -282,13 +267,10 @@ def _live(subject: Subject) -> StateTables | None:
 def _changed(held: StateTables, live: StateTables) -> dict[str, int]:
     """Return by task the number of entries of keyed state that differ from those in the checkpoint."""
     before = _entries(held)
-    found: dict[str, int] = {}
-    for (name, key), (task, value) in _entries(live).items():
-        if before.pop((name, key), (task, None))[1] != value:
-            found[task] = found.get(task, 0) + 1
-    for task, _ in before.values():
-        found[task] = found.get(task, 0) + 1
-    return found
+    now = _entries(live)
+    there = (task for key, (task, value) in now.items() if before.get(key, (task, None))[1] != value)
+    gone = (task for key, (task, _) in before.items() if key not in now)
+    return Counter(chain(there, gone))
 
 
 def _entries(tables: StateTables) -> dict[tuple[str, str], tuple[str, Any]]:
@@ -302,10 +284,10 @@ def _entries(tables: StateTables) -> dict[tuple[str, str], tuple[str, Any]]:
 
 
 def _unpublished(live: StateTables) -> dict[str, int]:
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for table in live.of(state_tables.STAGED):
         for row in table.rows.to_pylist():
-            found[row["task"]] = found.get(row["task"], 0) + (row["rows"] or 0)
+            found[row["task"]] += row["rows"] or 0
     return found
 
 

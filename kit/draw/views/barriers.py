@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -33,6 +32,7 @@ from kit.why.waits import ENDED, NOT_SENT, TAKEN, Barrier
 TITLE = "Barriers"
 QUESTION = "Who blocks whom: which barrier is waited for, where is it, and what stands before it?"
 MOST_ROWS = 40
+_UNKNOWN = (None, None, None)
 UNTOLD = (
     "The trace tells of barriers and not of single buffers: what stands before a barrier, and what it overtook, is not "
     "known."
@@ -90,10 +90,8 @@ class Barriers:
         held = self.wait_for.held
         if held:
             order = {task: at for at, task in enumerate(self.stage.tasks())}
-            keepers, kept = (
-                sorted(set(names), key=order.__getitem__)
-                for names in ((each.target for each in held), (each.source for each in held))
-            )
+            keepers = sorted({each.target for each in held}, key=order.__getitem__)
+            kept = sorted({each.source for each in held}, key=order.__getitem__)
             verb, channels = _verb(keepers, "keeps", "keep"), _verb(held, "channel", "channels")
             says.append(f"Until then {listed(keepers)} {verb} the {channels} of {listed(kept)} closed.")
         says.append(f"It comes down to this: {'; '.join(merged(self.wait_for.ends))}.")
@@ -107,10 +105,8 @@ class Barriers:
         return f"{listed(waiters)} {_verb(waiters, 'waits', 'wait')} for the barriers of {listed(sources)}"
 
     def _where(self, wait: Barrier) -> str:
-        place = {NOT_SENT: "not sent yet"}.get(wait.place, wait.place)
-        if not wait.before:
-            return place
-        return f"{place} behind {self.wait_for.contents(wait.before)}"
+        place = "not sent yet" if wait.place == NOT_SENT else wait.place
+        return f"{place} behind {self.wait_for.contents(wait.before)}" if wait.before else place
 
     def _longest(self) -> str:
         frame = self.to_pandas().dropna(subset=["waited_ms"])
@@ -138,8 +134,8 @@ class Barriers:
             path, (place, _) = self.log.path(number, each.number), self._place(each.number)
             passages.append(Passage(each.source, each.target, path.made_ms, path.taken_ms, len(path.overtaken), place))
         tasks = self.wait_for.evidence.moment.tasks
-        times = {task: found.phases_ms.get(number, {}).get(WRITING) for task, found in tasks.items()}
-        copied = {task: at_ms for task, at_ms in times.items() if at_ms is not None}
+        times = ((task, found.phases_ms.get(number, {}).get(WRITING)) for task, found in tasks.items())
+        copied = {task: at_ms for task, at_ms in times if at_ms is not None}
         caption = f"The barriers of checkpoint {number} in the direction of the data"
         return propagation_graph(self.stage, passages, copied, caption)
 
@@ -165,27 +161,22 @@ class Barriers:
         checkpoint_id, detailed = wait_for.checkpoint_id, wait_for.evidence.detailed
         place, before = self._place(number)
         counted = [item for item in before if item.kind == "buffer"]
-        stands = [len(counted), sum(item.rows for item in counted), wait_for.size(counted)]
-        if not detailed or place in (TAKEN, NOT_SENT, ENDED):
-            stands = [None, None, None]  # type: ignore[list-item]
+        stands = self._sums(counted) if detailed and place not in (TAKEN, NOT_SENT, ENDED) else _UNKNOWN
         path, task = log.path(checkpoint_id, number), log.task(checkpoint_id, target)
-        until = (
-            path.taken_ms
-            if path.taken_ms is not None
-            else self.wait_for.evidence.at_ms
-            if wait_for.is_pending
-            else None
-        )
+        until = path.taken_ms
+        if until is None and wait_for.is_pending:
+            until = wait_for.evidence.at_ms
         waited = None if task.first_ms is None or until is None else max(0, until - task.first_ms)
         released = task.released_ms if task.released_ms is not None else self._until
         blocked = 0 if path.taken_ms is not None else None
         if path.blocks and path.taken_ms is not None and released is not None:
             blocked = max(0, released - path.taken_ms)
-        past = path.overtaken
-        overtaken = [len(past), sum(item.rows for item in past), wait_for.size(past)]
-        if not detailed or path.sent_ms is None:
-            overtaken = [None, None, None]  # type: ignore[list-item]
+        overtaken = self._sums(path.overtaken) if detailed and path.sent_ms is not None else _UNKNOWN
         return [checkpoint_id, number, source, target, place, *stands, waited, blocked, *overtaken]
+
+    def _sums(self, buffers: Sequence[Item]) -> tuple[int, int, int]:
+        """Return the number of these buffers, of the records in them, and of their bytes."""
+        return len(buffers), sum(item.rows for item in buffers), self.wait_for.size(buffers)
 
     def _place(self, number: int) -> tuple[str, tuple[Item, ...]]:
         """Return the barrier's place on a channel, now or when the checkpoint ended, and the items before it."""
@@ -196,17 +187,12 @@ class Barriers:
             return found.place, found.before
         return NOT_SENT if path.made_ms is not None else ENDED, ()
 
-    @cached_property
+    @property
     def _until(self) -> int | None:
-        """Return the time up to which an open wait is counted."""
-        known = self.known
-        return (
-            None
-            if known is None
-            else known.finished_ms
-            if known.finished_ms is not None
-            else self.wait_for.evidence.at_ms
-        )
+        """The time up to which an open wait is counted."""
+        if self.known is None:
+            return None
+        return self.wait_for.evidence.at_ms if self.known.finished_ms is None else self.known.finished_ms
 
     def _repr_html_(self) -> str:
         if self.known is None:
@@ -215,23 +201,15 @@ class Barriers:
         meaning = "waits" if self.wait_for.waits else "good" if self.known.status == COMPLETED or pending else "bad"
         parts = [answer(self.answer(), meaning)]
         if self.wait_for.waits:
-            parts += [graph_html(self.graph()), legend(self._legend())]
+            entries = [("waits", "waits for a barrier"), ("root", "what the waiting comes down to")]
+            closed = [("line dashed", "closed until the other barriers have come")] * bool(self.wait_for.held)
+            parts += [graph_html(self.graph()), legend(entries + closed)]
         if not self.wait_for.evidence.detailed:
             parts.append(words(UNTOLD))
         frame = self.to_pandas()
-        parts.append(
-            fold(
-                f"Channels of checkpoint {number}",
-                f"{len(frame):,}, the longest wait first",
-                _table(frame),
-                is_open=len(frame) <= MOST_ROWS,
-            )
-        )
+        about = f"{len(frame):,}, the longest wait first"
+        parts.append(fold(f"Channels of checkpoint {number}", about, _table(frame), is_open=len(frame) <= MOST_ROWS))
         return view_html(f"{TITLE} of checkpoint {number}", *parts)
-
-    def _legend(self) -> list[tuple[str, str]]:
-        entries = [("waits", "waits for a barrier"), ("root", "what the waiting comes down to")]
-        return entries + ([("line dashed", "closed until the other barriers have come")] if self.wait_for.held else [])
 
     def __repr__(self) -> str:
         return f"Barriers({self.caption})"
@@ -281,9 +259,9 @@ def _table(frame: pd.DataFrame) -> str:
 
 def _counted(buffers: Any, records: Any, size: Any) -> str:
     """Format buffers and their content; empty if unknown."""
-    if buffers is pd.NA or not buffers:
-        return "" if buffers is pd.NA else "none"
-    return f"{buffers} ({records} record{'' if records == 1 else 's'}, {size:,} B)"
+    if buffers is pd.NA:
+        return ""
+    return f"{buffers} ({records} record{'' if records == 1 else 's'}, {size:,} B)" if buffers else "none"
 
 
 def _unique(names: Iterable[str]) -> list[str]:

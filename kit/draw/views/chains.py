@@ -22,6 +22,7 @@ from kit.draw.view_html import fold, graph_html, legend, view_html
 from kit.draw.views.execution_graph import ExecutionGraphPicture
 from kit.draw.views.view import View
 from kit.run.run import shape_of
+from kit.run.sizes import counted
 from kit.run.stage import Stage
 from kit.run.subject import Subject
 
@@ -45,7 +46,7 @@ class Chains:
         """Return the operators, with the partitioning on each edge."""
         nodes = self._nodes()
         edges = tuple(Edge(f"o{each.source}", f"o{each.target}", (each.shipping,)) for each in self.stage.edges)
-        caption = f"{self.stage.job}: {_count(len(nodes), 'operator')}, {_count(len(edges), 'edge')}"
+        caption = f"{self.stage.job}: {counted(len(nodes), 'operator')}, {counted(len(edges), 'edge')}"
         return Graph("stream_graph", caption, nodes, edges, from_sides=True)
 
     def job_graph(self) -> Graph:
@@ -69,7 +70,7 @@ class Chains:
     def caption(self) -> str:
         """A description of the picture."""
         operators, vertices = len(self.stage.operators), len(self.stage.vertices)
-        return f"{self.stage.job}: {_count(operators, 'operator')} in {_count(vertices, 'chain')}"
+        return f"{self.stage.job}: {counted(operators, 'operator')} in {counted(vertices, 'chain')}"
 
     def _nodes(self) -> tuple[Node, ...]:
         return tuple(
@@ -84,11 +85,8 @@ class Chains:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per edge: source, target, shipping (its partitioning), chained, reason (why not)."""
-        names = [operator.name for operator in self.stage.operators]
-        rows = [
-            [names[edge.source], names[edge.target], edge.shipping, not edge.reason, edge.reason]
-            for edge in self.stage.edges
-        ]
+        names = [each.name for each in self.stage.operators]
+        rows = [[names[e.source], names[e.target], e.shipping, not e.reason, e.reason] for e in self.stage.edges]
         return pd.DataFrame(rows, columns=["source", "target", "shipping", "chained", "reason"])
 
     def svg(self) -> Svg:
@@ -103,20 +101,13 @@ class Chains:
 
     def _repr_html_(self) -> str:
         written, chained, deployed = self.stream_graph(), self.job_graph(), self.execution_graph
-        kinds = {bool(edge.reason) for edge in self.stage.edges}
-        entries = [
-            ("line good", "chained: a call, in the same task") if not apart else ("line dashed", "through channels")
-            for apart in sorted(kinds)
-        ]
+        looks = (("line good", "chained: a call, in the same task"), ("line dashed", "through channels"))
+        key = legend(looks[apart] for apart in sorted({bool(edge.reason) for edge in self.stage.edges}))
+        layers = self.caption.partition(": ")[2]
         return view_html(
             f"{TITLE} of {self.stage.job}",
             fold("Stream graph", f"what was written: {written.caption.partition(': ')[2]}", graph_html(written)),
-            fold(
-                "Job graph",
-                f"what is chained: {self.caption.partition(': ')[2]}",
-                graph_html(chained) + legend(entries),
-                is_open=True,
-            ),
+            fold("Job graph", f"what is chained: {layers}", graph_html(chained) + key, is_open=True),
             fold("Execution graph", f"what is deployed: {deployed.facts}", deployed.body(), is_open=True),
         )
 
@@ -147,7 +138,3 @@ def _why(edge: ShapeEdge) -> tuple[str, ...]:
         return ("chained",)
     shipping = () if edge.shipping in edge.reason else (edge.shipping,)
     return ("not chained", *wrap(edge.reason, LABEL_WIDTH), *shipping)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -89,17 +89,13 @@ class LifeOfCheckpoint:
         if life.ended:
             took = (life.ended_ms or begun) - begun
             how = life.ended if life.ended == "completed" else f"aborted: {life.ended.replace('_', ' ').lower()}"
-            late = self._late()
-            return " ".join([f"Checkpoint {number} was {how} after {duration(took)}.", *late, *self._next()])
+            return " ".join([f"Checkpoint {number} was {how} after {duration(took)}.", *self._late(), *self._next()])
         if life.state is None:
             return " ".join([f"Checkpoint {number} got its number, and was never triggered.", *self._next()])
-        since = duration(self.now_ms - begun)
-        waits = (
-            f"Checkpoint {number} has been pending for {since} and waits {checkpoint(self.evidence, life, self.names)}."
-        )
+        since, what = duration(self.now_ms - begun), checkpoint(self.evidence, life, self.names)
+        waits = f"Checkpoint {number} has been pending for {since} and waits {what}."
         expires = self.log.expires_ms(number)
-        clock = [] if expires is None else [f"It expires in {duration(expires - self.now_ms)}."]
-        return " ".join([waits, *clock])
+        return waits if expires is None else f"{waits} It expires in {duration(expires - self.now_ms)}."
 
     @property
     def _begun_ms(self) -> int:
@@ -109,14 +105,14 @@ class LifeOfCheckpoint:
     def _late(self) -> list[str]:
         """Return the acknowledgements that were missing when it was aborted."""
         life = self.life
-        missing = [] if life is None or life.ended == "completed" else [step.of for step in life.open(ACK)]
-        every = 0 if life is None else len(life.of_kind(ACK))
-        return [f"{len(missing)} of {every} acknowledgements had not come: {listed(missing)}."] if missing else []
+        late = [] if life is None or life.ended == "completed" else [step.of for step in life.open(ACK)]
+        if not late or life is None:
+            return []
+        return [f"{len(late)} of {len(life.of_kind(ACK))} acknowledgements had not come: {listed(late)}."]
 
     def _next(self) -> list[str]:
         """Return what is known about the next checkpoint."""
-        waiting = len(self.log.queue)
-        if waiting:
+        if waiting := len(self.log.queue):
             many = "1 request waits" if waiting == 1 else f"{waiting} requests wait"
             return [f"{many}: {self._why_queued()}."]
         due = self.log.next_periodic_ms
@@ -153,26 +149,26 @@ class LifeOfCheckpoint:
             found += self._alike(life.of_kind(kind), word)
         found += self._ack_rows()
         found += [self._row(_STEP_WORDS[kind], step) for kind in (METADATA, STORE) for step in life.of_kind(kind)]
-        told = life.of_kind(NOTIFY)
-        if told:
-            heard = [step.end_ms for step in told if step.end_ms is not None]
-            until = max(heard) if len(heard) == len(told) else self._until_ms
-            bar = Bar(told[0].start_ms, until, DONE if len(heard) == len(told) else OPEN)
+        if told := life.of_kind(NOTIFY):
+            bar, heard = self._together(told)
             found.append(Row("tasks notified", (bar,), f"{len(heard)} of {len(told)} notified"))
         return found
 
     def _row(self, name: str, step: Step) -> Row:
-        end = step.end_ms if step.end_ms is not None else self._until_ms
-        meaning = BAD if step.error else DONE if step.end_ms is not None else OPEN
-        took = duration(end - step.start_ms) + ("" if step.end_ms is not None else ", not answered")
-        return Row(name, (Bar(step.start_ms, end, meaning),), step.error or took)
+        bar, done = self._together([step])
+        took = duration(bar.end_ms - step.start_ms) + ("" if done else ", not answered")
+        return Row(name, (replace(bar, meaning=BAD) if step.error else bar,), step.error or took)
+
+    def _together(self, steps: list[Step]) -> tuple[Bar, list[int]]:
+        """Return a bar for all of these steps, which is open until the last has ended, and the times of their ends."""
+        done = [step.end_ms for step in steps if step.end_ms is not None]
+        is_done = len(done) == len(steps)
+        return Bar(steps[0].start_ms, max(done) if is_done else self._until_ms, DONE if is_done else OPEN), done
 
     def _alike(self, steps: list[Step], word: str) -> list[Row]:
         if len(steps) <= MOST_ALIKE:
             return [self._row(f"{word} {self.names.get(step.of, step.of[:12])}", step) for step in steps]
-        done = [step.end_ms for step in steps if step.end_ms is not None]
-        end = max(done) if len(done) == len(steps) else self._until_ms
-        bar = Bar(steps[0].start_ms, end, DONE if len(done) == len(steps) else OPEN)
+        bar, done = self._together(steps)
         return [Row(f"{len(steps)} {word}s", (bar,), f"{len(done)} of {len(steps)} answered")]
 
     def _ack_rows(self) -> Iterator[Row]:
@@ -182,11 +178,8 @@ class LifeOfCheckpoint:
         for step in self.life.of_kind(ACK):
             vertices[vertex_of(step.of)].append(step)
         for vertex, steps in vertices.items():
-            done = [step.end_ms for step in steps if step.end_ms is not None]
-            start, complete = steps[0].start_ms, len(done) == len(steps)
-            end = max(done) if complete else self._until_ms
-            last = f", the last after {duration(max(done) - start)}" if done else ""
-            bar = Bar(start, end, DONE if complete else OPEN)
+            bar, done = self._together(steps)
+            last = f", the last after {duration(max(done) - steps[0].start_ms)}" if done else ""
             yield Row(f"acks of {vertex}", (bar,), f"{len(done)} of {len(steps)}{last}", tuple(done))
 
     # --- clocks and requests ----------------------------------------------------------------------------------------
@@ -208,10 +201,10 @@ class LifeOfCheckpoint:
 
     def _clock(self, name: str, start_ms: int, due_ms: int, what: str) -> Row:
         """Return a clock's row; its whole time fills the row."""
-        total, gone = max(due_ms - start_ms, 1), min(max(self.now_ms - start_ms, 0), max(due_ms - start_ms, 1))
-        left = total - gone
-        is_due = self.now_ms > due_ms
-        says = f"{what}: due for {duration(self.now_ms - due_ms)}" if is_due else f"{what} in {duration(left)}"
+        total = max(due_ms - start_ms, 1)
+        gone = min(max(self.now_ms - start_ms, 0), total)
+        late = self.now_ms - due_ms
+        says = f"{what}: due for {duration(late)}" if late > 0 else f"{what} in {duration(total - gone)}"
         bars = (Bar(0, gone / total, GONE), Bar(gone / total, 1, LEFT))
         return Row(name, bars, f"{says} ({duration(gone)} of {duration(total)} gone)")
 
@@ -227,16 +220,15 @@ class LifeOfCheckpoint:
         """
         life = self.life
         rows = []
-        for step in [] if life is None else life.steps:
+        for step in () if life is None else life.steps:
+            assert life is not None
             took = None if step.end_ms is None else step.end_ms - step.start_ms
             of = self.names.get(step.of, step.of) if step.kind == COORDINATOR else step.of
-            waits = self._missing(step.of) if step.kind == ACK and took is None and life and not life.ended else ""
-            number = None if life is None else life.checkpoint_id
-            rows.append([number, step.kind, of, step.start_ms, step.end_ms, took, waits, step.error])
+            waits = self._missing(step.of) if step.kind == ACK and took is None and not life.ended else ""
+            rows.append([life.checkpoint_id, step.kind, of, step.start_ms, step.end_ms, took, waits, step.error])
         columns = ["checkpoint_id", "step", "of", "start_ms", "end_ms", "took_ms", "waits", "error"]
-        return pd.DataFrame(rows, columns=columns).astype(
-            dict.fromkeys(("checkpoint_id", "start_ms", "end_ms", "took_ms"), "Int64")
-        )
+        numbers = ("checkpoint_id", "start_ms", "end_ms", "took_ms")
+        return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(numbers, "Int64"))
 
     def requests(self) -> pd.DataFrame:
         """Return one row per queued request: position, request, waits_ms, why (of the first)."""
@@ -268,8 +260,7 @@ class LifeOfCheckpoint:
             start = life.asked_ms if life.asked_ms is not None else self._begun_ms
             span = f"{duration(self._until_ms - start)} from the request until {'its end' if ended else 'now'}"
             parts += ["<h4>What it went through</h4>", words(span), timeline(self.rows(), start, self._until_ms)]
-        clocks = self.clocks()
-        if clocks:
+        if clocks := self.clocks():
             parts += ["<h4>Clocks</h4>", timeline(clocks, 0, 1, axis=False)]
         queue = self.requests()
         if len(queue):

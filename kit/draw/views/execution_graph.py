@@ -22,9 +22,10 @@ from kit.core.trace.shape import ShapeVertex
 from kit.draw.graphs import Edge, Graph, Node
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
-from kit.draw.stage.layout import place_of
+from kit.draw.stage.layout import place_of, ranks_of
 from kit.draw.view_html import graph_html, table, view_html, words
 from kit.run.run import shape_of
+from kit.run.sizes import counted
 from kit.run.stage import Stage
 
 COLUMNS = ["task", "vertex", "subtask", "first_key_group", "last_key_group", "gates", "inputs", "outputs"]
@@ -76,22 +77,20 @@ class ExecutionGraphPicture:
     @cached_property
     def _between(self) -> Counter[tuple[str, str]]:
         """Return the number of channels between each two boxes of the picture."""
-        return Counter(
-            (place_of(self.stage, channel.source), place_of(self.stage, channel.target))
-            for channel in self.stage.channels
-        )
+        channels = self.stage.channels
+        return Counter((place_of(self.stage, each.source), place_of(self.stage, each.target)) for each in channels)
 
     @property
     def facts(self) -> str:
         """The numbers of subtasks and channels, in words."""
-        tasks, channels = sum(vertex.parallelism for vertex in self.stage.vertices), len(self.stage.channels)
-        return f"{tasks:,} subtask{'s' * (tasks != 1)}, {channels:,} channel{'s' * (channels != 1)}"
+        tasks = sum(vertex.parallelism for vertex in self.stage.vertices)
+        return f"{counted(tasks, 'subtask')}, {counted(len(self.stage.channels), 'channel')}"
 
     def graph(self) -> Graph:
         """Return boxes of subtasks, those of a vertex below one another; arrows are channels."""
         made = {vertex.name: tuple(self._nodes(vertex)) for vertex in self.stage.vertices}
         rows: dict[int, list[str]] = {}
-        for vertex, rank in self._ranks().items():
+        for vertex, rank in ranks_of(self.stage).items():
             rows.setdefault(rank, []).extend(node.name for node in made[vertex])
         edges = tuple(
             Edge(source, target, (f"{count:,} channels",) if count > 1 else (), tip=f"{source} → {target}")
@@ -108,14 +107,6 @@ class ExecutionGraphPicture:
             node_gap=16.0,
             from_sides=True,
         )
-
-    def _ranks(self) -> dict[str, int]:
-        """Return the rank of each vertex: the length of its longest path from a source."""
-        ranks = {vertex.name: 0 for vertex in self.stage.vertices}
-        for _ in ranks:
-            for name, gates in self.gates.items():
-                ranks[name] = max([ranks[name], *(ranks[gate.source] + 1 for gate in gates)])
-        return ranks
 
     def _nodes(self, vertex: ShapeVertex) -> Iterator[Node]:
         ranges = self.key_groups.get(vertex.name, [])
@@ -134,10 +125,8 @@ class ExecutionGraphPicture:
 
     def _gate(self, vertex: ShapeVertex, gate: Gate, each: str = "") -> str:
         senders = next(other.parallelism for other in self.stage.vertices if other.name == gate.source)
-        pointwise = gate.shipping.startswith(("forward", "rescale"))
-        if not pointwise:
-            count = f"{senders}"
-        else:
+        count = f"{senders}"
+        if gate.shipping.startswith(("forward", "rescale")):
             least = max(1, senders // vertex.parallelism)
             uneven = senders > vertex.parallelism and senders % vertex.parallelism
             count = f"{least} or {least + 1}" if uneven else f"{least}"
@@ -152,11 +141,13 @@ class ExecutionGraphPicture:
     def _bar(self, vertex: ShapeVertex) -> str:
         ranges = self.key_groups[vertex.name]
         head = f"{vertex.name}: {vertex.max_parallelism} key groups, {_sizes(ranges)} a subtask"
-        cells = "".join(
-            f'<span class="{"odd" if subtask % 2 else ""}" style="flex-grow:{_size(each)}" '
-            f'title="{escape(vertex.name)}/{subtask}: {_range(each)}">{_cell(subtask, each, vertex)}</span>'
-            for subtask, each in enumerate(ranges)
-        )
+        cells = ""
+        for subtask, each in enumerate(ranges):
+            fits = _size(each) / vertex.max_parallelism >= 0.03 * len(str(subtask))  # on a small screen
+            cells += (
+                f'<span class="{"odd" if subtask % 2 else ""}" style="flex-grow:{_size(each)}" '
+                f'title="{escape(vertex.name)}/{subtask}: {_range(each)}">{subtask if fits else ""}</span>'
+            )
         return f'<h4>{escape(head)}</h4><div class="v-groups">{cells}</div>'
 
     def to_pandas(self) -> pd.DataFrame:
@@ -225,8 +216,3 @@ def _range(each: KeyGroupRange) -> str:
     if _size(each) < 1:
         return "no key group"
     return f"key group {each.start}" if _size(each) == 1 else f"key groups {each.start}–{each.end}"
-
-
-def _cell(subtask: int, each: KeyGroupRange, vertex: ShapeVertex) -> str:
-    """Draw a subtask's part of the bar, with its number if it fits on a small screen."""
-    return str(subtask) if _size(each) / vertex.max_parallelism >= 0.03 * len(str(subtask)) else ""

@@ -48,7 +48,9 @@ def block_run_html(block_run: BlockRun) -> str:
         came = _came(_that_matter(block_run)) + fold("The whole log", f"{lines} lines", came)
     picture = in_theme(moment_svg(block_run.run))
     title = block_run.title or "A block of a scenario"
-    return view_html(title, _prose(block_run.block.prose), did, came, picture, styles=(STYLE,))
+    prose = _CODE.sub(r"<code>\1</code>", escape(block_run.block.prose))
+    about = f'<p class="v-answer">{prose}</p>' if prose else ""
+    return view_html(title, about, did, came, picture, styles=(STYLE,))
 
 
 def _that_matter(block_run: BlockRun) -> list[str]:
@@ -58,20 +60,10 @@ def _that_matter(block_run: BlockRun) -> list[str]:
     block, outcome = block_run.block, block_run.outcome
     named = set(_KIND.findall(" ".join([block.prose, *(command.text for command in block.commands)])))
     records = [number for number, line in enumerate(outcome) if _split(line)[0]]
-    told = [
-        each for each in records if named & set(_KIND.findall(outcome[each])) or SIGNS["!"] in _split(outcome[each])
-    ]
-    said = sorted(set(range(len(outcome))) - set(records))
+    told = [at for at in records if named & set(_KIND.findall(outcome[at])) or SIGNS["!"] in _split(outcome[at])]
+    said = set(range(len(outcome))) - set(records)
     shown = {*(told or records)[-MOST_THAT_MATTER:], *(said if len(said) <= MOST_SAID else ())}
-    return [outcome[each] for each in sorted(shown)]
-
-
-def _prose(text: str) -> str:
-    return f'<p class="v-answer">{_CODE.sub(_code, escape(text))}</p>' if text else ""
-
-
-def _code(found: re.Match[str]) -> str:
-    return f"<code>{found[1]}</code>"
+    return [outcome[at] for at in sorted(shown)]
 
 
 def _came(outcome: Sequence[str]) -> str:
@@ -95,5 +87,5 @@ def _split(line: str) -> tuple[str, str, str]:
 
 def _marked(text: str) -> str:
     """Mark checkpoints in their colours, and Flink's terms in bold."""
-    shown = _KIND.sub(lambda found: f"<b>{found[0]}</b>", escape(text))
+    shown = _KIND.sub(r"<b>\g<0></b>", escape(text))
     return _CHECKPOINT.sub(lambda found: f'<span class="p-chk cp{int(found[1]) % 4}">{found[0]}</span>', shown)

@@ -5,9 +5,10 @@ For a vertex with many subtasks, the slowest are shown, and all that are outlier
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import chain
 from statistics import median
 
 import pandas as pd
@@ -46,49 +47,46 @@ class PhaseBars:
         """Return one row per subtask: see `kit.draw.phases`."""
         return self.table
 
-    @cached_property
-    def _spans(self) -> dict[str, list[Span]]:
-        known = self.known
-        return {} if known is None else {task: spans_of_task(self.found, known, task) for task in known.expected}
-
-    @cached_property
-    def _slow(self) -> dict[tuple[str, str], tuple[float, float]]:
-        """The outliers, by task and phase: their duration and that of the operator's other subtasks, in ms."""
-        return {} if self.known is None else slow_phases(self.found, self.known)
-
     def __repr__(self) -> str:
         known = self.known
-        return "PhaseBars(no checkpoint)" if known is None else f"PhaseBars({known.checkpoint_id}: {self._went})"
-
-    @property
-    def _went(self) -> str:
-        return "" if self.known is None else how_it_went(self.found, self.known)
+        if known is None:
+            return "PhaseBars(no checkpoint)"
+        return f"PhaseBars({known.checkpoint_id}: {how_it_went(self.found, known)})"
 
     def _repr_html_(self) -> str:
-        known = self.known
-        if known is None:
+        if self.known is None:
             return view_html(VIEW.title, words("No checkpoint has begun yet."))
+        return _Drawing(self.found, self.known, self.table.set_index("task")).html()
+
+
+class _Drawing:
+    """The rows of one checkpoint; `table` has a row per task."""
+
+    def __init__(self, found: Journeys, known: CheckpointMoment, table: pd.DataFrame) -> None:
+        self._known, self._table = known, table
+        self._went = how_it_went(found, known)
+        self._spans = {task: spans_of_task(found, known, task) for task in known.expected}
+        self._slow = slow_phases(found, known)
+        """The outliers, by task and phase: their duration and that of the operator's other subtasks, in ms."""
+        self._until_ms = max([1.0, *(span.end_ms - known.triggered_ms for span in self._every)])
+
+    @property
+    def _every(self) -> Iterator[Span]:
+        return chain.from_iterable(self._spans.values())
+
+    def html(self) -> str:
+        """Return the view."""
+        known = self._known
         kind = "Savepoint" if known.savepoint else "Checkpoint"
         meaning = {COMPLETED: "good", ABORTED: "bad"}.get(known.status, "waits")
         parts = [answer(f"{kind} {known.checkpoint_id} is {self._went}.", meaning), axis_html(self._until_ms)]
-        by_vertex: dict[str, list[str]] = {}
+        by_vertex: dict[str, list[str]] = defaultdict(list)
         for task in self._spans:
-            by_vertex.setdefault(vertex_of(task), []).append(task)
+            by_vertex[vertex_of(task)].append(task)
         for vertex, tasks in by_vertex.items():
             parts += self._vertex(vertex, tasks)
-        legend = legend_html((span for spans in self._spans.values() for span in spans), is_any_slow=bool(self._slow))
+        legend = legend_html(self._every, is_any_slow=bool(self._slow))
         return view_html(VIEW.title, *parts, legend, styles=(STYLE,))
-
-    # --- rows -----------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _until_ms(self) -> float:
-        ends = [span.end_ms for spans in self._spans.values() for span in spans]
-        return max([1.0, *(end - self._began_ms for end in ends)])
-
-    @property
-    def _began_ms(self) -> int:
-        return 0 if self.known is None else self.known.triggered_ms
 
     def _vertex(self, vertex: str, tasks: Sequence[str]) -> Iterable[str]:
         if len(tasks) <= MOST_ROWS:
@@ -108,28 +106,22 @@ class PhaseBars:
 
     def _row(self, task: str) -> str:
         usual = {phase: usual for (of_task, phase), (_, usual) in self._slow.items() if of_task == task}
-        return row_html(task, self._spans[task], self._began_ms, self._until_ms, self._told(task), usual)
+        began_ms = self._known.triggered_ms
+        return row_html(task, self._spans[task], began_ms, self._until_ms, self._told(task), usual)
 
     def _told(self, task: str) -> tuple[str, str]:
         """Return the note after a subtask's bars, and its style."""
-        row = self._by_task.loc[task]
+        row = self._table.loc[task]
         if row["status"] == "declined":
             return "declined", "bad"
         if row["waits_for"]:
-            return self._waits_for(row["waits_for"]), "bad"
+            return waits_for(self._known, row["waits_for"]), "bad"
         slow = [(phase, usual) for (of_task, phase), usual in self._slow.items() if of_task == task]
         if slow:
             phase, (length, usual) = max(slow, key=lambda each: each[1])
             look = next(span.look for span in self._spans[task] if span.phase == phase)
             return f"{duration(length)} {SHORT[look]}, the others {duration(usual)}", "bad"
         return duration(self._length(task)), ""
-
-    def _waits_for(self, what: str) -> str:
-        return "" if self.known is None else waits_for(self.known, what)
-
-    @cached_property
-    def _by_task(self) -> pd.DataFrame:
-        return self.table.set_index("task")
 
 
 SHORT = {

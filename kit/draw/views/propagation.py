@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kit.core.protocol.tasks import vertex_of
 from kit.draw.graphs import Edge, Graph, Group, Node
+from kit.run.sizes import counted
 from kit.run.stage import Stage
 
 MOST_TASKS = 12
@@ -34,10 +35,13 @@ def propagation_graph(stage: Stage, passages: Sequence[Passage], copied: Mapping
     """Return the graph; `copied` has the time at which each task copied its state, in ms."""
     if len(stage.tasks()) <= MOST_TASKS:
         groups, nodes = _groups(stage), tuple(_task(task, passages, copied.get(task)) for task in stage.tasks())
-        edges = tuple(_channel(each) for each in passages)
+        edges = tuple(map(_channel, passages))
     else:
         groups, nodes = (), tuple(_vertex(stage, vertex.name, passages, copied) for vertex in stage.vertices)
-        edges = tuple(_channels(between) for between in _by_vertices(passages))
+        between: dict[tuple[str, str], list[Passage]] = defaultdict(list)
+        for each in passages:
+            between[vertex_of(each.source), vertex_of(each.target)].append(each)
+        edges = tuple(_channels(*pair, some) for pair, some in between.items())
     return Graph("barriers", caption, nodes, edges, groups, rank_gap=60.0)
 
 
@@ -75,7 +79,7 @@ def _channel(each: Passage) -> Edge:
     else:
         lines, meaning = [each.place], "dashed"
     if each.overtaken:
-        lines.append(f"overtook {each.overtaken} buffer{'s' * (each.overtaken != 1)}")
+        lines.append(f"overtook {counted(each.overtaken, 'buffer')}")
     return Edge(each.source, each.target, tuple(lines), meaning)
 
 
@@ -90,14 +94,7 @@ def _vertex(stage: Stage, name: str, passages: Iterable[Passage], copied: Mappin
     return Node(name, tuple(lines), meaning, picked=f"vertex:{name}")
 
 
-def _by_vertices(passages: Iterable[Passage]) -> list[list[Passage]]:
-    found: dict[tuple[str, str], list[Passage]] = defaultdict(list)
-    for each in passages:
-        found[vertex_of(each.source), vertex_of(each.target)].append(each)
-    return list(found.values())
-
-
-def _channels(between: Sequence[Passage]) -> Edge:
+def _channels(source: str, target: str, between: Sequence[Passage]) -> Edge:
     places = Counter(each.place for each in between)
     taken = [each.taken_ms for each in between if each.taken_ms is not None]
     lines = [f"{count:,} {place}" for place, count in places.most_common()]
@@ -106,7 +103,7 @@ def _channels(between: Sequence[Passage]) -> Edge:
     lines += [f"overtook {overtaken:,} buffers"] if overtaken else []
     is_sent = any(each.made_ms is not None for each in between)
     meaning = "good" if len(taken) == len(between) else "waits" if is_sent else "dashed"
-    return Edge(vertex_of(between[0].source), vertex_of(between[0].target), tuple(lines), meaning)
+    return Edge(source, target, tuple(lines), meaning)
 
 
 def _between(times: Sequence[int]) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from kit.core.state.key_groups import key_group_partitions
 from kit.draw.graphs import Edge, Graph, Node
-from kit.draw.views.rescaling_svg import counted, heading
-from kit.run.sizes import size_text
+from kit.draw.views.rescaling_svg import heading, pieces
+from kit.run.sizes import counted, size_text
 from kit.snapshots.transfers import BY_GROUP, Deal, Transfer
 
 MOST_BOXES = 8
@@ -27,8 +28,8 @@ def redistribution_graph(deals: Sequence[Deal], caption: str) -> Graph:
     for number, deal in enumerate(deals):
         sides = (_Side(f"{number}-old", deal, deal.before), _Side(f"{number}-new", deal, deal.after))
         title, now = (f"{number}-before", f"{number}-now")
-        nodes[title] = Node(title, (heading(deal), f"before: {_subtasks(deal.before)}"), "quiet")
-        nodes[now] = Node(now, (heading(deal), f"now: {_subtasks(deal.after)}"), "quiet")
+        nodes[title] = Node(title, (heading(deal), f"before: {counted(deal.before, 'subtask')}"), "quiet")
+        nodes[now] = Node(now, (heading(deal), f"now: {counted(deal.after, 'subtask')}"), "quiet")
         edges.append(Edge(title, now, (_moved(deal),), "dashed"))
         for column, side, name in zip(columns, sides, (title, now)):
             column += [name, *(side.name(box) for box in range(side.count))]
@@ -44,28 +45,16 @@ def redistribution_graph(deals: Sequence[Deal], caption: str) -> Graph:
                 nodes.setdefault(f"{number}-unknown", Node(f"{number}-unknown", ("unknown writer",), "quiet"))
             source = f"{number}-unknown" if old is None else sides[0].name(old)
             size = size_text(sum(each.size for each in given))
-            edges.append(Edge(source, sides[1].name(new), (f"{counted(deal, len(given))}, {size}",)))
+            edges.append(Edge(source, sides[1].name(new), (f"{pieces(deal, len(given))}, {size}",)))
+    look: dict[str, Any] = {"rank_gap": 90.0, "node_gap": 12.0, "from_sides": True}
     rows = tuple(tuple(column) for column in columns if column)
-    return Graph(
-        "rescaling",
-        caption,
-        tuple(nodes.values()),
-        tuple(edges),
-        rows=rows,
-        rank_gap=90.0,
-        node_gap=12.0,
-        from_sides=True,
-    )
-
-
-def _subtasks(count: int) -> str:
-    return f"{count} subtask{'s' * (count != 1)}"
+    return Graph("rescaling", caption, tuple(nodes.values()), tuple(edges), rows=rows, **look)
 
 
 def _moved(deal: Deal) -> str:
     """Return how many pieces changed their subtask."""
     known = [each for each in deal.transfers if each.old is not None]
-    return f"{sum(each.old != each.new for each in known)} of {counted(deal, len(known))} moved"
+    return f"{sum(each.old != each.new for each in known)} of {pieces(deal, len(known))} moved"
 
 
 class _Side:

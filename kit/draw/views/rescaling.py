@@ -19,8 +19,7 @@ import pyarrow as pa
 from kit.draw.graphs import Graph
 from kit.draw.graphviz_objects import Dot
 from kit.draw.panel import drawing_html, frame_html, panel
-from kit.draw.picture import Svg
-from kit.draw.themed import light_svg
+from kit.draw.picture import Svg, light_svg
 from kit.draw.views.redistribution_graph import redistribution_graph
 from kit.draw.views.rescaling_svg import WIDTH, drawn
 from kit.draw.views.view import View
@@ -119,17 +118,16 @@ class Rescaling:
 
         Raises ValueError if no operator has keys of its type, or for an unknown operator.
         """
-        keyed = [deal for deal in self.deals if deal.kind == "keyed state" and operator in (None, deal.operator)]
-        moves = []
-        for deal in keyed:
-            move = move_of(key, deal, (self.key_types or {}).get(deal.operator))
-            moves += [] if move is None else [move]
-        if not moves:
-            there = ", ".join(deal.operator for deal in self.deals if deal.kind == "keyed state") or "none"
+        keyed = [deal for deal in self.deals if deal.kind == "keyed state"]
+        types = self.key_types or {}
+        moves = (move_of(key, each, types.get(each.operator)) for each in keyed if operator in (None, each.operator))
+        found = [move for move in moves if move is not None]
+        if not found:
+            there = ", ".join(deal.operator for deal in keyed) or "none"
             raise ValueError(
                 f"no keyed operator has a key {key!r}; operators with keyed state in this restore: {there}"
             )
-        return moves
+        return found
 
     def keys(self) -> pd.DataFrame:
         """Return every key in the checkpoint's keyed state, if its files can be read: operator, key, key_group, from,
@@ -142,10 +140,10 @@ class Rescaling:
         deals = {deal.operator: deal for deal in self.deals if deal.kind == "keyed state"}
         found: dict[tuple[str, str], tuple[Any, ...]] = {}
         for table in values_of(snapshot).of(state_tables.KEYED):
-            deal = deals.get(table.operator)
-            for row in table.rows.select(["key", "key_group"]).to_pylist() if deal else ():
-                assert deal is not None
-                old, new = owners(deal, row["key_group"])
+            if table.operator not in deals:
+                continue
+            for row in table.rows.select(["key", "key_group"]).to_pylist():
+                old, new = owners(deals[table.operator], row["key_group"])
                 told = (table.operator, row["key"], row["key_group"], old, new, old != new)
                 found[table.operator, repr(row["key"])] = told
         return pd.DataFrame([found[each] for each in sorted(found)], columns=columns)
@@ -169,8 +167,7 @@ class Rescaling:
 
     def svg(self) -> Svg:
         """Return the picture alone, in light colours."""
-        height, drawn = self._drawn()
-        return light_svg(WIDTH, height, drawn, self.title, STYLE)
+        return light_svg(WIDTH, *self._drawn(), self.title, STYLE)
 
     def dot(self, operator: str | None = None, kind: str | None = None) -> Dot:
         """Return the same as an object of the `graphviz` package. Raises ValueError as `graph` does."""
@@ -196,15 +193,14 @@ class Rescaling:
     def _repr_html_(self) -> str:
         if self.restore is None:
             return panel(self.title, under="After a failure or a rescale: who was given which piece of state.")
-        height, drawn = self._drawn()
-        picture = drawing_html(WIDTH, height, drawn, self.title)
+        picture = drawing_html(WIDTH, *self._drawn(), self.title)
         under = "Above who wrote it, below who was given it; a colour stays with its writer."
         moves = "".join(f"<p><b>{escape(str(move))}</b></p>" for move in self._moves)
         moves += f"<p>{escape(self.note)}</p>" if self.note else ""
         return panel(self.title, moves, picture, self._besides(), under=under, styles=(STYLE,))
 
     def _besides(self) -> str:
-        """Return the state of coordinators and hooks, and the mappings."""
+        """Return every key, the state of coordinators and hooks, and the mappings."""
         assert self.restore is not None
         master = "".join(f"<li>{escape(what)}: {size_text(size)}</li>" for what, size in self.restore.to_master)
         to_master = f"<h4>To the JobMaster</h4><ul>{master}</ul>" if master else ""
@@ -212,16 +208,11 @@ class Rescaling:
         rows += f"<li>… and {more} more</li>" if (more := len(self.restore.mappings) - 40) > 0 else ""
         mapped = f"<details><summary>How the channels map</summary><ul>{rows}</ul></details>" if rows else ""
         note = f'<p class="kit-note">{escape(self.restore.note)}</p>' if self.restore.note else ""
-        return self._keys_html() + to_master + mapped + note
-
-    def _keys_html(self) -> str:
-        """Return every key as a button."""
-        keys = self.keys()
-        if not len(keys):
-            return ""
-        moved = int(keys["moved"].sum())
-        summary = f"<summary>Where each of {len(keys):,} keys went: {moved:,} changed their subtask</summary>"
-        return f"<details>{summary}{frame_html(keys, most=MOST_KEYS)}</details>"
+        keys, every = self.keys(), ""
+        if len(keys):
+            told = f"Where each of {len(keys):,} keys went: {int(keys['moved'].sum()):,} changed their subtask"
+            every = f"<details><summary>{told}</summary>{frame_html(keys, most=MOST_KEYS)}</details>"
+        return every + to_master + mapped + note
 
     def __repr__(self) -> str:
         return f"Rescaling({self.title})"

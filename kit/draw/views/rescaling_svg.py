@@ -6,15 +6,15 @@ are drawn as bands of several.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 
 from kit.core.state.key_groups import key_group_range_for_operator_index
 from kit.draw import shapes
-from kit.draw.graphs import text_width
-from kit.run.sizes import size_text
+from kit.draw.graphs import text_width, wrapped
+from kit.run.sizes import counted, size_text
 from kit.snapshots.key_moves import KeyMove, owners
 from kit.snapshots.transfers import BY_GROUP, IN_FLIGHT, Deal, Transfer
 
@@ -59,9 +59,9 @@ def heading(deal: Deal) -> str:
 
 
 def _summary(deal: Deal) -> str:
-    pieces = {each.entry: each.size for each in deal.transfers}
-    total = size_text(sum(pieces.values()))
-    told = f"{deal.before} → {deal.after} subtask{'s' * (deal.after > 1)}, {counted(deal, len(pieces))}, {total}"
+    sizes = {each.entry: each.size for each in deal.transfers}
+    total = size_text(sum(sizes.values()))
+    told = f"{deal.before} → {counted(deal.after, 'subtask')}, {pieces(deal, len(sizes))}, {total}"
     if deal.kind in BY_GROUP:
         moved = [each.size for each in deal.transfers if each.old != each.new]
         told += f"; {size_text(sum(moved))} changed hands" if moved else "; nothing changed hands"
@@ -87,7 +87,9 @@ def _keyed(deal: Deal, y: float, moves: Sequence[KeyMove]) -> tuple[float, str]:
     for each in deal.transfers:
         if each.key_group is not None:
             sizes[each.key_group] += each.size
-    for old, new, first, last in _runs(deal):
+    for (old, new), run in groupby(range(deal.groups), key=lambda group: owners(deal, group)):
+        members = list(run)
+        first, last = members[0], members[-1]
         x, width = LEFT + first * scale, (last - first + 1) * scale
         held = sum(sizes.get(group, 0) for group in range(first, last + 1))
         hint = f"key groups {first} to {last}: {deal.vertex}/{old} to {deal.vertex}/{new}, {size_text(held)}"
@@ -126,13 +128,6 @@ def _keyed(deal: Deal, y: float, moves: Sequence[KeyMove]) -> tuple[float, str]:
         where = LEFT if anchor == "start" else RIGHT
         parts.append(shapes.text(where, below + BAR + 13, "rs-note", f"key group {tick}", anchor))
     return below + BAR + 18 - y, "".join(parts)
-
-
-def _runs(deal: Deal) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the ranges of key groups with the same old and new owner: both owners, first and last group."""
-    for (old, new), run in groupby(range(deal.groups), key=lambda group: owners(deal, group)):
-        members = list(run)
-        yield old, new, members[0], members[-1]
 
 
 def _owner(
@@ -200,7 +195,7 @@ def _listed(deal: Deal, y: float) -> tuple[float, str]:
         x, width = olds.place(band)
         count = len(written[band])
         look = f"rs-bar rs-f{band % 4} rs-tint" if count else "rs-bar none"
-        parts += _labelled(look, x, above, width, olds.name(deal.vertex, band), counted(deal, count))
+        parts += _labelled(look, x, above, width, olds.name(deal.vertex, band), pieces(deal, count))
     given, total = deal.bytes_by_reader, max(sum(deal.bytes_by_reader), 1)
     for band in range(news.count):
         x, width = news.place(band)
@@ -210,14 +205,14 @@ def _listed(deal: Deal, y: float) -> tuple[float, str]:
         share = held / len(members) * deal.after / total
         full = share > SKEWED and deal.after > 1 and count > 1
         look = "rs-bar" + (" full" if full else "" if count else " none")
-        told = f"{counted(deal, count)}, {size_text(held)}" if count else "nothing"
+        told = f"{pieces(deal, count)}, {size_text(held)}" if count else "nothing"
         parts += _labelled(look, x, below, width, news.name(deal.vertex, band), told)
         if full:
             parts.append(shapes.text(x + width / 2, below + BAR + 13, "rs-skew", f"▲ {share:.1f}×", "middle"))
     return below + BAR + 14 - y, "".join(parts)
 
 
-def counted(deal: Deal, count: int) -> str:
+def pieces(deal: Deal, count: int) -> str:
     """Return a number of pieces with the word for them: `2 key groups with state`."""
     one, many = _UNITS.get(deal.kind, ("entry", "entries"))
     return f"{count} {one if count == 1 else many}"
@@ -232,8 +227,7 @@ _UNITS = {
 
 def _labelled(look: str, x: float, y: float, width: float, name: str, told: str) -> Iterator[str]:
     yield _rect(look, x, y, width, BAR, f"{name}: {told}")
-    short = name.rpartition("/")[2]
-    for label in (f"{name}: {told}", name, short):
+    for label in (f"{name}: {told}", name, name.rpartition("/")[2]):
         if text_width(label, 11) + 1 < width:
             yield shapes.text(x + width / 2, y + 16, "rs-name", label, "middle")
             return
@@ -260,19 +254,16 @@ def _strands(deal: Deal, olds: _Bands, news: _Bands, y: float) -> Iterator[str]:
         if each.old is not None:
             pairs[each.old // olds.per_band, each.new // news.per_band].append(each)
     single = len(deal.transfers) <= MOST_STRANDS and olds.per_band == news.per_band == 1
-    leaving, coming = _Stops(olds, [old for old, _ in pairs], single), _Stops(news, [new for _, new in pairs], single)
-    for each in chain.from_iterable(pairs.values()) if single else ():
-        assert each.old is not None
-        leaving.count(each.old)
-        coming.count(each.new)
+    strands = [pair for pair, given in pairs.items() for _ in (given if single else given[:1])]
+    leaving, coming = _Stops(olds, [old for old, _ in strands]), _Stops(news, [new for _, new in strands])
     for (old, new), given in sorted(pairs.items()):
         filtered = " filtered" if any(each.filtered for each in given) else ""
         if not single:
             size = size_text(sum(each.size for each in given))
-            told = (
-                f"{olds.name(deal.vertex, old)} to {news.name(deal.vertex, new)}: {counted(deal, len(given))}, {size}"
-            )
-            yield _strand(f"rs-s{old % 4}{filtered}", leaving.next(old), coming.next(new), y, told, _thick(given))
+            ends = f"{olds.name(deal.vertex, old)} to {news.name(deal.vertex, new)}"
+            told = f"{ends}: {pieces(deal, len(given))}, {size}"
+            thick = min(10.0, 1.2 + len(given) ** 0.5)
+            yield _strand(f"rs-s{old % 4}{filtered}", leaving.next(old), coming.next(new), y, told, thick)
             continue
         for each in given:
             what = each.name or "buffer"
@@ -281,23 +272,13 @@ def _strands(deal: Deal, olds: _Bands, news: _Bands, y: float) -> Iterator[str]:
             yield _strand(f"rs-s{old % 4}{filtered}", leaving.next(old), coming.next(new), y, told, 1.8)
 
 
-def _thick(given: Sequence[Transfer]) -> float:
-    return min(10.0, 1.2 + len(given) ** 0.5)
-
-
 class _Stops:
-    """The points at which strands leave or reach a bar, side by side over its width."""
+    """The points at which strands leave or reach a bar, side by side over its width. `ends` has a band per strand."""
 
-    def __init__(self, bands: _Bands, members: Sequence[int], single: bool) -> None:
+    def __init__(self, bands: _Bands, ends: Iterable[int]) -> None:
         self._bands = bands
-        self._counts: dict[int, int] = defaultdict(int)
-        self._used: dict[int, int] = defaultdict(int)
-        for member in () if single else members:
-            self._counts[member] += 1
-
-    def count(self, member: int) -> None:
-        """Add a strand that ends there."""
-        self._counts[member] += 1
+        self._counts = Counter(ends)
+        self._used: Counter[int] = Counter()
 
     def next(self, member: int) -> float:
         """Return the position of the next strand."""
@@ -326,14 +307,7 @@ def _said(deal: Deal) -> list[str]:
     told = _summary(deal)
     if any(each.filtered for each in deal.transfers):
         told += "; dashed: given to several, each keeps the records of its own keys"
-    lines = [""]
-    for word in told.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if text_width(longer, 11) > WIDTH - 32 and lines[-1]:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines
+    return wrapped(told, WIDTH - 32, 11)
 
 
 def _row(text: str, y: float) -> str:

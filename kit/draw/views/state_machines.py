@@ -18,7 +18,6 @@ import pandas as pd
 from kit.core.protocol import tasks
 from kit.core.protocol.transitions import Transitions, label
 from kit.core.trace.record_kinds import RecordKind
-from kit.core.trace.trace import TraceRecord
 from kit.draw.graphs import Edge, Graph, Node
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
@@ -59,20 +58,21 @@ class StateMachine:
         edges: dict[tuple[str, str], list[str]] = defaultdict(list)
         stays: dict[str, list[str]] = defaultdict(list)
         shared = self._shared()
-        drawn = [label(state) for state in self.table if not self.only or label(state) in self.only]
         for state, event, target in self._steps():
             if state == target:
                 stays[state].append(event)
             elif (event, target) not in shared:
                 edges[state, target].append(event)
-        nodes = [self._node(state, stays[label(state)], shared) for state in self.table if label(state) in drawn]
-        arrows = [
-            Edge(*ends, tuple(line for event in events for line in wrap(event, LINE)), self._way(*ends))
-            for ends, events in edges.items()
-        ]
+        drawn = (state for state in self.table if not self.only or label(state) in self.only)
+        nodes = tuple(self._node(state, stays[label(state)], shared) for state in drawn)
+        arrows = []
+        for (state, target), events in edges.items():
+            lines = tuple(line for event in events for line in wrap(event, LINE))
+            is_lit = state in self.been and (target in self.been or target in self.lit)
+            arrows.append(Edge(state, target, lines, "lit" if is_lit else ""))
         name = self.title.replace(" ", "_")
         look: dict[str, Any] = {"direction": "TB", "rank_gap": 16.0, "plain_labels": True}
-        return Graph(name, self.caption, tuple(nodes), tuple(arrows), **look)
+        return Graph(name, self.caption, nodes, tuple(arrows), **look)
 
     @property
     def caption(self) -> str:
@@ -112,9 +112,6 @@ class StateMachine:
         meaning = "lit" if name in self.lit else "been" if name in self.been else ""
         tip = f"stays {name}: {', '.join(stays)}" if stays else ""
         return Node(name, tuple(lines), meaning, tip=tip, ends=self.table.is_end(state))
-
-    def _way(self, state: str, target: str) -> str:
-        return "lit" if state in self.been and (target in self.been or target in self.lit) else ""
 
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per transition: state, event, target, and whether the state and the target are highlighted."""
@@ -204,9 +201,8 @@ def machines_of(
         found["checkpoint"] = StateMachine("A checkpoint", checkpoint_state.TRANSITIONS, lit, passed)
     phase = phase_of(evidence)
     usual = [each.value for each in Phase if each not in _SUSPENSION]  # the others occur with a second driver only
-    found["job"] = StateMachine(
-        "A job", status.PHASES, {phase.value: "the job"}, only=() if phase in _SUSPENSION else usual
-    )
+    only = () if phase in _SUSPENSION else usual
+    found["job"] = StateMachine("A job", status.PHASES, {phase.value: "the job"}, only=only)
     states = _where({name: log.moment.tasks[name].state for name in chosen if name in log.moment.tasks})
     found["task"] = StateMachine("A task", tasks.TRANSITIONS, states)
     handlers = handlers_of(evidence, stage, chosen)
@@ -232,23 +228,19 @@ def phase_of(evidence: Evidence) -> Phase:
     for record in evidence.of_kinds(
         RecordKind.START_JOB, RecordKind.START_EPOCH, RecordKind.JOB_STATUS_CHANGED, RecordKind.STOP_EPOCH
     ):
-        phase = _phase_after(record, phase)
-    return phase
-
-
-def _phase_after(record: TraceRecord, phase: Phase) -> Phase:
-    kind = record.kind
-    if kind == RecordKind.START_JOB and record.role == "event":
-        return Phase.STARTING
-    if kind == RecordKind.START_EPOCH and record.role == "command":
-        return Phase.RUNNING
-    if kind == RecordKind.JOB_STATUS_CHANGED and record.role == "command":
-        name = str(record.data["status"])
-        if name == "RUNNING":
-            return Phase.RESTORING if phase in (Phase.STARTING, Phase.RESTARTING) else phase
-        return Phase[name] if name in Phase.__members__ else phase
-    if kind == RecordKind.STOP_EPOCH and record.role == "command" and phase is Phase.RUNNING:
-        return Phase.FINISHING
+        match record.kind, record.role:
+            case RecordKind.START_JOB, "event":
+                phase = Phase.STARTING
+            case RecordKind.START_EPOCH, "command":
+                phase = Phase.RUNNING
+            case RecordKind.JOB_STATUS_CHANGED, "command":
+                name = str(record.data["status"])
+                if name != "RUNNING":
+                    phase = Phase.__members__.get(name, phase)
+                elif phase in (Phase.STARTING, Phase.RESTARTING):
+                    phase = Phase.RESTORING
+            case RecordKind.STOP_EPOCH, "command" if phase is Phase.RUNNING:
+                phase = Phase.FINISHING
     return phase
 
 
@@ -310,18 +302,12 @@ def _collecting(evidence: Evidence) -> tuple[set[str], set[str]]:
             if now is None or before not in (None, now):
                 overtaking.discard(task)
             awaiting[task] = now
-        elif kind in (RecordKind.ALIGNMENT_TIMED_OUT, RecordKind.BARRIER_PRIORITIZED):
+        elif kind == RecordKind.DECLINE_CHECKPOINT:
+            if record.role == "command" and record.data["reason"] in _BY_THE_HANDLER:
+                overtaking.discard(task)
+                awaiting[task] = None
+        elif kind != RecordKind.WRITE_SNAPSHOT or awaiting.get(task) == record.checkpoint_id:
             overtaking.add(task)
-        elif kind == RecordKind.WRITE_SNAPSHOT:
-            if awaiting.get(task) == record.checkpoint_id:
-                overtaking.add(task)
-        elif (
-            kind == RecordKind.DECLINE_CHECKPOINT
-            and record.role == "command"
-            and record.data["reason"] in _BY_THE_HANDLER
-        ):
-            overtaking.discard(task)
-            awaiting[task] = None
     return {task for task, number in awaiting.items() if number is not None}, overtaking
 
 

@@ -82,10 +82,8 @@ def _unsent(wait_for: WaitFor, box_of: dict[str, str]) -> Iterator[Edge]:
         if wait.place == NOT_SENT:
             between[box_of[wait.target], box_of[wait.source]].append(wait)
     for (waiter, source), waits in between.items():
-        what = f"waits for barrier {wait_for.checkpoint_id}"
-        if len(waits) > 1:
-            what = f"wait for {len(waits):,} barriers {wait_for.checkpoint_id}"
-        yield Edge(waiter, source, (what, "not sent"), "waits")
+        what = "waits for barrier" if len(waits) == 1 else f"wait for {len(waits):,} barriers"
+        yield Edge(waiter, source, (f"{what} {wait_for.checkpoint_id}", "not sent"), "waits")
 
 
 def _held(wait_for: WaitFor, box_of: dict[str, str]) -> Iterator[Edge]:
@@ -117,9 +115,8 @@ def _ends(wait_for: WaitFor, box_of: dict[str, str]) -> list[tuple[str, str, str
 def _label(wait_for: WaitFor, waits: list[Barrier]) -> tuple[str, ...]:
     before = [item for wait in waits for item in wait.before]
     behind = wrap(f"behind {wait_for.contents(before)}", LINE) if before else []
-    places = Counter(wait.place for wait in waits)
     if len(waits) == 1:
-        where = (waits[0].place,)
-        return (f"waits for barrier {wait_for.checkpoint_id} of {waits[0].source}", *where, *behind)
+        return f"waits for barrier {wait_for.checkpoint_id} of {waits[0].source}", waits[0].place, *behind
     what = f"wait for {len(waits):,} barriers {wait_for.checkpoint_id}"
-    return (what, *(f"{many:,} {place}" for place, many in places.items()), *behind)
+    places = Counter(wait.place for wait in waits)
+    return what, *(f"{many:,} {place}" for place, many in places.items()), *behind

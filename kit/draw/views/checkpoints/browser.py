@@ -19,7 +19,7 @@ from kit.core.state.operator_state import OperatorState
 from kit.draw.svg import asset
 from kit.draw.view_html import answer, fold, frame, view_html, words
 from kit.draw.views.checkpoints.browser_answers import form, page_answer, problem
-from kit.run.sizes import size_text
+from kit.run.sizes import counted, size_text
 from kit.snapshots.checkpoints.checkpoint import Checkpoint
 from kit.snapshots.checkpoints.keyed_parts import StateInfo
 from kit.snapshots.checkpoints.located import groups_of, keyed_handles
@@ -43,14 +43,9 @@ def browser_html(checkpoint: Checkpoint, *, is_live: bool = False) -> str:
     problems = int((checkpoint.files["problem"] != "").sum())
     missing = answer(f"{problems} of {len(checkpoint.files)} files cannot be read.", "bad") if problems else ""
     inside = element("div", Markup("".join(browser.parts())), class_="kit-browser")
-    script = "" if is_live else _script()
-    return view_html(checkpoint.title, words(checkpoint.directory), missing, inside, script, styles=(STYLE,))
-
-
-def _script() -> str:
-    """Return the script of a page without a kernel."""
     start = 'for (const each of document.querySelectorAll(".kit-browser:not(.b-on)")) browse(each);'
-    return f"<script>(() => {{\n{asset(SCRIPT)}{start}\n}})();</script>"
+    script = "" if is_live else f"<script>(() => {{\n{asset(SCRIPT)}{start}\n}})();</script>"
+    return view_html(checkpoint.title, words(checkpoint.directory), missing, inside, script, styles=(STYLE,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +73,12 @@ class _Browser:
         listed = self.checkpoint.operators.head(MOST_OPERATORS)
         of_id = {each.operator_id: each for each in self.checkpoint.metadata.operator_states}
         most = max([1, *listed["bytes"]])
-        folds = [
-            fold(
-                element("b", row.operator) + element("span", f"parallelism {row.parallelism}"),
-                _bar(row.bytes / most) + size_text(row.bytes),
-                self._operator(of_id[row.operator_id], row),
-                is_open=place == 0,
-            )
-            for place, row in enumerate(listed.itertuples())
-        ]
+        folds = []
+        for place, row in enumerate(listed.itertuples()):
+            head = element("b", row.operator) + element("span", f"parallelism {row.parallelism}")
+            share = f"--share:{100 * (row.bytes / most):.4g}%"
+            about = element("i", class_="b-bar", style=share, aria_hidden="true") + size_text(row.bytes)
+            folds.append(fold(head, about, self._operator(of_id[row.operator_id], row), is_open=place == 0))
         left = len(self.checkpoint.operators) - len(listed)
         rest = words(f"… and {left:,} operators with fewer bytes") if left else ""
         return element("div", Markup("".join(folds)), class_="b-operators") + Markup(rest)
@@ -106,15 +98,9 @@ class _Browser:
         own = handles[handles["operator"] == row.operator].drop(columns="operator")
         groups = "".join(self._key_groups(operator))
         errors = self.checkpoint.states.query("operator == @row.operator and error != ''")["error"]
-        parts = [
-            element("h3", row.operator),
-            facts,
-            *(problem(StateError(each)) for each in errors if markup(each) not in groups),
-            groups,
-            *self._states(operator),
-            fold("Handles and files", f"{len(own):,}", frame(own, MOST_FILES)),
-        ]
-        return "".join(parts)
+        problems = (problem(StateError(each)) for each in errors if markup(each) not in groups)
+        handles_html = fold("Handles and files", f"{len(own):,}", frame(own, MOST_FILES))
+        return "".join([element("h3", row.operator), facts, *problems, groups, *self._states(operator), handles_html])
 
     # --- key groups ---------------------------------------------------------------------------------------------------
 
@@ -124,7 +110,7 @@ class _Browser:
         if not subtasks:
             return
         largest = sorted(sorted(subtasks, key=lambda each: -subtasks[each])[:MOST_SUBTASKS])
-        of_all = f"{len(subtasks):,} subtask{'s' * (len(subtasks) > 1)}"
+        of_all = counted(len(subtasks), "subtask")
         told = of_all if len(largest) == len(subtasks) else f"the {len(largest)} largest of {of_all}"
         yield element("h4", f"Key groups of {told}")
         is_counted = sum(subtasks[each] for each in largest) <= MOST_COUNTED_BYTES
@@ -143,7 +129,8 @@ class _Browser:
                 yield words("The files hold the key groups together, so no group has bytes of its own.")
         drawn = [_strips(operator, *each) for each in ((BYTES, sizes), (ENTRIES, entries)) if any(each[1].values())]
         if drawn:
-            yield element("div", *(_line(subtask, drawn) for subtask in largest), class_="b-subtasks")
+            lines = (element("div", element("b", str(each)), *(strips[each] for strips in drawn)) for each in largest)
+            yield element("div", *lines, class_="b-subtasks")
 
     # --- states and values --------------------------------------------------------------------------------------------
 
@@ -151,23 +138,23 @@ class _Browser:
         """Yield a fold for each state, with its types and first rows."""
         infos = [info for found in self._declared[operator.operator_id].values() for info in found.values()]
         if infos:
-            yield element("h4", f"{len(infos)} state{'s' * (len(infos) > 1)}")
-        is_heavy = _bytes_in_a_group(operator) > MOST_GROUP_BYTES
+            yield element("h4", counted(len(infos), "state"))
+        sizes = _keyed_bytes(operator)
+        groups = sum(len(groups_of(operator.subtask_states[each])) for each in sizes)
+        is_light = sum(sizes.values()) <= MOST_GROUP_BYTES * max(1, groups)
         for place, info in enumerate(infos):
-            yield fold(
-                element("b", info.name),
-                f"{info.kind.lower().replace('_', ' ')} {_types(info)}",
-                self._values(operator, info.name, is_read=place < MOST_STATES and not is_heavy),
-                is_open=place == 0,
-            )
+            key = ", ".join(each for each in (info.key, info.namespace) if each)
+            types = f"{key} → {info.value}" if key and info.value else key or info.value
+            values = self._values(operator, info.name, is_read=place < MOST_STATES and is_light)
+            about = f"{info.kind.lower().replace('_', ' ')} {types}"
+            yield fold(element("b", info.name), about, values, is_open=place == 0)
 
     def _values(self, operator: OperatorState, name: str, *, is_read: bool) -> str:
         """Return the form for a search, and below it the first rows."""
-        asks = form("values", operator=operator.operator_id, state=name, is_live=self.is_live)
+        owner, is_live = operator.operator_id, self.is_live
+        asks = form("values", operator=owner, state=name, is_live=is_live)
         if is_read:
-            return asks + page_answer(
-                self.checkpoint, operator.operator_id, name, most_read=FIRST_READ, is_live=self.is_live
-            )
+            return asks + page_answer(self.checkpoint, owner, name, most_read=FIRST_READ, is_live=is_live)
         why = "Values are not read in advance here, because a key group or the number of states is large."
         return asks + element("div", Markup(words(why)), class_="b-answer", aria_live="polite")
 
@@ -176,15 +163,10 @@ class _Browser:
     def _files(self) -> str:
         files = self.checkpoint.files.sort_values("problem", ascending=False, kind="stable")
         storage = self.checkpoint.storage
-        parts = [
-            words(storage.title),
-            frame(storage.files),
-            fold("Settings that would save files", f"{len(storage.savings)}", frame(storage.savings)),
-            form("storage") if self.is_live else "",
-            element("h4", "Files"),
-            frame(files[["file", "bytes", "operators", "problem"]], MOST_FILES),
-        ]
-        return "".join(parts)
+        savings = fold("Settings that would save files", f"{len(storage.savings)}", frame(storage.savings))
+        every = frame(files[["file", "bytes", "operators", "problem"]], MOST_FILES)
+        asks = form("storage") if self.is_live else ""
+        return words(storage.title) + frame(storage.files) + savings + asks + element("h4", "Files") + every
 
     def _whole(self) -> str:
         checkpoint = self.checkpoint
@@ -199,16 +181,6 @@ class _Browser:
         return "".join(parts)
 
 
-def _bar(share: float) -> Markup:
-    return element("i", class_="b-bar", style=f"--share:{100 * share:.4g}%", aria_hidden="true")
-
-
-def _types(info: StateInfo) -> str:
-    """Return the types of a state on one line."""
-    key = ", ".join(each for each in (info.key, info.namespace) if each)
-    return f"{key} → {info.value}" if key and info.value else key or info.value
-
-
 def _keyed_bytes(operator: OperatorState) -> dict[int, int]:
     """Return the bytes of keyed state of each subtask that has any."""
     sizes = {
@@ -216,16 +188,6 @@ def _keyed_bytes(operator: OperatorState) -> dict[int, int]:
         for subtask, state in operator.subtask_states.items()
     }
     return {subtask: size for subtask, size in sizes.items() if size}
-
-
-def _bytes_in_a_group(operator: OperatorState) -> float:
-    """Return the average bytes of keyed state in a key group."""
-    sizes = _keyed_bytes(operator)
-    return sum(sizes.values()) / max(1, sum(len(groups_of(operator.subtask_states[each])) for each in sizes))
-
-
-def _line(subtask: int, strips: list[dict[int, Markup]]) -> Markup:
-    return element("div", element("b", str(subtask)), *(each[subtask] for each in strips))
 
 
 def _strips(operator: OperatorState, what: str, held: Mapping[int, Mapping[int, int]]) -> dict[int, Markup]:

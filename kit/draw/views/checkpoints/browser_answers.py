@@ -6,7 +6,7 @@ error is one sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kit.core.markup import Markup, element
@@ -43,20 +43,17 @@ def form(ask: str, *, is_live: bool = True, **fixed: str) -> str:
 
     `fixed` are sent with each request. Without a kernel only the search remains; the page's script shows the form.
     """
-    fields = FIELDS[ask] if is_live else FIELDS[ask][:1]
-    inputs = [_field(*each) for each in fields]
+    inputs = []
+    for name, label, kind in FIELDS[ask] if is_live else FIELDS[ask][:1]:
+        least = "1" if kind == "number" else None
+        field = element("input", type=kind, name=name, placeholder=HINTS.get(name), min=least)
+        inputs.append(element("label", label, " ", Markup(field.removesuffix("</input>"))))
     if ask in BUTTONS:
         inputs.append(element("button", BUTTONS[ask], type="submit"))
     sent = {f"data_{name}": value for name, value in fixed.items()}
     made = element("form", *inputs, class_="b-ask", data_ask=ask, hidden="hidden", **sent)
     told = words(HELP[ask]) if ask in HELP else ""
     return told + made + ("" if ask == "values" else _placed(""))
-
-
-def _field(name: str, label: str, kind: str) -> Markup:
-    least = "1" if kind == "number" else None
-    made = element("input", type=kind, name=name, placeholder=HINTS.get(name), min=least).removesuffix("</input>")
-    return element("label", label, " ", Markup(made))
 
 
 def _placed(html: str) -> str:
@@ -118,15 +115,13 @@ def _where(page: StatePage, trail: list[Place]) -> str:
 
 
 def _turns(page: StatePage, trail: list[Place]) -> str:
-    """Return the buttons to the page before and the next one."""
     turns = [("Back", trail[:-1])] if len(trail) > 1 else []
     turns += [("More", [*trail, page.next])] if page.next is not None else []
-    buttons = (element("button", name, type="button", data_at=_written(places)) for name, places in turns)
+    buttons = []
+    for name, places in turns:
+        written = ",".join(f"{place.unit}.{place.row}" for place in places)
+        buttons.append(element("button", name, type="button", data_at=written))
     return element("p", *buttons, class_="b-turns") if turns else ""
-
-
-def _written(places: Iterable[Place]) -> str:
-    return ",".join(f"{place.unit}.{place.row}" for place in places)
 
 
 def _place(text: str) -> Place:
@@ -173,13 +168,9 @@ def _diff(checkpoint: Checkpoint, request: Mapping[str, str]) -> str:
     return checkpoint.diff(checkpoint.open_other(path))._repr_html_()
 
 
-def _storage(checkpoint: Checkpoint, _: Mapping[str, str]) -> str:
-    return checkpoint.storage._repr_html_()
-
-
 _ANSWERS: dict[str, Callable[[Checkpoint, Mapping[str, str]], str]] = {
     "values": _values,
     "check": _check,
     "diff": _diff,
-    "storage": _storage,
+    "storage": lambda checkpoint, _: checkpoint.storage._repr_html_(),
 }

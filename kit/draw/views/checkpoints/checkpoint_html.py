@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from kit.draw.panel import frame_html, panel
 from kit.snapshots.checkpoints.checkpoint import Checkpoint
 from kit.snapshots.checkpoints.directory import Checkpoints
@@ -14,29 +12,14 @@ COLUMNS = ("operator", "name", "parallelism", "max_parallelism", "subtasks", "by
 def checkpoint_html(found: Checkpoint | Checkpoints) -> str:
     """Show the operators and states of a checkpoint, or the checkpoints of a directory with the files nobody uses."""
     if isinstance(found, Checkpoints):
-        return panel(found.title, *_directory(found), under=found.directory)
-    return panel(found.title, *_checkpoint(found), under=found.directory)
-
-
-def _checkpoint(checkpoint: Checkpoint) -> list[str]:
-    operators = checkpoint.operators[[name for name in COLUMNS if name in checkpoint.operators]]
-    parts = [_section("Operators", frame_html(operators)), _section("States", frame_html(checkpoint.states))]
-    problems = checkpoint.files[checkpoint.files.problem != ""]
-    if len(problems):
-        parts.append(_section("Files that are missing", frame_html(problems[["file", "bytes", "problem"]])))
-    return parts
-
-
-def _directory(checkpoints: Checkpoints) -> list[str]:
-    parts = [frame_html(checkpoints.to_pandas())]
-    orphans = checkpoints.orphans
-    if len(orphans):
-        size = int(orphans["bytes"].sum())
-        parts.append(
-            _section(f"Files that no checkpoint here refers to: {len(orphans)}, {size:,} B", frame_html(orphans))
-        )
-    return parts
-
-
-def _section(title: str, body: str) -> str:
-    return f"<h4>{escape(title)}</h4>{body}"
+        parts = [frame_html(found.to_pandas())]
+        files = found.orphans
+        title = f"Files that no checkpoint here refers to: {len(files)}, {int(files['bytes'].sum()):,} B"
+    else:
+        operators = found.operators[[name for name in COLUMNS if name in found.operators]]
+        parts = [f"<h4>Operators</h4>{frame_html(operators)}", f"<h4>States</h4>{frame_html(found.states)}"]
+        files = found.files.loc[found.files.problem != "", ["file", "bytes", "problem"]]
+        title = "Files that are missing"
+    if len(files):
+        parts.append(f"<h4>{title}</h4>{frame_html(files)}")
+    return panel(found.title, *parts, under=found.directory)

@@ -24,8 +24,7 @@ from kit.core.state.errors import StateError
 from kit.draw import shapes
 from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
-from kit.draw.picture import Svg
-from kit.draw.themed import light_svg
+from kit.draw.picture import Svg, light_svg
 from kit.draw.views.view import View
 from kit.run.moments.job_state import COMPLETED
 from kit.run.sizes import size_text
@@ -45,7 +44,7 @@ def shared_state(run: Any) -> SharedState:
     Raises ValueError if there is no checkpoint.
     """
     if isinstance(run, str | PathLike):
-        paths = sorted({found.parent for found in Path(fspath(run)).rglob("_metadata")}, key=_in_order)
+        paths = sorted({found.parent for found in Path(run).rglob("_metadata")}, key=_in_order)
         if not paths:
             raise ValueError(f"there is no checkpoint below {fspath(run)!r}: no file there is called _metadata")
         return SharedState(tuple(map(snapshot_at, paths)))
@@ -109,12 +108,13 @@ class SharedState:
         shared: set[str] = set()
         holders: dict[str, list[int]] = defaultdict(list)
         for snapshot in self.snapshots:
-            own = dict(_files(snapshot))
-            for path, (size, is_shared) in own.items():
-                sizes[path] = max(size, sizes.get(path, 0))
+            own = [(piece.file, piece.end) for piece in snapshot.pieces if piece.file and not piece.inline]
+            own += [] if snapshot.data is None else [(snapshot.path, len(snapshot.data))]
+            for path, end in own:
+                sizes[path] = max(end, sizes.get(path, 0))
+            for path in dict(own):
                 holders[path].append(snapshot.checkpoint_id)
-                if is_shared:
-                    shared.add(path)
+            shared |= {piece.file for piece in snapshot.pieces if piece.kind == SHARED and not piece.inline}
         found = [HeldFile(path, sizes[path], path in shared, tuple(holders[path])) for path in sizes]
         return sorted(found, key=lambda each: (-len(each.holders), each.holders, each.path))
 
@@ -122,17 +122,10 @@ class SharedState:
         """Return one row per file: file, directory, bytes, shared, references (the number of checkpoints that hold it),
         and a bool column for each checkpoint.
         """
-        rows = [
-            (
-                posixpath.basename(f.path),
-                f.directory,
-                f.size,
-                f.shared,
-                len(f.holders),
-                *(c in f.holders for c in self.checkpoints),
-            )
-            for f in self.files
-        ]
+        rows = []
+        for each in self.files:
+            told = (posixpath.basename(each.path), each.directory, each.size, each.shared, len(each.holders))
+            rows.append((*told, *(number in each.holders for number in self.checkpoints)))
         columns = ["file", "directory", "bytes", "shared", "references", *(f"chk-{each}" for each in self.checkpoints)]
         return pd.DataFrame(rows, columns=columns)
 
@@ -142,11 +135,9 @@ class SharedState:
 
         Raises ValueError for an unknown checkpoint.
         """
-        wrong = [each for each in checkpoints if each not in self.checkpoints]
-        if wrong:
-            raise ValueError(
-                f"there is no checkpoint {wrong[0]} here; there are {', '.join(map(str, self.checkpoints))}"
-            )
+        if wrong := [each for each in checkpoints if each not in self.checkpoints]:
+            there = ", ".join(map(str, self.checkpoints))
+            raise ValueError(f"there is no checkpoint {wrong[0]} here; there are {there}")
         rows = [
             (posixpath.basename(each.path), each.directory, each.size)
             for each in self.files
@@ -188,14 +179,12 @@ class SharedState:
 
     def svg(self) -> Svg:
         """Return the matrix alone, in light colours."""
-        height, drawn = self._drawn()
-        return light_svg(WIDTH, height, drawn, self.title, STYLE)
+        return light_svg(WIDTH, *self._drawn(), self.title, STYLE)
 
     def _repr_html_(self) -> str:
         if not self.snapshots:
             return panel(self.title, under=self.under or "Complete checkpoints appear here.")
-        height, drawn = self._drawn()
-        picture = drawing_html(WIDTH, height, drawn, self.title)
+        picture = drawing_html(WIDTH, *self._drawn(), self.title)
         every = f"<details><summary>Every file</summary>{frame_html(self.to_pandas(), most=200)}</details>"
         return panel(self.title, picture, every, *self._frees(), under=self.under, styles=(STYLE,))
 
@@ -227,10 +216,8 @@ class SharedState:
         if len(groups) > MOST_ROWS:
             parts.append(shapes.text(16, y + 16, "ss-small", f"and {len(groups) - MOST_ROWS} rows more"))
             y += ROW
-        for x, look, told in (
-            (16, "own", "file of one checkpoint's own"),
-            (230, "shared", "file that several may share"),
-        ):
+        entries = ((16, "own", "file of one checkpoint's own"), (230, "shared", "file that several may share"))
+        for x, look, told in entries:
             if any(each.shared == (look == "shared") for each in self.files):
                 parts.append(shapes.circle(f"ss-dot ss-{look}", x + 6, y + 18, 6))
                 parts.append(shapes.text(x + 20, y + 22, "ss-small", told))
@@ -238,21 +225,6 @@ class SharedState:
 
     def __repr__(self) -> str:
         return f"SharedState({self.title})"
-
-
-def _files(snapshot: Snapshot) -> Iterator[tuple[str, tuple[int, bool]]]:
-    """Yield path, size and whether it is shared, for each file of a snapshot, `_metadata` included."""
-    sizes: dict[str, int] = {}
-    shared: set[str] = set()
-    for piece in snapshot.pieces:
-        if not piece.inline and piece.file:
-            sizes[piece.file] = max(piece.end, sizes.get(piece.file, 0))
-            if piece.kind == SHARED:
-                shared.add(piece.file)
-    for path, size in sizes.items():
-        yield path, (size, path in shared)
-    if snapshot.data is not None:
-        yield snapshot.path, (len(snapshot.data), False)
 
 
 def _groups(files: Iterable[HeldFile]) -> list[list[HeldFile]]:

@@ -6,7 +6,6 @@ refers to it. While a checkpoint is pending, the bars of files that are not writ
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,12 +20,12 @@ from kit.core.metadata.sections import OPERATOR
 from kit.draw import shapes
 from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
-from kit.draw.picture import Svg
-from kit.draw.themed import light_svg
+from kit.draw.picture import Svg, light_svg
+from kit.draw.views.checkpoints.state_html import split_name
 from kit.draw.views.view import View
 from kit.run.durations import duration
 from kit.run.moments.job_state import PENDING
-from kit.run.sizes import size_text
+from kit.run.sizes import counted, size_text
 from kit.run.subject import Subject
 from kit.snapshots import state_tables
 from kit.snapshots.pieces import (
@@ -150,8 +149,7 @@ class SnapshotContents:
 
     def svg(self) -> Svg:
         """Return the byte map alone, in light colours."""
-        height, drawn = _byte_map(self.snapshot)
-        return light_svg(WIDTH, height, drawn, self.title, STYLE)
+        return light_svg(WIDTH, *_byte_map(self.snapshot), self.title, STYLE)
 
     def _repr_html_(self) -> str:
         if self.snapshot is None:
@@ -162,7 +160,7 @@ class SnapshotContents:
     def _which_records(self) -> str:
         """Return a text about the records that the snapshot includes."""
         assert self.snapshot is not None
-        at = [_position(*each) for each in positions(self.values)]
+        at = [f"{task}: split {split_name(split)}, up to position {at:,}" for task, split, at in positions(self.values)]
         if not at and not self.values.of(state_tables.COORDINATOR):
             return ""
         kept = sum(row["record"].startswith("{") for row in rows_in_flight(self.values))
@@ -186,15 +184,6 @@ class SnapshotContents:
 
     def __repr__(self) -> str:
         return f"SnapshotContents({self.title})"
-
-
-def _position(task: str, split: str, position: int) -> str:
-    try:
-        told = json.loads(split)
-    except ValueError:
-        told = {}
-    name = told.get("id", split) if isinstance(told, dict) else split
-    return f"{task}: split {name}, up to position {position:,}"
 
 
 # --- how far ----------------------------------------------------------------------------------------------------------
@@ -254,16 +243,14 @@ class _Bar:
 def _map_html(snapshot: Snapshot, title: str) -> str:
     if not _bars(snapshot):
         return '<p class="kit-note">No file has been begun yet.</p>'
-    height, drawn = _byte_map(snapshot)
     note = (
         '<h4>Which bytes are where</h4><p class="kit-note">A bar is one file from its first byte to its last, however '
         "large it is. Point at a part to see what it is.</p>"
     )
-    return note + drawing_html(WIDTH, height, drawn, title)
+    return note + drawing_html(WIDTH, *_byte_map(snapshot), title)
 
 
 def _byte_map(snapshot: Snapshot | None) -> tuple[float, str]:
-    """Return the height and the drawing."""
     if snapshot is None:
         return 60.0, shapes.text(16, 34, "sn-label", "no checkpoint has begun yet")
     bars = _bars(snapshot)
@@ -315,8 +302,14 @@ def _file_bars(snapshot: Snapshot) -> Iterator[_Bar]:
         real = [piece for piece in pieces if piece.kind != HEADER] or pieces
         owners = ", ".join(sorted({_owner(piece) for piece in real}))
         kinds = "; ".join(dict.fromkeys(piece.kind for piece in real))
-        ranges = [(p.start, p.end, LOOKS[p.kind], _short(p), _hint(p)) for p in sorted(pieces, key=lambda p: p.start)]
-        where = _inline_where(snapshot, file) if inline else file.rpartition("/")[2]
+        ranges = []
+        for piece in sorted(pieces, key=lambda piece: piece.start):
+            number = piece.entry if piece.key_group is None else piece.key_group
+            label = "" if number is None else str(number)
+            ranges.append((piece.start, piece.end, LOOKS[piece.kind], label, _hint(piece)))
+        where, at = file.rpartition("/")[2], snapshot.inline_at.get(file)
+        if inline:
+            where = "inside _metadata" + ("" if at is None else f", from byte {at:,}")
         yield _Bar(f"{owners}: {kinds}", where, max(piece.end for piece in pieces), ranges, _handles(real))
     for owner, pieces in trees.items():
         yield _tree_bar(owner, pieces)
@@ -334,19 +327,8 @@ def _tree_bar(owner: str, pieces: Sequence[Piece]) -> _Bar:
     return _Bar(f"{owner}: LSM tree", where, at, ranges, handle)
 
 
-def _inline_where(snapshot: Snapshot, name: str) -> str:
-    at = snapshot.inline_at.get(name)
-    return "inside _metadata" if at is None else f"inside _metadata, from byte {at:,}"
-
-
 def _owner(piece: Piece) -> str:
     return piece.operator if piece.subtask is None else f"{piece.operator}/{piece.subtask}"
-
-
-def _short(piece: Piece) -> str:
-    if piece.key_group is not None:
-        return str(piece.key_group)
-    return "" if piece.entry is None else str(piece.entry)
 
 
 def _hint(piece: Piece) -> str:
@@ -357,11 +339,10 @@ def _hint(piece: Piece) -> str:
 def _handles(pieces: Sequence[Piece]) -> str:
     """Return the classes of the handles and their targets."""
     names = ", ".join(dict.fromkeys(piece.handle for piece in pieces))
-    groups = [piece.key_group for piece in pieces if piece.key_group is not None]
-    if groups:
-        return f"{names}: {len(groups)} key group{'s' * (len(groups) > 1)}"
+    if groups := sum(piece.key_group is not None for piece in pieces):
+        return f"{names}: {counted(groups, 'key group')}"
     entries = sum(piece.entry is not None for piece in pieces)
-    return names if not entries else f"{names}: {entries} offset{'s' * (entries > 1)}"
+    return f"{names}: {counted(entries, 'offset')}" if entries else names
 
 
 def _unwritten(snapshot: Snapshot) -> Iterator[_Bar]:
@@ -388,13 +369,10 @@ def _folded(bars: Sequence[_Bar]) -> list[_Bar]:
         own.sort(key=lambda bar: -bar.size)
         kept += own[:most]
         if len(own) > most:
-            size = size_text(sum(bar.size for bar in own[most:]))
-            kept[-1] = replace(kept[-1], file=_rest(len(own) - most, size))
+            count, size = len(own) - most, size_text(sum(bar.size for bar in own[most:]))
+            rest = f"and a smaller one, {size}" if count == 1 else f"and {count} smaller ones, {size} together"
+            kept[-1] = replace(kept[-1], file=rest)
     return kept
-
-
-def _rest(count: int, size: str) -> str:
-    return f"and a smaller one, {size}" if count == 1 else f"and {count} smaller ones, {size} together"
 
 
 def _bar(bar: _Bar, y: float) -> Iterator[Markup]:

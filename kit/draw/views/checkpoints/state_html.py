@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from html import escape
 
@@ -12,6 +13,15 @@ from kit.snapshots.state_tables import IN_FLIGHT, StateTable, StateTables
 
 MOST_CHANNELS = 8
 """The most channels whose contents are shown; those of more are counted."""
+
+
+def split_name(split: str) -> str:
+    """Return the name of a source's split: the `id` of a JSON object, or the text as it is."""
+    try:
+        told = json.loads(split)
+    except ValueError:
+        return split
+    return str(told.get("id", split)) if isinstance(told, dict) else split
 
 
 def state_html(state: StateTable | StateTables) -> str:
@@ -51,6 +61,5 @@ def _channels_together(tables: Iterable[StateTable]) -> StateTable:
         }
         for table in tables
     ]
-    return StateTable(
-        IN_FLIGHT, "", "by channel", pa.Table.from_pylist(rows), "each channel's own table: lab.look.queue(n)"
-    )
+    note = "each channel's own table: lab.look.queue(n)"
+    return StateTable(IN_FLIGHT, "", "by channel", pa.Table.from_pylist(rows), note)
