@@ -367,7 +367,7 @@ def test_a_message_is_about_the_last_action_alone(name: str, tmp_path: Path) -> 
 def test_what_the_app_does_by_itself_leaves_the_message() -> None:
     explorer = kit.show("keyed-sum")
     explorer.go_to_next("failure")
-    explorer._soon._do()
+    explorer._soon.ask()
     explorer._look_again()
     assert "No failure follows" in explorer.told
     explorer.lab.faults.kill_driver()

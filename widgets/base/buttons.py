@@ -31,15 +31,26 @@ def icon_button(label: str, icon: str, hint: str, act: Callable[[], object]) -> 
     return made
 
 
-def dropdown(name: str, hint: str, options: Any, **more: Any) -> ipywidgets.Dropdown:
-    """Return a drop-down with a name before it."""
+def dropdown(name: str, hint: str) -> ipywidgets.Dropdown:
+    """Return an empty drop-down with a name before it."""
     return ipywidgets.Dropdown(
         description=name,
         tooltip=hint,
-        options=options,
         layout={"width": "auto", "max_width": "100%"},
         style={"description_width": "initial"},
-        **more,
+    )
+
+
+def number_field(name: str, value: int, least: int, most: int, hint: str = "") -> ipywidgets.BoundedIntText:
+    """Return a field for a number from `least` to `most`; without a `hint`, it shows these."""
+    return ipywidgets.BoundedIntText(
+        value,
+        least,
+        most,
+        description=name,
+        tooltip=hint or f"{least} to {most}",
+        layout={"width": "auto", "max_width": "22em"},
+        style={"description_width": "initial"},
     )
 
 

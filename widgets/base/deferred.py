@@ -1,4 +1,4 @@
-"""Deferred calls on the kernel's own loop, because widgets must be used from one thread only.
+"""Deferred calls on the kernel's own loop, because widgets must be used from one thread only, and after its cells.
 
 Outside a kernel, in a script or a test, no loop runs later: deferred calls are performed at once.
 """
@@ -36,7 +36,7 @@ class Deferred:
         if loop is None:
             self._act()
         else:
-            self._handle = loop.call_later(self._after_s, self._do)
+            self._handle = loop.call_later(self._after_s, self._act)
 
     def cancel(self) -> None:
         """Cancel the call."""
@@ -44,9 +44,24 @@ class Deferred:
             self._handle.cancel()
             self._handle = None
 
-    def _do(self) -> None:
-        self._handle = None
+
+class AfterEachCell:
+    """A call after each cell of the notebook, until it is stopped."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+        self._shell = get_ipython()
+        if self._shell is not None:
+            self._shell.events.register("post_run_cell", self._cell_ran)
+
+    def _cell_ran(self, _: object) -> None:
         self._act()
+
+    def stop(self) -> None:
+        """Stop the calls."""
+        if self._shell is not None:
+            self._shell.events.unregister("post_run_cell", self._cell_ran)
+            self._shell = None
 
 
 class Ticker:

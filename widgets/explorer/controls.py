@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from html import escape
+from typing import Any
 
 import ipywidgets
 
@@ -21,6 +22,8 @@ HAS_BARRIER = (*BEGUN, SENT, ACKNOWLEDGED, UNHEARD)
 
 
 NEXT_CHECKPOINT = "the next checkpoint is complete"
+Target = tuple[Callable[[Lab], object], str]
+"""An action that runs until a condition holds, and its code."""
 
 
 class Controls:
@@ -30,27 +33,19 @@ class Controls:
         self._app = app
         self.missed = ""
         """The last condition that was awaited and did not occur before the job's end."""
-        self.until = dropdown("until", "run until this condition holds", [])
+        self.until = dropdown("until", "run until this condition holds")
         self.go = button("Go", "run until this condition holds", self._go, "fast-forward", "primary")
-        self.target = ipywidgets.Text(
-            placeholder="savepoints to: the default directory",
-            tooltip="the directory of the next savepoints",
-            layout={"width": "250px"},
+        where = "the directory of the next savepoints"
+        field = ipywidgets.Text(
+            placeholder="savepoints to: the default directory", tooltip=where, layout={"width": "250px"}
         )
-        named(self.target, "the directory of the next savepoints")
+        self.target = named(field, where)
         self.checkpoint = self._ask("Checkpoint", "flag", "trigger a checkpoint now", "trigger_checkpoint")
         self.savepoint = self._ask("Savepoint", "bookmark", "trigger a savepoint", "savepoint", target=True)
-        self.stop = self._ask(
-            "Stop with savepoint", "stop", "windows and timers keep what they have", "stop", target=True
-        )
-        self.drain = self._ask(
-            "Drain",
-            "tint",
-            "stop with a savepoint after all timers and windows have fired",
-            "stop",
-            target=True,
-            drain=True,
-        )
+        kept = "windows and timers keep what they have"
+        self.stop = self._ask("Stop with savepoint", "stop", kept, "stop", target=True)
+        fired = "stop with a savepoint after all timers and windows have fired"
+        self.drain = self._ask("Drain", "tint", fired, "stop", target=True, drain=True)
         self.cancel = self._ask("Cancel", "ban", "end the job without a savepoint", "cancel")
         self.rescale = icon_button("Rescale", "arrows-h", "continue this run at another parallelism", app.rescale)
         self._asks = [self.checkpoint, self.savepoint, self.stop, self.drain, self.cancel]
@@ -59,13 +54,12 @@ class Controls:
         self.why_not = ipywidgets.HTML()
         self.widget = ipywidgets.HBox([self.until, self.go, *self._asks, self.rescale], layout=ROW)
         self.widget.add_class("kit-requests")
-        self.targets: Mapping[str, tuple[Callable[[Lab], object], str]] = {}
+        self.targets: Mapping[str, Target] = {}
 
     # --- what is done ---------------------------------------------------------------------------------------------
 
     def _go(self) -> None:
-        act, code = self.targets[self.until.value]
-        self._app.do(act, code)
+        self._app.do(*self.targets[self.until.value])
 
     def _ask(
         self, label: str, icon: str, hint: str, request: str, *, target: bool = False, **settings: bool
@@ -80,15 +74,11 @@ class Controls:
             def ask(lab: Lab) -> None:
                 number = getattr(lab, request)(*given, **settings)
                 if isinstance(number, int):
-                    self.note_request(number, label)
+                    self._app.branch.asked[number] = label
 
             self._app.do(ask, f"lab.{request}({code})")
 
         return icon_button(label, icon, hint, press)
-
-    def note_request(self, number: int, label: str) -> None:
-        """Show the outcome of this request from now on."""
-        self._app.branch.asked[number] = label
 
     def _answers(self, lab: Lab) -> str:
         """Return the outcome of the last request; "" if there was none."""
@@ -135,51 +125,44 @@ def _why_not_ask(branch: Branch) -> str:
     return f"The job is {lab.status.lower()} and takes no requests. Step back, or start another run."
 
 
-def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
+def targets(lab: Lab) -> dict[str, Target]:
     """Return the conditions until which a lab can run, each with the action and its code."""
-    newest = lab.look.master.checkpoints.store.latest_id
-    found: dict[str, tuple[Callable[[Lab], object], str]] = {
-        NEXT_CHECKPOINT: (
-            lambda lab: lab.run_until(checkpoint=newest + 1),
-            f"lab.run_until(checkpoint={newest + 1})",
-        ),
-        "a checkpoint begins": _record("CheckpointTriggered"),
+    fails = "lab.run_until(lambda lab: lab.error != '')"
+    found: dict[str, Target] = {
+        NEXT_CHECKPOINT: _until(checkpoint=lab.look.master.checkpoints.store.latest_id + 1),
+        "a checkpoint begins": _until(record="CheckpointTriggered"),
         "an acknowledgement is in flight": _acknowledgement(lab),
-        "a checkpoint ends badly": _record("CheckpointAborted"),
-        "something fails": (
-            lambda lab: lab.run_until(lambda lab: lab.error != ""),
-            "lab.run_until(lambda lab: lab.error != '')",
-        ),
-        "all tasks are running": _record("AllTasksRunning"),
-        "the job has ended": (lambda lab: lab.run_until(ended=True), "lab.run_until(ended=True)"),
+        "a checkpoint ends badly": _until(record="CheckpointAborted"),
+        "something fails": (lambda lab: lab.run_until(lambda lab: lab.error != ""), fails),
+        "all tasks are running": _until(record="AllTasksRunning"),
+        "the job has ended": _until(ended=True),
     }
     for task in lab.look.stages[-1].tasks():
         found[f"{task} has its barrier"] = _barrier(task, lab)
     return found
 
 
-def _record(kind: str) -> tuple[Callable[[Lab], object], str]:
-    return (lambda lab: lab.run_until(record=kind)), f"lab.run_until(record={kind!r})"
+def _until(**condition: Any) -> Target:
+    ((name, value),) = condition.items()
+    return (lambda lab: lab.run_until(**condition)), f"lab.run_until({name}={value!r})"
 
 
-def _acknowledgement(lab: Lab) -> tuple[Callable[[Lab], object], str]:
+def _acknowledgement(lab: Lab) -> Target:
     """Return the action that runs until a task has sent an acknowledgement that is not yet in flight."""
-    before = _acknowledgements(lab)
+
+    def in_flight(lab: Lab) -> set[str]:
+        return {each for each, message in lab.look.moment().messages.items() if message.mail == "ack"}
+
+    before = in_flight(lab)
     code = f"{AT_POSITION}  # an acknowledgement is in flight"
-    return (lambda lab: lab.run_until(lambda lab: bool(_acknowledgements(lab) - before))), code
+    return (lambda lab: lab.run_until(lambda lab: bool(in_flight(lab) - before))), code
 
 
-def _acknowledgements(lab: Lab) -> set[str]:
-    """Return the acknowledgements that are in flight to the JobMaster."""
-    return {each for each, message in lab.look.moment().messages.items() if message.mail == "ack"}
+def _barrier(task: str, lab: Lab) -> Target:
+    def newest(lab: Lab) -> int:
+        phases = getattr(lab.look.moment().tasks.get(task), "phases", {})
+        return max((number for number, phase in phases.items() if phase in HAS_BARRIER), default=0)
 
-
-def _barrier(task: str, lab: Lab) -> tuple[Callable[[Lab], object], str]:
-    def met(lab: Lab) -> dict[int, str]:
-        return dict(getattr(lab.look.moment().tasks.get(task), "phases", {}))
-
-    newest = max((each for each, phase in met(lab).items() if phase in HAS_BARRIER), default=0)
+    before = newest(lab)
     code = f"{AT_POSITION}  # {task} has its barrier"
-    return (
-        lambda lab: lab.run_until(lambda lab: any(cp > newest and now in HAS_BARRIER for cp, now in met(lab).items()))
-    ), code
+    return (lambda lab: lab.run_until(lambda lab: newest(lab) > before)), code

@@ -26,7 +26,6 @@ from IPython.display import display
 from kit.draw.page.page import export_html
 from kit.draw.picture import Svg
 from kit.draw.views.rescaling import VIEW as RESCALING
-from kit.draw.views.views import VIEWS
 from kit.files.job_failed import JobFailedError
 from kit.hosts.lab import Lab, LabError, save_scenario
 from kit.hosts.lab.interrupts import interrupts_deferred
@@ -34,7 +33,6 @@ from kit.hosts.lab.jobs.ready_jobs import READY_JOBS, job_of, ready_job
 from kit.hosts.lab.scenarios.links import LINK, job_in, open_link
 from kit.machines.job.status import JobStatus
 from kit.run.run import run_of
-from kit.run.subject import Subject
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.graph.job_graph import JobGraph
 from widgets.base.buttons import ROW, button, dropdown, named
@@ -42,11 +40,11 @@ from widgets.base.deferred import Deferred, Ticker
 from widgets.base.static_form import StaysInNotebook
 from widgets.explorer.controls import NEXT_CHECKPOINT, Controls
 from widgets.explorer.notice import Notice
+from widgets.panels.app import Place
 from widgets.panels.compare_panel import ComparePanel
 from widgets.panels.key_finder import KeyFinder
 from widgets.panels.missions_panel import MissionsPanel, mission_of
 from widgets.panels.panels import ActionPanel, CodePanel, MonitorPanel, Panel, StagePanel, ViewPanel, is_on_spark
-from widgets.panels.place import Place
 from widgets.panels.rescale_panel import RescalePanel
 from widgets.panels.run_settings import RunSettings
 from widgets.panels.space_time_panel import SpaceTimePanel
@@ -74,8 +72,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     """
 
     def __init__(self, thing: Any, made: str = "") -> None:
-        self._branches = [Branch("the run", thing, made)]
-        self._branch = self._branches[0]
+        self.branch = Branch("the run", thing, made)
+        """The run that is shown."""
+        self.branches: tuple[Branch, ...] = (self.branch,)
+        """All runs, the first one first."""
         self._details: dict[str, Details] = {}
         self._under_way = 0
         """The number of calls of `guarded` that have not returned: only the outermost is an action of its own."""
@@ -85,10 +85,12 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         """The error of the last action; "" if it succeeded."""
         self._soon = Deferred(lambda: self.guarded(self._update_panel, by_itself=True), SOON_S)
         self.controls = Controls(self)
+        self.savepoint_directory = self.controls.target
+        """The field with the directory of the next savepoints."""
         self._panels = PanelTabs(self._kinds_of_panels())
         self._head = ipywidgets.HTML()
         self._notice = Notice()
-        self.runs = named(dropdown("", "the run that is shown", []), "the run that is shown")
+        self.runs = named(dropdown("", "the run that is shown"), "the run that is shown")
         self.runs.layout.display = "none"
         self._past = self._make_past()
         self._stage = ipywidgets.Box([self.stepper], layout={"display": "block"})
@@ -100,7 +102,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._inside = _classed(ipywidgets.VBox(parts), "kit-explorer-inside")
         super().__init__([self._inside])
         self.add_class("kit-explorer")
-        self._watch(self._branch)
+        self._watch(self.branch)
         self.runs.observe(self._run_chosen, "value")
         if self.lab is None:
             self.controls.widget.layout.display = "none"
@@ -124,29 +126,17 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             (self._inside.add_class if each is self._panels.place else self._inside.remove_class)(f"kit-{each.value}")
 
     def _kinds_of_panels(self) -> list[PanelKind]:
-        thing = self._branch.thing
+        thing = self.branch.thing
         kinds = [PanelKind(StagePanel.title, StagePanel.place, StagePanel)]
-        if self._branch.lab is not None:
-            for title, name, faults in (
-                ("Next", "what may happen next", False),
-                ("Faults", "faults that can be injected", True),
-            ):
-                kinds.append(
-                    PanelKind(title, ActionPanel.place, partial(ActionPanel, self, title, name, faults=faults))
-                )
+        if self.branch.lab is not None:
+            for title, name in (("Next", "what may happen next"), ("Faults", "faults that can be injected")):
+                make = partial(ActionPanel, self, title, name, faults=title == "Faults")
+                kinds.append(PanelKind(title, ActionPanel.place, make))
         if is_on_spark(thing):
             kinds.append(PanelKind(MonitorPanel.title, MonitorPanel.place, partial(MonitorPanel, self, thing)))
-        return [
-            *kinds,
-            PanelKind(MissionsPanel.title, MissionsPanel.place, partial(MissionsPanel, self)),
-            PanelKind(SpaceTimePanel.title, SpaceTimePanel.place, partial(SpaceTimePanel, self)),
-            PanelKind(ViewPanel.title, ViewPanel.place, partial(ViewPanel, self, VIEWS)),
-            PanelKind(ComparePanel.title, ComparePanel.place, partial(ComparePanel, self)),
-            PanelKind(RescalePanel.title, RescalePanel.place, partial(RescalePanel, self)),
-            PanelKind(KeyFinder.title, KeyFinder.place, partial(KeyFinder, self)),
-            PanelKind(RunSettings.title, RunSettings.place, partial(RunSettings, self)),
-            PanelKind(CodePanel.title, CodePanel.place, partial(CodePanel, self)),
-        ]
+        shown: list[Any] = [MissionsPanel, SpaceTimePanel, ViewPanel, ComparePanel]
+        acting: list[Any] = [RescalePanel, KeyFinder, RunSettings, CodePanel]
+        return [*kinds, *(PanelKind(each.title, each.place, partial(each, self)) for each in shown + acting)]
 
     def _make_past(self) -> ipywidgets.Box:
         """Return the buttons for a cursor in the past."""
@@ -164,39 +154,19 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     # --- what is shown --------------------------------------------------------------------------------------------
 
     @property
-    def savepoint_directory(self) -> ipywidgets.Text:
-        """The field with the directory of the next savepoints."""
-        return self.controls.target
-
-    @property
-    def branch(self) -> Branch:
-        """The run that is shown."""
-        return self._branch
-
-    @property
-    def branches(self) -> tuple[Branch, ...]:
-        """All runs, the first one first."""
-        return tuple(self._branches)
-
-    @property
     def lab(self) -> Lab | None:
         """The lab that is shown; None if the run is not a lab's."""
-        return self._branch.lab
+        return self.branch.lab
 
     @property
     def stepper(self) -> Stepper:
         """The stage of the run that is shown."""
-        return self._branch.stepper
-
-    @property
-    def subject(self) -> Subject:
-        """The run up to the cursor."""
-        return self._branch.subject
+        return self.branch.stepper
 
     @property
     def code(self) -> str:
         """Python code that repeats all actions on the shown run."""
-        return "" if self._branch.deeds is None else self._branch.deeds.code
+        return "" if self.branch.deeds is None else self.branch.deeds.code
 
     def panel(self, title: str) -> Any:
         """The panel with this title. Raises KeyError."""
@@ -220,46 +190,40 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         return panel
 
     def _watch(self, branch: Branch) -> None:
-        branch.stepper.observe(self._moved, "n")
-        branch.stepper.observe(self._picked, "picked")
+        branch.stepper.observe(lambda _: self.guarded(self._update), "n")
+        branch.stepper.observe(lambda _: self.guarded(self._soon.ask), "picked")
         branch.stepper.on_step(self.step)
         branch.stepper.on_mark(self.go_to_next)
         self._details[branch.name] = Details(branch, self.do, self.guarded)
 
-    def _picked(self, _: Any) -> None:
-        self.guarded(self._soon.ask)
-
-    def _moved(self, _: Any) -> None:
-        self.guarded(self._update)
-
     def _update(self) -> None:
-        job, where = self._branch.headline
+        job, where = self.branch.headline
         now = where.rpartition(", ")[2]  # the control row has the step and the time
         self._head.value = (
             f'<div class="kit-head" title="{escape(job)}: {escape(where)}"><b>{escape(job)}</b> {escape(now)}</div>'
         )
-        past = self.lab is not None and not self._branch.is_present
+        past = self.lab is not None and not self.branch.is_present
         self._past.layout.display = "" if past else "none"
         (self._inside.add_class if past else self._inside.remove_class)("kit-past")
         if past and self.lab is not None:
-            self._where.value = f"You look back at step <b>{self._branch.position}</b> of {self.lab.position}."
+            self._where.value = f"You look back at step <b>{self.branch.position}</b> of {self.lab.position}."
         if self.lab is not None:
             self.controls.update()
         self._soon.ask()
 
     def _look_again(self) -> bool:
         """Add the progress of a job on Spark; return True if there may be more."""
-        more = any(not each.thing.ended for each in self._branches if is_on_spark(each.thing))
-        if is_on_spark(self._branch.thing):
-            self.guarded(self._branch.stepper.refresh, by_itself=True)
+        more = any(not each.thing.ended for each in self.branches if is_on_spark(each.thing))
+        if is_on_spark(self.branch.thing):
+            self.guarded(self.branch.stepper.refresh, by_itself=True)
             self.guarded(self._update, by_itself=True)
         return more
 
     def _update_panel(self) -> None:
         self._keep()
-        said = "" if mission_of(self._branch) is None else escape(self.missions.verdict())
+        said = "" if mission_of(self.branch) is None else escape(self.missions.verdict())
         self._mission.value = f'<span class="kit-quiet kit-mission" title="{said}">{said}</span>' if said else ""
-        self._details[self._branch.name].update()
+        self._details[self.branch.name].update()
         self._panels.shown.update()
 
     # --- what is done ---------------------------------------------------------------------------------------------
@@ -274,12 +238,12 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     def _do(self, act: Callable[[Lab], object], code: str) -> None:
         self._say("")
         self.controls.missed = ""
-        reason = why_none_can_act(self._branch)
+        reason = why_none_can_act(self.branch)
         if reason:
             raise ValueError(reason)
-        if not self._branch.is_present:
-            self._show(self._add(self._branch.fork(self._fork_name())))
-        branch = self._branch
+        if not self.branch.is_present:
+            self._fork()
+        branch = self.branch
         assert branch.lab is not None
         assert branch.deeds is not None
         before = branch.lab.position
@@ -310,7 +274,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         A step that records nothing changes no picture; the next one is taken as well.
         """
         for _ in range(MOST_UNSEEN):
-            before = self._branch.n
+            before = self.branch.n
             self.do(lambda lab: lab.step(), "lab.step()")
             if self.told or self.lab is None or not can_go_on(self.lab) or len(self.lab.trace) > before:
                 break
@@ -339,7 +303,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             with interrupts_deferred():  # finish everything that follows the action, above all the picture
                 act()
         except KeyboardInterrupt:
-            self._say(f"Interrupted at {self._branch.end}: the last step is complete, and the run can go on.")
+            self._say(f"Interrupted at {self.branch.end}: the last step is complete, and the run can go on.")
         except (LabError, JobFailedError, ValueError) as error:  # their texts say what to do
             self._say(_short(str(error).partition("\n")[0] if isinstance(error, LabError) else str(error)))
         except OSError as error:
@@ -376,10 +340,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     def _go_on(self) -> None:
         self._say("")
         if self.lab is None:
-            raise ValueError(why_none_can_act(self._branch))
-        assert self._branch.deeds is not None
-        self.lab.goto(self._branch.position)
-        self._branch.deeds.cut()
+            raise ValueError(why_none_can_act(self.branch))
+        assert self.branch.deeds is not None
+        self.lab.goto(self.branch.position)
+        self.branch.deeds.cut()
         self.show_present()
         self.stepper.refresh()
         self._update()
@@ -388,7 +352,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def fork(self) -> None:
         """Show a second run, which has the past up to the cursor."""
-        self.guarded(lambda: self._show(self._add(self._branch.fork(self._fork_name()))))
+        self.guarded(self._fork)
+
+    def _fork(self) -> None:
+        self._show(self._add(self.branch.fork(f"fork {len(self.branches)} at {self.branch.at}")))
 
     def begin(self, name: str, lab: Lab, made: str) -> None:
         """Show another run, which has just started, besides the existing ones."""
@@ -396,13 +363,13 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def show_job(self, job: Any) -> None:
         """Show a job on Spark besides the existing runs, or again."""
-        known = next((each for each in self._branches if each.thing is job), None)
+        known = next((each for each in self.branches if each.thing is job), None)
         self.guarded(lambda: self._show(known or self._add(Branch(self._unlike(job.job.name), job))))
         if not job.ended:
             self._live.start()
 
     def _unlike(self, name: str) -> str:
-        names = [each.name for each in self._branches]
+        names = [each.name for each in self.branches]
         return name if name not in names else f"{name} ({len(names)})"
 
     def rescale(self) -> None:
@@ -412,15 +379,8 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def another_run(self, parallelism: int) -> None:
         """Show the settings of another run at this parallelism, ready to resume from the newest snapshot."""
-        self.guarded(lambda: self._another_run(parallelism))
-
-    def _another_run(self, parallelism: int) -> None:
         self._say("")
-        self.turn_to(RunSettings.title).rescale(parallelism)
-
-    def note_request(self, number: int, label: str) -> None:
-        """Show the outcome of a request to the job."""
-        self.controls.note_request(number, label)
+        self.guarded(lambda: self.turn_to(RunSettings.title).rescale(parallelism))
 
     def show_redistribution(self) -> None:
         """Let the tasks of the shown run begin, and show which subtask received which part of the state."""
@@ -429,23 +389,19 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self.turn_to(ViewPanel.title).choice.value = RESCALING.title
         self._update_panel()
 
-    def _fork_name(self) -> str:
-        return f"fork {len(self._branches)} at {self._branch.at}"
-
     def _add(self, branch: Branch) -> Branch:
-        self._branches.append(branch)
+        self.branches += (branch,)
         self._watch(branch)
         return branch
 
     def _show(self, branch: Branch) -> None:
-        """Show another run."""
         self._say("")
         self.controls.missed = ""
-        self._branch = branch
+        self.branch = branch
         if is_on_spark(branch.thing):
             branch.stepper.refresh()
         self._stage.children = (branch.stepper,)
-        names = [each.name for each in self._branches]
+        names = [each.name for each in self.branches]
         self.runs.unobserve(self._run_chosen, "value")
         self.runs.options = names
         self.runs.value = branch.name
@@ -454,8 +410,8 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._update()
 
     def _run_chosen(self, change: Any) -> None:
-        chosen = next((each for each in self._branches if each.name == change["new"]), None)
-        if chosen is not None and chosen is not self._branch:
+        chosen = next((each for each in self.branches if each.name == change["new"]), None)
+        if chosen is not None and chosen is not self.branch:
             self.guarded(lambda: self._show(chosen))
 
     # --- to take with you -----------------------------------------------------------------------------------------
@@ -472,12 +428,12 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
                 raise ValueError("a scenario is made of a lab's run: this run is recorded, save it as .jsonl")
             return save_scenario(self.lab, path)
         if suffix == ".jsonl":
-            return Path(run_of(self._branch.thing).trace.save(path))
+            return Path(run_of(self.branch.thing).trace.save(path))
         raise ValueError(f"{path!r}: expected a file that ends in .html, .scenario or .jsonl")
 
     def export(self, path: str | Path, title: str = "") -> Path:
         """Write the run that is shown as one HTML file that works offline, and return its path."""
-        branch = self._branch
+        branch = self.branch
         branch.stepper.refresh()
         job, _ = branch.headline
         status = getattr(branch.lab or branch.thing, "status", "")
@@ -500,7 +456,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         for panel in self._panels.made:
             if isinstance(panel, MonitorPanel | SpaceTimePanel):
                 panel.close()
-        for branch in self._branches:
+        for branch in self.branches:
             branch.close()
         super().close()
 
@@ -508,7 +464,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         return self.svg().forms()
 
     def __repr__(self) -> str:
-        job, where = self._branch.headline
+        job, where = self.branch.headline
         return f"Explorer({job}: {where})"
 
 

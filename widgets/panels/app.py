@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,6 +11,14 @@ import ipywidgets
 
 from kit.hosts.lab import Lab
 from widgets.runs.branch import Branch
+
+
+class Place(Enum):
+    """The place of a panel: beside the stage, instead of it, or none, so that the stage has all the room."""
+
+    BESIDE = "beside"
+    INSTEAD = "instead"
+    NONE = "alone"
 
 
 class App(Protocol):
@@ -45,9 +54,6 @@ class App(Protocol):
 
     def another_run(self, parallelism: int) -> None:
         """Show the settings of a run of the same job at this parallelism, ready to be started."""
-
-    def note_request(self, number: int, label: str) -> None:
-        """Show the outcome of a request to the job."""
 
     def show_redistribution(self) -> None:
         """Let the tasks of the shown run begin, and show which subtask received which part of the state."""

@@ -14,9 +14,8 @@ import ipywidgets
 from kit.course.comparing import SLOW_MS, SLOWER_MS, compare_modes, slow_tasks, union_growth
 from kit.draw.charts.comparison import compare
 from kit.run.run import run_of
-from widgets.base.buttons import ROW, button
-from widgets.panels.app import App
-from widgets.panels.place import Place
+from widgets.base.buttons import ROW, button, number_field
+from widgets.panels.app import App, Place
 
 MODES, RUNS, GROWTH = "the four modes", "the runs above", "union state over failovers"
 QUESTIONS = {
@@ -37,15 +36,14 @@ class ComparePanel:
     def __init__(self, app: App) -> None:
         self._app = app
         self.what = ipywidgets.ToggleButtons(options=[*QUESTIONS], style={"button_width": "auto"})
-        self.busy_ms = _number("slow task, ms a buffer", SLOW_MS, 0, 60)
-        self.source_ms = _number("slower source, ms a buffer", SLOWER_MS, 0, 60)
-        self.timeout_ms = _number("aligned timeout, ms", 40, 1, 200)
-        self.fail_after = _number("a worker dies after checkpoint", 2, 0, 6)
-        self.failovers = _number("failovers", 3, 0, 6)
-        self.parallelism = _number("parallelism", 2, 1, 4)
-        self.go = button(
-            "Compare", "run what is compared, to its end", lambda: app.guarded(self._run), "play", "primary"
-        )
+        self.busy_ms = number_field("slow task, ms a buffer", SLOW_MS, 0, 60)
+        self.source_ms = number_field("slower source, ms a buffer", SLOWER_MS, 0, 60)
+        self.timeout_ms = number_field("aligned timeout, ms", 40, 1, 200)
+        self.fail_after = number_field("a worker dies after checkpoint", 2, 0, 6)
+        self.failovers = number_field("failovers", 3, 0, 6)
+        self.parallelism = number_field("parallelism", 2, 1, 4)
+        hint = "run what is compared, to its end"
+        self.go = button("Compare", hint, lambda: app.guarded(self._run), "play", "primary")
         self.question, self.note, self.shown, self.code = (ipywidgets.HTML() for _ in range(4))
         self._of = {
             MODES: (self.busy_ms, self.source_ms, self.timeout_ms, self.fail_after),
@@ -98,14 +96,18 @@ class ComparePanel:
     def _run(self) -> None:
         self._forget()
         asked = self._asked
-        made, code = {MODES: self._modes, RUNS: self._runs, GROWTH: self._growth}[self.what.value]()
+        if self.what.value == MODES:
+            made, code = self._modes()
+        elif self.what.value == RUNS:
+            made = compare({branch.name: branch.thing for branch in self._app.branches})
+            code = "kit.draw.compare({'the run': lab, 'the fork': other})"
+        else:
+            failovers, parallelism = self.failovers.value, self.parallelism.value
+            made = union_growth(failovers, parallelism=parallelism)
+            code = f"union_growth({failovers}, parallelism={parallelism})"
         self._shown_of = asked
         self.shown.value = made._repr_html_()
         self.code.value = f"<p>as Python: <code>{escape(code)}</code></p>"
-
-    def _runs(self) -> tuple[Any, str]:
-        runs = {branch.name: branch.thing for branch in self._app.branches}
-        return compare(runs), "kit.draw.compare({'the run': lab, 'the fork': other})"
 
     def _modes(self) -> tuple[Any, str]:
         lab, timeout_ms = self._app.branch.lab, self.timeout_ms.value
@@ -119,20 +121,3 @@ class ComparePanel:
         busy_ms = {"sums": self.busy_ms.value, "right": self.source_ms.value}
         code = f"compare_modes({READY_WORKLOAD!r}, busy_ms={busy_ms}, {said})"
         return compare_modes(READY_WORKLOAD, busy_ms=busy_ms, **options), code
-
-    def _growth(self) -> tuple[Any, str]:
-        failovers, parallelism = self.failovers.value, self.parallelism.value
-        code = f"union_growth({failovers}, parallelism={parallelism})"
-        return union_growth(failovers, parallelism=parallelism), code
-
-
-def _number(name: str, value: int, least: int, most: int) -> ipywidgets.BoundedIntText:
-    return ipywidgets.BoundedIntText(
-        description=name,
-        value=value,
-        min=least,
-        max=most,
-        tooltip=f"{least} to {most}",
-        style={"description_width": "initial"},
-        layout={"width": "auto", "max_width": "22em"},
-    )

@@ -12,8 +12,7 @@ from kit.hosts.lab import Lab
 from kit.snapshots.pieces import KEYED as KEYED_STATE
 from kit.snapshots.state_tables import KEYED
 from widgets.base.key_field import KeyField
-from widgets.panels.app import App
-from widgets.panels.place import Place
+from widgets.panels.app import App, Place
 
 UNSET = '<p class="kit-quiet">The task that holds it, its key group, its value, and where it was before a restore.</p>'
 

@@ -11,8 +11,7 @@ from kit.course.missions.mission import Mission
 from kit.course.missions.mission_page import mission_notes
 from kit.course.missions.missions import MISSIONS
 from widgets.base.buttons import ROW, button, named
-from widgets.panels.app import App
-from widgets.panels.place import Place
+from widgets.panels.app import App, Place
 from widgets.runs.branch import Branch
 
 BY_START = {each.made: each for each in MISSIONS.values()}
@@ -41,7 +40,8 @@ class MissionsPanel:
             options=self._options(), rows=6, tooltip="the missions", layout={"width": "100%", "max_width": "100%"}
         )
         named(self.choice, "missions")
-        self.start = button("Start", "start a run for this mission", self._start, "play", "primary")
+        hint = "start a run for this mission"
+        self.start = button("Start", hint, lambda: app.guarded(self._begin), "play", "primary")
         self.hint = button("Hint", "show one more hint", self._hint, "lightbulb-o")
         self.show = button("Show me", "carry out the next line of the solution", self._show, "magic")
         self.task, self.state = ipywidgets.HTML(), ipywidgets.HTML()
@@ -68,7 +68,9 @@ class MissionsPanel:
         found = mission.check(lab)
         if found.done and mission.name not in self.done:
             self.done.add(mission.name)
-            self._list()
+            chosen = self.choice.value
+            self.choice.options = self._options()
+            self.choice.value = chosen
         return f"{'✓' if found.done else '○'} {mission.title}: {found.says}"
 
     def notes(self) -> Markup:
@@ -89,11 +91,6 @@ class MissionsPanel:
             for number, each in enumerate(MISSIONS.values(), 1)
         ]
 
-    def _list(self) -> None:
-        chosen = self.choice.value
-        self.choice.options = self._options()
-        self.choice.value = chosen
-
     def _chosen(self, _: object) -> None:
         self._hints = 0
         self._tell()
@@ -103,9 +100,6 @@ class MissionsPanel:
         hints = "".join(f"<li>{escape(each)}</li>" for each in self.mission.hints[: self._hints])
         self.task.value = f"<p>{escape(self.mission.task)}</p>" + (f"<ul>{hints}</ul>" if hints else "")
         self.hint.disabled = self._hints >= len(self.mission.hints)
-
-    def _start(self) -> None:
-        self._app.guarded(self._begin)
 
     def _begin(self) -> None:
         self._app.begin(self.mission.title, self.mission.lab(), self.mission.made)
@@ -119,12 +113,8 @@ class MissionsPanel:
         """Carry out the lines of the solution that follow the ones already carried out here."""
         deeds = self._app.branch.deeds
         known = [] if deeds is None else deeds.done
-        mission = self.mission
-        carried = 0
-        for code, act in mission.solution:
-            if carried < len(known) and known[carried] == code:
-                carried += 1
-                continue
-            self._app.do(act, code)
-            break
+        for number, (code, act) in enumerate(self.mission.solution):
+            if known[number : number + 1] != [code]:
+                self._app.do(act, code)
+                break
         self._app.guarded(self.update)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import ipywidgets
 
 from kit.draw.views.view import View
+from kit.draw.views.views import VIEWS
 from kit.hosts.lab.errors import LabError
 from widgets.base.action_list import ActionList
 from widgets.base.buttons import ROW, button
 from widgets.base.code_box import CodeBox
 from widgets.base.key_field import KeyField
-from widgets.panels.app import App
-from widgets.panels.place import Place
+from widgets.panels.app import App, Place
 from widgets.pictures.monitor import Monitor
 from widgets.runs.deeds import MOST_LINES
 from widgets.runs.next_actions import action_of, fault_items, next_items, why_none_can_act
@@ -51,7 +51,7 @@ class ActionPanel:
 
     place = Place.BESIDE
 
-    def __init__(self, app: App, title: str, name: str, *, faults: bool = False) -> None:
+    def __init__(self, app: App, title: str, name: str, *, faults: bool) -> None:
         self.title = title
         self._app = app
         self._faults = faults
@@ -59,10 +59,7 @@ class ActionPanel:
         self.widget = self.list
 
     def _pressed(self, key: str) -> None:
-        def act(lab: Any) -> None:
-            lab.step(action_of(lab, key))
-
-        self._app.do(act, "")
+        self._app.do(lambda lab: lab.step(action_of(lab, key)), "")
 
     def update(self) -> None:
         """List the items at the cursor."""
@@ -82,12 +79,11 @@ class ViewPanel:
     title = "Look closer"
     place = Place.INSTEAD
 
-    def __init__(self, app: App, views: Sequence[View]) -> None:
+    def __init__(self, app: App) -> None:
         self._app = app
-        self._views = {view.title: view for view in views}
         self.choice = ipywidgets.ToggleButtons(
-            options=[*self._views],
-            tooltips=[view.question for view in views],
+            options=[view.title for view in VIEWS],
+            tooltips=[view.question for view in VIEWS],
             style={"button_width": "auto"},
         )
         self.as_table = ipywidgets.ToggleButton(
@@ -97,40 +93,32 @@ class ViewPanel:
         self.field = KeyField("", "what the view looks for")
         self.asked = self.field.key
         self.shown = ipywidgets.HTML(layout={"overflow": "auto"})
-        self.widget = ipywidgets.VBox(
-            [
-                self.choice,
-                ipywidgets.HBox([self.question, self.as_table], layout=ROW | {"grid_gap": "0 18px"}),
-                self.field.widget,
-                self.shown,
-            ]
-        )
+        asked = ipywidgets.HBox([self.question, self.as_table], layout=ROW | {"grid_gap": "0 18px"})
+        self.widget = ipywidgets.VBox([self.choice, asked, self.field.widget, self.shown])
         for each in (self.choice, self.as_table, self.asked):
             each.observe(lambda _: app.guarded(self.update), "value")
         self._drawn: object = None
 
     @property
-    def view(self) -> View | None:
+    def view(self) -> View:
         """The view that was chosen."""
-        return self._views.get(self.choice.value)
+        return VIEWS[self.choice.index]
 
     def update(self) -> None:
         """Draw the view that was chosen, unless it is drawn already."""
         view, branch = self.view, self._app.branch
-        if view is None:
-            self.shown.value = "<p>There are no views.</p>"
-            return
         subject = branch.subject
-        there = (id(branch), len(subject.whole.trace), branch.n, subject.checkpoint) if view.follows else id(branch)
         self.field.widget.layout.display = "" if view.asks else "none"
         self.asked.description, asked = view.asks, self.field.value if view.asks else ""
-        if (view, self.as_table.value, there, asked) == self._drawn:
+        there = (id(branch), len(subject.whole.trace), branch.n, subject.checkpoint)
+        wanted = (view, self.as_table.value, there, asked)
+        if wanted == self._drawn:
             return
         self.question.value = f'<div class="kit-question">{escape(view.question)}</div>'
         drawn = view.draw(subject.asking(asked) if asked else subject)
         self.field.offer(view.choices(drawn) if view.asks else ())
         self.shown.value = drawn.to_pandas().to_html(index=False) if self.as_table.value else drawn._repr_html_()
-        self._drawn = (view, self.as_table.value, there, asked)
+        self._drawn = wanted
 
 
 class MonitorPanel:
@@ -215,7 +203,4 @@ class CodePanel:
     def _save(self) -> None:
         path = self._app.save(self.path.value.strip())
         self.said.value = f"Written: {escape(str(path))} ({Path(path).stat().st_size / 1000:,.0f} kB)"
-        self._app.until_next(self._forget)
-
-    def _forget(self) -> None:
-        self.said.value = ""
+        self._app.until_next(partial(setattr, self.said, "value", ""))

@@ -12,9 +12,8 @@ from html import escape
 import ipywidgets
 
 from kit.hosts.lab import Lab
-from widgets.base.buttons import ROW, button
-from widgets.panels.app import App
-from widgets.panels.place import Place
+from widgets.base.buttons import ROW, button, number_field
+from widgets.panels.app import App, Place
 from widgets.panels.planner_panel import PlannerPanel
 from widgets.runs.next_actions import why_none_can_act
 
@@ -39,13 +38,12 @@ class RescalePanel:
             indent=False,
             layout={"width": "auto"},
         )
-        self.rescale = button(
-            "Rescale", "let it happen, and show who was given which piece of state", self._rescale, "play", "primary"
-        )
-        self.ask = button("Only ask", "request it, and step through the rescale on the stage", self._ask)
-        self.another = button(
-            "As another run…", "keep this run, and start another one from its newest snapshot", self._another
-        )
+        hint = "let it happen, and show who was given which piece of state"
+        self.rescale = button("Rescale", hint, lambda: app.guarded(self._rescale), "play", "primary")
+        hint = "request it, and step through the rescale on the stage"
+        self.ask = button("Only ask", hint, lambda: app.guarded(self._ask))
+        hint = "keep this run, and start another one from its newest snapshot"
+        self.another = button("As another run…", hint, self._another)
         self.said = ipywidgets.HTML()
         buttons = ipywidgets.HBox([self.rescale, self.ask, self.later, self.another], layout=ROW)
         self._asking = ipywidgets.VBox([self._fields, buttons, self.said])
@@ -69,7 +67,13 @@ class RescalePanel:
         if at != self._at:
             self._at, widest = at, max(at.values())
             self.fields = {
-                each.name: _field(each.name, at[each.name] + (at[each.name] == widest), each.max_parallelism)
+                each.name: number_field(
+                    each.name,
+                    at[each.name] + (at[each.name] == widest),
+                    1,
+                    each.max_parallelism,
+                    f"subtasks of {each.name}, at most {each.max_parallelism}: its max parallelism",
+                )
                 for each in vertices
             }
             self._fields.children = tuple(self.fields.values())
@@ -97,19 +101,14 @@ class RescalePanel:
         return told, at_once, f"{told!r}{'' if at_once else ', at_once=False'}"
 
     def _ask(self) -> None:
-        self._app.guarded(self._asked)
-
-    def _asked(self) -> None:
         wanted, at_once, arguments = self._call()
-        self._app.do(
-            lambda lab: self._app.note_request(lab.rescale(wanted, at_once=at_once), "Rescale"),
-            f"lab.rescale({arguments})",
-        )
+
+        def ask(lab: Lab) -> None:
+            self._app.branch.asked[lab.rescale(wanted, at_once=at_once)] = "Rescale"
+
+        self._app.do(ask, f"lab.rescale({arguments})")
 
     def _rescale(self) -> None:
-        self._app.guarded(self._rescaled)
-
-    def _rescaled(self) -> None:
         wanted, at_once, arguments = self._call()
         if self._app.branch.there is not None and self._app.branch.there.status == "CREATED":
             self._app.do(lambda lab: lab.run_until(record=RUNNING), f"lab.run_until(record={RUNNING!r})")
@@ -121,15 +120,3 @@ class RescalePanel:
 
     def _another(self) -> None:
         self._app.another_run(max(field.value for field in self.fields.values()))
-
-
-def _field(vertex: str, value: int, most: int) -> ipywidgets.BoundedIntText:
-    return ipywidgets.BoundedIntText(
-        value,
-        1,
-        most,
-        description=vertex,
-        tooltip=f"subtasks of {vertex}, at most {most}: its max parallelism",
-        style={"description_width": "initial"},
-        layout={"width": "auto", "max_width": "22em"},
-    )

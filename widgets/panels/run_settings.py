@@ -8,7 +8,7 @@ taken, as if it had ended then, or a savepoint with which a copy of the run is s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import ipywidgets
@@ -30,8 +30,7 @@ from kit.stream.settings.job_settings import (
     RescaleConfig,
 )
 from widgets.base.buttons import ROW, button
-from widgets.panels.app import App
-from widgets.panels.place import Place
+from widgets.panels.app import App, Place
 from widgets.runs.snapshots import TakenSnapshot, snapshots_of
 
 OWN = "the job that is shown"
@@ -138,16 +137,14 @@ class RunSettings:
         self.begin = _choice("begin", "what the run begins with", {SCRATCH: SCRATCH})
         self.begin.layout.width = "34em"
         self._taken: dict[str, TakenSnapshot] = {}
-        self.start = button("Start", "make the run and show it, beside those there are", self._start, "play", "primary")
+        hint = "make the run and show it, beside those there are"
+        self.start = button("Start", hint, lambda: app.guarded(self._begin), "play", "primary")
         self.reset = button("Defaults", "let all settings be as the job has them", self._defaults)
         boxes = [_group(title, [self.fields[each.name] for each in settings]) for title, settings in SETTINGS.items()]
         boxes.append(_group("Order and failures", [self.restart, self.scheduler, self.seed]))
-        self.widget = ipywidgets.VBox(
-            [
-                ipywidgets.HBox([self.job, self.begin, self.start, self.reset], layout=ROW),
-                ipywidgets.HBox(boxes, layout=ROW | {"align_items": "flex-start", "grid_gap": "0 26px"}),
-            ]
-        )
+        groups = ipywidgets.HBox(boxes, layout=ROW | {"align_items": "flex-start", "grid_gap": "0 26px"})
+        head = ipywidgets.HBox([self.job, self.begin, self.start, self.reset], layout=ROW)
+        self.widget = ipywidgets.VBox([head, groups])
         self.job.observe(lambda _: app.guarded(self._defaults), "value")
         lab = app.branch.lab
         if lab is None:
@@ -213,9 +210,6 @@ class RunSettings:
 
     # --- the run --------------------------------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        self._app.guarded(self._begin)
-
     def _begin(self) -> None:
         goes_on = self.begin.value != SCRATCH
         self._app.begin(*self.build())
@@ -249,7 +243,8 @@ class RunSettings:
             arguments |= {"restore_path": path, "after": earlier}
             told += ", restore_path=path, after=earlier"
         lab = Lab(job, **arguments)
-        name = lab.job.name + "".join(f", {name}={_short(value)}" for name, value in changed.items())
+        shown_as = {name: type(value).__name__ if is_dataclass(value) else value for name, value in changed.items()}
+        name = lab.job.name + "".join(f", {name}={value}" for name, value in shown_as.items())
         return name, lab, "\n".join([*lines, f"lab = Lab(env{told})"])
 
     def _earlier(self) -> tuple[Lab, str, str]:
@@ -280,10 +275,9 @@ def settings_of_graph(graph: JobGraph) -> dict[str, Any]:
     settings, checkpoint = graph.settings, graph.settings.checkpoint
     found = {name: getattr(checkpoint, name) for name in PLAIN if name in OF_CHECKPOINTS}
     found |= {name: getattr(settings.rescaling, name) for name in PLAIN if name in OF_RESCALING}
-    found["mode"] = checkpoint.mode.value
     found |= {name: getattr(settings, name) for name in PLAIN if name in OF_JOB}
     widest = max(vertex.parallelism for vertex in graph.vertices)
-    return found | {"parallelism": widest}
+    return found | {"mode": checkpoint.mode.value, "parallelism": widest}
 
 
 def changed_job(graph: JobGraph, changed: Mapping[str, Any]) -> JobGraph:
@@ -323,20 +317,17 @@ def _last_come_last(job: StreamEnvironment | JobGraph) -> Adversarial:
 
 
 def _field(setting: Setting) -> Any:
-    wide = {"width": "min(21em, 100%)"}
-    named = {"description": setting.label, "tooltip": setting.hint, "style": {"description_width": "10.5em"}}
+    look = {
+        "description": f"{setting.label}, ms" if setting.kind == "ms" else setting.label,
+        "tooltip": setting.hint,
+        "style": {"description_width": "10.5em"},
+        "layout": {"width": "min(21em, 100%)"},
+    }
     if setting.kind == "flag":
-        return ipywidgets.Checkbox(value=False, indent=True, layout=wide, **named)
+        return ipywidgets.Checkbox(value=False, indent=True, **look)
     if isinstance(setting.kind, tuple):
-        return ipywidgets.Dropdown(options=setting.kind, layout=wide, **named)
-    named["placeholder"] = "none"
-    return ipywidgets.Text(layout=wide, **named) if setting.kind == "count" else _milliseconds(named)
-
-
-def _milliseconds(named: dict[str, Any]) -> ipywidgets.Text:
-    return ipywidgets.Text(
-        layout={"width": "min(21em, 100%)"}, **(named | {"description": f"{named['description']}, ms"})
-    )
+        return ipywidgets.Dropdown(options=setting.kind, **look)
+    return ipywidgets.Text(placeholder="none", **look)
 
 
 def _choice(name: str, hint: str, options: Mapping[str, Any]) -> ipywidgets.Dropdown:
@@ -372,7 +363,3 @@ def _value(setting: Setting, field: Any) -> Any:
         return float(text) if setting.name == "rows_per_second" else int(text)
     except ValueError:
         raise ValueError(f"{setting.label} is {field.value!r}: expected a whole number, or nothing") from None
-
-
-def _short(value: object) -> str:
-    return type(value).__name__ if hasattr(type(value), "__dataclass_fields__") else str(value)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ipywidgets
 
-from widgets.panels.app import App
-from widgets.panels.place import Place
+from widgets.panels.app import App, Place
 from widgets.pictures.space_time import SpaceTimeWidget
 from widgets.runs.branch import Branch
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import ipywidgets
 
+from widgets.panels.app import Place
 from widgets.panels.panels import Panel
-from widgets.panels.place import Place
 
 
 class PanelKind(NamedTuple):

@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from html import escape
-from typing import Any, ClassVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import ipywidgets as ui
@@ -23,7 +24,7 @@ from widgets.base.static_form import StaysInNotebook
 
 EVERY_S = 1.0
 MOST_LINES = 12
-NEWEST = "the newest"
+NEWEST, KILL = "the newest", "Kill worker"
 
 
 class Monitor(StaysInNotebook, ui.VBox):
@@ -33,7 +34,7 @@ class Monitor(StaysInNotebook, ui.VBox):
     `refresh()` reads the job now, `watch(job)` chooses another job, and `close()` stops watching; the job continues.
     """
 
-    def __init__(self, *jobs: Any, others: bool = False, every_s: float = EVERY_S) -> None:
+    def __init__(self, *jobs: Any, others: bool = False) -> None:
         self._given, self._others = list(jobs), others or not jobs
         self._heed: Callable[[Any], None] = lambda job: None
         self._asked: list[tuple[str, Callable[[], str | None]]] = []
@@ -44,7 +45,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         self._log = LogTail()
         self._looked_at: tuple[Any, ...] = ()
         """The state of the job when the static picture was last updated."""
-        self._ticker = Ticker(self._watch, every_s)
+        self._ticker = Ticker(self._watch, EVERY_S)
         self._job = ui.Dropdown(description="Job", options=[], layout=ui.Layout(width="360px"))
         self._which = ui.Dropdown(description="Checkpoint", options=[(NEWEST, NEWEST)], value=NEWEST)
         self._worker = ui.Dropdown(description="Worker", options=[])
@@ -56,23 +57,19 @@ class Monitor(StaysInNotebook, ui.VBox):
         self._drain = ui.Checkbox(description="drain first", value=False, indent=False, layout=_NARROW)
         self._said = ui.HTML()
         self._shown = ui.HTML()
-        self._buttons = {name: self._button(label, act) for name, (label, _, act) in self._ACTS.items()}
+        acts = self._acts()
+        self._hints = {name: hint for name, (hint, _) in acts.items()}
+        self._buttons = {name: self._button(name, act) for name, (_, act) in acts.items()}
         self._is_filling = False
         self._job.observe(self._chosen, "value")
         self._which.observe(self._chosen, "value")
-        of = self._buttons
-        super().__init__(
-            [
-                ui.HBox([self._job, self._which], layout=_ROW),
-                ui.HBox(
-                    [of["Checkpoint"], of["Savepoint"], of["Stop"], self._drain, self._target, of["Cancel"]],
-                    layout=_ROW,
-                ),
-                ui.HBox([self._parallelism, of["Rescale"], self._worker, of["Kill"]], layout=_ROW),
-                self._said,
-                self._shown,
-            ]
+        checkpoint, savepoint, stop, cancel, rescale, kill = self._buttons.values()
+        rows = (
+            [self._job, self._which],
+            [checkpoint, savepoint, stop, self._drain, self._target, cancel],
+            [self._parallelism, rescale, self._worker, kill],
         )
+        super().__init__([*(ui.HBox(row, layout=_ROW) for row in rows), self._said, self._shown])
         self.refresh()
         self._ticker.start()
 
@@ -87,7 +84,8 @@ class Monitor(StaysInNotebook, ui.VBox):
         """Read the job now."""
         self._hear()
         jobs = self._jobs()
-        chosen = self.job if self.job in jobs else self._first(jobs)
+        first = self._given[0] if self._given else jobs[-1] if jobs else None  # or the one that started last
+        chosen = self.job if self.job in jobs else first
         self._fill(self._job, [(f"{job.job.name}, {job.status.lower()}", job) for job in jobs], chosen)
         if self.job is None:
             self._shown.value = page_part('<p class="quiet">no job runs: SparkJob(env).start() begins one</p>')
@@ -121,10 +119,6 @@ class Monitor(StaysInNotebook, ui.VBox):
         """Call `heed` with the job that is chosen in the menu."""
         self._heed = heed
 
-    def _first(self, jobs: list[Any]) -> Any:
-        """Return the default job: the first of the given jobs, or the one that started last."""
-        return self._given[0] if self._given else jobs[-1] if jobs else None
-
     def _fill(self, menu: ui.Dropdown, options: list[tuple[str, Any]], value: Any) -> None:
         """Set the choices of a menu, if they have changed; observers do not see intermediate values."""
         if list(menu.options) != options:
@@ -157,12 +151,11 @@ class Monitor(StaysInNotebook, ui.VBox):
         job = self.job
         why_not = "there is no job" if job is None else f"the job is {job.status.lower()}" if job.ended else ""
         for name, button in self._buttons.items():
-            reason = why_not or ("no worker is there" if name == "Kill" and not self._worker.options else "")
+            reason = why_not or ("no worker is there" if name == KILL and not self._worker.options else "")
             button.disabled = bool(reason)
-            button.tooltip = reason or self._ACTS[name][1]
+            button.tooltip = reason or self._hints[name]
 
     def _watch(self) -> bool:
-        """Read the job again while the monitor is open."""
         if self.comm is None:
             return False
         self.refresh()
@@ -178,17 +171,16 @@ class Monitor(StaysInNotebook, ui.VBox):
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
-    def _button(self, label: str, act: Callable[[Monitor], None]) -> ui.Button:
-        button = ui.Button(description=label)
-        button.on_click(lambda _: self._try(lambda: act(self)))
-        return button
+    def _button(self, label: str, act: Callable[[], None]) -> ui.Button:
+        def press(_: Any) -> None:
+            try:
+                act()
+            except Exception as error:  # an error in a callback would only be in the server's log
+                self._say(str(error), "bad")
 
-    def _try(self, act: Callable[[], None]) -> None:
-        """Show an error in the monitor, because an error in a callback would only be in the server's log."""
-        try:
-            act()
-        except Exception as error:
-            self._say(str(error), "bad")
+        button = ui.Button(description=label)
+        button.on_click(press)
+        return button
 
     def _say(self, text: str, look: str = "quiet") -> None:
         self._said.value = page_part(f'<p class="{look}" aria-live="polite">{escape(text)}</p>')
@@ -207,60 +199,55 @@ class Monitor(StaysInNotebook, ui.VBox):
             else:
                 self._say(f"{what}: {path}", "good")
 
-    def _ask(self, what: str, ask: Callable[[Any], int]) -> None:
+    def _ask(self, what: str, request: str, *given: Any, **settings: Any) -> None:
         job = self.job
-        number = ask(job)
+        number = getattr(job, request)(*given, **settings, wait=False)
         self._asked.append((what, lambda: job.look.answer(number)))
         self._say(f"{what}: asked")
 
     def _later(self, what: str, act: Callable[[], Any]) -> None:
         """Do long work on another thread; its outcome is shown when it is done."""
         done = self._threads.submit(act)
-        self._asked.append((what, lambda: "done" if done.done() and done.exception() is None else _not_yet(done)))
+
+        def outcome() -> str | None:
+            if not done.done():
+                return None
+            done.result()  # raises the error of what failed
+            return "done"
+
+        self._asked.append((what, outcome))
         self._say(f"{what}: asked")
 
-    def _checkpoint(self) -> None:
-        self._ask("checkpoint", lambda job: job.trigger_checkpoint(wait=False))
+    def _acts(self) -> dict[str, tuple[str, Callable[[], None]]]:
+        """Return the purpose and the function of each button, by its label."""
 
-    def _savepoint(self) -> None:
-        self._ask("savepoint", lambda job: job.savepoint(self._target.value.strip() or None, wait=False))
+        def target() -> str | None:
+            return self._target.value.strip() or None
 
-    def _stop(self) -> None:
-        target = self._target.value.strip() or None
-        self._ask("stop with savepoint", lambda job: job.stop(target, drain=self._drain.value, wait=False))
+        def rescale() -> None:
+            parallelism = self._parallelism.value
+            self._later(f"parallelism {parallelism}", partial(self.job.rescale, parallelism))
 
-    def _cancel(self) -> None:
-        self._later("cancel", self.job.cancel)
+        def kill() -> None:
+            self._say(f"process {self.job.faults.kill(self._worker.value)} was killed", "good")
 
-    def _rescale(self) -> None:
-        job, parallelism = self.job, self._parallelism.value
-        self._later(f"parallelism {parallelism}", lambda: job.rescale(parallelism))
-
-    def _kill(self) -> None:
-        process = self.job.faults.kill(self._worker.value)
-        self._say(f"process {process} was killed", "good")
-
-    _ACTS: ClassVar[dict[str, tuple[str, str, Callable[[Monitor], None]]]] = {
-        "Checkpoint": ("Checkpoint", "take a checkpoint now", _checkpoint),
-        "Savepoint": ("Savepoint", "take a savepoint", _savepoint),
-        "Stop": ("Stop", "stop the job with a savepoint", _stop),
-        "Cancel": ("Cancel", "end the job without a savepoint", _cancel),
-        "Rescale": ("Rescale", "continue at this parallelism, from a checkpoint taken for it", _rescale),
-        "Kill": ("Kill worker", "kill this worker's process, as a crash would", _kill),
-    }
-    """The label, the purpose and the function of each button."""
+        return {
+            "Checkpoint": ("take a checkpoint now", lambda: self._ask("checkpoint", "trigger_checkpoint")),
+            "Savepoint": ("take a savepoint", lambda: self._ask("savepoint", "savepoint", target())),
+            "Stop": (
+                "stop the job with a savepoint",
+                lambda: self._ask("stop with savepoint", "stop", target(), drain=self._drain.value),
+            ),
+            "Cancel": ("end the job without a savepoint", lambda: self._later("cancel", self.job.cancel)),
+            "Rescale": ("continue at this parallelism, from a checkpoint taken for it", rescale),
+            KILL: ("kill this worker's process, as a crash would", kill),
+        }
 
     def __repr__(self) -> str:
         return f"Monitor({'no job' if self.job is None else self.job.job.name})"
 
     def _still(self) -> dict[str, str]:
         return {"text/html": self._shown.value}
-
-
-def _not_yet(done: Future[Any]) -> None:
-    """Return None while the future is pending; raise its error if it failed."""
-    if done.done():
-        done.result()
 
 
 class LogTail(logging.Handler):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import traitlets
-from IPython.core.getipython import get_ipython
 from ipywidgets import widget_serialization
 
 from kit.draw.picture import Svg
@@ -18,10 +17,9 @@ from kit.draw.space_time.space_time_data import SpaceTimeFeed
 from kit.draw.space_time.space_time_page import space_time_script, space_time_styles
 from kit.draw.svg import asset
 from kit.run.run import run_of
+from widgets.base.deferred import AfterEachCell
 from widgets.base.listening import ListeningWidget, listening
 from widgets.base.static_form import StaysInNotebook
-
-AFTER_EACH_CELL = "post_run_cell"
 
 
 class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
@@ -50,9 +48,7 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
         data = self._feed.changes()
         super().__init__(data=data, **{"n": data["n"], **traits})
         self.on_msg(self._heard)
-        shell = get_ipython()
-        if shell is not None:
-            shell.events.register(AFTER_EACH_CELL, self._cell_ran)
+        self._follower = AfterEachCell(self.refresh)
 
     def refresh(self) -> SpaceTimeWidget:
         """Read the progress of the run. A cursor at the end of the run moves to its new end."""
@@ -70,9 +66,6 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
     @property
     def _records(self) -> int:
         return int((self.more or self.data)["n"])
-
-    def _cell_ran(self, _: Any) -> None:
-        self.refresh()
 
     def _heard(self, _: Any, content: Any, __: Any) -> None:
         """Answer a page that has missed a piece and requests all data."""
@@ -94,9 +87,8 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
 
     def close(self) -> None:
         """Remove the diagram from the page, and stop observing the run."""
-        shell = get_ipython()
-        if shell is not None and self._cell_ran in shell.events.callbacks[AFTER_EACH_CELL]:
-            shell.events.unregister(AFTER_EACH_CELL, self._cell_ran)
+        if hasattr(self, "_follower"):  # otherwise it was not given a run
+            self._follower.stop()
         self._forget_kept()
         super().close()
 

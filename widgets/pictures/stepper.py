@@ -21,7 +21,6 @@ from dataclasses import replace
 from typing import Any
 
 import traitlets
-from IPython.core.getipython import get_ipython
 
 from kit.draw.assets import stage_css, stage_js
 from kit.draw.picture import Svg
@@ -30,11 +29,10 @@ from kit.draw.stage.frames import Frame
 from kit.run.moments.job_state import Moment
 from kit.run.run import Run, run_of, stepped_run_of
 from kit.run.uncollected import uncollected
-from widgets.base.deferred import Ticker, running_loop
+from widgets.base.deferred import AfterEachCell, Ticker, running_loop
 from widgets.base.listening import ListeningWidget, listening
 from widgets.base.static_form import StaysInNotebook
 
-AFTER_EACH_CELL = "post_run_cell"
 DRAWN_AT_ONCE, DRAWN_EVERY_S = 24, 0.01
 """The number of frames of a long run drawn at a time (some 40 ms), and the pause that leaves time for user input."""
 
@@ -78,9 +76,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         super().__init__(film=self._reel.film | {"edition": 0}, **{"value": last, **traits})
         self.n = self._records_at(self.value)
         self.on_msg(self._heard)
-        self._shell = shell = get_ipython()
-        if shell is not None:
-            shell.events.register(AFTER_EACH_CELL, self._cell_ran)
+        self._follower = AfterEachCell(self._cell_ran)
 
     def on_act(self, act: Callable[[str], object]) -> None:
         """Call `act` with the key of an offer whenever the user chooses one."""
@@ -232,7 +228,6 @@ class Stepper(StaysInNotebook, ListeningWidget):
 
     @property
     def _is_last(self) -> bool:
-        """True if the frame shown is the last one."""
         return self.value == len(self.film["frames"]) - 1
 
     @property
@@ -241,7 +236,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         now, shown = run_of(self._run).trace, self._shown.trace
         return len(now) != len(shown) or (len(now) > 0 and now[-1] != shown[-1])
 
-    def _cell_ran(self, _: Any) -> None:
+    def _cell_ran(self) -> None:
         if self._is_stale:
             self.news += 1
 
@@ -284,9 +279,8 @@ class Stepper(StaysInNotebook, ListeningWidget):
 
     def close(self) -> None:
         """Remove the stepper from the page, and stop observing the run."""
-        shell = getattr(self, "_shell", None)
-        if shell is not None and self._cell_ran in shell.events.callbacks[AFTER_EACH_CELL]:
-            shell.events.unregister(AFTER_EACH_CELL, self._cell_ran)
+        if hasattr(self, "_follower"):  # otherwise it was not given a run
+            self._follower.stop()
         self._drawing.stop()
         self._forget_kept()
         super().close()

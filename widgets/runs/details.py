@@ -7,13 +7,13 @@ affect.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
+from itertools import islice
 from typing import Any
 
 from kit.draw.panel import frame_html
-from kit.draw.views.checkpoints.state_html import tables_html
+from kit.draw.views.checkpoints.state_html import split_name, tables_html
 from kit.hosts.lab import Lab, LabError
 from kit.hosts.lab.faults.faults import FAULTS, KillWorker, TurnClock
 from kit.hosts.lab.world.actions import Action
@@ -21,11 +21,12 @@ from kit.hosts.lab.world.schedulers import Adversarial, Scheduler
 from kit.machines.job.status import JobStatus
 from kit.run.captions import lower_first
 from kit.run.durations import duration
+from kit.run.sizes import counted
 from kit.snapshots.state_tables import SOURCE, STAGED
 from kit.stream.settings.job_settings import NoRestart
 from kit.why import Why, WhyError, why
 from widgets.runs.branch import Branch
-from widgets.runs.next_actions import JOB, action_of, counted, faults_on, label_of, next_on
+from widgets.runs.next_actions import JOB, action_of, faults_on, label_of, next_on
 
 MOST_ROWS, FIRST_FACTS = 30, 5
 MOST_OFFERS = 14
@@ -69,9 +70,8 @@ class Details:
         elif kind in (HOLD, RELEASE):
             lab = self._branch.there
             assert lab is not None
-            self._do(
-                lambda lab: _hold(lab, rest, kind == HOLD), f"lab.scheduler = {_scheduler(lab, rest, kind == HOLD)!r}"
-            )
+            scheduler = _scheduler(lab, rest, kind == HOLD)
+            self._do(lambda lab: setattr(lab, "scheduler", scheduler), f"lab.scheduler = {scheduler!r}")
             self.update()
         elif kind in MESSAGE_FAULTS:
             self._do(lambda lab: getattr(lab.faults, kind)(rest), f"lab.faults.{kind}({rest!r})")
@@ -97,21 +97,15 @@ def details_html(branch: Branch, picked: str) -> str:
 
 
 def _why_html(branch: Branch, kind: str, name: str) -> str:
-    named: dict[str, dict[str, Any]] = {
-        "task": {"task": name},
-        "channel": {"channel": name},
-        "checkpoint": {"checkpoint": name},
-        JOB: {},
-    }
     try:
         if kind == "message":
             record = branch.subject.trace.find(name)
             return "" if record is None else _answer_html(_why(branch, record))
-        if kind not in named:
-            return ""
-        return _answer_html(
-            _why(branch, **{key: value if key == "task" else int(value) for key, value in named[kind].items()})
-        )
+        if kind == "task":
+            return _answer_html(_why(branch, task=name))
+        if kind in ("channel", "checkpoint"):
+            return _answer_html(_why(branch, **{kind: int(name)}))
+        return _answer_html(_why(branch)) if kind == JOB else ""
     except WhyError as error:
         return f"<p>{escape(str(error))}</p>"
 
@@ -159,13 +153,12 @@ def _checkpoint_html(branch: Branch, checkpoint_id: int) -> str:
     lab = branch.lab
     head = f"<p>{known.status}: {len(known.acked)} of {len(known.expected)} tasks have acknowledged"
     head += f", {known.size_bytes:,} bytes" if known.size_bytes is not None else ""
-    head += f"; {escape(known.reason)}" if known.reason else ""
+    head += f"; {escape(known.reason)}</p>" if known.reason else "</p>"
     if lab is None or not branch.is_present:
-        return f"{head}</p>"
-    table = lab.look.statistics.subtasks(checkpoint_id)
+        return head
     wanted = ["task", "status", "start_delay_ms", "alignment_ms", "sync_ms", "async_ms", "end_to_end_ms"]
     wanted += ["checkpointed_bytes", "persisted_bytes"]
-    return f"{head}</p>{frame_html(table[wanted], MOST_ROWS)}"
+    return head + frame_html(lab.look.statistics.subtasks(checkpoint_id)[wanted], MOST_ROWS)
 
 
 # --- what would be ----------------------------------------------------------------------------------------------------
@@ -198,7 +191,7 @@ def what_if(lab: Lab, worker: int) -> Iterator[str]:
         rows = table.to_pandas()
         thrown = int(rows.loc[rows["final"] == "", "rows"].sum()) if len(rows) else 0
         if thrown:
-            yield f"{table.operator} would discard {counted(thrown)} that it has not published."
+            yield f"{table.operator} would discard {counted(thrown, 'row')} that it has not published."
     yield (
         "No published row would be lost or repeated."
         if lab.job.settings.checkpoint.is_exactly_once
@@ -226,13 +219,8 @@ def _read_again(lab: Lab, other: Lab) -> Iterator[str]:
     for (task, split), position in now.items():
         back = then.get((task, split), next((at for (_, name), at in then.items() if name == split), 0))
         if back < position:
-            yield f"{task} would read {counted(position - back)} of {_split_name(split)} again, from row {back} on."
-
-
-def _split_name(split: str) -> str:
-    """Return the name of a split."""
-    known = json.loads(split)
-    return str(known.get("id", split)) if isinstance(known, dict) else split
+            what = f"{counted(position - back, 'row')} of {split_name(split)}"
+            yield f"{task} would read {what} again, from row {back} on."
 
 
 def _positions(lab: Lab) -> dict[tuple[str, str], int]:
@@ -253,7 +241,8 @@ def offers(branch: Branch, picked: str) -> Iterator[dict[str, str]]:
     if lab is None:
         return
     if kind == "task":
-        worker, faults = name.rpartition("/")[2], sorted(faults_on(lab, name), key=_unlikely)
+        worker, faults = name.rpartition("/")[2], list(faults_on(lab, name))
+        faults.sort(key=lambda each: (bool(each[1]), isinstance(each[0], TurnClock)))  # the likely ones first
         if any(isinstance(fault, KillWorker) and not why_not for fault, why_not in faults):
             yield _offer(picked, f"{WHAT_IF}|{worker}", f"What if worker {worker} died now?", "tried out in a copy")
         yield from _of_actions(picked, next_on(lab, name))
@@ -265,9 +254,8 @@ def offers(branch: Branch, picked: str) -> Iterator[dict[str, str]]:
         if words in held_back(lab):
             yield _offer(picked, f"{RELEASE}|{words}", "Let it go again", "the scheduler chooses this channel again")
         else:
-            yield _offer(
-                picked, f"{HOLD}|{words}", "Hold it back", "nothing arrives here while anything else can happen"
-            )
+            hint = "nothing arrives here while anything else can happen"
+            yield _offer(picked, f"{HOLD}|{words}", "Hold it back", hint)
     elif kind == "message" and name in branch.stepper.moment.messages:
         for fault, label in MESSAGE_FAULTS.items():
             yield _offer(picked, f"{fault}|{name}", label, "a fault of the network")
@@ -275,7 +263,9 @@ def offers(branch: Branch, picked: str) -> Iterator[dict[str, str]]:
         yield from _of_actions(picked, next_on(lab, JOB))
         yield from _of_actions(picked, faults_on(lab, JOB))
     elif kind == "checkpoint":
-        yield from _of_actions(picked, _of_checkpoint(lab, int(name)))
+        possible = lab.faults.possible()
+        of_it = ((each, "") for each in possible if getattr(each, "checkpoint_id", None) == int(name))
+        yield from _of_actions(picked, of_it)
 
 
 def _offer(on: str, key: str, label: str, hint: str = "", why_not: str = "") -> dict[str, str]:
@@ -283,21 +273,8 @@ def _offer(on: str, key: str, label: str, hint: str = "", why_not: str = "") -> 
 
 
 def _of_actions(picked: str, actions: Iterable[tuple[Action, str]]) -> Iterator[dict[str, str]]:
-    for number, (action, why_not) in enumerate(actions):
-        if number == MOST_OFFERS:
-            return
+    for action, why_not in islice(actions, MOST_OFFERS):
         yield _offer(picked, action.key, label_of(action), action.text, why_not)
-
-
-def _unlikely(fault: tuple[Action, str]) -> tuple[bool, bool]:
-    """Return a sort key that puts clock faults late, and faults that are not allowed last."""
-    return bool(fault[1]), isinstance(fault[0], TurnClock)
-
-
-def _of_checkpoint(lab: Lab, checkpoint_id: int) -> Iterator[tuple[Action, str]]:
-    for fault in lab.faults.possible():
-        if getattr(fault, "checkpoint_id", None) == checkpoint_id:
-            yield fault, ""
 
 
 # --- a channel that is held back --------------------------------------------------------------------------------------
@@ -309,12 +286,8 @@ def held_back(lab: Lab) -> tuple[str, ...]:
     return (held,) if isinstance(held, str) else tuple(held) if isinstance(held, list | tuple) else ()
 
 
-def _hold(lab: Lab, words: str, hold: bool) -> None:
-    """Let the scheduler hold this back, or no longer. Its other choices do not change."""
-    lab.scheduler = _scheduler(lab, words, hold)
-
-
 def _scheduler(lab: Lab, words: str, hold: bool) -> Scheduler:
+    """Return the scheduler that holds this back, or no longer. Its other choices do not change."""
     before = lab.scheduler
     otherwise = before.otherwise if isinstance(before, Adversarial) else before
     held = (*held_back(lab), words) if hold else tuple(each for each in held_back(lab) if each != words)

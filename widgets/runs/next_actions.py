@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
 
 from kit.hosts.lab import Lab
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import WorkerFault
 from kit.hosts.lab.world.actions import Action
+from kit.run.sizes import counted
 from widgets.base.action_list import Item
 from widgets.runs.branch import Branch
 
 JOB = "job"
 WORKER = "Worker "
 ELEMENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"\bBuffer\((\d+) rows\)"), lambda found: f"a buffer of {counted(int(found[1]))}"),
+    (re.compile(r"\bBuffer\((\d+) rows\)"), lambda found: f"a buffer of {counted(int(found[1]), 'row')}"),
     (re.compile(r"\bCheckpointBarrier\((\d+), \w+\)"), lambda found: f"barrier {found[1]}"),
     (re.compile(r"\bWatermark\(timestamp_ms=(-?\d+)\)"), lambda found: f"watermark {int(found[1]):,} ms"),
     (re.compile(r"\bWatermark\(end of event time\)"), lambda _: "the last watermark"),
@@ -27,33 +30,36 @@ ELEMENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 
 def next_items(lab: Lab) -> list[Item]:
     """Return the possible next actions by machine, each followed by what the machine waits for."""
-    refused = ((action, why) for action, why in lab.look.waiting().refused)
-    return _by_group([*_items(((action, "") for action in _enabled(lab)), _machine), *_items(refused, _machine)])
+    actions = chain(((action, "") for action in _enabled(lab)), lab.look.waiting().refused)
+    return _by_group(_items(actions, _machine))
 
 
 def fault_items(lab: Lab) -> list[Item]:
     """Return the faults by the machine that they affect, with those that are not allowed."""
-    faults = lab.faults.possible()
-    items = [*_items(((each, "") for each in faults), _whom), *_items(faults.refused, _whom)]
+    items = _items(_faults(lab), _whom)
     return _by_group(sorted(items, key=lambda item: not item.group.startswith(WORKER)))
 
 
 def action_of(lab: Lab, key: str) -> Action:
     """Return the action or fault with this key that is allowed now. Raises KeyError."""
-    for found in (_enabled(lab), lab.faults.possible()):
-        for action in found:
-            if action.key == key:
-                return action
+    for action in chain(_enabled(lab), lab.faults.possible()):
+        if action.key == key:
+            return action
     raise KeyError(f"{key!r} cannot happen at step {lab.position}")
 
 
 def faults_on(lab: Lab, machine: str) -> Iterator[tuple[Fault, str]]:
     """Yield the faults that affect a machine, each with the reason why it is not allowed now ("" if it is)."""
-    faults = lab.faults.possible()
-    for fault, why_not in (*((each, "") for each in faults), *faults.refused):
+    for fault, why_not in _faults(lab):
         worker = fault.worker if isinstance(fault, WorkerFault) else None
         if fault.subject == machine or (worker is not None and machine.endswith(f"/{worker}")):
-            yield fault, why_not  # type: ignore[misc]
+            yield fault, why_not
+
+
+def _faults(lab: Lab) -> Iterator[tuple[Any, str]]:
+    """Yield all faults, those that are possible now first, each with the reason why it is not ("" if it is)."""
+    faults = lab.faults.possible()
+    return chain(((each, "") for each in faults), faults.refused)
 
 
 def next_on(lab: Lab, machine: str, channel: int | None = None) -> Iterator[tuple[Action, str]]:
@@ -87,8 +93,7 @@ def _enabled(lab: Lab) -> list[Action]:
 
 def _items(actions: Iterable[tuple[Action, str]], group: Callable[[Action], str]) -> Iterator[Item]:
     for action, why_not in actions:
-        title = group(action)
-        yield Item(action.key, label_of(action), title, action.text, why_not)
+        yield Item(action.key, label_of(action), group(action), action.text, why_not)
 
 
 def label_of(action: Action) -> str:
@@ -97,11 +102,6 @@ def label_of(action: Action) -> str:
     for written, said in ELEMENTS:
         text = written.sub(said, text)
     return text[:1].upper() + text[1:]
-
-
-def counted(rows: int) -> str:
-    """Return a number of rows in words."""
-    return f"{rows:,} row{'s' * (rows != 1)}"
 
 
 def _machine(action: Action) -> str:
@@ -114,7 +114,7 @@ def _whom(action: Action) -> str:
     return f"{WORKER}{action.subject}" if isinstance(action, WorkerFault) else _machine(action)
 
 
-def _by_group(items: list[Item]) -> list[Item]:
+def _by_group(items: Iterable[Item]) -> list[Item]:
     """Sort the items by group, in the order in which the groups first occur."""
     groups: dict[str, list[Item]] = {}
     for item in items:

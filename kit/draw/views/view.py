@@ -30,13 +30,12 @@ class Drawn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One question and the function that answers it. `follows` is True if the answer depends on the moment."""
+    """One question and the function that answers it."""
 
     name: str
     title: str
     question: str
     draw: Callable[[Subject], Drawn]
-    follows: bool = True
     asks: str = ""
     """The label of the input field, such as "where is key"; empty if the view has none."""
     choices: Callable[[Any], Sequence[object]] = lambda drawn: ()
