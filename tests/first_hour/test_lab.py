@@ -31,8 +31,8 @@ from kit import (
 from kit.draw.stage.frames import last_frame
 from kit.hosts.lab import LabError, LabWarning
 from kit.hosts.lab import lab as lab_module
+from kit.hosts.lab.conditions import record_kinds
 from kit.hosts.lab.failures import LAB_ATTEMPTS
-from kit.hosts.lab.scenarios.record_kinds import record_kinds
 from kit.machines.job.failures import REPEATS
 from kit.stream.operators.sources.source import ReadResult, Split
 

@@ -49,9 +49,10 @@ class Losing:
                 self.assigned += 1
                 if self.assigned in self._numbers and lab.look.at_ms >= self.late_until:
                     self.faults += 1
-                    event = lab._world.agenda.next_message("job", self.reader)
-                    assert isinstance(event, OperatorEventToTask)
-                    self._fault(self, event)
+                    event = lab._world.agenda.message("job", self.reader, 0)
+                    assert event is not None
+                    assert isinstance(event.word, OperatorEventToTask)
+                    self._fault(self, event.word)
                 elif lab.look.at_ms >= self.late_until:
                     lab.step(coming[0])
                     if self.assigned == kill_after:

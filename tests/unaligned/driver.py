@@ -184,7 +184,7 @@ class Driver:
         assert lab.ended
         assert state_files(lab) == referenced_files(lab)
         assert world.tasks == {}
-        assert not world.agenda.pending_io
+        assert not world.agenda.work
         assert not any(isinstance(action, DeliverMessage) for action in world.agenda)
         lab.look.validate()
 

@@ -8,10 +8,16 @@ from typing import Any
 from kit.core.arguments.durations import Duration, DurationError, to_ms
 from kit.files.given import flag_given
 from kit.hosts.lab.errors import LabError, enumerated, nearest, whole_number
-from kit.hosts.lab.scenarios.record_kinds import record_kinds
+from kit.hosts.lab.faults.faults import FAULTS
+from kit.run.kinds import KINDS
 
 Condition = Callable[[int], bool]
 """Returns True if the condition holds after a step; takes the number of records before the step."""
+
+
+def record_kinds() -> tuple[str, ...]:
+    """Return the kinds of record that a trace may have: the names of all commands, events, notes and faults."""
+    return tuple(sorted({*KINDS, *FAULTS}))
 
 
 def condition_of(

@@ -12,7 +12,6 @@ import linecache
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 
 from kit.core.trace.record_kinds import RecordKind
 from kit.core.trace.trace import TraceRecord
@@ -86,7 +85,10 @@ def job_failed(world: World, position: int) -> LabError:
         "" if status is JobStatus.SUSPENDED else why_not_restarted(world),
         way_out,
     )
-    return _caused(LabJobFailedError(text), world, failure)
+    error = LabJobFailedError(text)
+    if failure is not None:
+        error.__cause__ = _users(world.failures.get(f"{failure.task}@{failure.epoch}"))
+    return error
 
 
 def why_not_restarted(world: World) -> str:
@@ -100,26 +102,16 @@ def why_not_restarted(world: World) -> str:
     return ""
 
 
-def _caused(error: LabError, world: World, failure: Failure | None) -> LabError:
-    if failure is not None:
-        error.__cause__ = _users(world.failures.get(f"{failure.task}@{failure.epoch}"))
-    return error
-
-
 def _users(failure: BaseException | None) -> BaseException | None:
     """Return the user code's exception, with the part of its traceback that is in user code."""
     while isinstance(failure, SnapshotError | UserFunctionError) and failure.__cause__ is not None:
         failure = failure.__cause__
     if failure is None:
         return None
-    return failure.with_traceback(_users_part(failure.__traceback__))
-
-
-def _users_part(traceback: TracebackType | None) -> TracebackType | None:
-    at = traceback
+    at = failure.__traceback__
     while at is not None and at.tb_frame.f_code.co_filename.startswith(KIT):
         at = at.tb_next
-    return at
+    return failure.with_traceback(at)
 
 
 def _shown(place: Frame) -> str:

@@ -94,7 +94,7 @@ class Interrupts:
         elif not self.pending:
             self._grace = _Grace()
             self.pending = True
-        elif not _is_ours(frame):  # this module delivers the pending interrupt when it is done
+        elif frame is None or frame.f_globals is not globals():  # this module delivers it when it is done
             self._deliver()
 
     def _is_in_owner(self, frame: FrameType | None) -> bool:
@@ -103,10 +103,6 @@ class Interrupts:
                 return True
             frame = frame.f_back
         return False
-
-
-def _is_ours(frame: FrameType | None) -> bool:
-    return frame is not None and frame.f_globals is globals()
 
 
 class _Grace:

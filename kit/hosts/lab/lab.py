@@ -48,15 +48,14 @@ from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.fault_verbs import Faults
 from kit.hosts.lab.interrupts import interrupts_deferred
 from kit.hosts.lab.look import Look
-from kit.hosts.lab.opening import checked_seed, claim_mode_of, job_graph, later_output_of, open_edge
+from kit.hosts.lab.opening import checked_choice, checked_seed, job_graph, open_edge
 from kit.hosts.lab.past import Past
 from kit.hosts.lab.progress import Progress
 from kit.hosts.lab.recordings.following import LEAVE, Follow, LeaveRecording, follow, world_of_recording
 from kit.hosts.lab.refusals import DRIVER_IS_DEAD, stands_still
 from kit.hosts.lab.step import Step
 from kit.hosts.lab.summary import LARGE, summary_html
-from kit.hosts.lab.world.actions import Action, LetTimePass
-from kit.hosts.lab.world.disposal import DisposeSavepoint
+from kit.hosts.lab.world.actions import Action, DisposeSavepoint, LetTimePass
 from kit.hosts.lab.world.edge import LabEdge
 from kit.hosts.lab.world.garbage import garbage_among_new_objects_only
 from kit.hosts.lab.world.keyframes import Keyframes
@@ -150,8 +149,8 @@ class Lab(Asking):
         start = StartJob(
             restore_path=directory_given("restore_path", restore_path),
             allow_non_restored_state=flag_given("allow_non_restored_state", allow_non_restored_state),
-            claim_mode=claim_mode_of(claim_mode),
-            later_output=later_output_of(later_output),
+            claim_mode=checked_choice(RecoveryClaimMode, "claim_mode", claim_mode),
+            later_output=checked_choice(LaterOutput, "later_output", later_output),
             recover=flag_given("recover", recover),
         )
         graph = for_the_lab(job_graph(job, parts))

@@ -7,7 +7,7 @@ Reading it changes nothing, and copies only what is shown. Sources and sinks fil
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,9 @@ Part = tuple[str, str, pa.Table, str]
 def _of_link(link: ChainLink) -> Iterator[Part]:
     operator = link.operator
     if isinstance(operator, WindowOperatorBase) and link.keyed_state.tables:
-        yield _windows(operator)
+        keys, starts, ends, contents = operator.windows()
+        rows = pa.table({"key": keys, "start_ms": pa.array(starts), "end_ms": pa.array(ends), "value": contents})
+        yield WINDOWS, "windows", rows, ""
     if link.keyed is not None:
         for name, table in sorted(link.keyed.tables.items()):
             yield KEYED, name, _keyed(table, link.max_parallelism), ""
@@ -137,7 +139,8 @@ def _of_link(link: ChainLink) -> Iterator[Part]:
     if isinstance(operator, SourceOperator):
         yield SOURCE, link.name, _splits(operator), "the splits it holds; the first is the one it reads"
     if isinstance(operator, SinkOperator):
-        yield STAGED, link.name, _held(operator), "rows that no complete checkpoint covers, or not published for good"
+        held = pa.Table.from_pylist([each._asdict() for each in operator.held()], schema=_HELD_SCHEMA)
+        yield STAGED, link.name, held, "rows that no complete checkpoint covers, or not published for good"
 
 
 def _groups(keys: pa.Array, max_parallelism: int) -> pa.Array:
@@ -152,12 +155,7 @@ def _keyed(table: KeyedTable, max_parallelism: int) -> pa.Table:
     if namespaces is not None:
         columns["namespace"] = namespaces
     columns["value"] = table.get(slots)
-    return _by_key_group(pa.table(columns))
-
-
-def _by_key_group(rows: pa.Table) -> pa.Table:
-    order = np.argsort(rows["key_group"].to_numpy(), kind="stable")
-    return rows.take(pa.array(order))
+    return pa.table(columns).take(pa.array(np.argsort(columns["key_group"].to_numpy(), kind="stable")))
 
 
 def _timers(service: TimerService, max_parallelism: int) -> pa.Table:
@@ -174,12 +172,6 @@ def _timers(service: TimerService, max_parallelism: int) -> pa.Table:
             columns["namespace"] = due.namespaces
         tables.append(pa.table(columns))
     return pa.concat_tables(tables)
-
-
-def _windows(operator: WindowOperatorBase) -> Part:
-    keys, starts, ends, contents = operator.windows()
-    rows = pa.table({"key": keys, "start_ms": pa.array(starts), "end_ms": pa.array(ends), "value": contents})
-    return WINDOWS, "windows", rows, ""
 
 
 def _entries(state: OperatorStateEntry) -> pa.Table:
@@ -210,10 +202,6 @@ _HELD_SCHEMA = pa.schema(
 )
 
 
-def _held(operator: SinkOperator) -> pa.Table:
-    return pa.Table.from_pylist([each._asdict() for each in operator.held()], schema=_HELD_SCHEMA)
-
-
 # --- channels ---------------------------------------------------------------------------------------------------------
 
 
@@ -224,7 +212,14 @@ def _elements(world: World, number: int) -> pa.Table:
     batches: list[pa.RecordBatch] = []
     at: list[int | None] = []
     for serial, (place, element) in enumerate(_places(world, number)):
-        head = {"place": place, "element": serial, "kind": type(element).__name__, **_facts(element)}
+        head = {
+            "place": place,
+            "element": serial,
+            "kind": type(element).__name__,
+            "checkpoint_id": getattr(element, "checkpoint_id", None),
+            "timestamp_ms": getattr(element, "timestamp_ms", None),
+            "bytes": element.size_bytes if isinstance(element, Buffer | RecordFragment) else None,
+        }
         many = element.rows if isinstance(element, Buffer) else 1
         heads += [head] * many
         if isinstance(element, Buffer):
@@ -252,18 +247,11 @@ _ELEMENTS = pa.schema(
 )
 
 
-def _records(batches: Iterable[pa.RecordBatch], at: list[int | None]) -> pa.Array:
-    batches = list(batches)
+def _records(batches: list[pa.RecordBatch], at: list[int | None]) -> pa.Array:
     if not batches:
         return pa.nulls(len(at))
     whole = pa.Table.from_batches(batches).combine_chunks()
     return pa.concat_arrays([each.to_struct_array() for each in whole.to_batches()]).take(pa.array(at, pa.int64()))
-
-
-def _facts(element: Element) -> dict[str, Any]:
-    size = element.size_bytes if isinstance(element, Buffer | RecordFragment) else None
-    about = {name: getattr(element, name, None) for name in ("checkpoint_id", "timestamp_ms")}
-    return {**about, "bytes": size}
 
 
 def _places(world: World, number: int) -> Iterator[tuple[str, Element]]:

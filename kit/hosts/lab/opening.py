@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kit.core.protocol.events import StartJob
-from kit.core.protocol.properties import LaterOutput, RecoveryClaimMode
 from kit.files.given import Choice, no_job, one_of
 from kit.files.memory import MemoryFiles
 from kit.files.output import MemoryOutput, begin_new_output, check_new_output
@@ -55,17 +54,8 @@ def checked_seed(seed: object) -> int:
     return seed
 
 
-def later_output_of(choice: LaterOutput | str) -> LaterOutput:
-    """Return the choice, given by itself or by its value. Raises LabError for another."""
-    return _one_of(LaterOutput, "later_output", choice)
-
-
-def claim_mode_of(mode: RecoveryClaimMode | str) -> RecoveryClaimMode:
-    """Return the mode, given by itself or by its value. Raises LabError for another."""
-    return _one_of(RecoveryClaimMode, "claim_mode", mode)
-
-
-def _one_of(kind: type[Choice], setting: str, found: object) -> Choice:
+def checked_choice(kind: type[Choice], setting: str, found: object) -> Choice:
+    """Return a choice of this kind, given by itself or by its value. Raises LabError for another."""
     try:
         return one_of(kind, setting, found)
     except ValueError as error:

@@ -63,11 +63,11 @@ def refusal(world: World, action: Action) -> str | None:
 
 
 def _deliver(world: World, action: DeliverMessage) -> str | None:
-    first = world.agenda.next_message(action.sender, action.receiver)
+    first = world.agenda.message(action.sender, action.receiver, 0)
     if first is None:
         return f"nothing is in flight from {action.sender} to {action.receiver}"
-    if named(first) != (action.message, action.checkpoint_id):
-        return f"{type(first).__name__} is before it: messages on one way keep their order"
+    if named(first.word) != (action.message, action.checkpoint_id):
+        return f"{type(first.word).__name__} is before it: messages on one way keep their order"
     until_ms = world.agenda.delayed_until(action.sender, action.receiver)
     if until_ms is not None:
         return f"it is held back until {until_ms} ms"
@@ -89,10 +89,6 @@ def _turn(world: World, action: TakeTurn) -> str | None:
     return _frozen(world, action.task)
 
 
-def _carry_out(world: World, action: CarryOut) -> str | None:
-    return not_asked(world, action.command, action.number) or _frozen(world, action.machine)
-
-
 def _fire(world: World, action: FireTimer) -> str | None:
     due_ms = world.agenda.due_ms(action.machine, action.timer)
     if due_ms is None:
@@ -100,10 +96,6 @@ def _fire(world: World, action: FireTimer) -> str | None:
     if due_ms > world.at_ms:
         return f"it is due at {due_ms} ms, and it is {world.at_ms} ms now"
     return _frozen(world, action.machine)
-
-
-def _wait(world: World, action: LetTimePass) -> str | None:
-    return None
 
 
 def _frozen(world: World, machine: str) -> str | None:
@@ -114,7 +106,7 @@ _REFUSALS: dict[type[Action], Callable[[World, Any], str | None]] = {
     DeliverMessage: _deliver,
     ReceiveElement: _receive,
     TakeTurn: _turn,
-    CarryOut: _carry_out,
+    CarryOut: lambda world, action: not_asked(world, action.command, action.number) or _frozen(world, action.machine),
     FireTimer: _fire,
-    LetTimePass: _wait,
+    LetTimePass: lambda world, action: None,
 }

@@ -22,21 +22,17 @@ replaced, resumes in the next life.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
-
-import pandas as pd
+from collections.abc import Callable
 
 from kit.core.metadata import read_metadata
 from kit.core.protocol.events import RequestStop, StartJob
 from kit.core.trace.record_kinds import RecordKind
 from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.faults import FailCommand, FileFault
+from kit.hosts.lab.jobs.given_jobs import GivenJob
+from kit.hosts.lab.jobs.random_jobs import RandomJob
 from kit.hosts.lab.lab import SAVEPOINTS, Lab
-from kit.machines.coordinator.master_hooks import MasterHook
 from kit.machines.job.status import JobStatus
-from kit.stream.api.environment import StreamEnvironment
-from kit.stream.graph.job_graph import JobGraph
 
 VALIDATED_EVERY = 50
 """The number of steps between two checks of the machines' invariants; a broken one stays broken for a while."""
@@ -54,42 +50,8 @@ ERRORS = ("error", "detail")
 METADATA, STORE = "/_metadata", "/store/"
 
 
-class TriedJob(Protocol):
-    """The interface of a job under test."""
-
-    @property
-    def parallelism(self) -> int:
-        """The number of subtasks per operator."""
-
-    def environment(self) -> StreamEnvironment | JobGraph:
-        """Return the job to run."""
-
-    def master_hooks(self) -> Sequence[MasterHook]:
-        """Return new master hooks for one life of the job."""
-
-    def at(self, parallelism: int) -> TriedJob:
-        """Return the same job at another parallelism, if it supports others."""
-
-    @property
-    def rescales(self) -> bool:
-        """Return True if the job can run at other parallelisms."""
-
-    @property
-    def has_last_words(self) -> bool:
-        """Return True if draining the job would emit different rows."""
-
-    def problems(self, output: Callable[[str], pd.DataFrame]) -> Iterator[str]:
-        """Yield the errors in the output after all input was read."""
-
-    def small(self) -> Iterator[TriedJob]:
-        """Yield smaller versions of the job."""
-
-    def simpler(self) -> Iterator[TriedJob]:
-        """Yield slightly simpler jobs, the largest simplification first."""
-
-    @property
-    def text(self) -> str:
-        """The job as the header of a scenario names it."""
+TriedJob = RandomJob | GivenJob
+"""A job under test."""
 
 
 class Violation(LabError):
@@ -130,7 +92,9 @@ class Safety:
         elif start.restore_path is None:
             self._highest_id = 0
         else:
-            self._highest_id = _snapshot_id(lab, str(start.restore_path))
+            location = str(start.restore_path)
+            metadata, _ = read_metadata(lab.look.files.contents[f"{location}{METADATA}"], location)
+            self._highest_id = metadata.checkpoint_id
 
     def look(self, lab: Lab) -> None:
         """Check, after each step, that a checkpoint completed by it can be restored. Raises Violation, and DamageTold
@@ -250,8 +214,10 @@ class Safety:
         world = lab._world
         if world.tasks:
             raise Violation("files", f"the job has ended, but {sorted(world.tasks)} are still there")
-        if world.agenda.pending_io:
-            raise Violation("files", f"the job has ended, but there is still to be done: {world.agenda.pending_io}")
+        if world.agenda.work:
+            raise Violation(
+                "files", f"the job has ended, but there is still to be done: {[*world.agenda.work.values()]}"
+            )
         left = sorted(_state_files(lab) - _referenced_files(lab)) if self.clean else []
         if left:
             raise Violation("files", f"nothing refers to {left}")
@@ -262,7 +228,8 @@ class Safety:
         """Return the snapshot from which the next life starts: the one with which the job was stopped, the one that its
         failure names, or the newest if it was cancelled.
         """
-        answers = [answer for request in _stops(lab) if (answer := lab._world.answers.get(request)) is not None]
+        stops = (action.request_id for action in lab._done if isinstance(action, RequestStop))
+        answers = [answer for request in stops if (answer := lab._world.answers.get(request)) is not None]
         if lab.status == "FAILED":
             found = GO_ON.search(lab.error)
             return found[1] if found else None
@@ -290,15 +257,6 @@ def newest_snapshot(lab: Lab) -> str | None:
         if path.endswith(METADATA)
     }
     return found[max(found)] if found else None
-
-
-def _stops(lab: Lab) -> list[int]:
-    """Return the stop requests of this life."""
-    return [action.request_id for action in lab._done if isinstance(action, RequestStop)]
-
-
-def _snapshot_id(lab: Lab, location: str) -> int:
-    return int(read_metadata(lab.look.files.contents[f"{location}{METADATA}"], location)[0].checkpoint_id)
 
 
 def _state_files(lab: Lab) -> set[str]:

@@ -19,7 +19,7 @@ from kit.core.protocol.events import StartJob
 from kit.core.protocol.words import Word
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.scenarios.scenario_text import ScenarioText
-from kit.hosts.lab.scenarios.scenario_writing import LINE_LENGTH, line_of, scenario_of_lines
+from kit.hosts.lab.scenarios.scenario_writing import LINE_LENGTH, line_of, scenario_of
 from kit.hosts.lab.world.actions import Action, LetTimePass
 from kit.verify.swarm.trials import Telling
 
@@ -31,7 +31,7 @@ def scenario_of_trial(telling: Telling, name: str) -> ScenarioText:
     """Return the scenario of a finished trial."""
     violation = str(telling.violation or "all holds")
     question = f"How does it come to this: {violation.splitlines()[0]}"
-    return scenario_of_lines(lines_of(telling), name, telling.trial.job.text, "What a swarm found", question)
+    return scenario_of(lines_of(telling), name, telling.trial.job.text, "What a swarm found", question)
 
 
 def lines_of(telling: Telling) -> Iterator[str]:

@@ -30,7 +30,6 @@ from kit.core.protocol.commands import (
     ReadSplit,
     ScheduleTimer,
     StopEpoch,
-    WriteRows,
 )
 from kit.core.protocol.duties import Command, Duty, by_command
 from kit.core.protocol.events import (
@@ -158,8 +157,8 @@ class FollowingWorld(World):
             return partial(Envelope, None)
         if machine is None or machine.identity != event.identity:
             return None
-        if event.cause in self._in_hand and event.identity != LAB:
-            return partial(self._take_in_hand, event.cause)
+        if event.cause in self._in_hand:
+            return lambda: Envelope(self._in_hand.pop(event.cause).word, event.cause)
         find = self._FIND.get(event.kind, FollowingWorld._find_message)
         return find(self, event)
 
@@ -183,9 +182,6 @@ class FollowingWorld(World):
         self.agenda.advance(self.at_ms)
         self._compare(event, machine, self.trace.since(before))
 
-    def _find_turn(self, event: Handled) -> Take | None:
-        return partial(Envelope, ProcessInput())
-
     def _find_element(self, event: Handled) -> Take | None:
         channel = event.facts["channel"]
         return partial(self._take_element, channel) if self.agenda.on_wire(channel) else None
@@ -204,13 +200,9 @@ class FollowingWorld(World):
 
     def _find_timer(self, event: Handled) -> Take | None:
         machine, timer = event.machine, event.facts["timer"]
-        return None if self.agenda.timer(machine, timer) is None else partial(self._take_timer, machine, timer)
-
-    def _take_timer(self, machine: str, timer: str) -> Envelope:
-        return Envelope(TimerFired(timer=timer), self.agenda.take_timer(machine, timer).cause)
-
-    def _find_outside(self, event: Handled) -> Take | None:
-        return partial(self._take_outside, event)
+        if self.agenda.timer(machine, timer) is None:
+            return None
+        return lambda: Envelope(TimerFired(timer=timer), self.agenda.take_timer(machine, timer).cause)
 
     def _take_outside(self, event: Handled) -> Envelope:
         word = event.word()
@@ -233,12 +225,9 @@ class FollowingWorld(World):
         answer = answer_for_unknown_task(message.word, self.tasks.get(task), self.job.job_id)
         return Envelope(answer, message.cause)
 
-    def _take_in_hand(self, cause: str) -> Envelope:
-        return Envelope(self._in_hand.pop(cause).word, cause)
-
     def _find_end_of_epoch(self, event: Handled) -> Take | None:
         """Find the end of an epoch: no task or slot is left in it."""
-        asked = any(isinstance(work.word, StopEpoch) for _, work in self.agenda.pending_io)
+        asked = any(isinstance(work.word, StopEpoch) for _, work in self.agenda.work.values())
         return partial(self._take_end_of_epoch, event) if asked else None
 
     def _take_end_of_epoch(self, event: Handled) -> Envelope:
@@ -250,12 +239,12 @@ class FollowingWorld(World):
         return Envelope(EpochEnded(epoch=self.master.epoch), event.cause)
 
     _FIND: ClassVar[dict[str, Callable[[FollowingWorld, Handled], Take | None]]] = {
-        ProcessInput.__name__: _find_turn,
+        ProcessInput.__name__: lambda world, event: partial(Envelope, ProcessInput()),
         ElementReceived.__name__: _find_element,
         CreditReceived.__name__: _find_credit,
         TimerFired.__name__: _find_timer,
         EpochEnded.__name__: _find_end_of_epoch,
-        **dict.fromkeys(_FROM_OUTSIDE, _find_outside),
+        **dict.fromkeys(_FROM_OUTSIDE, lambda world, event: partial(world._take_outside, event)),
     }
     """The functions that find each kind of event that is neither a message nor an answer."""
 
@@ -321,42 +310,28 @@ class FollowingWorld(World):
     # --- what the machines ask for --------------------------------------------------------------------------------
 
     def _grant_later(self, machine: Machine, command: GrantCredit, cause: str) -> None:
-        if self.follows:
-            self._credits.setdefault(command.channel, deque()).append(Envelope(command, cause))
-        else:
-            self._grant(machine, command, cause)
+        self._credits.setdefault(command.channel, deque()).append(Envelope(command, cause))
 
     def _hand_over_later(self, machine: Machine, message: SlotMessage, cause: str) -> None:
-        if self.follows:
-            to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)
-            slot = slot_name(self.tasks[message.task].subtask)
-            self._in_hand[cause] = _InHand(slot if to_slot else message.task, message)
-        else:
-            self._hand_over(machine, message, cause)
+        to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)
+        slot = slot_name(self.tasks[message.task].subtask)
+        self._in_hand[cause] = _InHand(slot if to_slot else message.task, message)
 
     def _read_now(self, machine: Machine, command: ReadSplit, cause: str) -> None:
-        doomed = self.doomed_read(machine, command) if self.follows else None
+        doomed = self.doomed_read(machine, command)
         if doomed is not None:
             self._in_hand[cause] = _InHand(machine.name, doomed)
-        elif self.follows:
-            self._do_now(machine, command, cause, self.recording.answers.get(cause))
         else:
-            self._read_rows(machine, command, cause)
+            self._do_now(machine, command, cause)
 
     def _wait_for_rows(self, machine: Machine, command: AwaitRows, cause: str) -> None:
-        recorded = self.recording.answers.get(cause) if self.follows else None
+        recorded = self.recording.answers.get(cause)
         if recorded is None:
             self._await_rows(machine, command, cause)
         else:
             there = tuple(recorded.facts["split_ids"])
             answer = RowsAvailable(operator_id=command.operator_id, split_ids=there)
             self._in_hand[cause] = _InHand(machine.name, answer)
-
-    def _write_now(self, machine: Machine, command: WriteRows, cause: str) -> None:
-        if self.follows:
-            self._do_now(machine, command, cause, self.recording.answers.get(cause))
-        else:
-            self._carry_out(machine, command, cause)
 
     def _set_timer(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
         self._keep_fired(machine, command.timer)
@@ -371,19 +346,19 @@ class FollowingWorld(World):
         event is in flight.
         """
         known = self.agenda.timer(machine.name, timer)
-        if self.follows and known is not None and known.cause in self.recording.answers:
+        if known is not None and known.cause in self.recording.answers:
             self._in_hand[known.cause] = _InHand(machine.name, TimerFired(timer=timer))
 
     def _begin_work(self, machine: Machine, command: Command, cause: str) -> None:
         """Carry out a command at once, unless it has an answer that was never recorded."""
-        answer = self.recording.answers.get(cause)
-        was_done = answer is not None or cause in self.recording.schedule.done
-        if self.follows and (was_done or not command.answers or command.duty is Duty.CLEAN_UP):
-            self._do_now(machine, command, cause, answer)
+        was_done = cause in self.recording.answers or cause in self.recording.schedule.done
+        if was_done or not command.answers or command.duty is Duty.CLEAN_UP:
+            self._do_now(machine, command, cause)
         else:
             self._begin_io(machine, command, cause)
 
-    def _do_now(self, machine: Machine, command: Command, cause: str, recorded: Handled | None) -> None:
+    def _do_now(self, machine: Machine, command: Command, cause: str) -> None:
+        recorded = self.recording.answers.get(cause)
         if recorded is not None and _failed(recorded) and command.duty is not Duty.READ_ROWS:
             self._in_hand[cause] = _InHand(machine.name, recorded.word(), command)
             return
@@ -400,10 +375,11 @@ class FollowingWorld(World):
         Duty.HAND_OVER: _hand_over_later,
         Duty.READ_ROWS: _read_now,
         Duty.AWAIT_ROWS: _wait_for_rows,
-        Duty.WRITE_ROWS: _write_now,
+        Duty.WRITE_ROWS: _do_now,
         Duty.WORK: _begin_work,
         Duty.CLEAN_UP: _begin_work,
     }
+    """The functions that differ while the world follows the recording."""
 
     # --- checking -------------------------------------------------------------------------------------------------
 
@@ -427,7 +403,7 @@ class FollowingWorld(World):
         """Leave the recording, and continue as any other lab. Workers that the recording lost are removed, and delayed
         answers arrive.
         """
-        self.follows = False
+        self.follows, self.CARRY_OUT = False, World.CARRY_OUT
         self.check_every = self._checked_every
         for slot in self._lost:
             self.forget_worker(slot)
@@ -484,10 +460,13 @@ def follow(world: FollowingWorld) -> Iterator[Follow]:
 
 def _next_process(world: FollowingWorld, processes: dict[str, deque[Handled]]) -> str:
     """Return the process with the earliest event that can happen. An epoch ends when its slots have no events left."""
+    of_epoch = f"@{world.master.epoch}"
     for name in sorted(processes, key=lambda each: processes[each][0].at_ms):
         event = processes[name][0]
-        if event.kind == EpochEnded.__name__ and any(_is_of(world, each[0]) for each in processes.values()):
-            continue
+        if event.kind == EpochEnded.__name__ and any(
+            each[0].identity.endswith(of_epoch) for each in processes.values()
+        ):
+            continue  # a task or a slot of the epoch still has events
         if world.find(event) is not None:
             return name
     waiting = "; ".join(f"{events[0]!r} after {events[0].cause or 'nothing'}" for events in processes.values())
@@ -503,11 +482,6 @@ def _as_recorded(answer: Word, recorded: Handled) -> Word:
 
 def _failed(answer: Handled) -> bool:
     return answer.kind in _FAILURES and bool(answer.facts.get("error"))
-
-
-def _is_of(world: World, event: Handled) -> bool:
-    """Return True if the event belongs to an existing task or slot."""
-    return event.identity.endswith(f"@{world.master.epoch}")
 
 
 FollowingWorld.CARRY_OUT = by_command(FollowingWorld.DUTIES, COMMANDS)

@@ -9,6 +9,7 @@ from typing import Any
 from kit.core.protocol.events import StartJob
 from kit.core.trace.schedule import Handled
 from kit.core.trace.trace import Trace, TraceRecord
+from kit.run.steps import event_of
 
 HOSTS_OWN = {"TaskStateChanged": ("traceback",)}
 """The fields, by kind of record, that depend on the host and are not compared."""
@@ -29,7 +30,7 @@ class Recording:
         """By the id of the event to which they belong."""
         self._heard: dict[str, range] = {}
         for record in trace:
-            event_id = _event_of(record.id)
+            event_id = event_of(record)
             self.records.setdefault(event_id, []).append(record)
             machine, number = _parts(event_id)
             heard = self._heard.get(machine, range(number, number + 1))
@@ -112,12 +113,6 @@ def _innermost(where: str, mine: Any, theirs: Any) -> tuple[str, Any, Any]:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
-
-
-def _event_of(record_id: str) -> str:
-    """Return the id of the event to which a record belongs, as the event or as a command."""
-    machine, _, number = record_id.rpartition("#")
-    return f"{machine}#{number.partition('.')[0]}"
 
 
 def _parts(event_id: str) -> tuple[str, int]:

@@ -6,8 +6,9 @@ the same steps, and reads the value whenever its task has handled an event. This
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -65,15 +66,15 @@ def _value(table: StateTable, key: Any) -> Any:
     return values[0] if namespaces is None else dict(zip(namespaces.to_pylist(), values))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Change:
-    """A step that changed the value: the value before and after, the event, and the element taken with it."""
+    """A step that changed the value: the value before and after, the event, the element taken with it and its rows."""
 
     before: Any
     after: Any
     event: TraceRecord
-    element: TraceRecord | None = None
-    rows: list[Any] = field(default_factory=list)
+    element: TraceRecord | None
+    rows: list[Any]
 
 
 def places(world: World, key: Any, state: str | None, about: str | None) -> list[Place]:
@@ -109,7 +110,8 @@ def why_value(lab: Any, evidence: Evidence, key: Any, state: str | None, about: 
         there = ", ".join(f"state={each.state!r} of {each.task}" for each in found)
         if found:
             raise WhyError(f"key {key!r} is in several states: {there}; say which")
-        known = sorted({name for machine in world.tasks.values() for name in _states(machine.chain.links)})
+        links = (link for machine in world.tasks.values() for link in machine.chain.links)
+        known = sorted({name for link in links if link.keyed is not None for name in link.keyed.tables})
         raise WhyError(f"no keyed state holds key {key!r}; states are {', '.join(known) or 'none'}")
     (place,) = found
     now = place.read(world)
@@ -120,12 +122,6 @@ def why_value(lab: Any, evidence: Evidence, key: Any, state: str | None, about: 
     facts.append(_first(evidence, place, changes[0].before if changes else now))
     what = "has no value" if now is None else f"is {now}"
     return Why(f"Why is the {place} what it is?", fact(f"the {place} {what}", *facts))
-
-
-def _states(links: Any) -> Iterator[str]:
-    for link in links:
-        if link.keyed is not None:
-            yield from link.keyed.tables
 
 
 def _told(evidence: Evidence, place: Place, change: Change) -> Fact:
@@ -166,34 +162,17 @@ def history(lab: Any, place: Place) -> Iterator[Change]:
             elements[own[0].id] = own[0], arriving[0]
         before, value = value, place.read(other._world) if own else value
         if own and value != before and not any(record.kind == RecordKind.STATE_READ for record in own):
-            yield _change(other._world, place, before, value, own[0], elements)
+            received, element = elements.get(own[0].cause, (None, None))
+            rows: list[Any] = []
+            if received is not None and isinstance(element, Buffer):
+                rows = _own_rows(other._world, place, received.data["channel"], element.batch)
+            yield Change(before, value, own[0], received, rows)
 
 
 def _beginning_of_epoch(lab: Any) -> int:
     """Return the number of the step before the present epoch."""
-    epoch, low, high = lab.look.master.epoch, 1, lab.position
-    while low < high:
-        middle = (low + high) // 2
-        if lab.goto(middle).look.master.epoch < epoch:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def _change(
-    world: World,
-    place: Place,
-    before: Any,
-    after: Any,
-    event: TraceRecord,
-    elements: dict[str, tuple[TraceRecord, Any]],
-) -> Change:
-    received, element = elements.get(event.cause, (None, None))
-    change = Change(before, after, event, received)
-    if received is not None and isinstance(element, Buffer):
-        change.rows = _own_rows(world, place, received.data["channel"], element.batch)
-    return change
+    steps = range(1, lab.position)
+    return 1 + bisect_left(steps, lab.look.master.epoch, key=lambda step: lab.goto(step).look.master.epoch)
 
 
 def _own_rows(world: World, place: Place, channel: int, batch: pa.RecordBatch) -> list[Any]:

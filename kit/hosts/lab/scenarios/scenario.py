@@ -11,7 +11,6 @@ shows. `kit.hosts.lab.scenarios.scenario_text` has the format, `kit.hosts.lab.sc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from difflib import unified_diff
 from functools import lru_cache
 from html import escape
@@ -31,7 +30,7 @@ from kit.hosts.lab.scenarios.block_run import BlockRun
 from kit.hosts.lab.scenarios.scenario_commands import Job, Scene, carry_out
 from kit.hosts.lab.scenarios.scenario_outcome import NOTHING, ROWS_ONLY, outcome
 from kit.hosts.lab.scenarios.scenario_text import ScenarioError, ScenarioText, parse
-from kit.hosts.lab.scenarios.scenario_writing import scenario_of
+from kit.hosts.lab.scenarios.scenario_writing import scenario_lines, scenario_of
 from kit.run.run import Run, run_of
 
 SUFFIX = ".scenario"
@@ -183,11 +182,8 @@ def read_scenario(path: str | PathLike[str]) -> ScenarioText:
 @lru_cache
 def all_scenarios() -> dict[str, ScenarioText]:
     """Return the scenarios that come with the kit, by name."""
-    return {file.stem: parse(file.stem, file.read_text(encoding="utf-8"), file.name) for file in _files()}
-
-
-def _files() -> Iterator[Path]:
-    yield from sorted(DIRECTORY.glob(f"*{SUFFIX}"))
+    files = sorted(DIRECTORY.glob(f"*{SUFFIX}"))
+    return {file.stem: parse(file.stem, file.read_text(encoding="utf-8"), file.name) for file in files}
 
 
 def list_scenarios() -> pd.DataFrame:
@@ -258,7 +254,7 @@ def save_scenario(lab: Lab, path: str | PathLike[str], job: str = "", title: str
         raise LabError(f"{path} is to hold a scenario: let its name end in {SUFFIX!r}")
     title = title or f"A run of {lab.job.name}"
     question = question or f"What happened in {lab.position} steps of {lab.job.name}?"
-    text = scenario_of(lab.past.actions, file.stem, job or lab.job.name, title, question)
+    text = scenario_of(scenario_lines(lab.past.actions), file.stem, job or lab.job.name, title, question)
     again = Scenario(text, str(file), None if job else lab.job).run()
     if list(again.trace) != list(lab.trace):
         raise LabError(f"done again, this run comes out otherwise: is the job {text.job!r} that of {lab!r}?")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from kit.core.state.errors import StateError
 from kit.core.trace.trace import TraceRecord
 from kit.files.disposal import CheckpointInUseError
 from kit.hosts.lab.by_words import matching
+from kit.hosts.lab.conditions import record_kinds
 from kit.hosts.lab.errors import MOST_NAMED, LabError, LabWarning, nearest
 from kit.hosts.lab.faults.fault_verbs import VERBS as VERBS_OF_FAULTS
 from kit.hosts.lab.faults.fault_verbs import WHAT
@@ -31,7 +32,6 @@ from kit.hosts.lab.jobs.random_jobs import NAME as RANDOM
 from kit.hosts.lab.jobs.ready_jobs import ReadyHook, job_of, random_job, ready_job, settings_of
 from kit.hosts.lab.lab import Lab
 from kit.hosts.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
-from kit.hosts.lab.scenarios.record_kinds import record_kinds
 from kit.hosts.lab.scenarios.scenario_outcome import in_one_line
 from kit.hosts.lab.scenarios.scenario_views import file_path, requested, show, snapshot_path
 from kit.hosts.lab.scenarios.scenario_writing import fault_of
@@ -149,7 +149,9 @@ class Scene:
     def next_action(self, *, waits: bool = True) -> Action | None:
         """Return the first action that is not held back; time passes only if nothing else can happen."""
         for action in self.lab.enabled():
-            if (waits or not _is_wait(action)) and not any(matching(words, [action]) for words in self.held):
+            if (waits or not isinstance(action, LetTimePass)) and not any(
+                matching(words, [action]) for words in self.held
+            ):
                 return action
         return None
 
@@ -178,24 +180,11 @@ class Scene:
         return found[0]
 
 
-def _is_wait(action: Action) -> bool:
-    return isinstance(action, LetTimePass)
-
-
 # ---- commands -------------------------------------------------------------------------------------------------------
 
 
 def _run_until_checkpoint(scene: Scene, number: str) -> None:
-    wanted = int(number)
-    scene.step_until(lambda records: scene.lab.look.master.checkpoints.store.latest_id >= wanted)
-
-
-def _run_until_time(scene: Scene, at_ms: str) -> None:
-    scene.step_until(lambda records: scene.lab.look.at_ms >= int(at_ms))
-
-
-def _run_until_finished(scene: Scene) -> None:
-    scene.step_until(lambda records: scene.lab.ended)
+    scene.step_until(lambda records: scene.lab.look.master.checkpoints.store.latest_id >= int(number))
 
 
 def _run_until_record(scene: Scene, kind: str, checkpoint: str | None, machine: str | None) -> None:
@@ -204,18 +193,12 @@ def _run_until_record(scene: Scene, kind: str, checkpoint: str | None, machine: 
     wanted = None if checkpoint is None else int(checkpoint)
     scene.step_until(
         lambda records: any(
-            kind in (record.kind, _element_of(record))
+            kind in (record.kind, (record.data.get("element") or {}).get("type"))
             and wanted in (None, record.checkpoint_id)
             and machine in (None, record.machine)
             for record in records
         )
     )
-
-
-def _element_of(record: TraceRecord) -> str:
-    """Return the type name of the element that a record sends or receives."""
-    element = record.data.get("element")
-    return str(element["type"]) if isinstance(element, Mapping) else ""
 
 
 def _settle(scene: Scene) -> None:
@@ -244,17 +227,9 @@ def _do_keys(scene: Scene, keys: str) -> None:
         scene.lab.step(key)
 
 
-def _inflict(scene: Scene, text: str) -> None:
-    scene.lab.step(fault_of(text))
-
-
 def _turn(scene: Scene, task: str, times: str | None) -> None:
     for _ in range(int(times or 1)):
         scene.lab.step(scene.find(f"give {task} its turn"))
-
-
-def _hold(scene: Scene, words: str) -> None:
-    scene.held.append(words)
 
 
 def _release(scene: Scene, words: str) -> None:
@@ -266,17 +241,9 @@ def _release(scene: Scene, words: str) -> None:
         raise LabError(f"{words!r} is not held back; held back is: {'; '.join(scene.held) or 'nothing'}")
 
 
-def _trigger_checkpoint(scene: Scene, full: str | None) -> None:
-    scene.lab.trigger_checkpoint(full=full is not None)
-
-
 def _trigger_checkpoints(scene: Scene, times: str) -> None:
     for _ in range(int(times)):
         scene.lab.trigger_checkpoint()
-
-
-def _savepoint(scene: Scene, target: str | None) -> None:
-    scene.lab.savepoint(target)
 
 
 def _dispose(scene: Scene, path: str) -> None:
@@ -284,10 +251,6 @@ def _dispose(scene: Scene, path: str) -> None:
         scene.lab.dispose_savepoint(path)
     except (StateError, CheckpointInUseError) as error:
         raise LabError(str(error)) from error
-
-
-def _stop(scene: Scene, drain: str | None, target: str | None) -> None:
-    scene.lab.stop(target, drain=drain is not None)
 
 
 def _rescale(scene: Scene, wanted: str, later: str | None) -> None:
@@ -303,24 +266,12 @@ def _rescale(scene: Scene, wanted: str, later: str | None) -> None:
         raise LabError(str(error)) from error
 
 
-def _cancel(scene: Scene) -> None:
-    scene.lab.cancel()
-
-
-def _wait(scene: Scene, at_ms: str) -> None:
-    scene.lab.wait_until(int(at_ms))
-
-
 def _break(name: str, scene: Scene, **groups: str | None) -> None:
     """Inject a fault by its method; words that name a file of a snapshot are replaced with its path."""
     given = VERBS_OF_FAULTS[name].arguments(groups)
     if WHAT in given:
         given[WHAT] = file_path(scene.lab, given[WHAT])
     getattr(scene.lab.faults, name)(**given)
-
-
-def _another_driver(scene: Scene) -> None:
-    scene.recover()
 
 
 def _take(scene: Scene, steps: str) -> None:
@@ -382,10 +333,6 @@ def _restore(scene: Scene, name: str, job: str | None, settings: str | None) -> 
     scene.begin(restore_path=snapshot_path(scene.lab, name), **how)
 
 
-def _why_checkpoint(scene: Scene, number: str) -> None:
-    _say_why(scene, scene.lab.why(checkpoint=int(number)))
-
-
 def _why_request(scene: Scene, number: str) -> None:
     asked = requested(scene.lab)
     if not 0 < int(number) <= len(asked):
@@ -401,16 +348,8 @@ def _why_channel(scene: Scene, source: str, target: str) -> None:
     _say_why(scene, scene.lab.why(channel=found[0]))
 
 
-def _why_task(scene: Scene, task: str) -> None:
-    _say_why(scene, scene.lab.why(task=task))
-
-
 def _say_why(scene: Scene, why: Why) -> None:
     scene.said += [in_one_line(line, LONGEST_WHY) for line in str(why).splitlines()]
-
-
-def _show(scene: Scene, what: str) -> None:
-    scene.said += show(scene.lab, what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,8 +371,20 @@ VERBS = (
         _run_until_checkpoint,
         MILESTONE,
     ),
-    Verb("run until N ms", "until this time is reached", r"run until (\d+) ms", _run_until_time, MILESTONE),
-    Verb("run until finished", "until the job has ended", "run until finished", _run_until_finished, MILESTONE),
+    Verb(
+        "run until N ms",
+        "until this time is reached",
+        r"run until (\d+) ms",
+        lambda scene, at_ms: scene.step_until(lambda records: scene.lab.look.at_ms >= int(at_ms)),
+        MILESTONE,
+    ),
+    Verb(
+        "run until finished",
+        "until the job has ended",
+        "run until finished",
+        lambda scene: scene.step_until(lambda records: scene.lab.ended),
+        MILESTONE,
+    ),
     Verb(
         "run until RECORD [of chk-N] [at MACHINE]",
         "until the trace has such a record, or one about such an element",
@@ -460,9 +411,19 @@ VERBS = (
         r"turn (\S+)(?: (\d+) times)?",
         _turn,
     ),
-    Verb("hold WORDS", "hold these actions back from now on", r"hold (.+)", _hold),
+    Verb(
+        "hold WORDS",
+        "hold these actions back from now on",
+        r"hold (.+)",
+        lambda scene, words: scene.held.append(words),
+    ),
     Verb("release WORDS", "no longer hold them back; 'everything' releases all", r"release (.+)", _release),
-    Verb("trigger checkpoint [full]", "request a checkpoint", r"trigger checkpoint( full)?", _trigger_checkpoint),
+    Verb(
+        "trigger checkpoint [full]",
+        "request a checkpoint",
+        r"trigger checkpoint( full)?",
+        lambda scene, full: scene.lab.trigger_checkpoint(full=full is not None),
+    ),
     Verb(
         "trigger checkpoint N times",
         "request N checkpoints",
@@ -470,12 +431,17 @@ VERBS = (
         _trigger_checkpoints,
         MILESTONE,
     ),
-    Verb("trigger savepoint [at PATH]", "request a savepoint", r"trigger savepoint(?: at (\S+))?", _savepoint),
+    Verb(
+        "trigger savepoint [at PATH]",
+        "request a savepoint",
+        r"trigger savepoint(?: at (\S+))?",
+        lambda scene, target: scene.lab.savepoint(target),
+    ),
     Verb(
         "stop with savepoint [and drain] [at PATH]",
         "request stop-with-savepoint",
         r"stop with savepoint( and drain)?(?: at (\S+))?",
-        _stop,
+        lambda scene, drain, target: scene.lab.stop(target, drain=drain is not None),
     ),
     Verb(
         "rescale [VERTEX] to N [at the next checkpoint]",
@@ -483,8 +449,13 @@ VERBS = (
         r"rescale ((?:to \d+)|(?:\S+ to \d+(?:, \S+ to \d+)*))( at the next checkpoint)?",
         _rescale,
     ),
-    Verb("cancel", "cancel the job", "cancel", _cancel),
-    Verb("wait until N ms", "let time pass without any action", r"wait until (\d+) ms", _wait),
+    Verb("cancel", "cancel the job", "cancel", lambda scene: scene.lab.cancel()),
+    Verb(
+        "wait until N ms",
+        "let time pass without any action",
+        r"wait until (\d+) ms",
+        lambda scene, at_ms: scene.lab.wait_until(int(at_ms)),
+    ),
     *(
         Verb(each.usage, each.does, each.pattern.pattern, partial(_break, name))
         for name, each in VERBS_OF_FAULTS.items()
@@ -494,13 +465,13 @@ VERBS = (
         "inflict FAULT(FIELDS)",
         "inject a fault, in the form of a saved run",
         r"inflict (.+)",
-        _inflict,
+        lambda scene, text: scene.lab.step(fault_of(text)),
     ),
     Verb(
         "another driver goes on",
         "this driver dies now; the next one reads the durable store",
         "another driver goes on",
-        _another_driver,
+        Scene.recover,
     ),
     Verb(
         "a job of Flink's has left PATH/chk-N with state of OPERATOR",
@@ -537,11 +508,26 @@ VERBS = (
         _check,
         MILESTONE,
     ),
-    Verb("why chk-N", "why a checkpoint is pending, or how it ended", r"why chk-(\d+)", _why_checkpoint),
+    Verb(
+        "why chk-N",
+        "why a checkpoint is pending, or how it ended",
+        r"why chk-(\d+)",
+        lambda scene, number: _say_why(scene, scene.lab.why(checkpoint=int(number))),
+    ),
     Verb("why request N", "why a request has no answer, or this one", r"why request (\d+)", _why_request),
     Verb("why TASK -> TASK", "why a channel is blocked", r"why (\S+/\d+) -> (\S+/\d+)", _why_channel),
-    Verb("why TASK", "why a task is in its state", r"why (\S+/\d+)", _why_task),
-    Verb("show WHAT", "status, checkpoints, output...: see `VIEWS`", r"show (.+)", _show),
+    Verb(
+        "why TASK",
+        "why a task is in its state",
+        r"why (\S+/\d+)",
+        lambda scene, task: _say_why(scene, scene.lab.why(task=task)),
+    ),
+    Verb(
+        "show WHAT",
+        "status, checkpoints, output...: see `VIEWS`",
+        r"show (.+)",
+        lambda scene, what: scene.said.extend(show(scene.lab, what)),
+    ),
 )
 _WATCHED = (_take, _follow, _go_on, _take_over, _check)
 """The commands that check the safety properties after each step."""

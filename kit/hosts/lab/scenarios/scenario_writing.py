@@ -25,25 +25,15 @@ from kit.hosts.lab.errors import LabError
 from kit.hosts.lab.faults.fault import Fault
 from kit.hosts.lab.faults.faults import FAULTS
 from kit.hosts.lab.scenarios.scenario_text import Block, Command, ScenarioText
-from kit.hosts.lab.world.actions import Action, LetTimePass
-from kit.hosts.lab.world.disposal import DisposeSavepoint
+from kit.hosts.lab.world.actions import Action, DisposeSavepoint, LetTimePass
 
 LINE_LENGTH = 110
 LINES_PER_BLOCK = 10
 MATTERS_OF_COURSE = ("do ", "follow ", "take ")
 
 
-def scenario_of(actions: Sequence[Action | Word], name: str, job: str, title: str, question: str) -> ScenarioText:
-    """Return the scenario that takes these actions in a lab of the ready job `job`, or of your own job, without
-    outcomes.
-
-    Raises LabError if the run did not start from scratch.
-    """
-    return scenario_of_lines(scenario_lines(actions), name, job, title, question)
-
-
-def scenario_of_lines(lines: Iterable[str], name: str, job: str, title: str, question: str) -> ScenarioText:
-    """Return the scenario of these commands, without outcomes."""
+def scenario_of(lines: Iterable[str], name: str, job: str, title: str, question: str) -> ScenarioText:
+    """Return the scenario of these commands, in a lab of the ready job `job` or of your own job, without outcomes."""
     return ScenarioText(name, {"title": title, "question": question, "job": job}, tuple(_blocks(list(lines))))
 
 

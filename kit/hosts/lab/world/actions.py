@@ -3,7 +3,7 @@
 An action is a value. Its `key` is one word, the same in every replay of a run, so a list of keys *is* the run. Messages
 between one task and the JobMaster keep their order, and so do the elements of a channel. Otherwise any enabled action
 may be next; a real cluster has no more freedom than that. An action that never happens by itself is a `Fault`
-(`kit.hosts.lab.faults.faults`).
+(`kit.hosts.lab.faults.faults`), or the user's `DisposeSavepoint`.
 """
 
 from __future__ import annotations
@@ -187,3 +187,17 @@ class LetTimePass(Action):
     group: ClassVar = Group.TIME
     verb: ClassVar = "wait"
     pattern: ClassVar = "wait until {until_ms} ms"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DisposeSavepoint(Action):
+    """The user deletes a savepoint: its `_metadata` and its files."""
+
+    path: str
+
+    group: ClassVar = Group.FILES
+    verb: ClassVar = "dispose"
+    pattern: ClassVar = "dispose of the savepoint {path}"
+
+    def perform(self, world: Any) -> None:
+        world.edge.dispose(self.path, world.master.checkpoints.store.in_use)

@@ -65,11 +65,11 @@ class Agenda:
         self._task_numbers: dict[str, int] = {}
         self._due, self._letters, self._asked, self._sent, self._turns = (ReadyNumbers() for _ in range(5))
         self._kinds: tuple[tuple[ReadyNumbers, Callable[[Agenda, int], Action]], ...] = (
-            (self._due, Agenda._timer_action),
+            (self._due, lambda agenda, number: FireTimer(*agenda._set[number])),
             (self._letters, Agenda._message_action),
             (self._asked, Agenda._io_action),
             (self._sent, Agenda._wire_action),
-            (self._turns, Agenda._run_action),
+            (self._turns, lambda agenda, number: agenda._take_turns[number]),
         )
 
     # --- what may happen ------------------------------------------------------------------------------------------
@@ -105,25 +105,18 @@ class Agenda:
 
     def allows(self, action: Action) -> bool:
         """Return True if this action, which was enabled earlier, still is."""
-        return _ALLOWS[type(action)](self, action)
-
-    def _allows_turn(self, action: TakeTurn) -> bool:
-        return self._task_numbers.get(action.task, -1) in self._turns
-
-    def _allows_element(self, action: ReceiveElement) -> bool:
-        return action.channel in self._wires
-
-    def _allows_message(self, action: DeliverMessage) -> bool:
-        return self.next_message(action.sender, action.receiver) is not None
-
-    def _allows_timer(self, action: FireTimer) -> bool:
-        return (action.machine, action.timer) in self._timers
-
-    def _allows_work(self, action: CarryOut) -> bool:
-        return action.number in (self._asked if action.number in self._awaited else self._io)
-
-    def _timer_action(self, number: int) -> Action:
-        return FireTimer(*self._set[number])
+        match action:
+            case TakeTurn():
+                return self._task_numbers.get(action.task, -1) in self._turns
+            case ReceiveElement():
+                return action.channel in self._wires
+            case DeliverMessage():
+                return self.message(action.sender, action.receiver, 0) is not None
+            case FireTimer():
+                return (action.machine, action.timer) in self._timers
+            case CarryOut():
+                return action.number in (self._asked if action.number in self._awaited else self._io)
+        raise KeyError(action)
 
     def _message_action(self, number: int) -> Action:
         sender, receiver = way = self._ways[number]
@@ -138,9 +131,6 @@ class Agenda:
         assert self._graph is not None
         channel = self._graph.channels[number]
         return ReceiveElement(number, channel.source_task, channel.target_task, self._wires[number][0].word.element)
-
-    def _run_action(self, number: int) -> Action:
-        return self._take_turns[number]
 
     # --- time and timers ------------------------------------------------------------------------------------------
 
@@ -187,8 +177,8 @@ class Agenda:
 
     def due_ms(self, machine: str, timer: str) -> int | None:
         """Return the time at which a timer is due; None if it is not set."""
-        known = self._timers.get((machine, timer))
-        return None if known is None else int(known[1].word.due_ms)
+        known = self.timer(machine, timer)
+        return None if known is None else int(known.word.due_ms)
 
     def cancel_timer(self, machine: str, timer: str) -> None:
         """Forget a timer, if it is set."""
@@ -213,11 +203,6 @@ class Agenda:
         if not (self._held or self._delayed) or self._may_arrive(way, queue):
             self._letters.add(number)
 
-    def next_message(self, sender: str, receiver: str) -> Word | None:
-        """Return the first message in flight on this route, or None."""
-        _, queue = self._mail.get((sender, receiver), (0, None))
-        return queue[0].word if queue else None
-
     def place_of(self, sender: str, receiver: str, cause: str) -> int | None:
         """Return the index, on this route, of the message with this id; None if there is none."""
         _, queue = self._mail.get((sender, receiver), (0, ()))
@@ -236,24 +221,21 @@ class Agenda:
             self._look_at_mail()
         return message
 
-    def duplicate_message(self, sender: str, receiver: str, place: int) -> Envelope:
+    def duplicate_message(self, sender: str, receiver: str, place: int) -> None:
         """Insert a copy behind the `place`-th message on this route. Raises KeyError or IndexError."""
         queue = self._mail[sender, receiver][1]
-        self.insert_message(sender, receiver, place + 1, Envelope(*queue[place]))
-        return queue[place]
+        queue.insert(place + 1, Envelope(*queue[place]))
 
     def insert_message(self, sender: str, receiver: str, place: int, message: Envelope) -> None:
         """Insert a message as the `place`-th on this route. Raises KeyError if nothing is in flight on it."""
         self._mail[sender, receiver][1].insert(place, message)
 
-    def delay_message(self, sender: str, receiver: str, place: int, until_ms: int) -> Envelope:
+    def delay_message(self, sender: str, receiver: str, place: int, until_ms: int) -> None:
         """Delay the `place`-th message on this route, and those behind it, until that time. Raises KeyError or
         IndexError if it does not exist.
         """
-        delayed = self._mail[sender, receiver][1][place]
-        self._delayed.append((until_ms, (sender, receiver), delayed))
+        self._delayed.append((until_ms, (sender, receiver), self._mail[sender, receiver][1][place]))
         self._look_at_mail()
-        return delayed
 
     def messages(self) -> Iterator[tuple[Way, int, Envelope]]:
         """Yield all messages in flight, by route, with their index on it."""
@@ -376,13 +358,8 @@ class Agenda:
         return list(self._wires)
 
     @property
-    def pending_io(self) -> list[tuple[str, Envelope]]:
-        """Return the pending commands, with their machines."""
-        return list(self._io.values())
-
-    @property
     def work(self) -> Mapping[int, tuple[str, Envelope]]:
-        """The pending commands by number."""
+        """The pending commands, with their machines, by number."""
         return self._io
 
     # --- standing still -------------------------------------------------------------------------------------------
@@ -459,12 +436,3 @@ class Agenda:
 
     def __repr__(self) -> str:
         return f"Agenda({self.at_ms} ms, {len(self)} enabled)"
-
-
-_ALLOWS: dict[type[Action], Callable[[Agenda, Any], bool]] = {
-    TakeTurn: Agenda._allows_turn,
-    ReceiveElement: Agenda._allows_element,
-    DeliverMessage: Agenda._allows_message,
-    FireTimer: Agenda._allows_timer,
-    CarryOut: Agenda._allows_work,
-}

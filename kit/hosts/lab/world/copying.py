@@ -194,7 +194,7 @@ def _copier_for(kind: type) -> Copier:
     elif issubclass(kind, tuple) and kind.__module__.startswith("kit."):
         copier = _tuple
     elif kind.__module__.startswith("kit.") and _is_plain(kind):
-        copier = _object(tuple(_slots(kind)), has_dict=kind.__dictoffset__ != 0)
+        copier = _object(tuple(slots_of(kind)), has_dict=kind.__dictoffset__ != 0)
     else:
         copier = _taken_apart
     _COPIERS[kind] = copier
@@ -210,7 +210,8 @@ def _is_plain(kind: type) -> bool:
     )
 
 
-def _slots(kind: type) -> Iterator[str]:
+def slots_of(kind: type) -> Iterator[str]:
+    """Yield the names of a class's slots, without those of Python itself."""
     for each in kind.__mro__:
         slots = each.__dict__.get("__slots__", ())
         yield from (name for name in ((slots,) if isinstance(slots, str) else slots) if not name.startswith("__"))

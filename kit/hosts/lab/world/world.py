@@ -369,7 +369,7 @@ class World:
         Duty.SHOW_STATUS: _show_status,
     }
     """The function for each duty; both hosts have such a table."""
-    CARRY_OUT: ClassVar[dict[type[Word], Callable[[Any, Machine, Any, str], None]]]
+    CARRY_OUT: dict[type[Word], Callable[[Any, Machine, Any, str], None]]
     """The same by command."""
 
     # --- what faults do (`kit.hosts.lab.faults.faults`)
