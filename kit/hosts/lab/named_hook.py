@@ -1,4 +1,4 @@
-"""Master hooks of a swarm's random jobs. Each checks that it gets its own state back, and not another's or none."""
+"""Master hooks of ready and random jobs. Each checks that it gets its own state back, and not another's or none."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ class NamedHook:
         """Return its state. Raises RuntimeError if the hook was neither reset nor restored."""
         if not self._has_begun:
             raise RuntimeError(f"master hook {self.identifier!r} was neither reset nor restored")
-        return self._state_of(checkpoint_id)
+        return self.state_of(checkpoint_id)
 
-    def _state_of(self, checkpoint_id: int) -> str:
+    def state_of(self, checkpoint_id: int) -> str:
+        """Return the state for a checkpoint."""
         return f"{self.identifier} at {checkpoint_id}"
 
     def restore_checkpoint(self, checkpoint_id: int, value: str | None) -> None:
         """Check the state. Raises ValueError for that of another hook or checkpoint, or for none."""
         self._has_begun = True
-        mine = self._state_of(checkpoint_id)
+        mine = self.state_of(checkpoint_id)
         if value != mine:
             raise ValueError(f"master hook {self.identifier!r} was given {value!r}, but should be given {mine!r}")
 

@@ -7,7 +7,8 @@ stages report their counts at the end, in additional rows (`LAST_WORDS`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -85,8 +86,9 @@ def _waits(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> Da
 
 
 def _paced(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> DataStream:
-    paced = _alone(stream.global_().apply(Pace(f"{uid}-pace", (SCHEMA,), SCHEMA)), f"{uid}-pace")
-    return _alone(paced.rebalance().apply(Hear(uid, (SCHEMA,), SCHEMA)), uid).rebalance()
+    pace, hear = StageSpec(f"{uid}-pace", (SCHEMA,), SCHEMA, make=Pace), StageSpec(uid, (SCHEMA,), SCHEMA, make=Hear)
+    paced = _alone(stream.global_().apply(pace), f"{uid}-pace")
+    return _alone(paced.rebalance().apply(hear), uid).rebalance()
 
 
 def _alone(stream: OperatorStream, uid: str) -> OperatorStream:
@@ -95,13 +97,13 @@ def _alone(stream: OperatorStream, uid: str) -> OperatorStream:
 
 
 def _tally(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> DataStream:
-    return stream.rebalance().apply(Tally(way, (SCHEMA,), SCHEMA)).uid(uid)
+    return stream.rebalance().apply(StageSpec(way, (SCHEMA,), SCHEMA, make=partial(Tally, way))).uid(uid)
 
 
 def _rules(env: StreamEnvironment, stream: DataStream, uid: str, way: str) -> DataStream:
     rules = [{"n": -1, "k": RULE, "t": number, "number": 0} for number in range(RULES)]
     steering = source(env, f"{uid}-rules", rules, 1, 1).broadcast()
-    spec = Rules("rules", (SCHEMA, SCHEMA), SCHEMA)
+    spec = StageSpec("rules", (SCHEMA, SCHEMA), SCHEMA, make=Rules)
     operator = env.drafts.add(spec, EXCHANGES[way](stream)._origins, steering._origins)
     return OperatorStream(env.drafts, operator).uid(uid)
 
@@ -189,16 +191,21 @@ class WaitForAWhile(KeyedProcessFunction):
 
 
 @dataclass(frozen=True)
-class Tally(OperatorSpec):
-    """Counts rows in operator state; its name is the redistribution mode: "split" or "union"."""
+class StageSpec(OperatorSpec):
+    """An operator of a stage; `make` creates it for one subtask."""
 
-    def create(self) -> TallyOperator:
-        """One subtask's operator."""
-        return TallyOperator(self.name)
+    make: Callable[[], Operator] = field(kw_only=True)
+
+    def create(self) -> Operator:
+        """Create an operator for one subtask."""
+        return self.make()
 
 
-class TallyOperator(Operator):
-    """Keeps the number of each row as an entry. From a union list, each subtask takes the entries that it now owns."""
+class Tally(Operator):
+    """Counts rows: keeps the number of each as an entry. From a union list, each subtask takes those that it now owns.
+
+    `mode` is the redistribution mode: "split" or "union".
+    """
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
@@ -227,17 +234,8 @@ class TallyOperator(Operator):
         _say(self, TALLY, counted)
 
 
-@dataclass(frozen=True)
-class Rules(OperatorSpec):
-    """Passes on the rows of its first input, and keeps those of its second, broadcast input."""
-
-    def create(self) -> RulesOperator:
-        """One subtask's operator."""
-        return RulesOperator()
-
-
-class RulesOperator(Operator):
-    """Keeps the rules in broadcast state."""
+class Rules(Operator):
+    """Passes on the rows of its first input, and keeps those of its second, broadcast input in broadcast state."""
 
     def initialize_state(self) -> None:
         self.known = self.context.operator_state.broadcast_state(MapStateDescriptor("known", pa.int64(), pa.bool_()))
@@ -265,17 +263,11 @@ def signs(rows: int) -> list[int]:
 IDLE = -1
 
 
-@dataclass(frozen=True)
-class Pace(OperatorSpec):
-    """Sends rows on, with watermarks and statuses of its own between them (`signs`)."""
+class Pace(Operator):
+    """Sends rows on, with watermarks and statuses of its own between them (`signs`), and keeps the number of rows.
 
-    def create(self) -> PaceOperator:
-        """One subtask's operator."""
-        return PaceOperator()
-
-
-class PaceOperator(Operator):
-    """Keeps the number of rows so far. No sign is emitted twice: a checkpoint holds those in flight."""
+    No sign is emitted twice: a checkpoint holds those in flight.
+    """
 
     def initialize_state(self) -> None:
         self._state = self.context.operator_state.list_state(ListStateDescriptor("passed", pa.int64()))
@@ -309,18 +301,10 @@ class PaceOperator(Operator):
         """Ignore the statuses of the inputs: they concern another event time."""
 
 
-@dataclass(frozen=True)
-class Hear(OperatorSpec):
-    """Passes rows on, and reports at its end the event time that it received: each sign of `Pace` once."""
+class Hear(Operator):
+    """Passes rows on, and reports at its end the event time that it received: each sign of `Pace` once.
 
-    def create(self) -> HearOperator:
-        """One subtask's operator."""
-        return HearOperator()
-
-
-class HearOperator(Operator):
-    """Keeps the signs that it received. It has one channel, so these and those in flight in a checkpoint are all that
-    were sent.
+    It has one channel, so the signs that it keeps and those in flight in a checkpoint are all that were sent.
     """
 
     def initialize_state(self) -> None:

@@ -226,12 +226,9 @@ class RandomJob:
             if set(known) != {RULES}:
                 yield f"broadcast state: the subtasks know {known} rules, and each should know {RULES}"
         if "paced" in self.stages:
-            yield from self._event_time_problems([row["number"] for row in rows if row["k"] == HEARD])
-
-    def _event_time_problems(self, heard: list[int]) -> Iterator[str]:
-        wanted = signs(self.rows)
-        if Counter(heard) != Counter(wanted):
-            yield f"event time: watermarks and statuses {heard} were heard, but {wanted} were sent"
+            heard, sent = [row["number"] for row in rows if row["k"] == HEARD], signs(self.rows)
+            if Counter(heard) != Counter(sent):
+                yield f"event time: watermarks and statuses {heard} were heard, but {sent} were sent"
 
     def _totals_problems(self, found: list[dict[str, Any]]) -> Iterator[str]:
         groups = self._groups(lambda row: row["k"])
@@ -313,20 +310,17 @@ _FIELDS = tuple(each.name for each in fields(RandomJob) if each.name != "setting
 
 def _branch_off(branch: str, stream: DataStream) -> None:
     if branch == "totals":
-        stream.key_by("k").aggregate(rows=count(), total=sum_("n")).uid("totals").sink_to(
-            CollectSink("totals"), uid="totals-out"
-        )
+        sums = stream.key_by("k").aggregate(rows=count(), total=sum_("n"))
     elif branch == "windows":
-        windows = stream.assign_timestamps("t").uid("times").key_by("k").window(TumblingEventTimeWindows(WINDOW_MS))
-        windows.aggregate(rows=count(), total=sum_("n")).uid("windows").sink_to(
-            CollectSink("windows"), uid="windows-out"
-        )
+        timed = stream.assign_timestamps("t").uid("times").key_by("k")
+        sums = timed.window(TumblingEventTimeWindows(WINDOW_MS)).aggregate(rows=count(), total=sum_("n"))
     elif branch == "sessions":
         some = stream.filter(lambda row: _is_of_a_session(row["n"])).uid("some")
-        sessions = some.assign_timestamps("t").uid("times").key_by("k").window(EventTimeSessionWindows(SESSION_GAP_MS))
-        sessions.aggregate(rows=count(), total=sum_("n")).uid("sessions").sink_to(
-            CollectSink("sessions"), uid="sessions-out"
-        )
+        timed = some.assign_timestamps("t").uid("times").key_by("k")
+        sums = timed.window(EventTimeSessionWindows(SESSION_GAP_MS)).aggregate(rows=count(), total=sum_("n"))
+    else:
+        return
+    sums.uid(branch).sink_to(CollectSink(branch), uid=f"{branch}-out")
 
 
 def _is_of_a_session(n: int) -> bool:

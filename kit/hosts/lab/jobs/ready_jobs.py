@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from inspect import signature
 from typing import Any
@@ -22,6 +23,7 @@ from kit.hosts.lab.jobs.random_jobs import NAME as RANDOM
 from kit.hosts.lab.jobs.random_jobs import RandomJob
 from kit.hosts.lab.jobs.state_jobs import every_kind
 from kit.hosts.lab.jobs.story_jobs import flights, sessions, slow_sink, transfers, word_count
+from kit.hosts.lab.named_hook import NamedHook
 from kit.stream.api.datastream import DataStream
 from kit.stream.api.environment import StreamEnvironment
 from kit.stream.backend.operator_store import OperatorListState
@@ -107,29 +109,22 @@ class Join(KeyedCoProcessFunction):
     TOTAL = ReducingStateDescriptor("total", pa.int64(), lambda one, other: one + other)
 
     def process_element1(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
-        """A row of the first input."""
-        self._add(row, ctx)
-
-    def process_element2(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
-        """A row of the second input."""
-        self._add(row, ctx)
-
-    def _add(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
+        """A row of either input."""
         total: Any = ctx.state(self.TOTAL)
         total.add(row["n"])
         ctx.emit({"k": row["k"], "n": total.get()})
+
+    process_element2 = process_element1
 
 
 class Merge(CoProcessFunction):
     """Passes on the rows of both inputs."""
 
     def process_element1(self, row: dict[str, Any], ctx: ProcessFunctionContext) -> None:
-        """A row of the first input."""
+        """A row of either input."""
         ctx.emit(row)
 
-    def process_element2(self, row: dict[str, Any], ctx: ProcessFunctionContext) -> None:
-        """A row of the second input."""
-        ctx.emit(row)
+    process_element2 = process_element1
 
 
 class ByRule(BroadcastProcessFunction):
@@ -182,13 +177,8 @@ class UnionState(_Remembering):
         self.own = self.seen.get()
 
 
-class FailingSnapshot(_Remembering):
+class FailingSnapshot(SplitState):
     """Fails to take its snapshot for checkpoint 2."""
-
-    def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Read the list only."""
-        self.seen = context.operator_state.list_state(self.SEEN)
-        self.own = self.seen.get()
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         """Fail for the second checkpoint."""
@@ -197,39 +187,19 @@ class FailingSnapshot(_Remembering):
         super().snapshot_state(context)
 
 
-class ReadyHook:
-    """A master hook whose state is the number of the checkpoint."""
+class ReadyHook(NamedHook):
+    """A master hook whose state is the number of the checkpoint. It may also be restored without a state."""
 
-    identifier = "log"
-    version = 1
+    def __init__(self) -> None:
+        super().__init__("log")
 
-    @property
-    def serializer(self) -> ReadyHook:
-        """The hook itself."""
-        return self
-
-    def serialize(self, value: int) -> bytes:
-        """Return the number as text."""
-        return str(value).encode()
-
-    def deserialize(self, version: int, data: bytes) -> int:
+    def state_of(self, checkpoint_id: int) -> str:
         """Return the number."""
-        return int(data)
+        return str(checkpoint_id)
 
-    def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> int:
-        """Its state."""
-        return checkpoint_id
-
-    def restore_checkpoint(self, checkpoint_id: int, value: int | None) -> None:
-        """Check the state. Raises ValueError for that of another checkpoint."""
-        if value not in (None, checkpoint_id):
-            raise ValueError(f"the log was given the state of chk-{value} for chk-{checkpoint_id}")
-
-    def reset(self) -> None:
-        """Do nothing: the hook keeps no state."""
-
-    def close(self) -> None:
-        """Do nothing."""
+    def restore_checkpoint(self, checkpoint_id: int, value: str | None) -> None:
+        """Check the state, if there is one. Raises ValueError for that of another checkpoint."""
+        super().restore_checkpoint(checkpoint_id, self.state_of(checkpoint_id) if value is None else value)
 
 
 # ---- jobs -----------------------------------------------------------------------------------------------------------
@@ -358,7 +328,7 @@ _DEFAULTS: Mapping[str, Any] = {"parallelism": 2, "max_parallelism": 8, "memory_
 _OF_ROWS = {each.name for each in fields(Rows)}
 _OF_CHECKPOINTS = {each.name for each in fields(CheckpointConfig)}
 _OF_RESCALING = {each.name for each in fields(RescaleConfig)}
-_OF_ENVIRONMENT = set(signature(StreamEnvironment).parameters) - {
+_OF_ENVIRONMENT = signature(StreamEnvironment).parameters.keys() - {
     "name",
     "checkpoint",
     "restart",
@@ -425,16 +395,11 @@ def settings_of(text: str) -> dict[str, Any]:
         name, equals, value = map(str.strip, part.partition("="))
         if not name.isidentifier():
             raise ReadyJobError(f"{part!r} is no setting: expected for instance 'parallelism=2' or 'unaligned'")
-        settings[name] = _value(value) if equals else True
+        settings[name] = value if equals else True
+        if equals:
+            with suppress(SyntaxError, ValueError):  # neither a number nor a list nor True: it stays a string
+                settings[name] = literal_eval(value)
     return settings
-
-
-def _value(text: str) -> Any:
-    """Parse a number, a list or True; anything else is a string."""
-    try:
-        return literal_eval(text)
-    except (SyntaxError, ValueError):
-        return text
 
 
 class _InFull(pd.DataFrame):

@@ -51,15 +51,15 @@ def outcome(records: Sequence[TraceRecord], stages: Iterable[Stage], level: int)
 def _of_level(records: Sequence[TraceRecord], level: int) -> list[TraceRecord]:
     """Return the records of at least this level. For one action without any, return all; for a run, no rows."""
     for least in range(level, (BULK if level <= PLUMBING else DETAIL) - 1, -1):
-        found = [record for record in records if _level(record) >= least]
+        # messages between operators and their coordinators matter more here than in pictures
+        found = [
+            record
+            for record in records
+            if level_of(record) >= least or (least <= PLUMBING and record.kind.startswith("OperatorEvent"))
+        ]
         if found:
             return found
     return []
-
-
-def _level(record: TraceRecord) -> int:
-    """Return a record's level as in pictures, but higher for messages between operators and their coordinators."""
-    return max(level_of(record), PLUMBING if record.kind.startswith("OperatorEvent") else BULK)
 
 
 class _Line:
@@ -73,13 +73,15 @@ class _Line:
         """Return the line of a note, of an event with its sender, or of a command with its receiver."""
         data = record.data
         channel = data.get("channel")
-        epoch = _epoch_of(record, ends)
-        source, target = ends.get(epoch, {}).get(channel, ("", "")) if isinstance(channel, int) else ("", "")
+        attempt = re.search(r"@(\d+)#", record.id)  # a task's; the record of another machine is of the latest epoch
+        own_ends = ends.get(int(attempt[1]) if attempt else max(ends, default=0), {})
+        source, target = own_ends.get(channel, ("", "")) if isinstance(channel, int) else ("", "")
         element = data.get("element")
         kind = (
             str(element["type"]) if isinstance(element, Mapping) and record.checkpoint_id is not None else record.kind
         )
-        facts = _facts(record, ends.get(epoch, {}))
+        facts = _facts(record, own_ends)
+        task = str(data["task"]) if record.machine == "job" and "task" in data else ""
         if record.role == "fault":
             return cls(record.machine, "!", "", without_ids(str(data["text"])))
         if record.kind in _NOTES:
@@ -87,9 +89,9 @@ class _Line:
             return cls(record.machine, "*", "", _what(kind, record, source_of, facts))
         if record.role == "event":
             end = target if source == record.machine else source
-            sender = end or (str(data["task"]) if _is_from_task(record) else "")
+            sender = end or (task if KINDS[record.kind].command is not None else "")
             return cls(record.machine, "<", "", _what(kind, record, f" from {sender}" if sender else "", facts))
-        to = target if data.get("element") else str(data["task"]) if _is_to_task(record) else ""
+        to = target if data.get("element") else task
         ahead = ", ahead of what is queued" if data.get("priority") else ""
         return cls(record.machine, ">", to, _what(kind, record, ahead, facts))
 
@@ -121,20 +123,6 @@ def _what(kind: str, record: TraceRecord, whence: str, facts: str) -> str:
     return f"{kind}{checkpoint}{whence}{': ' + facts if facts else ''}"
 
 
-def _epoch_of(record: TraceRecord, ends: Mapping[int, Ends]) -> int:
-    """Return the epoch of a record: a task's attempt, otherwise the latest epoch."""
-    attempt = re.search(r"@(\d+)#", record.id)
-    return int(attempt[1]) if attempt else max(ends, default=0)
-
-
-def _is_from_task(record: TraceRecord) -> bool:
-    return record.machine == "job" and "task" in record.data and KINDS[record.kind].command is not None
-
-
-def _is_to_task(record: TraceRecord) -> bool:
-    return record.machine == "job" and "task" in record.data
-
-
 def _facts(record: TraceRecord, ends: Ends) -> str:
     told = []
     for name in FACTS:
@@ -147,8 +135,9 @@ def _facts(record: TraceRecord, ends: Ends) -> str:
             continue
         if name == "tasks" and not isinstance(value, list | tuple):
             continue
-        if name == "detail":
-            value = _added(str(value), str(record.data.get("reason")))
+        if name == "detail":  # what goes beyond the reason
+            known = CheckpointFailureReason.__members__.get(str(record.data.get("reason")))
+            value = str(value).removeprefix(known.message).strip() if known else value
             if not value:
                 continue
         if name in ("last_subsumed_id", "latest_completed_id") and value == -1:
@@ -160,12 +149,6 @@ def _facts(record: TraceRecord, ends: Ends) -> str:
     if record.data.get("end_of_data"):
         told.append("end of data")
     return "; ".join(told)
-
-
-def _added(detail: str, reason: str) -> str:
-    """Return the part of a detail that goes beyond its reason."""
-    known = CheckpointFailureReason.__members__.get(reason)
-    return detail.removeprefix(known.message).strip() if known else detail
 
 
 def _plain(value: Any, ends: Ends) -> str:

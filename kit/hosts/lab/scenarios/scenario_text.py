@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from kit.hosts.lab.errors import LabError, enumerated, nearest
 
@@ -87,7 +88,8 @@ class ScenarioText:
         return replace(self, blocks=tuple(blocks))
 
     def __str__(self) -> str:
-        head = "".join(f"{key}: {_indented(value)}\n" for key, value in self.head.items())
+        indented = {key: value.replace("\n", "\n  ") for key, value in self.head.items()}
+        head = "".join(f"{key}: {value}\n" for key, value in indented.items())
         return head + "".join(f"\n{block}\n" for block in self.blocks)
 
     def __repr__(self) -> str:
@@ -130,15 +132,9 @@ def _head(lines: list[_Line], where: str) -> dict[str, str]:
 
 def _parts(lines: list[_Line]) -> Iterator[list[_Line]]:
     """Yield the groups of lines between blank lines."""
-    part: list[_Line] = []
-    for number, line in lines:
-        if line.strip():
-            part.append((number, line))
-        elif part:
-            yield part
-            part = []
-    if part:
-        yield part
+    for is_text, part in groupby(lines, lambda line: bool(line[1].strip())):
+        if is_text:
+            yield list(part)
 
 
 def _block(lines: list[_Line], where: str) -> Block:
@@ -158,7 +154,3 @@ def _block(lines: list[_Line], where: str) -> Block:
     if late is not None:
         raise ScenarioError(f"{where}:{late}: prose stands above a block's commands: move it up, or begin a block here")
     return Block("\n".join(prose), tuple(commands), tuple(line for _, line in below))
-
-
-def _indented(value: str) -> str:
-    return value.replace("\n", "\n  ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -162,12 +162,8 @@ def output(lab: Lab, sink: str = "") -> Iterator[str]:
 
 def _natural(text: str) -> list[tuple[int, str]]:
     """Return a sort key that compares the numbers in a row as numbers."""
-    return [(int(part) if is_number else 0, "" if is_number else part) for is_number, part in _parts(text)]
-
-
-def _parts(text: str) -> Iterator[tuple[bool, str]]:
-    for is_number, part in groupby(text, str.isdigit):
-        yield is_number, "".join(part)
+    parts = ((is_number, "".join(part)) for is_number, part in groupby(text, str.isdigit))
+    return [(int(part) if is_number else 0, "" if is_number else part) for is_number, part in parts]
 
 
 def files(lab: Lab) -> Iterator[str]:
@@ -249,17 +245,15 @@ def channels(lab: Lab) -> Iterator[str]:
     ends = {stage.epoch: stage.ends() for stage in lab.look.stages}[moment.epoch]
     for number, channel in sorted(moment.channels.items()):
         places = {"at the sender": channel.queued, "on the wire": channel.wire, "arrived": channel.arrived}
-        told = [f"{place} {_items(items)}" for place, items in places.items() if items]
+        told = [f"{place} {', '.join(map(_item, items))}" for place, items in places.items() if items]
         if channel.blocked:
             told.append("blocked")
         if told:
             yield f"{ends[number][0]} -> {ends[number][1]}: {'; '.join(told)}"
 
 
-def _items(items: Iterable[Item]) -> str:
-    return ", ".join(
-        each.kind + (f" chk-{each.checkpoint_id}" if each.checkpoint_id is not None else "") for each in items
-    )
+def _item(item: Item) -> str:
+    return item.kind + (f" chk-{item.checkpoint_id}" if item.checkpoint_id is not None else "")
 
 
 def time(lab: Lab) -> Iterator[str]:
