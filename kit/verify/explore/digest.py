@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache, partial
@@ -21,6 +21,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
+from kit.hosts.lab.world.copying import slots_of
 from kit.machines.channel.input_channel import InputChannel
 from kit.machines.channel.input_gate import InputGates
 from kit.machines.coordinator.ledger import COMPLETED
@@ -280,10 +281,6 @@ def _function(value: FunctionType, walk: Walk) -> None:
         walk.visit(cell.cell_contents)
 
 
-def _graph(value: ExecutionGraph, walk: Walk) -> None:
-    walk.out.append(("ExecutionGraph", tuple(sorted(value.parallelism.items()))))
-
-
 def _channel(value: InputChannel, walk: Walk) -> None:
     """Add a channel: its elements have numbers, but only the order of the present ones matters."""
     last = value._last_barrier_number
@@ -308,10 +305,6 @@ def _gates(value: InputGates, walk: Walk) -> None:
     walk.out.append(value._turn % len(value.channels) if several and value.channels else -1)
     for part in (turns, value.channels):
         walk.visit(part)
-
-
-def _nothing(value: object, walk: Walk) -> None:
-    """Add nothing: a cache would be filled again."""
 
 
 def _by_address(value: Any, walk: Walk) -> None:
@@ -373,9 +366,9 @@ _PLANS: dict[type, Callable[[Any, Walk], None]] = {
     BuiltinFunctionType: _values,
     bytearray: _buffer,
     array: _buffer,
-    Known: _nothing,
+    Known: lambda value, walk: None,  # a cache, which would be filled again
     object: _values_of_no_kind,
-    ExecutionGraph: _graph,
+    ExecutionGraph: lambda value, walk: walk.out.append(("ExecutionGraph", sorted(value.parallelism.items()))),
     InputChannel: _channel,
     InputGates: _gates,
 }
@@ -392,12 +385,10 @@ def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
             return _PLANS[known]
     if hasattr(kind, "digest_parts"):
         return _by_itself
-    if issubclass(kind, Enum | pa.DataType | pa.Schema | pa.Field | np.dtype):
+    if issubclass(kind, Enum | pa.DataType | pa.Schema | pa.Field | np.dtype | np.generic):
         return _values
     if issubclass(kind, np.ndarray):
         return _array
-    if issubclass(kind, np.generic):
-        return _values
     if issubclass(kind, pa.RecordBatch | pa.Table | pa.Array | pa.ChunkedArray):
         return _arrow
     if issubclass(kind, BaseException):
@@ -407,14 +398,8 @@ def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
     unseen = frozenset().union(*(UNSEEN.get(each.__name__, ()) for each in kind.__mro__))
     unordered = kind.__name__ in UNORDERED
     seen_as = SEEN_AS.get(kind.__name__, {})
-    fields = tuple(name for name in _slots(kind) if name not in unseen)
+    fields = tuple(name for name in slots_of(kind) if name not in unseen)
     return _object(f"{kind.__module__}.{kind.__qualname__}", fields, unseen, unordered, seen_as)
-
-
-def _slots(kind: type) -> Iterator[str]:
-    for each in kind.__mro__:
-        slots = each.__dict__.get("__slots__", ())
-        yield from (name for name in ((slots,) if isinstance(slots, str) else slots) if not name.startswith("__"))
 
 
 __all__ = ["UNSEEN", "Digester", "Names"]

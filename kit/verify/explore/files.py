@@ -91,7 +91,7 @@ class Disks:
 
     def _work_out(self, disk: int, number: int, *, for_job: bool) -> int:
         command: Any = self._words[number]
-        edge = self._copy(self.edges[disk])
+        edge = self.edges[disk].__deepcopy__({})
         if isinstance(command, Everywhere):
             store, edge.store = edge.store, MemoryStore(command.next_id, command.first_id)
             other = LabEdge(edge._job, edge.hooks, edge.files, edge.output, edge.store)
@@ -114,9 +114,6 @@ class Disks:
             self._disk_after.append(disk)
             self._answer.append(answer)
         return number
-
-    def _copy(self, edge: LabEdge) -> LabEdge:
-        return edge.__deepcopy__({})
 
     def _number(self, edge: LabEdge, handles: Handles) -> int:
         number = self._numbers.number(self._digester.digest(list(_contents(edge))))

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from kit.core.state.handles import KeyGroupsStateHandle, OperatorStreamStateHandle, RelativeFileStateHandle
-from kit.core.state.operator_handles import StateMetaInfo
 from kit.core.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 
 Handles = dict[str, Any]
@@ -59,12 +58,9 @@ def _veiled(handle: Any) -> Any:
     delegate = replace(handle.delegate, size=0)
     if isinstance(handle, KeyGroupsStateHandle):
         return replace(handle, offsets=tuple(range(len(handle.offsets))), delegate=delegate)
-    return replace(handle, state_name_to_partition_offsets=_places(handle), delegate=delegate)
-
-
-def _places(handle: OperatorStreamStateHandle) -> dict[str, StateMetaInfo]:
-    states = handle.state_name_to_partition_offsets
-    return {name: replace(info, offsets=tuple(range(len(info.offsets)))) for name, info in sorted(states.items())}
+    states = sorted(handle.state_name_to_partition_offsets.items())
+    places = {name: replace(info, offsets=tuple(range(len(info.offsets)))) for name, info in states}
+    return replace(handle, state_name_to_partition_offsets=places, delegate=delegate)
 
 
 def _unveiled(handle: Any, made: Any) -> Any:

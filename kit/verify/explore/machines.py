@@ -97,6 +97,10 @@ class Outcome:
     handed: tuple[tuple[int, int], ...] = ()
 
 
+OutcomeParts = tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+"""The parts of an outcome, as a value."""
+
+
 class MachineStates:
     """The states of one machine by number, and its steps: `step(states, words)` returns numbers of outcomes."""
 
@@ -116,7 +120,7 @@ class MachineStates:
         self.settled = Column(np.int8, width=MOST_INPUTS)
         """For each input in order: 0 if it is open, 1 if its data has ended, 2 if nothing is taken from it."""
         self.settled.append(2)
-        self._outcomes: Interned[Any] = Interned()
+        self._outcomes: Interned[OutcomeParts] = Interned()
         self._step = Function(self._work_out)
         self.next_states, self.handed = Column(), Column()
         self._is_silent = Column(bool)
@@ -145,10 +149,9 @@ class MachineStates:
         """Return where the machine gives no commands for these events in these states."""
         return self._is_silent.of(self.step(states, words))
 
-    def outcome(self, number: int) -> tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+    def outcome(self, number: int) -> OutcomeParts:
         """Return an outcome by its number: next state, changes by column, events to deliver."""
-        found: tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]] = self._outcomes[number]
-        return found
+        return self._outcomes[number]
 
     def words_taken(self) -> list[int]:
         """Return the words that it has taken so far, in some state."""

@@ -24,16 +24,15 @@ class Contents:
     def __init__(self) -> None:
         self.values: Interned[Any] = Interned()
         self.changes: Interned[Any] = Interned()
-        self._after = Function(self._work_out)
+        self._after = Function(
+            lambda number, change: self.number(self._changed(self.values[number], self.changes[change]))
+        )
         self._register(self.empty)
         self.changes.number(())
 
     def after(self, numbers: Ids, changes: Ids) -> Ids:
         """Return the values after changes."""
         return self._after.of(numbers, changes)
-
-    def _work_out(self, number: int, change: int) -> int:
-        return self.number(self._changed(self.values[number], self.changes[change]))
 
     def number(self, value: Any) -> int:
         """Return the number of a value."""

@@ -112,58 +112,36 @@ def _take_turns(lab: Lab) -> None:
         lab.step(found)
 
 
-def _do(lab: Lab, wanted: Callable[[Action], bool], move: Move) -> None:
-    found = next((action for action in lab.enabled() if wanted(action)), None)
-    if found is None:
-        raise LabError(f"{move.text!r} is not enabled")
-    lab.step(found)
-
-
-def _message(lab: Lab, move: Move) -> None:
-    _do(lab, lambda each: isinstance(each, DeliverMessage) and each.receiver == move.machine, move)
+def _do(lab: Lab, move: Move, kind: type[Action], **fields: object) -> None:
+    """Take the first enabled action of this type with these fields."""
+    for action in lab.enabled():
+        if isinstance(action, kind) and all(getattr(action, name) == value for name, value in fields.items()):
+            lab.step(action)
+            return
+    raise LabError(f"{move.text!r} is not enabled")
 
 
 def _report(lab: Lab, move: Move) -> None:
-    _do(
-        lab, lambda each: isinstance(each, DeliverMessage) and (each.sender, each.receiver) == (move.machine, JOB), move
-    )
+    _do(lab, move, DeliverMessage, sender=move.machine, receiver=JOB)
 
 
 def _wire(lab: Lab, move: Move) -> None:
-    _do(lab, lambda each: isinstance(each, ReceiveElement) and each.channel == move.step.number, move)
-
-
-def _overtake(lab: Lab, move: Move) -> None:
-    assert isinstance(move.word, Arrivals)
-    for _ in move.word.events:
-        _wire(lab, move)
-
-
-def _turn(lab: Lab, move: Move) -> None:
-    _do(lab, lambda each: isinstance(each, TakeTurn) and each.task == move.machine, move)
+    for _ in move.word.events if isinstance(move.word, Arrivals) else (move.word,):
+        _do(lab, move, ReceiveElement, channel=move.step.number)
 
 
 def _timer(lab: Lab, move: Move) -> None:
     assert isinstance(move.word, DueTimer)
-    name = move.word.timer
-    timer = lab._world.agenda._timers.get((move.machine, name))
-    if timer is not None and timer[1].word.due_ms > lab.look.at_ms:
-        lab.wait_until(timer[1].word.due_ms)
-    _do(lab, lambda each: isinstance(each, FireTimer) and (each.machine, each.timer) == (move.machine, name), move)
+    due_ms = lab._world.agenda.due_ms(move.machine, move.word.timer)
+    if due_ms is not None and due_ms > lab.look.at_ms:
+        lab.wait_until(due_ms)
+    _do(lab, move, FireTimer, machine=move.machine, timer=move.word.timer)
 
 
 def _work(lab: Lab, move: Move) -> None:
     assert move.word is not None
-    about = (move.machine, *named(move.word))
-
-    def wanted(each: Action) -> bool:
-        return isinstance(each, CarryOut) and (each.machine, each.command, each.checkpoint_id) == about
-
-    _do(lab, wanted, move)
-
-
-def _request(lab: Lab, move: Move) -> None:
-    lab.trigger_checkpoint()
+    command, checkpoint_id = named(move.word)
+    _do(lab, move, CarryOut, machine=move.machine, command=command, checkpoint_id=checkpoint_id)
 
 
 def _inflict(lab: Lab, move: Move) -> None:
@@ -197,15 +175,15 @@ def _repeat(lab: Lab, move: Move) -> None:
     _report(lab, move)
 
 
-_DO: dict[str, Callable[[Lab, Move], None]] = {
-    "message": _message,
+_DO: dict[str, Callable[[Lab, Move], object]] = {
+    "message": lambda lab, move: _do(lab, move, DeliverMessage, receiver=move.machine),
     "report": _report,
     "wire": _wire,
-    "overtake": _overtake,
-    "turn": _turn,
+    "overtake": _wire,
+    "turn": lambda lab, move: _do(lab, move, TakeTurn, task=move.machine),
     "timer": _timer,
     "work": _work,
-    "request": _request,
+    "request": lambda lab, move: lab.trigger_checkpoint(),
     "kill": _kill,
     "expire": _timer,
     "overdue": _timer,

@@ -12,6 +12,7 @@ compares where they end.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -25,7 +26,7 @@ from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
 from kit.machines.task.unknown_task import answer_for_unknown_task
 from kit.stream.graph.job_graph import JobGraph
-from kit.stream.operators.base import OperatorSpec
+from kit.stream.operators.base import Operator
 from kit.verify.explore import machines as own
 from kit.verify.explore.asked import Asked, Shared
 from kit.verify.explore.digest import Digester
@@ -52,7 +53,7 @@ class Space(Layout):
         checkpoint = job.settings.checkpoint
         self.takes_turns = turns and not (checkpoint.unaligned and checkpoint.aligned_timeout_ms)
         """True if tasks with inputs take what arrives in the same step."""
-        self.has_listeners = any(_hears(each.spec) for each in job.operators)
+        self.has_listeners = any(_hears(each.spec.create()) for each in job.operators)
         """True if code of the user is notified of how checkpoints end, so its state may depend on when it is."""
         self.kinds = frozenset(kinds) if faults else frozenset()
         self.requests, self.faults = requests, faults
@@ -90,15 +91,6 @@ class Space(Layout):
     def successors(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
         """Return where this step may be the next, and its results there."""
         return self._STEPS[step.kind](self, rows, step)
-
-    def _message(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        return self._taken(rows, self.mail_to + step.machine, step.machine)
-
-    def _report(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        return self._taken(rows, self.mail_from + step.machine, 0)
-
-    def _wire(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        return self._taken(rows, self.wires + step.number, step.machine)
 
     def _overtake(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
         """Let a barrier arrive with all that is before it on its channel, before the task takes any of that."""
@@ -168,22 +160,12 @@ class Space(Layout):
         self._deliver(made, np.arange(len(made)), step.machine, self._all(len(made), self.turn))
         return places, made
 
-    def _timers(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        return self._fired(rows, step, expiries=False)
-
-    def _expire(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        return self._fired(rows, step, expiries=True)
-
-    def _overdue(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        """Let a checkpoint expire because something of it was lost; the loss is the fault, not this."""
-        return self._fired(rows, step, expiries=True, is_fault=False)
-
     def _fired(self, rows: Rows, step: Step, *, expiries: bool, is_fault: bool = True) -> tuple[Places, Rows]:
-        """Let a timer fire; the expiry of a checkpoint is a fault."""
+        """Let a timer fire; the expiry of a checkpoint is a fault, unless a loss led to it, which is one already."""
         column = self.timer + step.machine
         timers = self.timers.member(rows[:, column], step.number)
         different = np.unique(timers).tolist()
-        chosen = [each for each in different if each and _is_expiry(self.words[each].timer) == expiries]
+        chosen = [each for each in different if each and self.words[each].timer.startswith(EXPIRY) == expiries]
         may = np.isin(timers, chosen)
         if expiries and is_fault:
             may &= rows[:, self.failed] < self.faults
@@ -264,19 +246,16 @@ class Space(Layout):
     def _file_work(self, made: Rows, at: Places, machine: int, number: int) -> Ids:
         column = self.disk + machine
         commands = self._all(len(at), number)
+        disks_of_others = range(self.disk + 1, self.disk + len(self.machine_names))
         if self.disks.reads(number):
-            disks = self.disks.together([made[at, self.disk + each] for each in self._read_from(number, machine)])
+            disks = self.disks.together([made[at, each] for each in disks_of_others])
             return self.disks.carry_out(disks, commands, for_job=False)[1]
         if self.disks.is_for_all(number):
             others = self.disks.for_others(made[at, column], commands)
-            for other in range(1, len(self.machine_names)):
-                there = self.disk + other
+            for there in disks_of_others:
                 made[at, there] = self.disks.carry_out(made[at, there], others, for_job=True)[0]
         made[at, column], answers = self.disks.carry_out(made[at, column], commands, for_job=machine == 0)
         return answers
-
-    def _read_from(self, number: int, machine: int) -> list[int]:
-        return list(range(1, len(self.machine_names)))
 
     def _stop(self, made: Rows, at: Places) -> None:
         """Remove everything of the epoch; messages to a task that was killed before still arrive."""
@@ -318,8 +297,10 @@ class Space(Layout):
                 made[at] = some
 
     def _request(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
-        may_ask = self._may_ask(rows[:, 0]) & (rows[:, self.asked] < self.requests)
-        places = np.flatnonzero(may_ask)
+        machines = self.machines[0].machines
+        known = {number: own.takes_requests(machines[number]) for number in {*np.unique(rows[:, 0]).tolist()}}
+        may_ask = np.array([known[number] for number in rows[:, 0].tolist()], bool)
+        places = np.flatnonzero(may_ask & (rows[:, self.asked] < self.requests))
         made = rows[places]
         if len(places):
             made[:, self.asked] += 1
@@ -327,24 +308,18 @@ class Space(Layout):
             self._deliver(made, np.arange(len(made)), 0, np.array(numbers, np.int32)[made[:, self.asked]])
         return places, made
 
-    def _may_ask(self, states: Ids) -> npt.NDArray[np.bool_]:
-        """Return where a checkpoint may be requested."""
-        machines = self.machines[0].machines
-        known = {number: own.takes_requests(machines[number]) for number in {*np.unique(states).tolist()}}
-        return np.array([known[number] for number in states.tolist()], bool)
-
     _STEPS: ClassVar[dict[str, Callable[[Space, Rows, Step], tuple[Places, Rows]]]] = {
-        "message": _message,
-        "report": _report,
-        "wire": _wire,
+        "message": lambda self, rows, step: self._taken(rows, self.mail_to + step.machine, step.machine),
+        "report": lambda self, rows, step: self._taken(rows, self.mail_from + step.machine, 0),
+        "wire": lambda self, rows, step: self._taken(rows, self.wires + step.number, step.machine),
         "overtake": _overtake,
         "turn": _turns,
-        "timer": _timers,
+        "timer": partial(_fired, expiries=False),
         "work": _works,
         "request": _request,
         "kill": _kill,
-        "expire": _expire,
-        "overdue": _overdue,
+        "expire": partial(_fired, expiries=True),
+        "overdue": partial(_fired, expiries=True, is_fault=False),
         "fail": _fail,
         "lose": _lose,
         "repeat": _repeat,
@@ -417,12 +392,7 @@ FAILED = "it failed in the lab"
 EXPIRY = "checkpoint-timeout-"
 
 
-def _is_expiry(timer: str) -> bool:
-    return timer.startswith(EXPIRY)
-
-
-def _hears(spec: OperatorSpec) -> bool:
+def _hears(operator: Operator) -> bool:
     """Return True if code of the user is notified of a complete checkpoint: a listener, or an operator of its own."""
-    operator = spec.create()
     own_hook = type(operator).notify_checkpoint_complete.__module__.partition(".")[0] != "kit"
     return own_hook or operator.checkpoint_listener is not None

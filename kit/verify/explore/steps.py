@@ -32,14 +32,9 @@ class Steps:
         self._layout = layout
         self._kinds = kinds
         self._overtaking = overtaking
-        self.all = tuple(self._all_steps())
+        self.all = (*self._plain_steps(), Step("request"), *self.faults_of(None))
         self.at_rest = [Step("overdue", 0, place) for place in range(MOST_TIMERS) if "lose" in kinds]
         """The steps once nothing else can happen: lost messages are no longer awaited."""
-
-    def _all_steps(self) -> Iterator[Step]:
-        yield from self._plain_steps()
-        yield Step("request")
-        yield from self.faults_of(None)
 
     def _plain_steps(self) -> Iterator[Step]:
         layout = self._layout
@@ -48,7 +43,8 @@ class Steps:
             yield Step("message", task)
             yield Step("report", task)
         for task in layout.tasks:
-            yield from self.arrivals(task)
+            for channel, _ in layout.inputs[task]:
+                yield from self.arrivals_on(task, channel)
         for task in layout.tasks:
             yield Step("turn", task)
         for machine in machines:
@@ -58,13 +54,8 @@ class Steps:
             for place in range(MOST_TIMERS):
                 yield Step("timer", machine, place)
 
-    def arrivals(self, task: int) -> Iterator[Step]:
-        """Yield what may arrive at a task."""
-        for channel, _ in self._layout.inputs[task]:
-            yield from self.arrivals_on(task, channel)
-
     def arrivals_on(self, task: int, channel: int) -> Iterator[Step]:
-        """Yield what may arrive on one of its channels."""
+        """Yield what may arrive at a task on one of its channels."""
         yield Step("wire", task, channel)
         if self._overtaking:
             yield Step("overtake", task, channel)
@@ -75,17 +66,11 @@ class Steps:
             yield Step("kill", 0, slot)
         for place in range(MOST_TIMERS) if "expire" in self._kinds else ():
             yield Step("expire", 0, place)
-        if step is None:
-            for each in self._plain_steps():
-                yield from self._instead_of(each)
-        else:
-            yield from self._instead_of(step)
-
-    def _instead_of(self, step: Step) -> Iterator[Step]:
-        if step.kind == "work" and "fail" in self._kinds:
-            yield Step("fail", step.machine, step.number)
-        elif step.kind == "report":
-            yield from (Step(kind, step.machine) for kind in ("lose", "repeat") if kind in self._kinds)
+        for each in self._plain_steps() if step is None else (step,):
+            if each.kind == "work" and "fail" in self._kinds:
+                yield Step("fail", each.machine, each.number)
+            elif each.kind == "report":
+                yield from (Step(kind, each.machine) for kind in ("lose", "repeat") if kind in self._kinds)
 
     def __repr__(self) -> str:
         return f"Steps({len(self.all)})"

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from kit.verify.swarm.trials import Deed, Telling, Trial
+from kit.verify.swarm.trials import Telling, Trial
 
 T = TypeVar("T")
 MOST_RUNS = 400
@@ -96,7 +96,7 @@ class Shrinking:
                 replace(deed, after=deed.after // 2),
             ):
                 if simpler != deed:
-                    yield replace(trial, deeds=_with(trial.deeds, number, simpler))
+                    yield replace(trial, deeds=(*trial.deeds[:number], simpler, *trial.deeds[number + 1 :]))
 
     def _calmer(self) -> None:
         """Make as few random choices as possible."""
@@ -110,10 +110,6 @@ def _in_other_orders(trial: Trial) -> Iterator[Trial]:
         yield replace(trial, wild=CALM)
         for other in range(OTHER_SEEDS):
             yield replace(trial, seed=trial.seed + 1 + other, wild=None)
-
-
-def _with(deeds: tuple[Deed, ...], number: int, deed: Deed) -> tuple[Deed, ...]:
-    return (*deeds[:number], deed, *deeds[number + 1 :])
 
 
 def least_of(things: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> Sequence[T]:

@@ -187,7 +187,17 @@ def swarm(
 def _try(result: Swarm, trial: Trial, shrink: int) -> None:
     """Add one trial. If the shrinking of a failing trial is interrupted, the smallest so far is added."""
     telling = trial.run()
-    _add(result, trial.seed, telling)
+    result.happened += telling.happened
+    result.rows.append(
+        {
+            "seed": trial.seed,
+            "job": str(telling.trial.job),
+            "steps": telling.steps,
+            "lives": len(telling.labs),
+            "happened": dict(telling.happened),
+            "violation": "" if telling.violation is None else str(telling.violation),
+        }
+    )
     if telling.violation is None:
         return
     shrinking = Shrinking(telling, shrink)
@@ -202,20 +212,6 @@ def drawn(seed: int, kinds: tuple[str, ...] = tuple(DEEDS), job: TriedJob | None
     """Return the trial of a seed."""
     chance = Random(seed)
     return Trial.drawn(RandomJob.drawn(chance) if job is None else job, seed, chance, kinds)
-
-
-def _add(result: Swarm, seed: int, telling: Telling) -> None:
-    result.happened += telling.happened
-    result.rows.append(
-        {
-            "seed": seed,
-            "job": str(telling.trial.job),
-            "steps": telling.steps,
-            "lives": len(telling.labs),
-            "happened": dict(telling.happened),
-            "violation": "" if telling.violation is None else str(telling.violation),
-        }
-    )
 
 
 def summary(result: Swarm) -> Iterator[str]:

@@ -28,7 +28,7 @@ from kit.core.protocol.messages import (
 from kit.core.protocol.tasks import ExecutionState
 from kit.machines.job.job_master import JobMaster
 from kit.machines.task.stream_task import StreamTask
-from kit.verify.explore.machines import MachineStates
+from kit.verify.explore.machines import MachineStates, OutcomeParts
 from kit.verify.explore.space import Space
 from kit.verify.explore.steps import MOST_TRIED
 from kit.verify.explore.tables import Function, Ids, Interned, Rows
@@ -160,7 +160,8 @@ class Aborts:
         machine = space.machines[task].machines[state]
         if not isinstance(machine, StreamTask):
             return None
-        letters = [each for each in space.queues.values[mail] if not self._is_harmless(each)]
+        mail_words = space.queues.values[mail]
+        letters = [each for each in mail_words if not isinstance(space.words[each], NotifyCheckpointComplete)]
         if any(isinstance(space.words[each], TriggerTaskCheckpoint) for each in letters):
             return None
         over = self._sets[told]
@@ -173,9 +174,6 @@ class Aborts:
             frozenset(chain(letters, failures, *(self._news_of(machine, each, channels) for each in sorted(ids))))
             for ids in alternatives
         ]
-
-    def _is_harmless(self, word: int) -> bool:
-        return isinstance(self._space.words[word], NotifyCheckpointComplete)
 
     def _failures(self, work: int) -> list[int]:
         """Return the failures of a task's work in progress."""
@@ -203,7 +201,7 @@ class Aborts:
         if known is None:
             known = all(
                 self._leads_to_the_same(task, state, word, each)
-                and self._commutes(task, self._after(task, state, each), word, news - {each})
+                and self._commutes(task, _outcome(self._space.machines[task], state, each)[0], word, news - {each})
                 for each in sorted(news)
             )
             self._known[asked] = known
@@ -220,9 +218,8 @@ class Aborts:
     def _both(self, task: int, state: int, one: int, other: int) -> tuple[object, ...] | None:
         """Return the result of two words in a row: the state and all commands; None if the machine breaks."""
         states = self._space.machines[task]
-        number = _one_step(states, state, one)
-        between, changes, handed = states.outcome(number)
-        after, more, also_handed = states.outcome(_one_step(states, between, other))
+        between, changes, handed = _outcome(states, state, one)
+        after, more, also_handed = _outcome(states, between, other)
         if states.is_broken.of(after) or states.is_broken.of(between):
             return None
         asked: dict[int, tuple[object, ...]] = {}
@@ -230,16 +227,12 @@ class Aborts:
             asked[column] = asked.get(column, ()) + self._space.change(column, change)
         return after, tuple(sorted(asked.items())), handed + also_handed
 
-    def _after(self, task: int, state: int, word: int) -> int:
-        states = self._space.machines[task]
-        return states.outcome(_one_step(states, state, word))[0]
-
     def __repr__(self) -> str:
         return f"Aborts({len(self._asked)} answers)"
 
 
-def _one_step(states: MachineStates, state: int, word: int) -> int:
-    return int(states.step(np.array([state], np.int32), np.array([word], np.int32))[0])
+def _outcome(states: MachineStates, state: int, word: int) -> OutcomeParts:
+    return states.outcome(int(states.step(np.array([state], np.int32), np.array([word], np.int32))[0]))
 
 
 __all__ = ["Aborts"]

@@ -11,7 +11,7 @@ from kit.core.protocol.elements import CheckpointBarrier
 from kit.core.protocol.messages import TriggerTaskCheckpoint
 from kit.machines.job.job_master import RESTART_TIMER, JobMaster
 from kit.verify.explore.space import EXPIRY, Space
-from kit.verify.explore.tables import Function, Ids, Rows
+from kit.verify.explore.tables import Function, Rows
 
 Mask = npt.NDArray[np.bool_]
 _BEGIN_SNAPSHOTS = (CheckpointBarrier, TriggerTaskCheckpoint)
@@ -47,11 +47,8 @@ class Barriers:
 
     def may_overtake(self, rows: Rows, task: int) -> Mask:
         """Return where a barrier may still reach the elements on a task's channels; one already there has come."""
-        return ~self.cannot_begin(rows) | self._are_triggered(rows, task) | self.on(rows, self._above[task])
-
-    def _are_triggered(self, rows: Rows, task: int) -> Mask:
-        """Return where a source of a task has been told to begin a checkpoint."""
-        return self._are_in(rows, (self._space.mail_to + source for source in self._sources[task]))
+        are_triggered = self._are_in(rows, (self._space.mail_to + source for source in self._sources[task]))
+        return ~self.cannot_begin(rows) | are_triggered | self.on(rows, self._above[task])
 
     def _are_in(self, rows: Rows, columns: Iterable[int]) -> Mask:
         found = np.zeros(len(rows), bool)
@@ -68,7 +65,8 @@ class Barriers:
     def cannot_begin(self, rows: Rows) -> Mask:
         """Return where no checkpoint will begin before all input has been read."""
         asked_all: Mask = rows[:, self._space.asked] >= self._space.requests
-        return asked_all & self._triggers_nothing(rows[:, 0]) & self.times_nothing(rows)
+        triggers_nothing: Mask = self._idle.of(rows[:, 0], rows[:, 0] * 0) == 1
+        return asked_all & triggers_nothing & self.times_nothing(rows)
 
     def times_nothing(self, rows: Rows) -> Mask:
         """Return where the JobMaster has no timer that may begin something, since timers fire at any moment.
@@ -83,10 +81,6 @@ class Barriers:
         space = self._space
         names = [space.words[each].timer for each in space.timers.values[timers]]
         return int(all(name == RESTART_TIMER or name.startswith(EXPIRY) for name in names))
-
-    def _triggers_nothing(self, states: Ids) -> Mask:
-        idle: Mask = self._idle.of(states, states * 0) == 1
-        return idle
 
     def is_idle(self, state: int, nothing: int) -> int:
         """Return 1 if no checkpoint is on its way to the tasks, or requested."""
