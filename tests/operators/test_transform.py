@@ -128,6 +128,7 @@ def test_a_function_of_arguments_gives_tuples() -> None:
     ("made", "said"),
     [
         (lambda a: 1 // a, r"failed on row \{'a': 0, 'b': 'y'\}: ZeroDivisionError"),
+        (lambda a: (a, next(iter("x" * a))), r"failed on row \{'a': 0, 'b': 'y'\}: StopIteration"),
         (lambda a: [a, "z"], r"made \[2, 'z'\]\n  expected a tuple .* in this order: a: int64, b: string"),
         (lambda a: (a,) * (2 - a), r"row \{'a': 2, 'b': 'x'\}, of which it made \(\)\n  expected a tuple"),
         (lambda a: (a, a), r"column 'b' is string, and 2 \(int\) does not fit"),

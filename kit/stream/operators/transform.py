@@ -112,6 +112,8 @@ class Map(_Transform):
         made: list[Any] = []
         try:
             made.extend(map(self.function, *(batch.column(name).to_pylist() for name in self.arguments)))
+            if len(made) < batch.num_rows:
+                raise StopIteration  # the function's own: it ends `map`, too
         except Exception as error:
             row = batch.slice(len(made), 1).to_pylist()[0]
             raise UserFunctionError.of(self.name, self.function, f"row {row}", error) from error
