@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from copy import copy
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,27 +18,6 @@ from kit.snapshots.serializers.writing import Writer
 Write = Callable[[Writer, Any], None]
 _FORMS = {">i8": "q", ">i4": "i", ">i2": "h", ">i1": "b", ">f8": "d", ">f4": "f", "u1": "?"}
 """The forms of numpy and of `struct`."""
-
-
-class Number(Type):
-    """A number of fixed size, or a truth value. `form` is its big-endian numpy layout."""
-
-    is_fixed = True
-
-    def __init__(self, name: str, form: str, read: Callable[[Reader], Any], arrow: pa.DataType) -> None:
-        self.name, self.arrow, self.read_one, self.form = name, arrow, read, form
-        self.dtype = np.dtype(form)
-
-    def read(self, reader: Reader) -> Any:
-        return self.read_one(reader)
-
-    def write(self, out: Writer, value: Any) -> None:
-        out.packed(_FORMS[self.form], value)
-
-    def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
-        if self.arrow == pa.bool_():
-            return pa.array(data != 0)
-        return super().from_numpy(data)
 
 
 class Read(Type):
@@ -61,16 +41,29 @@ class Read(Type):
     def write(self, out: Writer, value: Any) -> None:
         self._write(out, value)
 
+    def named(self, name: str) -> Self:
+        """Return the type of another class whose values are stored alike, with a hash code of their own."""
+        found = copy(self)
+        found.name = name
+        return found
+
+
+class Number(Read):
+    """A number of fixed size, or a truth value. `form` is its big-endian numpy layout."""
+
+    def __init__(self, name: str, form: str, read: Callable[[Reader], Any], arrow: pa.DataType) -> None:
+        packed = _FORMS[form]
+        super().__init__(name, read, arrow, is_fixed=True, write=lambda out, value: out.packed(packed, value))
+        self.dtype = np.dtype(form)
+
+    def from_numpy(self, data: np.ndarray[Any, Any]) -> pa.Array:
+        return pa.array(data != 0) if self.arrow == pa.bool_() else super().from_numpy(data)
+
 
 def read_string(reader: Reader) -> str | None:
     """Read a string: its length + 1, 0 for null, then UTF-16 units, each as a number of seven bits a byte."""
     many = reader.varint()
     return None if many == 0 else _characters(reader, many - 1)
-
-
-def _string_value(reader: Reader) -> str:
-    """Read a `StringValue`, which is never null: nothing is added to its length."""
-    return _characters(reader, reader.varint())
 
 
 def _characters(reader: Reader, many: int) -> str:
@@ -95,10 +88,6 @@ def write_string(out: Writer, value: str | None) -> None:
     _write_characters(out, value, 1)
 
 
-def _write_string_value(out: Writer, value: str) -> None:
-    _write_characters(out, value, 0)
-
-
 def _write_characters(out: Writer, value: str, more: int) -> None:
     """Write the length, to which `more` is added, and the UTF-16 units."""
     if value.isascii():
@@ -109,14 +98,6 @@ def _write_characters(out: Writer, value: str, more: int) -> None:
     out.varint(len(units) // 2 + more)
     for (unit,) in struct.iter_unpack("<H", units):
         out.varint(unit)
-
-
-def _write_character(out: Writer, value: str) -> None:
-    out.packed("H", ord(value))
-
-
-def _character(reader: Reader) -> str:
-    return chr(reader.uint16())
 
 
 def read_big_integer(reader: Reader) -> int | None:
@@ -183,34 +164,6 @@ def digits_of(number: int) -> tuple[int, ...]:
     return Decimal(abs(number)).as_tuple().digits
 
 
-def _void(reader: Reader) -> None:
-    reader.skip(1)
-
-
-def _write_void(out: Writer, value: None) -> None:
-    out.append(0)
-
-
-def _nothing(reader: Reader) -> None:
-    return None
-
-
-def _write_nothing(out: Writer, value: None) -> None:
-    return
-
-
-class Bytes(Type):
-    """Bytes after their number."""
-
-    name, arrow = "byte[]", pa.binary()
-
-    def read(self, reader: Reader) -> bytes:
-        return reader.blob()
-
-    def write(self, out: Writer, value: bytes) -> None:
-        out.blob(value)
-
-
 class Numbers(Type):
     """An array of numbers of fixed size."""
 
@@ -243,13 +196,6 @@ class Characters(Type):
         units = value.encode("utf-16-be", "surrogatepass")
         out.int32(len(units) // 2)
         out += units
-
-
-class TimeWindow(Struct):
-    """A window from `start` up to `end`, in ms."""
-
-    def __init__(self) -> None:
-        super().__init__("TimeWindow", (("start", LONG), ("end", LONG)))
 
 
 class VoidNamespace(Type):
@@ -306,11 +252,6 @@ class BitSet(Type):
             out.int64(word)
 
 
-def _value(name: str, like: Number) -> Number:
-    """Return the type of a mutable object around a number: stored alike, with a hash code of its own."""
-    return Number(name, like.form, like.read_one, like.arrow)
-
-
 def _variant(reader: Reader) -> tuple[bytes, bytes]:
     value, metadata = (reader.count("bytes of a variant") for _ in range(2))
     return reader.take(value), reader.take(metadata)
@@ -322,14 +263,6 @@ def _write_variant(out: Writer, value: tuple[bytes, bytes]) -> None:
     out += value[0] + value[1]
 
 
-def _flipped(reader: Reader) -> int:
-    return reader.int64() ^ -(1 << 63)
-
-
-def _write_flipped(out: Writer, value: int) -> None:
-    out.int64(value ^ -(1 << 63))
-
-
 LONG = Number("Long", ">i8", Reader.int64, pa.int64())
 INTEGER = Number("Integer", ">i4", Reader.int32, pa.int32())
 SHORT = Number("Short", ">i2", Reader.int16, pa.int16())
@@ -338,35 +271,55 @@ DOUBLE = Number("Double", ">f8", Reader.float64, pa.float64())
 FLOAT = Number("Float", ">f4", Reader.float32, pa.float32())
 BOOLEAN = Number("Boolean", "u1", Reader.boolean, pa.bool_())
 STRING = Read("String", read_string, pa.string(), write=write_string)
-CHARACTER = Read("Character", _character, pa.string(), is_fixed=True, write=_write_character)
-VOID = Read("Void", _void, pa.null(), is_fixed=True, write=_write_void)
-NULL = Read("Null", _nothing, pa.null(), is_fixed=True, write=_write_nothing)
-BYTES = Bytes()
-TIME_WINDOW = TimeWindow()
+CHARACTER = Read(
+    "Character",
+    lambda reader: chr(reader.uint16()),
+    pa.string(),
+    is_fixed=True,
+    write=lambda out, value: out.packed("H", ord(value)),
+)
+STRING_VALUE = Read(  # it is never null, so nothing is added to its length
+    "StringValue",
+    lambda reader: _characters(reader, reader.varint()),
+    pa.string(),
+    write=lambda out, value: _write_characters(out, value, 0),
+)
+VOID = Read("Void", lambda reader: reader.skip(1), pa.null(), is_fixed=True, write=lambda out, _: out.append(0))
+NULL = Read("Null", lambda _: None, pa.null(), is_fixed=True, write=lambda out, _: None)
+BYTES = Read("byte[]", Reader.blob, pa.binary(), write=Writer.blob)
+TIME_WINDOW = Struct("TimeWindow", (("start", LONG), ("end", LONG)))
+"""A window from `start` up to `end`, in ms."""
 COUNT_WINDOW = Struct("CountWindow", (("id", LONG),))
 VOID_NAMESPACE = VoidNamespace()
+SORTED_LONG = Read(  # with the sign bit flipped, so that bytes sort as numbers do
+    "Long",
+    lambda reader: reader.int64() ^ -(1 << 63),
+    pa.int64(),
+    is_fixed=True,
+    write=lambda out, value: out.int64(value ^ -(1 << 63)),
+)
 
 VARIANT = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
 """A variant in its binary encoding, which Spark and Parquet share."""
 BASIC: dict[str, Type] = {
     "LongSerializer": LONG,
-    "LongValueSerializer": _value("LongValue", LONG),
+    "LongValueSerializer": LONG.named("LongValue"),
     "IntSerializer": INTEGER,
-    "IntValueSerializer": _value("IntValue", INTEGER),
+    "IntValueSerializer": INTEGER.named("IntValue"),
     "ShortSerializer": SHORT,
-    "ShortValueSerializer": _value("ShortValue", SHORT),
+    "ShortValueSerializer": SHORT.named("ShortValue"),
     "ByteSerializer": BYTE,
-    "ByteValueSerializer": _value("ByteValue", BYTE),
+    "ByteValueSerializer": BYTE.named("ByteValue"),
     "DoubleSerializer": DOUBLE,
-    "DoubleValueSerializer": _value("DoubleValue", DOUBLE),
+    "DoubleValueSerializer": DOUBLE.named("DoubleValue"),
     "FloatSerializer": FLOAT,
-    "FloatValueSerializer": _value("FloatValue", FLOAT),
+    "FloatValueSerializer": FLOAT.named("FloatValue"),
     "BooleanSerializer": BOOLEAN,
-    "BooleanValueSerializer": _value("BooleanValue", BOOLEAN),
+    "BooleanValueSerializer": BOOLEAN.named("BooleanValue"),
     "CharSerializer": CHARACTER,
-    "CharValueSerializer": Read("CharValue", _character, pa.string(), is_fixed=True, write=_write_character),
+    "CharValueSerializer": CHARACTER.named("CharValue"),
     "StringSerializer": STRING,
-    "StringValueSerializer": Read("StringValue", _string_value, pa.string(), write=_write_string_value),
+    "StringValueSerializer": STRING_VALUE,
     "BigIntSerializer": Read("BigInteger", _big_integer, pa.string(), write=_write_big_text),
     "BigDecSerializer": Read("BigDecimal", _big_decimal, pa.string(), write=_write_big_decimal),
     "VoidSerializer": VOID,
@@ -384,10 +337,10 @@ BASIC: dict[str, Type] = {
     "VoidNamespaceSerializer": VOID_NAMESPACE,
     "TimeWindow": TIME_WINDOW,
     "CountWindow": COUNT_WINDOW,
-    "GlobalWindow": Read("GlobalWindow", _void, pa.null(), is_fixed=True, write=_write_void),
-    "NullSerializer": Read("Null", _void, pa.null(), write=_write_void),
-    "SortedLongSerializer": Read("Long", _flipped, pa.int64(), is_fixed=True, write=_write_flipped),
+    "GlobalWindow": VOID.named("GlobalWindow"),
+    "NullSerializer": Read("Null", VOID.read, pa.null(), write=VOID.write),
+    "SortedLongSerializer": SORTED_LONG,
     "VariantSerializer": Read("Variant", _variant, VARIANT, write=_write_variant),
-    "BitmapSerializer": Bytes(),
+    "BitmapSerializer": BYTES,
 }
 """By the class of the serializer, without its package: it holds the class of its snapshot."""

@@ -15,7 +15,7 @@ from enum import IntEnum
 
 from kit.snapshots.serializers.avro import AvroRecord
 from kit.snapshots.serializers.basic import Enumeration
-from kit.snapshots.serializers.composite import Either, MaskedList, Optional, Row, Timer, Ttl
+from kit.snapshots.serializers.composite import Either, Optional, Timer, Ttl
 from kit.snapshots.serializers.opaque import Opaque
 from kit.snapshots.serializers.pojo import Pojo
 from kit.snapshots.serializers.types import Mapping, Sequential, Struct, Type
@@ -82,7 +82,7 @@ def _changes(old: Type, new: Type, place: str) -> Iterator[TypeChange]:
         yield TypeChange(place, f"{old.name} became {new.name}", Compatibility.INCOMPATIBLE)
 
 
-_MADE_OF_OTHERS = (Struct, Either, Optional, Sequential, Mapping, MaskedList, Timer)
+_MADE_OF_OTHERS = (Struct, Either, Optional, Sequential, Mapping, Timer)
 
 
 def _kind(type_: Type) -> str:
@@ -90,18 +90,20 @@ def _kind(type_: Type) -> str:
     return "" if isinstance(type_, Optional) else "[]" if type_.name.endswith("[]") else type_.name.partition("<")[0]
 
 
+_PART_NAMES = {
+    Ttl: ("last access", ""),
+    Mapping: ("key", "value"),
+    Either: ("left", "right"),
+    Timer: ("key", "namespace"),
+    Optional: ("",),
+}
+
+
 def _part_name(type_: Type, number: int) -> str:
-    if isinstance(type_, Ttl):
-        return ("last access", "")[number]
-    if isinstance(type_, Struct | Row):
-        return type_.fields[number][0]
-    if isinstance(type_, Mapping):
-        return ("key", "value")[number]
-    if isinstance(type_, Either):
-        return ("left", "right")[number]
-    if isinstance(type_, Timer):
-        return ("key", "namespace")[number]
-    return "" if isinstance(type_, Optional) else "element"
+    names = _PART_NAMES.get(type(type_))
+    if names is not None:
+        return names[number]
+    return type_.fields[number][0] if isinstance(type_, Struct) else "element"
 
 
 def _joined(place: str, name: str) -> str:

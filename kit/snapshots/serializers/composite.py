@@ -11,7 +11,16 @@ import pyarrow as pa
 from kit.snapshots.serializers.basic import LONG
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.temporal import LAST_ACCESS
-from kit.snapshots.serializers.types import Struct, Type, bounded, cut, fields_of, opaque_inside, with_nulls
+from kit.snapshots.serializers.types import (
+    Like,
+    Sequential,
+    Struct,
+    Type,
+    bounded,
+    fields_of,
+    opaque_inside,
+    with_nulls,
+)
 from kit.snapshots.serializers.writing import Writer
 
 ROW_KINDS, KIND = ("+I", "-U", "+U", "-D"), "kind"
@@ -150,15 +159,14 @@ class Either(OneOfTwo):
         self.parts[not is_left].write(out, value[1 if is_left else 2])
 
 
-class Optional(Type):
+class Optional(Like):
     """A value after a byte: null if it is `null_flag`. A null value is followed by `padding` bytes."""
 
     def __init__(self, name: str, inner: Type, *, null_flag: bool, padding: int = 0) -> None:
-        self.name, self.parts = name, (inner,)
+        super().__init__(name, inner)
+        self.parts, self.is_opaque = (inner,), inner.is_opaque
         self._null_flag, self._padding = null_flag, padding
         self.is_fixed = padding > 0 and inner.is_fixed
-        self.is_opaque = inner.is_opaque
-        self.arrow = inner.arrow
 
     def read(self, reader: Reader) -> Any:
         if reader.boolean() == self._null_flag:
@@ -174,14 +182,7 @@ class Optional(Type):
             self.parts[0].write(out, value)
 
     def from_arrow(self, array: pa.Array) -> list[Any]:
-        return with_nulls(array, self.parts[0].from_arrow(array))
-
-    @property
-    def text_arrow(self) -> pa.DataType:
-        return self.parts[0].text_arrow
-
-    def to_text(self, value: Any) -> Any:
-        return self.parts[0].to_text(value)
+        return with_nulls(array, super().from_arrow(array))
 
 
 class Ttl(Struct):
@@ -224,12 +225,8 @@ class Timer(Type):
         self.parts[1].write(out, namespace)
 
 
-class MaskedList(Type):
+class MaskedList(Sequential):
     """A list with bits for its nulls before its elements."""
-
-    def __init__(self, name: str, element: Type) -> None:
-        self.name, self.parts, self.is_opaque = name, (element,), element.is_opaque
-        self.arrow = pa.list_(element.arrow)
 
     def read(self, reader: Reader) -> Any:
         (element,) = self.parts
@@ -247,13 +244,3 @@ class MaskedList(Type):
         for each in value:
             if each is not None:
                 self.parts[0].write(out, each)
-
-    def from_arrow(self, array: pa.Array) -> list[Any]:
-        return with_nulls(array, cut(array, self.parts[0].from_arrow(array.values)))
-
-    @property
-    def text_arrow(self) -> pa.DataType:
-        return pa.list_(self.parts[0].text_arrow)
-
-    def to_text(self, value: Any) -> Any:
-        return None if value is None else [self.parts[0].to_text(each) for each in value]

@@ -55,7 +55,11 @@ def snapshot_of(arrow: pa.DataType, *, is_key: bool = False) -> bytes:
         arrow = arrow.value_type
     if pa.types.is_struct(arrow) and 0 < arrow.num_fields <= (MOST_TUPLE_FIELDS if is_key else arrow.num_fields):
         nested = tuple(snapshot_of(field.type, is_key=is_key) for field in arrow)
-        return _tuple_of(nested) if is_key else _row_of(nested)
+        if not is_key:
+            return _snapshot(f"{RUNTIME}RowSerializer$RowSerializerSnapshot", nested, ROW_VERSION, b"\1")
+        outer = DataOutput()
+        outer.utf(f"org.apache.flink.api.java.tuple.Tuple{len(nested)}")
+        return _snapshot(f"{RUNTIME}TupleSerializerSnapshot", nested, TUPLE_VERSION, bytes(outer))
     if not is_key and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow)):
         return list_of(snapshot_of(arrow.value_type))
     if not is_key and pa.types.is_map(arrow):
@@ -68,16 +72,6 @@ def snapshot_of(arrow: pa.DataType, *, is_key: bool = False) -> bytes:
         f"no serializer is known for a new state of type {arrow}: cast it to one of {known}, decimal, time, timestamp, "
         f"or a struct{'' if is_key else ', list or map'} of these"
     )
-
-
-def _row_of(fields: tuple[bytes, ...]) -> bytes:
-    return _snapshot(f"{RUNTIME}RowSerializer$RowSerializerSnapshot", fields, ROW_VERSION, b"\1")
-
-
-def _tuple_of(fields: tuple[bytes, ...]) -> bytes:
-    out = DataOutput()
-    out.utf(f"org.apache.flink.api.java.tuple.Tuple{len(fields)}")
-    return _snapshot(f"{RUNTIME}TupleSerializerSnapshot", fields, TUPLE_VERSION, bytes(out))
 
 
 def list_of(element: bytes) -> bytes:

@@ -93,9 +93,6 @@ class _Stream:
         reader.leave()
         return found
 
-    def null(self) -> None:
-        return None
-
     def reference(self) -> Any:
         place = self.reader.int32() - FIRST_HANDLE
         if not 0 <= place < len(self.known):
@@ -202,27 +199,18 @@ class _Stream:
         self.known[place] = found
         return found
 
-    def block(self) -> bytes:
-        return self.reader.take(self.reader.uint8())
-
-    def long_block(self) -> bytes:
-        return self.reader.blob("bytes of a block")
-
-    def end(self) -> object:
-        return _END
-
 
 _CONTENTS: dict[int, Callable[[_Stream], Any]] = {
-    0x70: _Stream.null,
+    0x70: lambda _: None,
     0x71: _Stream.reference,
     0x72: _Stream.description,
     0x73: _Stream.new_object,
     0x74: _Stream.string,
     0x75: _Stream.array,
     0x76: _Stream.class_object,
-    0x77: _Stream.block,
-    0x78: _Stream.end,
-    0x7A: _Stream.long_block,
+    0x77: lambda stream: stream.reader.take(stream.reader.uint8()),  # what `writeObject` added
+    0x78: lambda _: _END,
+    0x7A: lambda stream: stream.reader.blob("bytes of a block"),
     0x7C: _Stream.long_string,
     0x7D: _Stream.proxy,
     0x7E: _Stream.enum,

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from kit.snapshots.serializers.reading import Reader
-from kit.snapshots.serializers.temporal import moment_text, time_text
+from kit.snapshots.serializers.temporal import millis_text, moment_text, time_text
 
 NULL, BY_NAME, FIRST_ID = 0, 1, 2
 REGISTERED = ("Integer", "String", "Float", "Boolean", "Byte", "Character", "Short", "Long", "Double")
@@ -154,13 +154,12 @@ class _Kryo(Reader):
         _, many = self.flagged()
         if many == 0:
             return None
-        units = [self._unit() for _ in range(self._credible(many - 1))]
+        if many - 1 > self.left:
+            raise self.error(
+                f"a string of {many - 1:,} characters", f"at most {self.left:,}, for the bytes that are left"
+            )
+        units = [self._unit() for _ in range(many - 1)]
         return b"".join(unit.to_bytes(2, "big") for unit in units).decode("utf-16-be", "backslashreplace")
-
-    def _credible(self, many: int) -> int:
-        if many > self.left:
-            raise self.error(f"a string of {many:,} characters", f"at most {self.left:,}, for the bytes that are left")
-        return many
 
     def _unit(self) -> int:
         first = self.uint8()
@@ -206,10 +205,6 @@ def _natural_order(reader: _Kryo) -> None:
         raise reader.error("a comparator", "none, the natural order")
 
 
-def _optional(reader: _Kryo) -> Any:
-    return reader.any()
-
-
 def _numbers(reader: _Kryo, read: Callable[[_Kryo], int]) -> list[int]:
     return [read(reader) for _ in range(reader.counted() or 0)]
 
@@ -224,10 +219,6 @@ def _float(reader: _Kryo, size: int) -> float:
 
 def _bytes(reader: _Kryo) -> bytes:
     return reader.take(reader.counted() or 0)
-
-
-def _big_integer(reader: _Kryo) -> str:
-    return str(int.from_bytes(_bytes(reader), "big", signed=True))
 
 
 def _big_decimal(reader: _Kryo) -> str:
@@ -264,25 +255,12 @@ def _date_time(reader: _Kryo) -> str:
     return f"{_date(reader)}T{_time(reader)}"
 
 
-def _instant(reader: _Kryo) -> str:
-    return moment_text(reader.signed(64), reader.varint()) + "Z"
-
-
 def _offset(reader: _Kryo) -> str:
     quarters = reader.int8()
     seconds = reader.little(4) if quarters == OFFSET_SECONDS else quarters * 900
     hours, rest = divmod(abs(seconds), 3600)
     told = f"{'-' if seconds < 0 else '+'}{hours:02}:{rest // 60:02}" + (f":{rest % 60:02}" if rest % 60 else "")
     return told if seconds else "Z"
-
-
-def _zoned(reader: _Kryo) -> str:
-    return f"{_date_time(reader)}[{reader.text()}]"
-
-
-def _period(reader: _Kryo) -> str:
-    years, months, days = (reader.signed(32) for _ in range(3))
-    return f"P{years}Y{months}M{days}D"
 
 
 _READ: Mapping[str, Callable[[_Kryo], Any]] = {
@@ -295,11 +273,11 @@ _READ: Mapping[str, Callable[[_Kryo], Any]] = {
     "java.lang.Double": partial(_float, size=8),
     "java.lang.Character": lambda reader: chr(reader.little(2) & 0xFFFF),
     "java.lang.String": _Kryo.text,
-    "java.math.BigInteger": _big_integer,
+    "java.math.BigInteger": lambda reader: str(int.from_bytes(_bytes(reader), "big", signed=True)),
     "java.math.BigDecimal": _big_decimal,
     "java.util.UUID": lambda reader: str(UUID(int=(reader.little(8) % (1 << 64)) << 64 | reader.little(8) % (1 << 64))),
-    "java.util.Date": lambda reader: moment_text(*_seconds(reader.signed(64))) + "Z",
-    "java.util.Optional": _optional,
+    "java.util.Date": lambda reader: millis_text(reader.signed(64)) + "Z",
+    "java.util.Optional": _Kryo.any,
     "java.util.ArrayList": _list,
     "java.util.LinkedList": _list,
     "java.util.HashSet": _list,
@@ -309,26 +287,21 @@ _READ: Mapping[str, Callable[[_Kryo], Any]] = {
     "java.util.LinkedHashMap": _map,
     "java.util.TreeMap": partial(_map, is_sorted=True),
     "java.time.Duration": _duration,
-    "java.time.Instant": _instant,
+    "java.time.Instant": lambda reader: moment_text(reader.signed(64), reader.varint()) + "Z",
     "java.time.LocalDate": _date,
     "java.time.LocalTime": _time,
     "java.time.LocalDateTime": _date_time,
     "java.time.OffsetDateTime": lambda reader: f"{_date_time(reader)}{_offset(reader)}",
-    "java.time.ZonedDateTime": _zoned,
+    "java.time.ZonedDateTime": lambda reader: f"{_date_time(reader)}[{reader.text()}]",
     "java.time.ZoneOffset": _offset,
     "java.time.Year": lambda reader: reader.signed(32),
     "java.time.YearMonth": lambda reader: f"{reader.signed(32):04}-{reader.uint8():02}",
     "java.time.MonthDay": lambda reader: f"--{reader.uint8():02}-{reader.uint8():02}",
-    "java.time.Period": _period,
+    "java.time.Period": lambda reader: f"P{reader.signed(32)}Y{reader.signed(32)}M{reader.signed(32)}D",
     "[B": _bytes,
     "[I": partial(_numbers, read=_Kryo.zigzag),
     "[J": partial(_numbers, read=_Kryo.zigzag),
 }
-
-
-def _seconds(millis: int) -> tuple[int, int]:
-    seconds, rest = divmod(millis, 1000)
-    return seconds, rest * 1_000_000
 
 
 KRYO_DECODERS: Mapping[str, Callable[[bytes], Any]] = {

@@ -13,7 +13,7 @@ from typing import Any
 
 from kit.core.state.errors import CheckpointError, DamagedError
 from kit.snapshots.serializers.avro import avro_type
-from kit.snapshots.serializers.basic import BASIC, BYTES, INTEGER, Enumeration, read_string
+from kit.snapshots.serializers.basic import BASIC, BYTES, INTEGER, LONG, Enumeration, read_string
 from kit.snapshots.serializers.composite import Either, MaskedList, Optional, Row, Timer, Ttl, tuple_of
 from kit.snapshots.serializers.java_objects import read_java_object
 from kit.snapshots.serializers.opaque import Opaque
@@ -39,7 +39,6 @@ from kit.snapshots.serializers.table import (
     Framed,
     RowData,
     SqlType,
-    WindowKey,
     array_bytes,
     array_type,
     array_values,
@@ -49,12 +48,14 @@ from kit.snapshots.serializers.table import (
     map_values,
 )
 from kit.snapshots.serializers.temporal import TEMPORAL, sql_timestamp
-from kit.snapshots.serializers.types import Mapping, Sequential, Struct, Type
+from kit.snapshots.serializers.types import Mapping, Sequential, Type, list_of, map_of, set_of
 
 COMPOSITE, NESTED = 911108, 1333245
 OPTIONAL_MAP = 0x4F2C69A3D70
 SNAPSHOT_FORMAT = 2
 FLINK = "org.apache.flink."
+ReadBody = Callable[[Reader, int], Type]
+"""Reads the body of a snapshot, whose version is given."""
 
 
 def read_versioned(reader: Reader) -> Type:
@@ -116,10 +117,13 @@ def _opaque(reader: Reader, class_name: str) -> Opaque:
     return Opaque(class_name, reader.decoders.get(class_name))
 
 
-def _nested(reader: Reader) -> tuple[Type, ...]:
+def _nested(reader: Reader, many: int | None = None) -> tuple[Type, ...]:
     reader.expect(NESTED, "nested serializers")
     reader.int32()
-    return tuple(read_serializer(reader) for _ in range(reader.count("nested serializers", 6)))
+    found = tuple(read_serializer(reader) for _ in range(reader.count("nested serializers", 6)))
+    if many is not None and len(found) != many:
+        raise reader.error(f"{len(found)} nested serializers", str(many))
+    return found
 
 
 def _outer(reader: Reader, version: int) -> int:
@@ -130,20 +134,23 @@ def _outer(reader: Reader, version: int) -> int:
     return reader.int32()
 
 
-def _parts(reader: Reader, version: int, many: int | None = None) -> tuple[Type, ...]:
-    """Read a snapshot that consists of nested ones alone."""
-    _outer(reader, version)
-    return _checked(reader, _nested(reader), many)
+def _made_of(many: int, make: Callable[..., Type]) -> ReadBody:
+    """Return the reader of a body of `many` nested snapshots alone, from whose types the type is made."""
+
+    def read(reader: Reader, version: int) -> Type:
+        _outer(reader, version)
+        return make(*_nested(reader, many))
+
+    return read
 
 
-def _checked(reader: Reader, found: tuple[Type, ...], many: int | None) -> tuple[Type, ...]:
-    if many is not None and len(found) != many:
-        raise reader.error(f"{len(found)} nested serializers", str(many))
-    return found
+def _struct_of(name: str, *fields: str) -> ReadBody:
+    """Return the reader of a body whose nested snapshots are those of the fields of a struct."""
+    return _made_of(len(fields), lambda *parts: struct(name, **dict(zip(fields, parts, strict=True))))
 
 
-def _one(reader: Reader, version: int) -> Type:
-    return _parts(reader, version, 1)[0]
+def _without_body(found: Type) -> ReadBody:
+    return lambda reader, version: found
 
 
 def _tuple(reader: Reader, version: int) -> Type:
@@ -159,51 +166,18 @@ def _row(reader: Reader, version: int) -> Type:
     return Row(_nested(reader), writes_kind=writes_kind)
 
 
-def _list(reader: Reader, version: int) -> Type:
-    element = _one(reader, version)
-    return Sequential(f"List<{element.name}>", element)
-
-
-def _set(reader: Reader, version: int) -> Type:
-    element = _one(reader, version)
-    return Sequential(f"Set<{element.name}>", element, flag=1)
-
-
 def _linked_list(reader: Reader, version: int) -> Type:
     outer = _outer(reader, version)
     has_mask = outer == 2 if outer <= 2 else reader.boolean()
-    (element,) = _checked(reader, _nested(reader), 1)
+    (element,) = _nested(reader, 1)
     name = f"LinkedList<{element.name}>"
     return MaskedList(name, element) if has_mask else Sequential(name, element)
 
 
-def _map(reader: Reader, version: int) -> Type:
-    key, value = _parts(reader, version, 2)
-    return Mapping(f"Map<{key.name}, {value.name}>", key, value)
-
-
-def _null_aware_map(reader: Reader, version: int) -> Type:
-    key, value = _parts(reader, version, 2)
-    return Mapping(f"Map<{key.name}, {value.name}>", key, value, null_keys=True)
-
-
 def _sorted_map(reader: Reader, version: int) -> Type:
     read_java_object(reader)
-    key, value = _checked(reader, _nested(reader), 2)
+    key, value = _nested(reader, 2)
     return Mapping(f"SortedMap<{key.name}, {value.name}>", key, value, null_values=False)
-
-
-def _view(reader: Reader, version: int) -> Type:
-    return _one(reader, version)
-
-
-def _either(reader: Reader, version: int) -> Type:
-    return Either(*_parts(reader, version, 2))
-
-
-def _option(reader: Reader, version: int) -> Type:
-    inner = _one(reader, version)
-    return Optional(f"Option<{inner.name}>", inner, null_flag=False)
 
 
 def _nullable(reader: Reader, version: int) -> Type:
@@ -211,29 +185,20 @@ def _nullable(reader: Reader, version: int) -> Type:
     padding = reader.int32()
     if padding < 0:
         raise reader.error(f"a padding of {padding} bytes", "0 or more")
-    (inner,) = _checked(reader, _nested(reader), 1)
+    (inner,) = _nested(reader, 1)
     return Optional(inner.name, inner, null_flag=True, padding=padding)
 
 
 def _array(reader: Reader, version: int) -> Type:
     _outer(reader, version)
     reader.utf()
-    (element,) = _checked(reader, _nested(reader), 1)
+    (element,) = _nested(reader, 1)
     return Sequential(f"{element.name}[]", element, flag=0)
-
-
-def _ttl(reader: Reader, version: int) -> Type:
-    _, inner = _parts(reader, version, 2)
-    return Ttl(inner)
 
 
 def _ttl_aware(reader: Reader, version: int) -> Type:
     reader.boolean()
     return read_serializer(reader)
-
-
-def _timer(reader: Reader, version: int) -> Type:
-    return Timer(*_parts(reader, version, 2))
 
 
 def _enum(reader: Reader, version: int) -> Type:
@@ -242,11 +207,15 @@ def _enum(reader: Reader, version: int) -> Type:
     return Enumeration(name.rpartition(".")[2].rpartition("$")[2], tuple(reader.utf() for _ in range(many)))
 
 
-def _optional_map(reader: Reader) -> list[tuple[str, bytes, Type | None]]:
-    """Read names with two items each: bytes, and the snapshot of a serializer. Either may be missing."""
+def _expect_names(reader: Reader) -> None:
     mark = reader.int64()
     if mark != OPTIONAL_MAP:
         raise reader.error(mark, f"{OPTIONAL_MAP}, the mark of a map of names")
+
+
+def _optional_map(reader: Reader) -> list[tuple[str, bytes, Type | None]]:
+    """Read names with two items each: bytes, and the snapshot of a serializer. Either may be missing."""
+    _expect_names(reader)
     found = []
     for _ in range(reader.count("names", 4)):
         name = reader.utf()
@@ -276,23 +245,14 @@ def _pojo(reader: Reader, version: int) -> Type:
 
 def _kryo(reader: Reader, version: int) -> Type:
     class_name = reader.utf()
-    mark = reader.int64()
-    if mark != OPTIONAL_MAP:
-        raise reader.error(mark, f"{OPTIONAL_MAP}, the mark of a map of names")
-    reader.at -= 8
     for _ in range(3):
-        _frames(reader)
+        _expect_names(reader)
+        for _ in range(reader.count("names", 4)):
+            reader.utf()
+            for _ in range(2):
+                if reader.boolean():
+                    reader.skip(reader.count("bytes"))
     return _opaque(reader, class_name)
-
-
-def _frames(reader: Reader) -> None:
-    """Skip names with two framed items each."""
-    reader.int64()
-    for _ in range(reader.count("names", 4)):
-        reader.utf()
-        for _ in range(2):
-            if reader.boolean():
-                reader.skip(reader.count("bytes"))
 
 
 def _generic(reader: Reader, version: int) -> Type:
@@ -304,8 +264,7 @@ def _avro(reader: Reader, version: int) -> Type:
         read_string(reader)
     elif version == 2:
         reader.utf()
-    found: Type = _described(reader, avro_type, reader.utf() if version <= 2 else read_string(reader) or "")
-    return found
+    return _described(reader, avro_type, reader.utf() if version <= 2 else read_string(reader) or "")
 
 
 def _described(reader: Reader, type_of: Callable[[Any], Any], description: Any) -> Any:
@@ -316,16 +275,11 @@ def _described(reader: Reader, type_of: Callable[[Any], Any], description: Any) 
         raise error.moved(reader.at) from error
 
 
-def _java(reader: Reader, version: int) -> Type:
-    return _opaque(reader, "java.io.Serializable")
-
-
 # --- Table API and SQL ------------------------------------------------------------------------------------------------
 
 
 def _logical(reader: Reader) -> SqlType:
-    found: SqlType = _described(reader, logical_type, read_java_object(reader))
-    return found
+    return _described(reader, logical_type, read_java_object(reader))
 
 
 def _row_data(reader: Reader, version: int) -> Type:
@@ -337,10 +291,6 @@ def _row_data(reader: Reader, version: int) -> Type:
 def _binary_row(reader: Reader, version: int) -> Type:
     reader.int32()
     return BYTES
-
-
-def _decimal(reader: Reader, version: int) -> Type:
-    return DecimalData(reader.int32(), reader.int32())
 
 
 def _sql_timestamp(reader: Reader, version: int) -> Type:
@@ -363,74 +313,20 @@ def _sql_map(reader: Reader, version: int) -> Type:
     )
 
 
-def _raw(reader: Reader, version: int) -> Type:
-    _parts(reader, version, 1)
-    return RAW_DATA
-
-
 def _external(reader: Reader, version: int) -> Type:
     _outer(reader, version)
     read_java_object(reader)
     reader.boolean()
-    return _checked(reader, _nested(reader), 1)[0]
-
-
-def _window_key(reader: Reader, version: int) -> Type:
-    return WindowKey(_one(reader, version))
-
-
-def _string_data(reader: Reader, version: int) -> Type:
-    return STRING_DATA
-
-
-def _lockable(reader: Reader, version: int) -> Type:
-    inner = _one(reader, version)
-    return Struct(f"Lockable<{inner.name}>", (("references", INTEGER), ("element", inner)), is_fixed=False)
+    return _nested(reader, 1)[0]
 
 
 # --- Flink's own operators --------------------------------------------------------------------------------------------
 
 
-def _stream_element(reader: Reader, version: int) -> Type:
-    return StreamElement(_one(reader, version))
-
-
-def _interval_join(reader: Reader, version: int) -> Type:
-    return buffered(_one(reader, version))
-
-
-def _co_group(reader: Reader, version: int) -> Type:
-    return TaggedUnion(*_parts(reader, version, 2))
-
-
-def _two_phase_commit(reader: Reader, version: int) -> Type:
-    return transactions(*_parts(reader, version, 2))
-
-
-def _event_id(reader: Reader, version: int) -> Type:
-    return EVENT_ID
-
-
-def _dewey_number(reader: Reader, version: int) -> Type:
-    return DEWEY_NUMBER
-
-
-def _node_id(reader: Reader, version: int) -> Type:
-    return node_id(_one(reader, version))
-
-
-def _edge(reader: Reader, version: int) -> Type:
-    return edge(*_parts(reader, version, 2))
-
-
-def _buffer_node(reader: Reader, version: int) -> Type:
-    return buffer_node(_one(reader, version))
-
-
 def _matches(reader: Reader, version: int) -> Type:
     outer = _outer(reader, version)
     has_previous = outer > 1 and reader.boolean()
-    return matches(*_checked(reader, _nested(reader), 3), has_previous=has_previous)
+    return matches(*_nested(reader, 3), has_previous=has_previous)
 
 
 def _row_key(reader: Reader, version: int) -> Type:
@@ -439,45 +335,34 @@ def _row_key(reader: Reader, version: int) -> Type:
     return read_versioned(reader)
 
 
-def _sequence_node(reader: Reader, version: int) -> Type:
-    names = ("row", "sequence", "previous", "next", "next_of_row", "time_ms")
-    return struct("Node", **dict(zip(names, _parts(reader, version, len(names)), strict=True)))
-
-
-def _last_sequence(reader: Reader, version: int) -> Type:
-    last, size = _parts(reader, version, 2)
-    return struct("MetaSqnInfo", last=last, size=size)
-
-
-def _sequences_of_row(reader: Reader, version: int) -> Type:
-    first, last = _parts(reader, version, 2)
-    return struct("RowSqnInfo", first=first, last=last)
-
-
-_READ: dict[str, Callable[[Reader, int], Type]] = {
+_VIEW = _made_of(1, lambda inner: inner)
+_EITHER = _made_of(2, Either)
+_OPTION = _made_of(1, lambda inner: Optional(f"Option<{inner.name}>", inner, null_flag=False))
+_LOCKABLE = _made_of(1, lambda inner: struct(f"Lockable<{inner.name}>", references=INTEGER, element=inner))
+_READ: dict[str, ReadBody] = {
     "TupleSerializer": _tuple,
     "ScalaCaseClassSerializer": _tuple,
     "Tuple2CaseClassSerializer": _tuple,
     "RowSerializer": _row,
-    "ListSerializer": _list,
-    "ArrayListSerializer": _list,
-    "SetSerializer": _set,
+    "ListSerializer": _made_of(1, list_of),
+    "ArrayListSerializer": _made_of(1, list_of),
+    "SetSerializer": _made_of(1, set_of),
     "LinkedListSerializer": _linked_list,
-    "MapSerializer": _map,
-    "NullAwareMapSerializer": _null_aware_map,
+    "MapSerializer": _made_of(2, map_of),
+    "NullAwareMapSerializer": _made_of(2, partial(map_of, null_keys=True)),
     "SortedMapSerializer": _sorted_map,
-    "ListViewSerializer": _view,
-    "MapViewSerializer": _view,
-    "JavaEitherSerializer": _either,
-    "EitherSerializer": _either,
-    "ScalaEitherSerializer": _either,
-    "ScalaOptionSerializer": _option,
-    "OptionSerializer": _option,
+    "ListViewSerializer": _VIEW,
+    "MapViewSerializer": _VIEW,
+    "JavaEitherSerializer": _EITHER,
+    "EitherSerializer": _EITHER,
+    "ScalaEitherSerializer": _EITHER,
+    "ScalaOptionSerializer": _OPTION,
+    "OptionSerializer": _OPTION,
     "NullableSerializer": _nullable,
     "GenericArraySerializer": _array,
-    "TtlStateFactory": _ttl,
+    "TtlStateFactory": _made_of(2, lambda _, inner: Ttl(inner)),
     "TtlAwareSerializer": _ttl_aware,
-    "TimerSerializer": _timer,
+    "TimerSerializer": _made_of(2, Timer),
     "EnumSerializer": _enum,
     "PojoSerializer": _pojo,
     "KryoSerializer": _kryo,
@@ -485,32 +370,32 @@ _READ: dict[str, Callable[[Reader, int], Type]] = {
     "WritableSerializer": _generic,
     "CopyableValueSerializer": _generic,
     "AvroSerializer": _avro,
-    "JavaSerializer": _java,
+    "JavaSerializer": lambda reader, _: _opaque(reader, "java.io.Serializable"),
     "RowDataSerializer": _row_data,
     "BinaryRowDataSerializer": _binary_row,
-    "DecimalDataSerializer": _decimal,
+    "DecimalDataSerializer": lambda reader, _: DecimalData(reader.int32(), reader.int32()),
     "TimestampDataSerializer": _sql_timestamp,
     "ArrayDataSerializer": _sql_array,
     "MapDataSerializer": _sql_map,
-    "RawValueDataSerializer": _raw,
+    "RawValueDataSerializer": _made_of(1, lambda _: RAW_DATA),
     "ExternalSerializer": _external,
-    "WindowKeySerializer": _window_key,
-    "StringDataSerializer": _string_data,
-    "Lockable": _lockable,
-    "LockableTypeSerializer": _lockable,
-    "StreamElementSerializer": _stream_element,
-    "IntervalJoinOperator": _interval_join,
-    "CoGroupedStreams": _co_group,
-    "TwoPhaseCommitSinkFunction": _two_phase_commit,
-    "EventId": _event_id,
-    "DeweyNumber": _dewey_number,
-    "NodeId": _node_id,
-    "SharedBufferEdge": _edge,
-    "SharedBufferNodeSerializerSnapshotV2": _buffer_node,
+    "WindowKeySerializer": _made_of(1, lambda row: struct(f"WindowKey<{row.name}>", window=LONG, key=row)),
+    "StringDataSerializer": _without_body(STRING_DATA),
+    "Lockable": _LOCKABLE,
+    "LockableTypeSerializer": _LOCKABLE,
+    "StreamElementSerializer": _made_of(1, StreamElement),
+    "IntervalJoinOperator": _made_of(1, buffered),
+    "CoGroupedStreams": _made_of(2, TaggedUnion),
+    "TwoPhaseCommitSinkFunction": _made_of(2, transactions),
+    "EventId": _without_body(EVENT_ID),
+    "DeweyNumber": _without_body(DEWEY_NUMBER),
+    "NodeId": _made_of(1, node_id),
+    "SharedBufferEdge": _made_of(2, edge),
+    "SharedBufferNodeSerializerSnapshotV2": _made_of(1, buffer_node),
     "NFAStateSerializer": _matches,
     "RowDataKeySerializer": _row_key,
-    "NodeSerializer": _sequence_node,
-    "MetaSqnInfoSerializer": _last_sequence,
-    "RowSqnInfoSerializer": _sequences_of_row,
+    "NodeSerializer": _struct_of("Node", "row", "sequence", "previous", "next", "next_of_row", "time_ms"),
+    "MetaSqnInfoSerializer": _struct_of("MetaSqnInfo", "last", "size"),
+    "RowSqnInfoSerializer": _struct_of("RowSqnInfo", "first", "last"),
 }
 """By the class of the serializer, or of the class that holds it, without its package."""

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from kit.core.state.errors import CheckpointError, DamagedError
-from kit.snapshots.serializers.basic import LONG, digits_of, signed_bytes
+from kit.snapshots.serializers.basic import digits_of, signed_bytes
 from kit.snapshots.serializers.composite import ROW_KINDS, KindedRow
 from kit.snapshots.serializers.java_objects import JavaObject
 from kit.snapshots.serializers.reading import Reader
@@ -28,7 +28,7 @@ from kit.snapshots.serializers.temporal import (
     sql_moment,
     sql_timestamp,
 )
-from kit.snapshots.serializers.types import Mapping, Sequential, Struct, Type
+from kit.snapshots.serializers.types import Like, Mapping, Plain, Sequential, Type
 from kit.snapshots.serializers.writing import Writer
 
 COMPACT_DECIMAL = 18
@@ -44,25 +44,15 @@ Put = Callable[[bytearray, int, Any], None]
 """Write one field of a binary row or array: its bytes so far, where the field is in them, and the value."""
 
 
-class SqlType(Type):
-    """A logical type: how it is read from a binary row and written to one, and its size in a binary array."""
+class SqlType(Like):
+    """A logical type: how it is read from a binary row and written to one, and its size in a binary array.
 
-    def __init__(
-        self, name: str, arrow: pa.DataType, get: Get, put: Put, size: int = 8, like: Type | None = None
-    ) -> None:
-        self.name, self.arrow, self.get, self.put, self.size = name, arrow, get, put, size
-        self._like = like
-        self.parts = () if like is None else like.parts
+    Its column is that of a type `like` it, or a plain one of an Arrow type.
+    """
 
-    def from_arrow(self, array: pa.Array) -> list[Any]:
-        return super().from_arrow(array) if self._like is None else self._like.from_arrow(array)
-
-    @property
-    def text_arrow(self) -> pa.DataType:
-        return self.arrow if self._like is None else self._like.text_arrow
-
-    def to_text(self, value: Any) -> Any:
-        return value if self._like is None else self._like.to_text(value)
+    def __init__(self, name: str, like: Type | pa.DataType, get: Get, put: Put, size: int = 8) -> None:
+        super().__init__(name, like if isinstance(like, Type) else Plain(name, like))
+        self.get, self.put, self.size, self.parts = get, put, size, self.like.parts
 
 
 def _unpack(form: struct.Struct, data: bytes, at: int) -> Any:
@@ -113,20 +103,10 @@ def _whole_words(size: int) -> int:
     return (size + 7) // 8 * 8
 
 
-def number(name: str, form: str, arrow: pa.DataType, like: Type | None = None) -> SqlType:
+def number(name: str, form: str, like: Type | pa.DataType) -> SqlType:
     """Return a type of numbers of fixed size."""
     layout = struct.Struct(form)
-    return SqlType(
-        name, arrow, lambda data, base, place: _unpack(layout, data, place), layout.pack_into, layout.size, like
-    )
-
-
-def _text(data: bytes, base: int, place: int) -> str:
-    return _part(data, base, place).decode("utf-8", "backslashreplace")
-
-
-def _put_text(out: bytearray, place: int, text: str) -> None:
-    _put_part(out, place, text.encode())
+    return SqlType(name, like, lambda data, base, place: _unpack(layout, data, place), layout.pack_into, layout.size)
 
 
 def decimal_type(precision: int, scale: int) -> SqlType:
@@ -186,8 +166,7 @@ def timestamp_type(name: str, precision: int, *, is_local: bool) -> SqlType:
         _LONG.pack_into(out, place, len(out) << 32 | nanos)
         out += _LONG.pack(millis)
 
-    like = sql_timestamp(name, precision, is_local=is_local)
-    return SqlType(name, like.arrow, get, put, like=like)
+    return SqlType(name, sql_timestamp(name, precision, is_local=is_local), get, put)
 
 
 # --- rows, arrays, maps -----------------------------------------------------------------------------------------------
@@ -290,26 +269,22 @@ def map_bytes(entries: Sequence[tuple[Any, Any]], key: SqlType, value: SqlType) 
 def array_type(element: SqlType) -> SqlType:
     """Return ARRAY."""
     name = f"ARRAY<{element.name}>"
-    like = Sequential(name, element)
     return SqlType(
         name,
-        like.arrow,
+        Sequential(name, element),
         lambda data, base, place: array_values(_part(data, base, place), element),
         lambda out, place, values: _put_far(out, place, array_bytes(values, element)),
-        like=like,
     )
 
 
 def map_type(key: SqlType, value: SqlType, name: str = "MAP") -> SqlType:
     """Return MAP."""
     name = f"{name}<{key.name}, {value.name}>"
-    like = Mapping(name, key, value)
     return SqlType(
         name,
-        like.arrow,
+        Mapping(name, key, value),
         lambda data, base, place: map_values(_part(data, base, place), key, value),
         lambda out, place, entries: _put_far(out, place, map_bytes(entries, key, value)),
-        like=like,
     )
 
 
@@ -319,10 +294,9 @@ def row_type(fields: Sequence[tuple[str, SqlType]]) -> SqlType:
     inner = BinaryRow(name, fields, has_kind=False)
     return SqlType(
         name,
-        inner.arrow,
+        inner,
         lambda data, base, place: inner.decode(_part(data, base, place)),
         lambda out, place, value: _put_far(out, place, inner.encode(value)),
-        like=inner,
     )
 
 
@@ -330,7 +304,12 @@ def row_type(fields: Sequence[tuple[str, SqlType]]) -> SqlType:
 
 
 BINARY = SqlType("BYTES", pa.binary(), _part, _put_part)
-VARCHAR = SqlType("STRING", pa.string(), _text, _put_text)
+VARCHAR = SqlType(
+    "STRING",
+    pa.string(),
+    lambda data, base, place: _utf8(_part(data, base, place)),
+    lambda out, place, text: _put_part(out, place, text.encode()),
+)
 
 
 def _in_java(name: str) -> SqlType:
@@ -338,8 +317,8 @@ def _in_java(name: str) -> SqlType:
     return SqlType(name, pa.binary(), _part, _put_far)
 
 
-def _nothing(data: bytes, base: int, place: int) -> None:
-    return None
+def _utf8(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
 
 
 def _put_nothing(out: bytearray, place: int, value: None) -> None:
@@ -356,8 +335,8 @@ NUMBERS = {
     "DoubleType": number("DOUBLE", "<d", pa.float64()),
     "YearMonthIntervalType": number("INTERVAL YEAR TO MONTH", "<i", pa.int32()),
     "DayTimeIntervalType": number("INTERVAL DAY TO SECOND", "<q", pa.int64()),
-    "DateType": number("DATE", "<i", SQL_DATE.arrow, SQL_DATE),
-    "TimeType": number("TIME", "<i", SQL_TIME.arrow, SQL_TIME),
+    "DateType": number("DATE", "<i", SQL_DATE),
+    "TimeType": number("TIME", "<i", SQL_TIME),
     "CharType": VARCHAR,
     "VarCharType": VARCHAR,
     "BinaryType": BINARY,
@@ -367,7 +346,7 @@ NUMBERS = {
     "LegacyTypeInformationType": _in_java("RAW"),
     "VariantType": _in_java("VARIANT"),
     "BitmapType": _in_java("BITMAP"),
-    "NullType": SqlType("NULL", pa.null(), _nothing, _put_nothing),
+    "NullType": SqlType("NULL", pa.null(), lambda data, base, place: None, _put_nothing),
 }
 
 
@@ -417,28 +396,18 @@ def java_list(told: Any) -> list[JavaObject]:
 # --- the serializers of single values ---------------------------------------------------------------------------------
 
 
-class Framed(Type):
+class Framed(Like):
     """A value after its length, decoded from its bytes alone, and encoded into them."""
 
     def __init__(self, like: Type, decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> None:
-        self.name, self.arrow, self.parts, self._like = like.name, like.arrow, like.parts, like
-        self._decode, self._encode = decode, encode
+        super().__init__(like.name, like)
+        self._decode, self._encode, self.parts = decode, encode, like.parts
 
     def read(self, reader: Reader) -> Any:
         return self._decode(reader.blob("bytes of a value"))
 
     def write(self, out: Writer, value: Any) -> None:
         out.blob(self._encode(value))
-
-    def from_arrow(self, array: pa.Array) -> list[Any]:
-        return self._like.from_arrow(array)
-
-    @property
-    def text_arrow(self) -> pa.DataType:
-        return self._like.text_arrow
-
-    def to_text(self, value: Any) -> Any:
-        return self._like.to_text(value)
 
 
 class DecimalData(Type):
@@ -459,17 +428,6 @@ class DecimalData(Type):
             out.int64(unscaled)
         else:
             out.blob(signed_bytes(unscaled))
-
-
-class WindowKey(Struct):
-    """A key of SQL's window aggregation: the window's end, then the row."""
-
-    def __init__(self, row: Type) -> None:
-        super().__init__(f"WindowKey<{row.name}>", (("window", LONG), ("key", row)), is_fixed=False)
-
-
-def _utf8(data: bytes) -> str:
-    return data.decode("utf-8", "backslashreplace")
 
 
 STRING_DATA = Framed(VARCHAR, _utf8, str.encode)

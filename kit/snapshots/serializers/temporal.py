@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.snapshots.serializers.basic import Read
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.types import Type
 from kit.snapshots.serializers.writing import Writer
@@ -20,10 +21,9 @@ _NANOS_OF = {"d": DAY_SECONDS * NANOS, "s": NANOS, "ms": 1_000_000, "us": 1_000,
 _ISO = re.compile(r"(?:([+-]?\d{4,})-(\d\d)-(\d\d))?T?(?:(\d\d):(\d\d):(\d\d)(?:\.(\d{9}))?)?Z?")
 
 
-class Temporal(Type):
+class Temporal(Read):
     """A time that `read` returns as a number in the unit of `arrow`; `told` writes such a number as text."""
 
-    is_fixed = True
     text_arrow = pa.string()
 
     def __init__(
@@ -34,13 +34,8 @@ class Temporal(Type):
         told: Callable[[int], str],
         write: Callable[[Writer, Any], None],
     ) -> None:
-        self.name, self.arrow, self._read, self._told, self._write = name, arrow, read, told, write
-
-    def read(self, reader: Reader) -> Any:
-        return self._read(reader)
-
-    def write(self, out: Writer, value: Any) -> None:
-        self._write(out, value)
+        super().__init__(name, read, arrow, is_fixed=True, write=write)
+        self._told = told
 
     def from_arrow(self, array: pa.Array) -> list[Any]:
         if pa.types.is_string(array.type):
@@ -117,14 +112,9 @@ def _nanos_text(nanos: int) -> str:
     return moment_text(*divmod(nanos, NANOS))
 
 
-def _millis_text(millis: int) -> str:
-    seconds, rest = divmod(millis, 1000)
-    return moment_text(seconds, rest * 1_000_000)
-
-
-def moment(seconds: int, nanos: int) -> int:
-    """Return nanoseconds since 1970."""
-    return seconds * NANOS + nanos
+def millis_text(millis: int) -> str:
+    """Return a date and time, from ms since 1970."""
+    return _nanos_text(millis * 1_000_000)
 
 
 # --- Flink's serializers ----------------------------------------------------------------------------------------------
@@ -149,24 +139,18 @@ def _time(reader: Reader) -> int | None:
 
 
 def _date_time(reader: Reader) -> int | None:
-    year, month, day = reader.int32(), reader.int8(), reader.int8()
-    time = _time(reader)
-    if year == -(1 << 31) or time is None:
-        return None
-    if not (1 <= month <= 12 and 1 <= day <= 31):
-        raise reader.error(f"month {month}, day {day}", "a date")
-    seconds, nanos = divmod(time, NANOS)
-    return moment(days_of(year, month, day) * DAY_SECONDS + seconds, nanos)
+    days, nanos = _date(reader), _time(reader)
+    return None if days is None or nanos is None else days * DAY_SECONDS * NANOS + nanos
 
 
 def _instant(reader: Reader) -> int | None:
     seconds, nanos = reader.int64(), reader.int32()
-    return None if seconds == -(1 << 63) else moment(seconds, nanos)
+    return None if seconds == -(1 << 63) else seconds * NANOS + nanos
 
 
 def _timestamp(reader: Reader) -> int | None:
     millis, nanos = reader.int64(), reader.int32()
-    return None if millis == -(1 << 63) else moment(millis // 1000, nanos)
+    return None if millis == -(1 << 63) else millis // 1000 * NANOS + nanos
 
 
 def _millis(reader: Reader) -> int | None:
@@ -190,11 +174,7 @@ def _write_time(out: Writer, nanos: int | None) -> None:
 
 
 def _write_date_time(out: Writer, nanos: int | None) -> None:
-    if nanos is None:
-        _write_date(out, None)
-        _write_time(out, None)
-        return
-    days, of_day = divmod(nanos, DAY_SECONDS * NANOS)
+    days, of_day = (None, None) if nanos is None else divmod(nanos, DAY_SECONDS * NANOS)
     _write_date(out, days)
     _write_time(out, of_day)
 
@@ -227,7 +207,7 @@ INSTANT = Temporal("Instant", pa.timestamp("ns", "UTC"), _instant, _utc(_nanos_t
 
 def millis(name: str) -> Temporal:
     """Return the type of a moment in ms since 1970."""
-    return Temporal(name, pa.timestamp("ms", "UTC"), _millis, _utc(_millis_text), _write_millis)
+    return Temporal(name, pa.timestamp("ms", "UTC"), _millis, _utc(millis_text), _write_millis)
 
 
 LAST_ACCESS = millis("last access")

@@ -13,16 +13,16 @@ from kit.snapshots.serializers.basic import BASIC
 from kit.snapshots.serializers.composite import Either, Row, tuple_of
 from kit.snapshots.serializers.reading import MAX_DEPTH
 from kit.snapshots.serializers.temporal import TEMPORAL
-from kit.snapshots.serializers.types import Mapping, Sequential, Type
+from kit.snapshots.serializers.types import Sequential, Type, list_of, map_of, set_of
 
 _SIMPLE = {type_.name: type_ for type_ in reversed((*BASIC.values(), *TEMPORAL.values()))}
 _WORD = re.compile(r"\s*([\w.$]+(?:\[\])*|[<>,])")
-_MADE: dict[str, tuple[int | None, Callable[[list[Type]], Type]]] = {
-    "Row": (None, lambda parts: Row(parts, writes_kind=True)),
-    "List": (1, lambda parts: Sequential(f"List<{parts[0].name}>", parts[0])),
-    "Set": (1, lambda parts: Sequential(f"Set<{parts[0].name}>", parts[0], flag=1)),
-    "Map": (2, lambda parts: Mapping(f"Map<{parts[0].name}, {parts[1].name}>", *parts)),
-    "Either": (2, lambda parts: Either(*parts)),
+_MADE: dict[str, tuple[int | None, Callable[..., Type]]] = {
+    "Row": (None, lambda *parts: Row(parts, writes_kind=True)),
+    "List": (1, list_of),
+    "Set": (1, set_of),
+    "Map": (2, map_of),
+    "Either": (2, Either),
 }
 """The types that are made of others, by name: the number of parts, and how they are made."""
 KNOWN = f"{', '.join(sorted(_SIMPLE))}, X[], Tuple1<X> to Tuple25, {', '.join(f'{name}<X>' for name in _MADE)}"
@@ -62,7 +62,7 @@ class _Names:
         self._at += bool(name)
         bare = name.rstrip("[]")
         parts = self._parts(depth)
-        if name in _SIMPLE and not parts:
+        if name in _SIMPLE and not parts:  # such as String[]
             return _SIMPLE[name]
         made = self._made(bare, parts)
         for _ in range(name.count("[]")):
@@ -77,7 +77,7 @@ class _Names:
         many, make = _MADE.get(name, (None, None))
         if make is None or not parts or (many is not None and many != len(parts)):
             raise self._error(f"{name or 'nothing'!r} with {len(parts)} parts")
-        return make(parts)
+        return make(*parts)
 
     def _parts(self, depth: int) -> list[Type]:
         if self._words[self._at] != "<":

@@ -145,13 +145,9 @@ class Struct(Type):
         self.is_fixed = all(part.is_fixed for part in self.parts) if is_fixed is None else is_fixed
         self.is_opaque = opaque_inside(self.parts)
         self.arrow = pa.struct([pa.field(label, part.arrow) for label, part in self.fields])
-        layouts = [(label, part.dtype) for label, part in self.fields]
-        if (
-            layouts
-            and all(layout is not None for _, layout in layouts)
-            and len({each for each, _ in layouts}) == len(layouts)
-        ):
-            self.dtype = np.dtype(layouts)
+        layouts = {label: part.dtype for label, part in self.fields}
+        if layouts and len(layouts) == len(self.fields) and all(each is not None for each in layouts.values()):
+            self.dtype = np.dtype(list(layouts.items()))
 
     def read(self, reader: Reader) -> Any:
         return tuple([part.read(reader) for part in self.parts])
@@ -188,6 +184,30 @@ class Struct(Type):
         return tuple([part.to_text(each) for part, each in zip(self.parts, value, strict=True)])
 
 
+class Plain(Type):
+    """A value that its column holds as it is."""
+
+    def __init__(self, name: str, arrow: pa.DataType) -> None:
+        self.name, self.arrow = name, arrow
+
+
+class Like(Type):
+    """A value whose column is that of another type, whatever bytes are stored."""
+
+    def __init__(self, name: str, like: Type) -> None:
+        self.name, self.arrow, self.like = name, like.arrow, like
+
+    def from_arrow(self, array: pa.Array) -> list[Any]:
+        return self.like.from_arrow(array)
+
+    @property
+    def text_arrow(self) -> pa.DataType:
+        return self.like.text_arrow
+
+    def to_text(self, value: Any) -> Any:
+        return self.like.to_text(value)
+
+
 class Sequential(Type):
     """A list: the number of elements, then each of them, after a byte for null if `flag` says so.
 
@@ -203,7 +223,7 @@ class Sequential(Type):
         (element,) = self.parts
         many = reader.count("elements", 0)
         if self._flag is None:
-            return list(repeated(reader, element, many))
+            return [element.read(reader) for _ in bounded(reader, many)]
         return [None if reader.boolean() == bool(self._flag) else element.read(reader) for _ in bounded(reader, many)]
 
     def write(self, out: Writer, value: Any) -> None:
@@ -286,6 +306,21 @@ class Mapping(Type):
         return [(of_key.to_text(one), of_value.to_text(other)) for one, other in value]
 
 
+def list_of(element: Type) -> Sequential:
+    """Return the type of a list."""
+    return Sequential(f"List<{element.name}>", element)
+
+
+def set_of(element: Type) -> Sequential:
+    """Return the type of a set, an element of which may be null."""
+    return Sequential(f"Set<{element.name}>", element, flag=1)
+
+
+def map_of(key: Type, value: Type, *, null_keys: bool = False) -> Mapping:
+    """Return the type of a map."""
+    return Mapping(f"Map<{key.name}, {value.name}>", key, value, null_keys=null_keys)
+
+
 def bounded(reader: Reader, many: int) -> Iterable[int]:
     """Yield `many` numbers. Raises CheckpointError once the items take no bytes: their number is then not credible."""
     start = reader.at
@@ -331,9 +366,3 @@ def with_nulls(array: pa.Array, values: list[Any]) -> list[Any]:
     if not array.null_count:
         return values
     return [value if valid else None for value, valid in zip(values, array.is_valid().to_pylist(), strict=True)]
-
-
-def repeated(reader: Reader, element: Type, many: int) -> Iterable[Any]:
-    """Read `many` values of one type."""
-    for _ in bounded(reader, many):
-        yield element.read(reader)
