@@ -33,8 +33,11 @@ class KeyMove:
 
 def move_of(key: Any, deal: Deal, key_type: pa.DataType | None) -> KeyMove | None:
     """Return the move of a key of this keyed state; None if it does not have the type of the keys."""
-    group = _group_of(key, deal.groups, key_type)
-    if group is None:
+    try:
+        if key_type is not None and not isinstance(key, tuple | dict):
+            key = pa.scalar(key, key_type).as_py()
+        group = assign_to_key_group(key, deal.groups, key_type)
+    except (TypeError, ValueError, pa.ArrowException):
         return None
     old, new = owners(deal, group)
     return KeyMove(key, deal.operator, deal.vertex, group, deal.groups, old, new)
@@ -44,13 +47,3 @@ def owners(deal: Deal, group: int) -> tuple[int, int]:
     """Return the old and the new owner of a key group."""
     old, new = (operator_index_for_key_group(deal.groups, many, group) for many in (deal.before, deal.after))
     return old, new
-
-
-def _group_of(key: Any, groups: int, key_type: pa.DataType | None) -> int | None:
-    """Return the key group of a key; None if it does not have this type."""
-    try:
-        if key_type is not None and not isinstance(key, tuple | dict):
-            key = pa.scalar(key, key_type).as_py()
-        return assign_to_key_group(key, groups, key_type)
-    except (TypeError, ValueError, pa.ArrowException):
-        return None

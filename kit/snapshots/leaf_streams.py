@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from kit.core.metadata import CheckpointMetadata
 from kit.core.state.handles import StreamStateHandle
 
 _ONE = ("delegate", "meta_state", "handle")
@@ -24,6 +25,13 @@ def leaf_streams(handle: Any) -> Iterator[StreamStateHandle]:
             yield from leaf_streams(part)
     for part, _ in getattr(handle, "handles_and_offsets", ()):
         yield from leaf_streams(part)
+
+
+def streams_of(metadata: CheckpointMetadata) -> Iterator[StreamStateHandle]:
+    """Yield the streams of all handles of a checkpoint."""
+    for operator in metadata.operator_states:
+        for handle in operator.handles():
+            yield from leaf_streams(handle)
 
 
 def with_streams(handle: Any, change: Callable[[StreamStateHandle], StreamStateHandle]) -> Any:

@@ -8,7 +8,7 @@ tree. The end of a piece is not stored: it is the start of the next one in the s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -88,11 +88,10 @@ def frame_of(pieces: Iterable[Piece]) -> pd.DataFrame:
 def pieces_of(operator_id: str, operator: str, subtask: int, state: Told) -> list[Piece]:
     """Return the pieces of one subtask of one operator; `state` is its `OperatorSubtaskState` in loggable form."""
     found: list[Piece] = []
-    for field, read in _FIELDS.items():
+    for field, (read, kind) in _FIELDS.items():
         for handle in state.get(field, ()):
-            found += read(
-                Piece(operator, subtask, "", "", "", False, 0, 0, handle["type"], operator_id=operator_id), handle
-            )
+            piece = Piece(operator, subtask, "", "", "", False, 0, 0, handle["type"], operator_id=operator_id)
+            found += read(piece, handle, kind)
     return found
 
 
@@ -138,14 +137,6 @@ def _whole(piece: Piece, told: Told, kind: str, name: str) -> Iterator[Piece]:
         yield _at(piece, stream, 0, kind=kind, name=name)
 
 
-def _keyed(piece: Piece, told: Told) -> Iterator[Piece]:
-    yield from _by_key_group(piece, told, KEYED)
-
-
-def _raw_keyed(piece: Piece, told: Told) -> Iterator[Piece]:
-    yield from _by_key_group(piece, told, RAW_KEYED)
-
-
 def _by_key_group(piece: Piece, told: Told, kind: str) -> Iterator[Piece]:
     if "offsets" in told:
         stream, first = stream_of(told), told["key_group_range"]["start"]
@@ -154,10 +145,9 @@ def _by_key_group(piece: Piece, told: Told, kind: str) -> Iterator[Piece]:
             if offset >= least:
                 yield _at(piece, stream, offset, kind=kind, key_group=first + place)
         return
-    for part in told.get("shared_state", ()):
-        yield from _whole(piece, part["handle"], SHARED, part["local_path"])
-    for part in told.get("private_state", ()):
-        yield from _whole(piece, part["handle"], PRIVATE, part["local_path"])
+    for field, held in (("shared_state", SHARED), ("private_state", PRIVATE)):
+        for part in told.get(field, ()):
+            yield from _whole(piece, part["handle"], held, part["local_path"])
     if "meta_state" in told:
         yield from _whole(piece, told["meta_state"], PRIVATE, "meta state")
     for part in (*told.get("materialized", ()), *told.get("non_materialized", ())):
@@ -166,41 +156,33 @@ def _by_key_group(piece: Piece, told: Told, kind: str) -> Iterator[Piece]:
         yield from _whole(piece, handle, PRIVATE, "changelog")
 
 
-def _operator(piece: Piece, told: Told) -> Iterator[Piece]:
+def _operator(piece: Piece, told: Told, kind: str | None) -> Iterator[Piece]:
+    """Yield the entries of lists and maps, of this kind, or of the kind of each."""
     stream = stream_of(told)
     for name, info in told["state_name_to_partition_offsets"].items():
         for entry, offset in enumerate(info["offsets"]):
-            yield _at(piece, stream, offset, kind=MODES[info["mode"]], name=name, entry=entry)
+            yield _at(piece, stream, offset, kind=kind or MODES[info["mode"]], name=name, entry=entry)
 
 
-def _raw_operator(piece: Piece, told: Told) -> Iterator[Piece]:
-    for part in _operator(piece, told):
-        yield replace(part, kind=RAW_OPERATOR)
-
-
-def _input(piece: Piece, told: Told) -> Iterator[Piece]:
-    for part in told.get("contents", (told,)):
-        yield from _channel(piece, told, part, ARRIVED, "gate {gate_idx} channel {input_channel_idx}")
-
-
-def _output(piece: Piece, told: Told) -> Iterator[Piece]:
-    for part in told.get("contents", (told,)):
-        yield from _channel(piece, told, part, NOT_SENT, "partition {partition_idx} subpartition {subpartition_idx}")
-
-
-def _channel(piece: Piece, told: Told, part: Told, kind: str, name: str) -> Iterator[Piece]:
-    stream, writer = stream_of(told), told.get("subtask_index", -1)
+def _channel(piece: Piece, told: Told, kind: str) -> Iterator[Piece]:
+    """Yield the buffers of a channel, or of each channel in a merged handle."""
+    name, stream, writer = _CHANNEL_NAMES[kind], stream_of(told), told.get("subtask_index", -1)
     piece = replace(piece, subtask=piece.subtask if writer < 0 else writer)
-    for entry, offset in enumerate(part["offsets"]):
-        yield _at(piece, stream, offset, kind=kind, name=name.format(**part["info"]), entry=entry)
+    for part in told.get("contents", (told,)):
+        for entry, offset in enumerate(part["offsets"]):
+            yield _at(piece, stream, offset, kind=kind, name=name.format(**part["info"]), entry=entry)
 
 
-_FIELDS = {
-    "managed_keyed_state": _keyed,
-    "raw_keyed_state": _raw_keyed,
-    "managed_operator_state": _operator,
-    "raw_operator_state": _raw_operator,
-    "input_channel_state": _input,
-    "result_subpartition_state": _output,
-    "upstream_output_buffer_state": _input,
+_CHANNEL_NAMES = {
+    ARRIVED: "gate {gate_idx} channel {input_channel_idx}",
+    NOT_SENT: "partition {partition_idx} subpartition {subpartition_idx}",
+}
+_FIELDS: Mapping[str, tuple[Callable[[Piece, Told, Any], Iterator[Piece]], str | None]] = {
+    "managed_keyed_state": (_by_key_group, KEYED),
+    "raw_keyed_state": (_by_key_group, RAW_KEYED),
+    "managed_operator_state": (_operator, None),
+    "raw_operator_state": (_operator, RAW_OPERATOR),
+    "input_channel_state": (_channel, ARRIVED),
+    "result_subpartition_state": (_channel, NOT_SENT),
+    "upstream_output_buffer_state": (_channel, ARRIVED),
 }

@@ -28,7 +28,7 @@ from kit.files.storage import StateFiles
 from kit.run.moments.job_state import COMPLETED, PENDING, task_of
 from kit.run.run import of_look
 from kit.run.subject import Subject
-from kit.snapshots.leaf_streams import leaf_streams
+from kit.snapshots.leaf_streams import streams_of
 from kit.snapshots.pieces import COORDINATOR, Piece, Told, pieces_of, settled
 from kit.stream.graph.hashing import operator_id_of_uid
 
@@ -177,56 +177,46 @@ def _parts(trace: Iterable[TraceRecord], number: int) -> tuple[dict[str, TaskPar
             continue
         step = _STEPS.get((record.role, record.kind))
         if step is not None:
-            step(parts, record)
+            task = record.data["task"] if step is _acked else task_of(record)
+            step(parts.setdefault(task, TaskPart()), record)
         elif record.kind == RecordKind.METADATA_WRITTEN:
             path = record.data["path"]
     return parts, path
 
 
-def _part(parts: dict[str, TaskPart], task: str) -> TaskPart:
-    return parts.setdefault(task, TaskPart())
-
-
-def _triggered(parts: dict[str, TaskPart], record: TraceRecord) -> None:
-    _part(parts, task_of(record))
-
-
-def _copied(parts: dict[str, TaskPart], record: TraceRecord) -> None:
-    part = _part(parts, task_of(record))
+def _copied(part: TaskPart, record: TraceRecord) -> None:
     part.copied_ms = record.at_ms
     part.parts = tuple((each["operator_id"], each["kind"], each["file_name"]) for each in record.data["parts"])
 
 
-def _written(parts: dict[str, TaskPart], record: TraceRecord) -> None:
-    part = _part(parts, task_of(record))
+def _written(part: TaskPart, record: TraceRecord) -> None:
     part.written_ms, part.bytes = record.at_ms, record.data["bytes_written"]
     part.sync_ms = record.data.get("sync_ms")
     part.copied_ms = record.at_ms if part.copied_ms is None else part.copied_ms
     part.states = record.data["state"]["subtask_states"]
 
 
-def _channels(parts: dict[str, TaskPart], record: TraceRecord) -> None:
-    part = _part(parts, task_of(record))
+def _channels(part: TaskPart, record: TraceRecord) -> None:
     part.channels_ms, part.channel_bytes = record.at_ms, record.data["bytes_written"]
     part.channels = record.data
 
 
-def _sent(parts: dict[str, TaskPart], record: TraceRecord) -> None:
-    part, state = _part(parts, task_of(record)), record.data.get("state")
+def _sent(part: TaskPart, record: TraceRecord) -> None:
+    state = record.data.get("state")
     if state:
         part.states, part.channels = state["subtask_states"], {}
 
 
-def _acked(parts: dict[str, TaskPart], record: TraceRecord) -> None:
-    _part(parts, record.data["task"]).acked_ms = record.at_ms
+def _acked(part: TaskPart, record: TraceRecord) -> None:
+    part.acked_ms = record.at_ms
 
 
-def _declined(parts: dict[str, TaskPart], record: TraceRecord) -> None:
-    _part(parts, task_of(record)).declined = True
+def _declined(part: TaskPart, record: TraceRecord) -> None:
+    part.declined = True
 
 
-_STEPS: dict[tuple[str, str], Callable[[dict[str, TaskPart], TraceRecord], None]] = {
-    ("event", "TriggerTaskCheckpoint"): _triggered,
+_STEPS: dict[tuple[str, str], Callable[[TaskPart, TraceRecord], None]] = {
+    ("event", "TriggerTaskCheckpoint"): lambda part, record: None,  # the part is there
     ("command", "WriteSnapshot"): _copied,
     ("event", "SnapshotWritten"): _written,
     ("event", "ChannelStateWritten"): _channels,
@@ -300,13 +290,8 @@ def _coordinator(label: str, state: OperatorState) -> Piece:
 
 def inline_bytes(metadata: CheckpointMetadata) -> dict[str, bytes]:
     """Return the bytes inside handles, by the handle's name."""
-    found: dict[str, bytes] = {}
-    for state in metadata.operator_states:
-        for handle in state.handles():
-            for each in leaf_streams(handle):
-                if isinstance(each, ByteStreamStateHandle):
-                    found[each.handle_name] = each.data
-    return found
+    streams = streams_of(metadata)
+    return {each.handle_name: each.data for each in streams if isinstance(each, ByteStreamStateHandle)}
 
 
 def _places(data: bytes, metadata: CheckpointMetadata) -> dict[str, int]:

@@ -27,7 +27,10 @@ from kit.snapshots.pieces import (
     HEADER,
     KEYED,
     NOT_SENT,
+    PRIVATE,
     RAW_KEYED,
+    RAW_OPERATOR,
+    SHARED,
     SPLIT,
     UNION,
     Piece,
@@ -167,7 +170,8 @@ def restore_of(subject: Subject, restore: RestoreMoment) -> Restore:
             for piece in pieces_of(operator_id, label, new, state):
                 name = "" if piece.kind in (*BY_GROUP, *IN_FLIGHT) else piece.name
                 found[vertex, label, piece.kind, name].append((new, piece, _is_filtered(piece, state)))
-    sizes = _sizes(piece for given in found.values() for _, piece, _ in given)
+    once = {(piece.file, piece.start): piece for given in found.values() for _, piece, _ in given}
+    sizes = {(piece.file, piece.start): piece.size for piece in settled(once.values()) if piece.kind != HEADER}
     deals = []
     for (vertex, label, kind, name), given in found.items():
         shape = next(each for each in stage.vertices if each.name == vertex)
@@ -200,18 +204,7 @@ def restore_of(subject: Subject, restore: RestoreMoment) -> Restore:
     )
 
 
-_KINDS = (
-    KEYED,
-    RAW_KEYED,
-    SPLIT,
-    UNION,
-    BROADCAST,
-    "raw operator state",
-    ARRIVED,
-    NOT_SENT,
-    "shared file",
-    "private file",
-)
+_KINDS = (KEYED, RAW_KEYED, SPLIT, UNION, BROADCAST, RAW_OPERATOR, ARRIVED, NOT_SENT, SHARED, PRIVATE)
 _FROM_TRACE = "The checkpoint's files are not at hand: what went to coordinators and hooks is not told."
 
 
@@ -221,14 +214,8 @@ def _restored_snapshot(subject: Subject, restore: RestoreMoment) -> Snapshot | N
         own = snapshot_of(looking_at(subject, restore.checkpoint_id))
         if own is not None:
             return own
-    path = next(
-        (
-            record.data["path"]
-            for record in subject.trace
-            if record.kind == RecordKind.STATE_ASSIGNED and record.data["epoch"] == restore.epoch
-        ),
-        "",
-    )
+    assigned = (record.data for record in subject.trace if record.kind == RecordKind.STATE_ASSIGNED)
+    path = next((told["path"] for told in assigned if told["epoch"] == restore.epoch), "")
     try:
         return snapshot_at(path, files_of(subject.thing)) if path else None
     except (OSError, StateError, MetadataError, ValueError):
@@ -261,11 +248,6 @@ class _Writers:
             if state.operator_id == piece.operator_id:
                 return state.parallelism
         return max((each.old for each in transfers if each.old is not None), default=0) + 1
-
-
-def _sizes(pieces: Iterable[Piece]) -> dict[tuple[str, int], int]:
-    once = {(piece.file, piece.start): piece for piece in pieces}
-    return {(piece.file, piece.start): piece.size for piece in settled(once.values()) if piece.kind != HEADER}
 
 
 def _is_filtered(piece: Piece, state: Told) -> bool:

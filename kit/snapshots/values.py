@@ -29,6 +29,7 @@ from kit.snapshots.pieces import (
     BROADCAST,
     COORDINATOR,
     KEYED,
+    MODES,
     NOT_SENT,
     RAW_KEYED,
     RAW_OPERATOR,
@@ -49,6 +50,7 @@ from kit.stream.operators.sources.source_operator import SPLITS_STATE
 
 MOST_BYTES = 64_000_000
 """The most bytes that are read to show values."""
+_NOT_READ = f"what is beyond the first {MOST_BYTES // 1_000_000} MB was not read"
 MOST_REASONS = 6
 """The most reasons for unreadable state that are listed in full."""
 FoundRows = Iterator[tuple[str, str, pa.Table]]
@@ -57,12 +59,6 @@ _CHANNELS = {
     ARRIVED: "sent before the barrier, taken after the state was copied",
     NOT_SENT: "not sent yet when the barrier overtook it",
 }
-_OPERATOR_KINDS = {
-    "SPLIT_DISTRIBUTE": state_tables.SPLIT,
-    "UNION": state_tables.UNION,
-    "BROADCAST": state_tables.BROADCAST,
-}
-_LISTS = {SPLIT: state_tables.SPLIT, UNION: state_tables.UNION, BROADCAST: state_tables.BROADCAST}
 
 
 def values_of(snapshot: Snapshot) -> StateTables:
@@ -92,11 +88,10 @@ def _alike(parts: list[tuple[str, str, Rows]]) -> list[pa.Table]:
     tables = [rows.table() for _, _, rows in parts]
     if len({table.schema for table in tables}) > 1:
         tables = [rows.table(text=True) for _, _, rows in parts]
-    return [_of_task(_of_domain(table, domain), task) for table, (task, domain, _) in zip(tables, parts, strict=True)]
-
-
-def _of_domain(rows: pa.Table, domain: str) -> pa.Table:
-    return rows.add_column(0, "domain", pa.array([domain] * rows.num_rows, pa.string())) if domain else rows
+    return [
+        _with_text(_with_text(table, "domain", domain) if domain else table, "task", task)
+        for table, (task, domain, _) in zip(tables, parts, strict=True)
+    ]
 
 
 @dataclass
@@ -124,15 +119,13 @@ class _Reader:
     def rows(self, piece: Piece) -> Iterator[tuple[str, str, pa.Table]]:
         """Yield kind, name and rows of the content of a piece."""
         read = _READ.get(piece.kind)
-        if read is None:
-            return
-        data = self._bytes(piece)
-        if data is None:
+        data = None if read is None else self._bytes(piece)
+        if read is None or data is None:
             return
         try:
             for kind, name, rows in read(piece, data):
                 task = f"{piece.operator}/{piece.subtask}" if piece.subtask is not None else piece.operator
-                yield kind, name, _of_task(rows, task)
+                yield kind, name, _with_text(rows, "task", task)
         except _ForeignError:
             return
         except (StateError, OSError, ValueError, pa.ArrowException) as error:
@@ -161,11 +154,10 @@ class _Reader:
                 continue
             if rows.is_empty:
                 continue
+            domain, key = "", (state_tables.KEYED, label, name)
             if state.kind == TIMER:
                 domain = "processing time" if "/processing_" in name else "event time"
                 key = state_tables.TIMERS, label, name.partition("/")[2].partition("_")[2]
-            else:
-                domain, key = "", (state_tables.KEYED, label, name)
             found.setdefault(key, []).append((task, domain, rows))
 
     def operator_state(self) -> Iterator[tuple[str, str, str, pa.Table]]:
@@ -178,7 +170,8 @@ class _Reader:
                     for info in each.infos() if isinstance(each, OperatorPart) else ():
                         rows = each.table(info.name)
                         if rows is not None and rows.num_rows:
-                            yield _OPERATOR_KINDS[info.kind], label, info.name, _of_task(rows, f"{label}/{subtask}")
+                            rows = _with_text(rows, "task", f"{label}/{subtask}")
+                            yield MODES[info.kind], label, info.name, rows
             except StateError as error:
                 self._not_decoded(label, error, sum(each.state_size for each in lists))
 
@@ -193,7 +186,7 @@ class _Reader:
             for subtask, state in sorted(operator.subtask_states.items()):
                 read += state.state_size
                 if read > MOST_BYTES:
-                    self.missing.add(f"what is beyond the first {MOST_BYTES // 1_000_000} MB was not read")
+                    self.missing.add(_NOT_READ)
                     return
                 yield operator, label, subtask, state, source
 
@@ -219,14 +212,14 @@ class _Reader:
             self.missing.add(str(error))
             return None
         if data is None:
-            self.missing.add(f"what is beyond the first {MOST_BYTES // 1_000_000} MB was not read")
+            self.missing.add(_NOT_READ)
         else:
             self.read_bytes += data.size
         return data
 
 
-def _of_task(rows: pa.Table, task: str) -> pa.Table:
-    return rows.add_column(0, "task", pa.array([task] * rows.num_rows, pa.string()))
+def _with_text(rows: pa.Table, name: str, text: str) -> pa.Table:
+    return rows.add_column(0, name, pa.array([text] * rows.num_rows, pa.string()))
 
 
 class _ForeignError(Exception):
@@ -244,8 +237,7 @@ def _keyed(piece: Piece, data: pa.Buffer) -> FoundRows:
         if kind in (EVENT_TIMERS, PROCESSING_TIMERS):
             domain = kind.removesuffix(" timers").replace("event-time", "event time").replace("-", " ")
             name = name.removeprefix(EVENT_TIMER_PREFIX).removeprefix(PROCESSING_TIMER_PREFIX)
-            rows = rows.rename_columns(["time_ms", *rows.column_names[1:]])
-            rows = rows.add_column(0, "domain", pa.array([domain] * rows.num_rows, pa.string()))
+            rows = _with_text(rows.rename_columns(["time_ms", *rows.column_names[1:]]), "domain", domain)
             yield state_tables.TIMERS, name, rows.add_column(2, "key_group", group)
         else:
             yield state_tables.KEYED, name, rows.add_column(0, "key_group", group)
@@ -257,20 +249,15 @@ def _entry(piece: Piece, data: pa.Buffer) -> FoundRows:
     batch = OperatorStateFile(data, piece.file).entry(piece.name, piece.start)
     rows = pa.Table.from_batches([batch]).replace_schema_metadata(None)
     if piece.kind == BROADCAST:
-        yield state_tables.BROADCAST, piece.name, rows
+        yield BROADCAST, piece.name, rows
         return
-    if piece.name == SPLITS_STATE.name and rows["element"].type == SPLITS_STATE.element_type:
-        yield state_tables.SOURCE, piece.operator, pa.Table.from_batches(_fields(rows))
-        return
-    if piece.name == COMMITTABLES_STATE.name and rows["element"].type == COMMITTABLES_STATE.element_type:
-        yield state_tables.STAGED, piece.operator, pa.Table.from_batches(_fields(rows))
-        return
+    for kind, state in ((state_tables.SOURCE, SPLITS_STATE), (state_tables.STAGED, COMMITTABLES_STATE)):
+        if piece.name == state.name and rows["element"].type == state.element_type:
+            parts = [pa.RecordBatch.from_struct_array(part) for part in rows["element"].chunks]
+            yield kind, piece.operator, pa.Table.from_batches(parts)
+            return
     entry = pa.array([piece.entry] * rows.num_rows, pa.int64())
-    yield _LISTS[piece.kind], piece.name, rows.rename_columns(["value"]).add_column(0, "entry", entry)
-
-
-def _fields(rows: pa.Table) -> list[pa.RecordBatch]:
-    return [pa.RecordBatch.from_struct_array(part) for part in rows["element"].chunks]
+    yield piece.kind, piece.name, rows.rename_columns(["value"]).add_column(0, "entry", entry)
 
 
 def _buffer(piece: Piece, data: pa.Buffer) -> FoundRows:

@@ -29,7 +29,7 @@ from kit.snapshots.checkpoints.difference import CheckpointDiff
 from kit.snapshots.checkpoints.in_flight import records_in_flight
 from kit.snapshots.checkpoints.key_plan import plan_of
 from kit.snapshots.checkpoints.keyed_parts import KeyedPart, OwnPart, StateInfo, parts_of
-from kit.snapshots.checkpoints.located import groups_of, keyed_bytes, keyed_handles, list_names, located
+from kit.snapshots.checkpoints.located import groups_of, keyed_bytes, list_names, located
 from kit.snapshots.checkpoints.naming import label, operator_named, with_uids
 from kit.snapshots.checkpoints.operator_parts import OperatorPart, OwnOperatorPart, operator_parts_of
 from kit.snapshots.checkpoints.outside import Outside, of_sink, of_source
@@ -251,7 +251,7 @@ class Checkpoint:
         found = self._operator(operator)
         is_known = False
         for subtask, state in sorted(found.subtask_states.items()):
-            if key_groups is not None and not _overlaps(state, key_groups):
+            if key_groups is not None and not set(key_groups).intersection(groups_of(state)):
                 continue
             for part in self._keyed_parts(found, subtask, state):
                 if name not in {info.name for info in part.infos()}:
@@ -375,21 +375,15 @@ class Checkpoint:
                     part.decode(name, wanted, lambda _, into=rows: into)  # type: ignore[misc]
         if rows is not None:
             tables.append(rows.table())
-        if not tables:
-            return self._empty(operator, name)
-        return pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
-
-    def _empty(self, operator: OperatorState, name: str) -> pa.Table | None:
-        """Return a table without rows if the kit wrote the state; None if there is no such state."""
-        known = {info.name for _, info in self._infos(operator, keyed=True)}
-        return pa.table({"key_group": pa.array([], pa.int32())}) if name in known else None
+        if not tables and name in {info.name for _, info in self._infos(operator, keyed=True)}:
+            tables.append(pa.table({"key_group": pa.array([], pa.int32())}))  # the kit wrote the state
+        return _below_each_other(tables)
 
     def _operator_table(self, operator: OperatorState, name: str) -> pa.Table | None:
         tables: list[pa.Table] = []
         for subtask, state in sorted(operator.subtask_states.items()):
             tables += self._operator_tables(operator, name, subtask, state)
-        filled = [table for table in tables if table.num_rows] or tables[:1]
-        return pa.concat_tables(filled, promote_options="permissive") if filled else None
+        return _below_each_other([table for table in tables if table.num_rows] or tables[:1])
 
     def _operator_tables(
         self, operator: OperatorState, name: str, subtask: int, state: OperatorSubtaskState
@@ -570,18 +564,10 @@ class Checkpoint:
     def _keyed_parts(
         self, operator: OperatorState, subtask: int, state: OperatorSubtaskState
     ) -> list[KeyedPart | OwnPart]:
-        key = operator.operator_id, subtask
+        key, how = (operator.operator_id, subtask), (self._source, operator.max_parallelism, self._decoders)
         if key not in self._keyed:
             with _named(operator, f"subtask {subtask}"):
-                self._keyed[key] = list(
-                    parts_of(
-                        state.managed_keyed_state,
-                        state.raw_keyed_state,
-                        self._source,
-                        operator.max_parallelism,
-                        self._decoders,
-                    )
-                )
+                self._keyed[key] = list(parts_of(state.managed_keyed_state, state.raw_keyed_state, *how))
         return self._keyed[key]
 
     def _operator_parts(
@@ -686,9 +672,8 @@ def _names(infos: Iterable[StateInfo] | StateError) -> set[str]:
     return set() if isinstance(infos, StateError) else {info.name for info in infos}
 
 
-def _overlaps(state: OperatorSubtaskState, key_groups: Collection[int]) -> bool:
-    """Return True if the subtask has keyed state in one of the key groups."""
-    return any(group in handle.key_group_range for handle in keyed_handles(state) for group in key_groups)
+def _below_each_other(tables: list[pa.Table]) -> pa.Table | None:
+    return pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else next(iter(tables), None)
 
 
 def _by_group(part: KeyedPart | OwnPart, name: str, groups: Collection[int] | None) -> Iterator[pa.Table]:

@@ -23,7 +23,7 @@ from kit.core.state.handles import (
 from kit.core.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.snapshots.checkpoints.naming import label
 from kit.snapshots.checkpoints.state_bytes import StateBytes
-from kit.snapshots.leaf_streams import leaf_streams
+from kit.snapshots.leaf_streams import streams_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,9 +133,8 @@ def _handle_rows(handle: Any) -> Iterator[tuple[Any, ...]]:
     yield type(handle).__name__, handle.state_size, *groups, getattr(delegate, "path", None), inline
     if isinstance(handle, IncrementalRemoteKeyedStateHandle):
         for part in (*handle.shared_state, *handle.private_state):
-            path = getattr(part.handle, "path", None)
-            is_inline = isinstance(part.handle, ByteStreamStateHandle)
-            yield part.local_path, part.state_size, *groups, path, is_inline
+            inline = isinstance(part.handle, ByteStreamStateHandle)
+            yield part.local_path, part.state_size, *groups, getattr(part.handle, "path", None), inline
     if isinstance(handle, ChangelogStateBackendHandle):
         for each in chain(handle.materialized, handle.non_materialized):
             yield from _handle_rows(each)
@@ -169,13 +168,14 @@ def channel_state(metadata: CheckpointMetadata) -> pd.DataFrame:
                 for handle in found:
                     path = getattr(_delegate(handle), "path", None)
                     for part in handle.unmerge() if hasattr(handle, "unmerge") else (handle,):
-                        place = _channel(part.info)
+                        place = channel_numbers(part.info)
                         rows.append((label(operator), subtask, side, *place, len(part.offsets), part.size, path))
     columns = ["operator", "subtask", "side", "gate", "channel", "buffers", "bytes", "file"]
     return _frame(rows, columns=columns)
 
 
-def _channel(info: Any) -> tuple[int, int]:
+def channel_numbers(info: Any) -> tuple[int, int]:
+    """Return the numbers of a channel's gate and of the channel in it; of an output those of its partition."""
     if hasattr(info, "gate_idx"):
         return info.gate_idx, info.input_channel_idx
     return info.partition_idx, info.subpartition_idx
@@ -184,13 +184,10 @@ def _channel(info: Any) -> tuple[int, int]:
 def file_sizes(metadata: CheckpointMetadata) -> dict[str, int]:
     """Return the bytes of each file that is referred to, as recorded; of a merged file up to its last segment."""
     found: dict[str, int] = {}
-    for operator in metadata.operator_states:
-        for handle in operator.handles():
-            for stream in leaf_streams(handle):
-                if stream.path is None:
-                    continue
-                start = stream.start_pos if isinstance(stream, SegmentFileStateHandle) else 0
-                found[stream.path] = max(found.get(stream.path, 0), start + stream.state_size)
+    for stream in streams_of(metadata):
+        if stream.path is not None:
+            start = stream.start_pos if isinstance(stream, SegmentFileStateHandle) else 0
+            found[stream.path] = max(found.get(stream.path, 0), start + stream.state_size)
     return found
 
 
@@ -241,9 +238,8 @@ def properties(metadata: CheckpointMetadata, version: int, directory: str) -> pd
         told["kind"] = kind.name
         told["format"] = kind.format.name if hasattr(kind, "format") else None
         told["sharing"] = kind.sharing.name
-        for name in ("forced", "unclaimed", "discard_subsumed", "discard_finished", "discard_cancelled"):
-            told[name] = getattr(found, name)
-        for name in ("discard_failed", "discard_suspended"):
+        ends = ("subsumed", "finished", "cancelled", "failed", "suspended")
+        for name in ("forced", "unclaimed", *(f"discard_{end}" for end in ends)):
             told[name] = getattr(found, name)
     return pd.Series(told, name=f"checkpoint {metadata.checkpoint_id}", dtype=object)
 

@@ -11,7 +11,7 @@ Flink: `SpanningWrapper`, `RecordWriter`, `StreamElementSerializer`.
 from __future__ import annotations
 
 import io
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ from kit.core.protocol.elements import Buffer, Watermark
 from kit.core.state.errors import DamagedError, StateRestoreError
 from kit.core.state.operator_state import OperatorState
 from kit.machines.channel.channel_state.channel_state_serializer import ChannelStateSerializer
+from kit.snapshots.checkpoints.frames import channel_numbers
 from kit.snapshots.checkpoints.state_bytes import StateBytes, Stream
 from kit.snapshots.serializers.opaque import Opaque
 from kit.snapshots.serializers.operators import StreamElement
@@ -69,10 +70,8 @@ def records_in_flight(
     Columns: subtask, side (input, output), gate (of an output its partition), channel, element, time_ms, record.
     Without the type of its records a record is bytes.
     """
-    inputs, outputs = (
-        _sides(metadata, source, "input_channel_state"),
-        _sides(metadata, source, "result_subpartition_state"),
-    )
+    inputs = _sides(metadata, source, "input_channel_state")
+    outputs = _sides(metadata, source, "result_subpartition_state")
     if any(held.startswith(ARROW_STREAM) for side in (*inputs, *outputs) for held in side.channels.values()):
         return _own_records(operator, inputs, outputs)
     element = StreamElement(Opaque("a record") if record is None else record)
@@ -123,33 +122,25 @@ def _table(rows: list[tuple[Any, ...]], records: pa.Array) -> pa.Table:
 
 def _sides(metadata: CheckpointMetadata, source: StateBytes, kind: str) -> list[_Side]:
     """Return the buffers of every gate or result partition, by the receiving and the sending subtask."""
-    found: dict[tuple[str, int], dict[tuple[int, int], bytes]] = {}
-    streams: dict[tuple[str, int], dict[tuple[int, int], tuple[Stream, int]]] = {}
+    found: dict[tuple[str, int], dict[tuple[int, int], bytes]] = defaultdict(dict)
+    streams: dict[tuple[str, int], dict[tuple[int, int], tuple[Stream, int]]] = defaultdict(dict)
     for operator in metadata.operator_states:
         for subtask, state in sorted(operator.subtask_states.items()):
             for handle in getattr(state, kind):
                 stream = source.stream(handle.delegate)
                 for part in handle.unmerge() if hasattr(handle, "unmerge") else (handle,):
-                    number, channel = _numbers(part.info)
+                    number, channel = channel_numbers(part.info)
                     place = (subtask, channel) if kind == "input_channel_state" else (channel, subtask)
                     held = b"".join(_buffer(stream, offset) for offset in part.offsets)
-                    found.setdefault((operator.operator_id, number), {})[place] = held
-                    first = min(part.offsets, default=0)
-                    streams.setdefault((operator.operator_id, number), {})[place] = stream, first
+                    found[operator.operator_id, number][place] = held
+                    streams[operator.operator_id, number][place] = stream, min(part.offsets, default=0)
     operators = {each.operator_id: each for each in metadata.operator_states}
     return [_Side(operators[own], number, channels, streams[own, number]) for (own, number), channels in found.items()]
 
 
-def _numbers(info: Any) -> tuple[int, int]:
-    if hasattr(info, "gate_idx"):
-        return info.gate_idx, info.input_channel_idx
-    return info.partition_idx, info.subpartition_idx
-
-
-def _buffer(stream: Any, offset: int) -> bytes:
+def _buffer(stream: Stream, offset: int) -> bytes:
     size = int.from_bytes(stream.read(offset, LENGTH_BYTES), "big", signed=True)
-    held: bytes = stream.read(offset + LENGTH_BYTES, size)
-    return held
+    return stream.read(offset + LENGTH_BYTES, size)
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
@@ -218,12 +209,9 @@ def _fit(receiver: _Side, sender: _Side) -> bool:
     places = {*receiver.channels, *sender.channels}
     if any(subtask >= subtasks or channel >= channels for subtask, channel in places):
         return False
-    return all(_is_whole(receiver, sender, place) for place in product(range(subtasks), range(channels)))
-
-
-def _is_whole(receiver: _Side, sender: _Side, place: tuple[int, int]) -> bool:
-    held = receiver.channels.get(place, b"") + sender.channels.get(place, b"")
-    return _frames(held).end == len(held)
+    every = product(range(subtasks), range(channels))
+    joined = (receiver.channels.get(place, b"") + sender.channels.get(place, b"") for place in every)
+    return all(_frames(held).end == len(held) for held in joined)
 
 
 # --- the kit's own ----------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from kit.snapshots.formats.headers import TIMER, Decoders, KeyedHeader, KeyedSta
 from kit.snapshots.formats.heap import HeapGroups
 from kit.snapshots.formats.raw_timers import DOMAINS, TimerService, add_timers, is_timers, read_timers, timer_state_name
 from kit.snapshots.formats.rocksdb import SstGroups
-from kit.snapshots.formats.rows import Rows
+from kit.snapshots.formats.rows import Measures, Rows
 from kit.snapshots.formats.sst import SstFile
 from kit.snapshots.serializers.types import Type
 from kit.stream.backend.files.framing import state_kind, state_name
@@ -146,27 +146,22 @@ class KeyGroupsPart(KeyedPart):
                 return False  # both begin with zeros; only the canonical layout has this end
         return True
 
-    def measure(self) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = {}
-        sizes = self.sizes()
+    def measure(self) -> Measures:
+        sizes, found = self.sizes(), Measures()
         for group, own in self._measured():
             stored = sizes[group] / (sum(size for _, size in own.values()) or 1) if self.header.is_compressed else 1
             for name, (many, size) in own.items():
-                before = found.get(name, (0, 0))
-                found[name] = before[0] + many, before[1] + round(size * stored)
+                found.add(name, many, round(size * stored))
         return found
 
     def entries(self) -> dict[int, int]:
         return {group: sum(many for many, _ in own.values()) for group, own in self._measured()}
 
-    def _measured(self) -> Iterator[tuple[int, dict[str, tuple[int, int]]]]:
+    def _measured(self) -> Iterator[tuple[int, Measures]]:
         """Yield key groups with the entries and the bytes of each state, not compressed."""
-        decoder = self._decoder
         for group, held in self._bytes_of(self._places):
             with self._of_group(group, held) as plain:
-                found = (
-                    decoder.measure(plain) if isinstance(decoder, CanonicalGroups) else decoder.measure(group, plain)
-                )
+                found = self._decoder.measure(group, plain)
             yield group, found
 
     def decode(self, name: str, groups: Collection[int], into: RowsOf) -> None:
@@ -198,9 +193,8 @@ class KeyGroupsPart(KeyedPart):
 
     def pairs(self, group: int) -> Iterator[tuple[KeyedState, list[Pair]]]:
         start, end = self._places[group]
-        held, decoder = self._stream.read(start, end - start), self._decoder
-        with self._of_group(group, held) as plain:
-            yield from decoder.pairs(plain) if isinstance(decoder, CanonicalGroups) else decoder.pairs(group, plain)
+        with self._of_group(group, self._stream.read(start, end - start)) as plain:
+            yield from self._decoder.pairs(group, plain)
 
     def _windows(self, groups: list[int]) -> Iterator[list[int]]:
         """Yield key groups that follow one another in the stream and are read at once."""
@@ -352,14 +346,13 @@ class OwnPart:
 
     def measure(self) -> dict[str, tuple[int, int]]:
         """Return the rows and the bytes of each state; a key group's bytes are divided as its columns are large."""
-        found: dict[str, tuple[int, int]] = {}
+        found = Measures()
         for group, size in self.sizes().items():
             own = {info.name: [table for _, table in self.tables(info.name, (group,))] for info in self.infos()}
             total = sum(table.nbytes for tables in own.values() for table in tables) or 1
             for name, tables in own.items():
-                before = found.get(name, (0, 0))
                 share = sum(table.nbytes for table in tables) / total
-                found[name] = before[0] + sum(map(len, tables)), before[1] + round(size * share)
+                found.add(name, sum(map(len, tables)), round(size * share))
         return found
 
     def tables(self, name: str, groups: Collection[int]) -> Iterator[tuple[int, pa.Table]]:
@@ -382,11 +375,10 @@ class OwnPart:
 
 def _own_info(schema: pa.Schema) -> StateInfo:
     kind = state_kind(schema)
-    is_timer = kind in (EVENT_TIMERS, PROCESSING_TIMERS)
     types = {field.name: str(field.type) for field in schema}
-    shown = TIMER if is_timer else kind
+    key, namespace, value = (types.get(each, "") for each in ("key", "namespace", "value"))
     return StateInfo(
-        state_name(schema), shown, types.get("key", ""), types.get("namespace", ""), types.get("value", "")
+        state_name(schema), TIMER if kind in (EVENT_TIMERS, PROCESSING_TIMERS) else kind, key, namespace, value
     )
 
 

@@ -7,7 +7,8 @@ Flink: `CommittableCollectorSerializer`, `FileSinkCommittableSerializer`, `FileW
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from kit.core.state.errors import CheckpointError
@@ -54,9 +55,11 @@ def _of_checkpoint(reader: Reader, version: int) -> Iterator[Fields]:
 
 def _committable(version: int, held: bytes) -> Fields:
     for read in (_file_committable, _kafka_transaction):
-        found = _exactly(read, held)
-        if found is not None:
-            return found
+        reader = Reader(held)
+        with suppress(CheckpointError):
+            found = read(reader)
+            if not reader.left:
+                return found
     return {"committable_version": version, "committable": held}
 
 
@@ -117,42 +120,35 @@ def bucket(reader: Reader) -> list[Fields]:
 
 def kafka_writer(reader: Reader) -> list[Fields]:
     """Read the transactions that a writer of KafkaSink has prepared, a row each. Raises CheckpointError."""
-    return _kafka_writer(reader, _transactions)
+    return _transactions(reader, _prefix(reader))
 
 
 def kafka_writer_of_subtask(reader: Reader) -> list[Fields]:
     """Read the same with the subtask that owns them, as the connector writes it from version 4 on."""
-    return _kafka_writer(reader, _owned_transactions)
-
-
-def kafka_writer_prefix(reader: Reader) -> list[Fields]:
-    """Read the prefix of transactional ids alone, as the connector wrote it before version 4."""
-    return [{"transactional_id_prefix": _printable(reader, reader.utf())}]
-
-
-def _kafka_writer(reader: Reader, rest: Callable[[Reader], list[Fields]]) -> list[Fields]:
-    prefix = _printable(reader, reader.utf())
-    return [{"transactional_id_prefix": prefix, **each} for each in rest(reader)]
-
-
-def _owned_transactions(reader: Reader) -> list[Fields]:
+    prefix = _prefix(reader)
     subtask, subtasks, ownership = reader.int32(), reader.int32(), reader.int32()
     if not 0 <= ownership < len(OWNERSHIP):
         raise reader.error(f"ownership {ownership}", f"0 to {len(OWNERSHIP) - 1}")
     owned = {"of_subtask": subtask, "of_subtasks": subtasks, "ownership": OWNERSHIP[ownership]}
-    return [{**owned, **each} for each in _transactions(reader)]
+    return _transactions(reader, prefix | owned)
 
 
-def _transactions(reader: Reader) -> list[Fields]:
+def kafka_writer_prefix(reader: Reader) -> list[Fields]:
+    """Read the prefix of transactional ids alone, as the connector wrote it before version 4."""
+    return [_prefix(reader)]
+
+
+def _prefix(reader: Reader) -> Fields:
+    prefix = reader.utf()
+    if not prefix.isprintable():
+        raise reader.error("a prefix with unprintable characters", "text")
+    return {"transactional_id_prefix": prefix}
+
+
+def _transactions(reader: Reader, owned: Fields) -> list[Fields]:
     many = reader.count("transactions", 10)
     found = [{"transactional_id": reader.utf(), "checkpoint_id": reader.int64()} for _ in range(many)]
-    return found or [{"transactional_id": None, "checkpoint_id": None}]
-
-
-def _printable(reader: Reader, text: str) -> str:
-    if not text.isprintable():
-        raise reader.error("a prefix with unprintable characters", "text")
-    return text
+    return [{**owned, **each} for each in found or [{"transactional_id": None, "checkpoint_id": None}]]
 
 
 def _expect(reader: Reader, mark: int, what: str) -> None:
@@ -170,12 +166,3 @@ def _items(reader: Reader, what: str) -> Iterator[tuple[int, Reader]]:
     version = reader.int32()
     for _ in range(reader.count(what, 4)):
         yield version, Reader(reader.blob("bytes of an item"))
-
-
-def _exactly(read: Callable[[Reader], Fields], held: bytes) -> Fields | None:
-    reader = Reader(held)
-    try:
-        found = read(reader)
-    except CheckpointError:
-        return None
-    return None if reader.left else found

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kit.core.display import display
 from kit.core.metadata import CheckpointMetadata
 from kit.core.state.errors import StateError
-from kit.core.state.handles import ByteStreamStateHandle, SegmentFileStateHandle, StateObject
+from kit.core.state.handles import ByteStreamStateHandle, SegmentFileStateHandle
 from kit.core.state.operator_state import OperatorState
 from kit.run.sizes import size_text
 from kit.snapshots.checkpoints import frames
 from kit.snapshots.checkpoints.naming import label
-from kit.snapshots.leaf_streams import leaf_streams
+from kit.snapshots.formats.rows import Measures
+from kit.snapshots.leaf_streams import leaf_streams, streams_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +99,7 @@ class Storage:
 
         counted: dict[str, list[int]] = {"in _metadata": [0, 0], **{name: [0, 0] for _, name in CLASSES}}
         counted["larger"] = [0, 0]
-        for handle in _streams(self._checkpoint.metadata):
+        for handle in streams_of(self._checkpoint.metadata):
             if isinstance(handle, ByteStreamStateHandle):
                 counted["in _metadata"][0] += 1
                 counted["in _metadata"][1] += handle.state_size
@@ -153,7 +154,7 @@ class Storage:
     @cached_property
     def _segmented(self) -> set[str]:
         """The files that hold segments of several handles: they are merged already."""
-        found = _streams(self._checkpoint.metadata)
+        found = streams_of(self._checkpoint.metadata)
         return {each.path for each in found if isinstance(each, SegmentFileStateHandle) and each.path}
 
     @property
@@ -170,12 +171,6 @@ class Storage:
 
     def _repr_html_(self) -> str:
         return str(display("storage_html", self))
-
-
-def _streams(metadata: CheckpointMetadata) -> Iterator[StateObject]:
-    for operator in metadata.operator_states:
-        for handle in operator.handles():
-            yield from leaf_streams(handle)
 
 
 def _counted_once(operator: OperatorState) -> float:
@@ -214,11 +209,10 @@ def _list_states(operator: OperatorState, total: int) -> Iterator[tuple[str, str
         yield REST, "operator", None, left
 
 
-def measured(parts: Iterator[Any]) -> dict[str, tuple[int, int]]:
+def measured(parts: Iterator[Any]) -> Measures:
     """Return the entries and bytes of each state, summed over the parts of an operator. Raises CheckpointError."""
-    found: dict[str, tuple[int, int]] = {}
+    found = Measures()
     for part in parts:
-        for name, (many, size) in part.measure().items():
-            before = found.get(name, (0, 0))
-            found[name] = before[0] + many, before[1] + size
+        for name, measure in part.measure().items():
+            found.add(name, *measure)
     return found

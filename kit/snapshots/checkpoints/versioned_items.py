@@ -9,6 +9,7 @@ So bytes are decoded only if a known format fits them exactly. Flink: `SimpleVer
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from kit.core.state.errors import CheckpointError
@@ -45,12 +46,10 @@ def decoded_items(name: str, held: bytes) -> list[dict[str, Any]] | None:
     """
     for read in _READ.get(name, ()):
         reader = Reader(held, HEAD_BYTES)
-        try:
+        with suppress(CheckpointError):
             found = read(reader)
-        except CheckpointError:
-            continue
-        if not reader.left:
-            return found if isinstance(found, list) else [found]
+            if not reader.left:
+                return found if isinstance(found, list) else [found]
     return None
 
 
@@ -107,21 +106,17 @@ def _sequence_split(reader: Reader) -> dict[str, Any]:
 
 def _file_split(reader: Reader) -> dict[str, Any]:
     """Read a range of a file with the position of its reader."""
-    split, path = reader.utf(), _path(reader)
-    offset, length, modified, size = reader.int64(), reader.int64(), reader.int64(), reader.int64()
-    hosts = [reader.utf() for _ in range(reader.count("hosts", 2))]
-    position = (reader.int64(), reader.int64()) if reader.boolean() else (None, None)
-    return {
-        "split": split,
-        "path": path,
-        "start": offset,
-        "length": length,
-        "modified_ms": modified,
-        "file_bytes": size,
-        "hosts": hosts,
-        "offset": position[0],
-        "records_after_offset": position[1],
+    found = {
+        "split": reader.utf(),
+        "path": _path(reader),
+        "start": reader.int64(),
+        "length": reader.int64(),
+        "modified_ms": reader.int64(),
+        "file_bytes": reader.int64(),
+        "hosts": [reader.utf() for _ in range(reader.count("hosts", 2))],
     }
+    offset, records = (reader.int64(), reader.int64()) if reader.boolean() else (None, None)
+    return {**found, "offset": offset, "records_after_offset": records}
 
 
 def _path(reader: Reader) -> str | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from kit.core.state.errors import CheckpointError
 from kit.snapshots.formats.headers import KeyedHeader, KeyedState, keyed_header
-from kit.snapshots.formats.rows import SIZE_BYTES, PairDecoder, Rows, pair_layout
+from kit.snapshots.formats.rows import SIZE_BYTES, Measures, PairDecoder, Rows, pair_layout
 from kit.snapshots.serializers.reading import Reader
 
 END_OF_GROUP, LAST_OF_STATE = 0xFFFF, 0x80
@@ -44,30 +44,33 @@ class CanonicalGroups:
     def decode(self, group: int, data: bytes, wanted: Container[str], into: Mapping[str, Rows]) -> None:
         """Add the rows of the wanted states in one key group, whose bytes `data` is. Raises CheckpointError."""
         reader = Reader(data)
-        number = reader.uint16()
-        while number != END_OF_GROUP:
-            if number >= len(self._states):
-                raise reader.error(f"state {number}", f"one of the {len(self._states)} of the file, or the end")
-            state = self._states[number]
+        for state in self._states_in(reader):
             if state.name in wanted:
                 self._state(state, group, reader, into[state.name])
             else:
                 _skip(reader)
-            number = reader.uint16()
 
-    def measure(self, data: bytes) -> dict[str, tuple[int, int]]:
+    def measure(self, group: int, data: bytes) -> Measures:
         """Return the entries and the bytes of each state in one key group. Raises CheckpointError."""
-        reader, found = Reader(data), dict[str, tuple[int, int]]()
-        number = reader.uint16()
-        while number != END_OF_GROUP:
+        reader, found = Reader(data), Measures()
+        for state in self._states_in(reader):
+            start = reader.at - 2
+            many = _skip_all(self._decoders[state.name][1], reader) or _skip(reader)
+            found.add(state.name, many, reader.at - start)
+        return found
+
+    def pairs(self, group: int, data: bytes) -> Iterator[tuple[KeyedState, list[Pair]]]:
+        """Yield the states in one key group with their pairs, as they are. Raises CheckpointError."""
+        reader = Reader(data)
+        for state in self._states_in(reader):
+            yield state, _pairs(reader, self._prefix)
+
+    def _states_in(self, reader: Reader) -> Iterator[KeyedState]:
+        """Yield each state in a key group, when the reader is at its pairs."""
+        while (number := reader.uint16()) != END_OF_GROUP:
             if number >= len(self._states):
                 raise reader.error(f"state {number}", f"one of the {len(self._states)} of the file, or the end")
-            name, start = self._states[number].name, reader.at - 2
-            many = _skip_all(self._decoders[name][1], reader) or _skip(reader)
-            before = found.get(name, (0, 0))
-            found[name] = before[0] + many, before[1] + reader.at - start
-            number = reader.uint16()
-        return found
+            yield self._states[number]
 
     def _state(self, state: KeyedState, group: int, reader: Reader, rows: Rows) -> None:
         decoder, layout = self._decoders[state.name]
@@ -85,16 +88,6 @@ class CanonicalGroups:
                 decoder.add(rows, group, key, value)
             except CheckpointError as error:
                 raise error.moved(start + SIZE_BYTES).about(f"state {state.name!r}, key group {group}") from error
-
-    def pairs(self, data: bytes) -> Iterator[tuple[KeyedState, list[Pair]]]:
-        """Yield the states in one key group with their pairs, as they are. Raises CheckpointError."""
-        reader = Reader(data)
-        number = reader.uint16()
-        while number != END_OF_GROUP:
-            if number >= len(self._states):
-                raise reader.error(f"state {number}", f"one of the {len(self._states)} of the file, or the end")
-            yield self._states[number], _pairs(reader, self._prefix)
-            number = reader.uint16()
 
 
 def _pairs(reader: Reader, prefix: int) -> list[Pair]:
@@ -146,24 +139,19 @@ def _alike(layout: np.dtype[Any], reader: Reader) -> np.ndarray[Any, Any] | None
     if many == 0:
         return None
     data = np.frombuffer(reader.data, layout, many, reader.at)
-    marked = _first_bytes(data) >= LAST_OF_STATE
+    first_bytes = np.frombuffer(data, np.uint8).reshape(len(data), layout.itemsize)[:, SIZE_BYTES]
+    marked = first_bytes >= LAST_OF_STATE
     end = int(np.argmax(marked)) + 1
     if not marked[end - 1]:
         return None
     data = data[:end]
-    key_size = layout.fields["value_size"][1] - 4  # type: ignore[index]
-    value_size = layout.itemsize - layout.fields["value_size"][1] - 4  # type: ignore[index]
+    end_of_key = layout.fields["value_size"][1]  # type: ignore[index]
+    key_size, value_size = end_of_key - SIZE_BYTES, layout.itemsize - end_of_key - SIZE_BYTES
     if (data["key_size"] != key_size).any() or (data["value_size"] != value_size).any():
         return None
     if "null" in (layout.names or ()) and data["null"].any():
         return None
     return data
-
-
-def _first_bytes(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the first byte of each pair's key, in which the mark is."""
-    raw = np.frombuffer(data, np.uint8).reshape(len(data), data.dtype.itemsize)
-    return raw[:, 4]
 
 
 class CanonicalWriter:

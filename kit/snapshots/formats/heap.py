@@ -11,7 +11,7 @@ Flink: `HeapSnapshotStrategy`, `HeapRestoreOperation`, `StateTableByKeyGroupRead
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from kit.core.state.errors import CheckpointError, DamagedError
 from kit.snapshots.formats.canonical import Pair
 from kit.snapshots.formats.compression import UNCOMPRESSED, streams_of
 from kit.snapshots.formats.headers import LIST, TIMER, KeyedHeader, KeyedState
-from kit.snapshots.formats.rows import JOINER, Rows, composite_key
+from kit.snapshots.formats.rows import JOINER, Measures, Rows, composite_key, read_opaque
 from kit.snapshots.serializers.reading import Reader
 from kit.snapshots.serializers.types import Mapping as MapType
 from kit.snapshots.serializers.types import Type, bounded
@@ -40,32 +40,24 @@ class HeapGroups:
 
     def decode(self, group: int, data: bytes, wanted: Container[str], into: Mapping[str, Rows]) -> None:
         """Add the rows of the wanted states in one key group, whose bytes `data` is. Raises CheckpointError."""
-        reader = Reader(data)
-        found = reader.int32()
-        if found != group:
-            raise reader.error(f"key group {found}", f"key group {group}")
-        for part in self._parts(reader):
+        for part in self._parts(group, data):
             with self._uncompressed():
                 while part.left:
                     self._state(part, group, wanted, into)
 
-    def measure(self, group: int, data: bytes) -> dict[str, tuple[int, int]]:
+    def measure(self, group: int, data: bytes) -> Measures:
         """Return the entries and the bytes of each state in one key group. Raises CheckpointError.
 
         Compressed bytes are counted as they are without compression.
         """
-        found: dict[str, tuple[int, int]] = {}
-        reader = Reader(data)
-        reader.int32()
-        for part in self._parts(reader):
+        found = Measures()
+        for part in self._parts(group, data):
             with self._uncompressed():
                 while part.left:
                     start, number, many = part.at, part.int16(), part.int32()
                     part.at = start
                     self._state(part, group, (), {})
-                    name = self._header.states[number].name
-                    before = found.get(name, (0, 0))
-                    found[name] = before[0] + many, before[1] + part.at - start
+                    found.add(self._header.states[number].name, many, part.at - start)
         return found
 
     def pairs(self, group: int, data: bytes) -> Iterator[tuple[KeyedState, list[Pair]]]:
@@ -73,11 +65,7 @@ class HeapGroups:
 
         Raises CheckpointError, also for values whose ends only Java code can find.
         """
-        reader = Reader(data)
-        found = reader.int32()
-        if found != group:
-            raise reader.error(f"key group {found}", f"key group {group}")
-        for part in self._parts(reader):
+        for part in self._parts(group, data):
             with self._uncompressed():
                 while part.left:
                     state, many = self._next_state(part)
@@ -102,7 +90,12 @@ class HeapGroups:
             raise reader.error(f"state {number} with {many} entries", f"a state of {len(self._header.states)}")
         return self._header.states[number], many
 
-    def _parts(self, reader: Reader) -> Iterator[Reader]:
+    def _parts(self, group: int, data: bytes) -> Iterator[Reader]:
+        """Yield the streams of a key group: one, or one for each state if they are compressed."""
+        reader = Reader(data)
+        found = reader.int32()
+        if found != group:
+            raise reader.error(f"key group {found}", f"key group {group}")
         if not self._header.is_compressed:
             yield reader
             return
@@ -146,7 +139,7 @@ class HeapGroups:
         if state.value.is_opaque:
             end = self._end_of_opaque(state, reader, group, more)
             held = Reader(reader.data, reader.at, end)
-            value = (held.int64(), state.item.read(held)) if state.has_ttl else state.item.read(held)
+            value = read_opaque(held, state)
             reader.at = end
         else:
             value = state.value.read(reader)
@@ -192,30 +185,26 @@ class HeapGroups:
 def _entry_pairs(state: KeyedState, reader: Reader) -> Iterator[Pair]:
     """Read one entry; yield its pairs: one for each entry of a map, none for an empty list."""
     if state.kind == TIMER:
-        yield _read_bytes(state.value, reader), b""
+        yield _bytes_of(state.value.read, reader), b""
         return
-    namespace, key = _read_bytes(state.namespace, reader), _read_bytes(state.key, reader)
+    namespace, key = _bytes_of(state.namespace.read, reader), _bytes_of(state.key.read, reader)
     if state.kind == LIST:
-        elements = [_read_bytes(state.stored, reader) for _ in bounded(reader, reader.count("elements", 0))]
+        elements = [_bytes_of(state.stored.read, reader) for _ in bounded(reader, reader.count("elements", 0))]
         if elements:
             yield composite_key(state, key, namespace), bytes([JOINER]).join(elements)
         return
     if not isinstance(state.value, MapType) or state.map_key is None:
-        yield composite_key(state, key, namespace), _read_bytes(state.value, reader)
+        yield composite_key(state, key, namespace), _bytes_of(state.value.read, reader)
         return
     for _ in bounded(reader, reader.count("entries", 0)):
-        start = reader.at
-        state.value.read_key(reader)
-        map_key = reader.data[start : reader.at]
-        start = reader.at
-        state.value.read_value(reader)
-        yield composite_key(state, key, namespace, map_key), reader.data[start : reader.at]
+        map_key = _bytes_of(state.value.read_key, reader)
+        yield composite_key(state, key, namespace, map_key), _bytes_of(state.value.read_value, reader)
 
 
-def _read_bytes(type_: Type, reader: Reader) -> bytes:
-    """Return the bytes of one value."""
+def _bytes_of(read: Callable[[Reader], object], reader: Reader) -> bytes:
+    """Return the bytes of one value, which `read` reads."""
     start = reader.at
-    type_.read(reader)
+    read(reader)
     return reader.data[start : reader.at]
 
 

@@ -24,6 +24,15 @@ JOINER, SIZE_BYTES = 0x2C, 4
 _SIGN = np.uint64(1 << 63)
 
 
+class Measures(dict[str, tuple[int, int]]):
+    """The entries and the bytes of states, by name."""
+
+    def add(self, name: str, many: int, size: int) -> None:
+        """Add entries and bytes to those of a state."""
+        before = self.get(name, (0, 0))
+        self[name] = before[0] + many, before[1] + size
+
+
 class Rows:
     """Rows of one state, added one by one, or many at once where all have the same size."""
 
@@ -144,14 +153,14 @@ class PairDecoder:
         if state.map_key is not None and reader.boolean():
             return None  # some backends write a serialized null behind the flag
         if state.item.is_opaque:
-            return _whole(reader, state)
+            return read_opaque(reader, state)
         found = state.stored.read(reader)
         if reader.left:
             raise reader.error(f"{reader.left} more bytes of a value", f"the end of a value of state {state.name!r}")
         return found
 
 
-def _whole(reader: Reader, state: KeyedState) -> Any:
+def read_opaque(reader: Reader, state: KeyedState) -> Any:
     """Return a value that cannot be decoded: its bytes, and with TTL its time before them."""
     return (reader.int64(), state.item.read(reader)) if state.has_ttl else state.item.read(reader)
 
@@ -224,27 +233,12 @@ def _joined(reader: Reader, state: KeyedState) -> list[Any]:
 def pair_layout(state: KeyedState, prefix: int) -> np.dtype[Any] | None:
     """Return the layout of one pair with the lengths before its key and value; None unless all have the same."""
     group = ("group", "V1" if prefix == 1 else "V2")
-    key, namespace, value = state.key.dtype, state.namespace.dtype, state.stored.dtype
+    parts: dict[str, Any] = {"key": state.key.dtype, "namespace": state.namespace.dtype}
+    behind: dict[str, Any] = {} if state.kind == TIMER else {"value": state.stored.dtype}
     if state.kind == TIMER:
-        if key is None or namespace is None:
-            return None
-        return np.dtype(
-            [
-                ("key_size", ">i4"),
-                group,
-                ("value", ">u8"),
-                ("key", key),
-                ("namespace", namespace),
-                ("value_size", ">i4"),
-            ]
-        )
-    if key is None or namespace is None or value is None or state.kind == LIST:
+        parts = {"value": ">u8", **parts}
+    elif state.map_key is not None:
+        parts, behind = {**parts, "map_key": state.map_key.dtype}, {"null": "u1", **behind}
+    if state.kind == LIST or any(each is None for each in (*parts.values(), *behind.values())):
         return None
-    of_map: list[Any] = []
-    null: list[Any] = []
-    if state.map_key is not None:
-        if state.map_key.dtype is None:
-            return None
-        of_map, null = [("map_key", state.map_key.dtype)], [("null", "u1")]
-    fields = [("key_size", ">i4"), group, ("key", key), ("namespace", namespace), *of_map, ("value_size", ">i4")]
-    return np.dtype([*fields, *null, ("value", value)])
+    return np.dtype([("key_size", ">i4"), group, *parts.items(), ("value_size", ">i4"), *behind.items()])

@@ -207,7 +207,10 @@ class Edit:
         try:
             draft = self._draft(operator)
         except KeyError:
-            draft = Draft.of(_new_operator(operator, parallelism, max_parallelism, named=self._origin.layout.names))
+            maximum = default_max_parallelism(parallelism) if max_parallelism is None else max_parallelism
+            key_group_partitions(maximum, parallelism)  # raises for numbers out of bounds
+            uid = operator if self._origin.layout.names else None
+            draft = Draft.of(OperatorState(operator_id_of_uid(operator), parallelism, maximum, {}, uid=uid))
             edited = Edit(self._origin, self._reopen, (*self._drafts, draft), self.steps, self._moved)
         changed = replace(draft, rows={**draft.rows, state: table}, dropped=draft.dropped - {state})
         return edited._with(draft, changed, "bootstrap", f"state {state}, {table.num_rows:,} rows")
@@ -283,7 +286,7 @@ class Edit:
         target = Target(files, path, relative=self._origin.layout is not V2)
         target.begin()
         try:
-            target.finish(self._produce(target, copies=copy))
+            target.finish(write_metadata(self._metadata(target, copies=copy), self._origin.layout))
             follow = bool(self._moved) or not copy
             decoders = self._origin.decoders
             opened = self._reopen(path, follow=follow, decoders=decoders, file_system=files.file_system)
@@ -301,9 +304,6 @@ class Edit:
         target = NoTarget(self._origin.source.files, "/rehearsal", relative=True)
         return self._metadata(target, copies=True)
 
-    def _produce(self, target: Target, *, copies: bool) -> bytes:
-        return write_metadata(self._metadata(target, copies=copies), self._origin.layout)
-
     def _metadata(self, target: Target, *, copies: bool) -> CheckpointMetadata:
         copied = CopiedFiles(self._origin.source, target, self._moved, copies=copies)
         operators = tuple(self._operator(draft, copied, target) for draft in self._drafts)
@@ -320,9 +320,7 @@ class Edit:
         keyed = rewritten_keyed_state(draft, self._origin, target) if draft.rewrites_keyed else None
         raw = rewritten_raw_timers(draft, self._origin, target) if draft.rewrites_raw_keyed else None
         indexes = sorted({*draft.new.subtask_states, *(keyed or ()), *(raw or ())})
-        states = {}
-        for subtask in indexes:
-            states[subtask] = self._subtask(draft, subtask, keyed, raw, copied, target)
+        states = {each: self._subtask(draft, each, keyed, raw, copied, target) for each in indexes}
         return replace(draft.new, subtask_states=states)
 
     def _subtask(
@@ -441,17 +439,7 @@ class Edit:
         return f"<p>{escape(self.title)}</p>{self.changes.to_html(index=False)}"
 
 
-def _new_operator(uid: str, parallelism: int, max_parallelism: int | None, *, named: bool) -> OperatorState:
-    maximum = default_max_parallelism(parallelism) if max_parallelism is None else max_parallelism
-    key_group_partitions(maximum, parallelism)  # raises for numbers out of bounds
-    return OperatorState(operator_id_of_uid(uid), parallelism, maximum, {}, uid=uid if named else None)
-
-
 def _is_canonical(operators: Iterable[OperatorState]) -> bool:
-    handles = [
-        handle
-        for operator in operators
-        for state in operator.subtask_states.values()
-        for handle in state.managed_keyed_state
-    ]
+    states = (state for operator in operators for state in operator.subtask_states.values())
+    handles = (handle for state in states for handle in state.managed_keyed_state)
     return all(isinstance(each, KeyGroupsSavepointStateHandle) for each in handles)

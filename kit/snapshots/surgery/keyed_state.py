@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kit.core.state.errors import CheckpointError
@@ -225,8 +226,7 @@ def _new_groups(draft: Draft, state: KeyedState, group: int, pairs: Sequence[Pai
             f"{label(draft.new)}, state {state.name!r}: a key of key group {group} has a hash code of key group "
             f"{int(old[old != group][0])}: the job hashes its keys in a way that is not known here"
         )
-    found: list[int] = key_groups_for_hashes(codes, draft.new.max_parallelism).tolist()
-    return found
+    return key_groups_for_hashes(codes, draft.new.max_parallelism).tolist()
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -243,9 +243,8 @@ class _Files:
     def canonical(self, file: _File) -> KeyGroupsSavepointStateHandle:
         """Write managed keyed state in the canonical layout. Key groups without pairs have offset 0."""
         states, maximum = list(file.states.values()), self.draft.new.max_parallelism
-        _, offsets, held = self._write(
-            file, "keyed", 0, lambda write: CanonicalWriter(write, file.raw_key, states, maximum)
-        )
+        writer = partial(CanonicalWriter, raw_key=file.raw_key, states=states, max_parallelism=maximum)
+        _, offsets, held = self._write(file, "keyed", 0, writer)
         return KeyGroupsSavepointStateHandle(file.key_groups, offsets, held)
 
     def own(self, file: _File) -> KeyGroupsStateHandle:
@@ -256,9 +255,7 @@ class _Files:
 
     def raw_timers(self, file: _File) -> KeyGroupsStateHandle:
         """Write timers in raw keyed state."""
-        name, offsets, held = self._write(
-            file, "timers", NO_OFFSET_SET, lambda write: RawTimersWriter(write, file.heads)
-        )
+        name, offsets, held = self._write(file, "timers", NO_OFFSET_SET, partial(RawTimersWriter, heads=file.heads))
         return KeyGroupsStateHandle(file.key_groups, offsets, held, name)
 
     def _write(

@@ -21,7 +21,7 @@ Keys = Collection[Any] | Callable[[pa.Array], Any]
 
 def without_keys(keys: Keys) -> ChangePairs:
     """Return the change that deletes keys. A key of several fields is a tuple, or a dict with their names."""
-    chosen = keys if callable(keys) else _among(keys)
+    wanted = set() if callable(keys) else {_plain(each) for each in keys}
 
     def change(state: KeyedState, group: int, pairs: Sequence[Pair]) -> Sequence[Pair]:
         if not pairs:
@@ -29,7 +29,7 @@ def without_keys(keys: Keys) -> ChangePairs:
         if state.key.is_opaque:
             raise CheckpointError(f"keys of type {state.key.name} are not decoded here, so none can be chosen")
         there = column(state.key, [key_of(state, key) for key, _ in pairs])
-        deleted = chosen(there)
+        deleted = keys(there) if callable(keys) else [_plain(each) in wanted for each in python_values(there)]
         marks = deleted.to_pylist() if isinstance(deleted, pa.Array | pa.ChunkedArray) else list(deleted)
         if len(marks) != len(pairs):
             raise CheckpointError(
@@ -38,11 +38,6 @@ def without_keys(keys: Keys) -> ChangePairs:
         return [pair for pair, mark in zip(pairs, marks, strict=True) if not mark]
 
     return change
-
-
-def _among(keys: Collection[Any]) -> Callable[[pa.Array], list[bool]]:
-    wanted = {_plain(each) for each in keys}
-    return lambda there: [_plain(each) in wanted for each in python_values(there)]
 
 
 def _plain(key: Any) -> Any:
