@@ -42,6 +42,16 @@ SUBTASKS = {
 }
 """A subtask's part of a checkpoint. `status` is acknowledged, reported (its figures came after the checkpoint had
 failed) or missing."""
+SETTINGS = {
+    "interval": "interval_ms",
+    "timeout": "timeout_ms",
+    "min_pause": "min_pause_ms",
+    "max_concurrent": "max_concurrent",
+    "unaligned_checkpoints": "unaligned",
+    "aligned_checkpoint_timeout": "aligned_timeout_ms",
+    "tolerable_failed_checkpoints": "tolerable_failures",
+}
+"""The kit's names of settings, by those in the answers of Flink's REST API."""
 PHASES = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
 
 
@@ -91,16 +101,7 @@ def figures_of(statistics: CheckpointStatistics, name: str = "job") -> Checkpoin
             duration_ms = part["end_to_end_ms"]
             subtasks.append({**part, "checkpoint_id": number, "status": status, "duration_ms": duration_ms})
     settings = statistics.configuration
-    known = {name: settings[name] for name in settings.index if name in _SETTINGS and settings[name] is not None}
+    known = {
+        name: settings[name] for name in settings.index if name in SETTINGS.values() and settings[name] is not None
+    }
     return tables(name, checkpoints, subtasks, known)
-
-
-_SETTINGS = (
-    "interval_ms",
-    "timeout_ms",
-    "min_pause_ms",
-    "max_concurrent",
-    "unaligned",
-    "aligned_timeout_ms",
-    "tolerable_failures",
-)

@@ -16,7 +16,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from kit.advice.figures import CheckpointFigures, tables
+from kit.advice.figures import SETTINGS, CheckpointFigures, tables
 
 TIMEOUT_S = 30.0
 _ASK = "give the URL of a job, like http://localhost:8081/jobs/<id>, or a file that `save_flink` wrote"
@@ -109,7 +109,8 @@ def _figures(answers: Mapping[str, Any]) -> CheckpointFigures:
             for vertex in each.get("tasks") or names
             for part in answers.get(f"/checkpoints/details/{each['id']}/subtasks/{vertex}", {}).get("subtasks", ())
         ]
-        settings = _settings(answers.get("/checkpoints/config", {}))
+        config = answers.get("/checkpoints/config", {})
+        settings = {name: config[flink] for flink, name in SETTINGS.items() if flink in config}
         return tables(str(answers.get("", {}).get("name") or "job"), checkpoints, subtasks, settings)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise FlinkRestError(f"the answers are not those of Flink's REST API: {error!r}; {_ASK}") from error
@@ -147,26 +148,6 @@ def _subtask(checkpoint_id: int, vertex: str, part: Mapping[str, Any]) -> dict[s
         "processed_bytes": alignment.get("processed", 0),
         "persisted_bytes": alignment.get("persisted", 0),
     }
-    numbers = {name: _known(figure) for name, figure in figures.items()}
+    numbers = {name: None if figure < 0 else figure for name, figure in figures.items()}  # -1: not known
     status = "reported" if part.get("aborted") else "acknowledged"
     return {**row, **numbers, "status": status, "unaligned": part.get("unaligned_checkpoint")}
-
-
-def _known(figure: int) -> int | None:
-    """Return a figure, or None for the -1 that stands for an unknown one."""
-    return None if figure < 0 else figure
-
-
-_SETTINGS = {
-    "interval": "interval_ms",
-    "timeout": "timeout_ms",
-    "min_pause": "min_pause_ms",
-    "max_concurrent": "max_concurrent",
-    "unaligned_checkpoints": "unaligned",
-    "aligned_checkpoint_timeout": "aligned_timeout_ms",
-    "tolerable_failed_checkpoints": "tolerable_failures",
-}
-
-
-def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: config[flink] for flink, name in _SETTINGS.items() if flink in config}

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from kit.core.display import display
 from kit.core.state.key_groups import check_parallelism, key_group_bounds
+from kit.restore_check.key_group_bytes import at_parallelism
 from kit.stream.backend.keys.key_hashing import java_hash, key_groups_for_hashes
 
 if TYPE_CHECKING:
@@ -121,10 +122,7 @@ class ParallelismPlan:
 
     def subtask_loads(self, parallelism: int, max_parallelism: int) -> Loads:
         """Return the load of each subtask."""
-        bounds = key_group_bounds(max_parallelism, parallelism)
-        before = np.concatenate([[0.0], np.cumsum(self.loads[max_parallelism])])
-        found: Loads = before[bounds[1:]] - before[bounds[:-1]]
-        return found
+        return at_parallelism(self.loads[max_parallelism], parallelism)
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -143,16 +141,10 @@ class ParallelismPlan:
                 loads = self.subtask_loads(parallelism, most)
                 mean = loads.mean() or 1.0
                 groups = np.diff(key_group_bounds(most, parallelism))
-                rows.append(
-                    (
-                        most,
-                        parallelism,
-                        round(float(loads.max() / mean), 3),
-                        round(float(groups.max() * parallelism / most), 3),
-                        int((loads == 0).sum()),
-                        round(most / parallelism, 1),
-                    )
-                )
+                busiest = round(float(loads.max() / mean), 3)
+                by_key_groups = round(float(groups.max() * parallelism / most), 3)
+                idle, headroom = int((loads == 0).sum()), round(most / parallelism, 1)
+                rows.append((most, parallelism, busiest, by_key_groups, idle, headroom))
         columns = ["max_parallelism", "parallelism", "busiest", "by_key_groups", "idle", "headroom"]
         return pd.DataFrame(rows, columns=columns)
 

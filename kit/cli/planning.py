@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 import pyarrow.parquet as pq
 import typer
 
-from kit.advice import ParallelismPlan, plan_parallelism
+from kit.advice import plan_parallelism
 from kit.cli.commands import FAILED, Follow, Json, Parquet, Path, Uids, errors, opened
 from kit.cli.judging import app
 from kit.cli.printing import as_table, as_tables, for_programs
@@ -104,16 +104,11 @@ def plan(
     It recommends a maximum parallelism.
     """
     with errors():
-        found = _planned(path, name, parallelism, max_parallelism, state, follow)
+        if path.endswith(".parquet"):
+            found = plan_parallelism(pq.read_table(path, columns=[name])[name], parallelism, max_parallelism or None)
+        else:
+            found = open_checkpoint(path, follow=follow).plan(name, parallelism, max_parallelism or None, state=state)
     if not for_programs(found.table, parquet, as_lines=as_lines):
         typer.echo(f"{found.verdict}\n")
         as_table(found.table, "candidates")
         as_table(found.hot_groups(), "hottest key groups")
-
-
-def _planned(
-    path: str, name: str, parallelisms: list[int], maxima: list[int] | None, state: str | None, follow: bool
-) -> ParallelismPlan:
-    if path.endswith(".parquet"):
-        return plan_parallelism(pq.read_table(path, columns=[name])[name], parallelisms, maxima or None)
-    return open_checkpoint(path, follow=follow).plan(name, parallelisms, maxima or None, state=state)

@@ -27,13 +27,14 @@ def as_table(rows: pa.Table | pd.DataFrame, title: str, most: int | None = None)
     """Print rows as a table as wide as the terminal."""
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
     table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    columns, values = _columns(rows)
+    columns, values = rows.column_names if isinstance(rows, pa.Table) else list(rows.columns), list(_rows(rows))
     for name in columns:
         held = [row[name] for row in values[:MOST_ROWS]]
         is_number = all(isinstance(each, int | float) for each in held) and bool(held)
         table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for row in values[:most]:
-        table.add_row(*(Text(_told(row[name])) for name in columns))
+        texts = (value_text(row[name]) for name in columns)
+        table.add_row(*(Text(text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}...") for text in texts))
     console.print(table)
     if most is not None and len(values) > most:
         console.print(f"... and {len(values) - most:,} more")
@@ -70,11 +71,6 @@ def write_parquet(rows: pa.Table | pd.DataFrame, path: str) -> None:
     pq.write_table(rows if isinstance(rows, pa.Table) else pa.Table.from_pandas(rows, preserve_index=False), path)
 
 
-def _columns(rows: pa.Table | pd.DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
-    names = rows.column_names if isinstance(rows, pa.Table) else list(rows.columns)
-    return names, list(_rows(rows))
-
-
 def _rows(rows: pa.Table | pd.DataFrame) -> Iterator[dict[str, Any]]:
     if not isinstance(rows, pa.Table):
         rows = pa.Table.from_pandas(rows, preserve_index=False)
@@ -82,8 +78,3 @@ def _rows(rows: pa.Table | pd.DataFrame) -> Iterator[dict[str, Any]]:
         columns = {name: python_values(batch.column(place)) for place, name in enumerate(batch.schema.names)}
         for held in zip(*columns.values(), strict=True):
             yield dict(zip(columns, held, strict=True))
-
-
-def _told(value: Any) -> str:
-    text = value_text(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

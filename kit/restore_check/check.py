@@ -66,7 +66,7 @@ def check_restore(
         *(finding for match in matches for finding in _told_of(match)),
     ]
     if attempt.error is None and not any(finding.severity is Severity.WARNS for finding in findings):
-        findings.append(_nothing_lost())
+        findings.append(_NOTHING_LOST)
     return RestoreCheck(
         checkpoint_id=metadata.checkpoint_id,
         error=attempt.error,
@@ -95,18 +95,14 @@ def _assignable(operator_states: Iterable[OperatorState], shape: JobShape) -> di
 # --- which state belongs to which operator ----------------------------------------------------------------------------
 
 
-def _owners(shape: JobShape) -> dict[str, tuple[AssignmentVertex, OperatorIDPair]]:
-    return {
+def _matches(states: Mapping[str, OperatorState], shape: JobShape) -> Iterator[MatchedOperator]:
+    owners = {
         operator_id: (vertex, pair)
         for vertex in shape.vertices
         for pair in vertex.operators
         for operator_id in (pair.generated_id, pair.user_defined_id)
         if operator_id is not None
     }
-
-
-def _matches(states: Mapping[str, OperatorState], shape: JobShape) -> Iterator[MatchedOperator]:
-    owners = _owners(shape)
     taken = set()
     for operator_id, state in states.items():
         vertex, pair = owners.get(operator_id, (None, None))
@@ -338,15 +334,14 @@ def _skew(match: MatchedOperator, state: OperatorState, parallelism: int) -> Ite
         )
 
 
-def _nothing_lost() -> Finding:
-    return Finding(
-        Severity.TELLS,
-        "the job",
-        "All state in the checkpoint finds its operator: positions, state and in-flight rows continue together.",
-        "",
-        Effect.EXACTLY_ONCE,
-        "the state assignment; what sources still hold and sinks will still commit is not in the metadata",
-    )
+_NOTHING_LOST = Finding(
+    Severity.TELLS,
+    "the job",
+    "All state in the checkpoint finds its operator: positions, state and in-flight rows continue together.",
+    "",
+    Effect.EXACTLY_ONCE,
+    "the state assignment; what sources still hold and sinks will still commit is not in the metadata",
+)
 
 
 # --- who gets what ----------------------------------------------------------------------------------------------------

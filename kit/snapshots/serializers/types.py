@@ -185,7 +185,7 @@ class Struct(Type):
 
 
 class Plain(Type):
-    """A value that its column holds as it is."""
+    """A value that its column holds unchanged."""
 
     def __init__(self, name: str, arrow: pa.DataType) -> None:
         self.name, self.arrow = name, arrow
